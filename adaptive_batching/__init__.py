@@ -1,0 +1,1 @@
+"""Turns single requests into batches for models, and learns by itself how long to wait."""

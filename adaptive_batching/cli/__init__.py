@@ -1,0 +1,36 @@
+"""The command line, one command a file; each is imported only when it is called."""
+
+import importlib
+
+import click
+
+_COMMANDS = {
+    "bench": "Measure the cost of batching beside bare baselines.",
+    "demo": "Batch single requests for a real model over HTTP and compare every answer.",
+    "serve": "Run a service: MODULE:SERVICE.",
+    "simulate": "Replay traffic through the scheduler in virtual time.",
+}
+
+
+class _Lazy(click.Group):
+    """A group whose commands live in modules of the same name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"{__name__}.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="adaptive-batching")
+def main() -> None:
+    """Turn single requests into batches for models."""

@@ -1,0 +1,39 @@
+"""Decides when a batch leaves. No clock, no loop, no I/O: `now` is always an argument."""
+
+from adaptive_batching.core.job import Batch, Job, Outcome, Reason
+from adaptive_batching.core.latency import LinearLatency
+from adaptive_batching.core.policies import PolicyLike, make_policy
+from adaptive_batching.core.policy import (
+    Decision,
+    Dispatch,
+    Hold,
+    Limits,
+    Policy,
+    QueueView,
+    Shed,
+    ShedReason,
+)
+from adaptive_batching.core.records import BatchRecord, JobOutcome, JobRecord
+from adaptive_batching.core.scheduler import Scheduler
+
+__all__ = [
+    "Batch",
+    "BatchRecord",
+    "Decision",
+    "Dispatch",
+    "Hold",
+    "Job",
+    "JobOutcome",
+    "JobRecord",
+    "Limits",
+    "LinearLatency",
+    "Outcome",
+    "Policy",
+    "PolicyLike",
+    "QueueView",
+    "Reason",
+    "Scheduler",
+    "Shed",
+    "ShedReason",
+    "make_policy",
+]

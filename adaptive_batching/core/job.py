@@ -1,0 +1,90 @@
+"""What waits and what runs."""
+
+import enum
+from collections.abc import Hashable
+from dataclasses import dataclass
+from math import inf
+
+
+class Job:
+    """One request in the queue.
+
+    Drivers subclass it to carry what the core need not know: the item, the future of its caller.
+
+    Attributes:
+        arrived: When it came, on the driver's clock (seconds).
+        size: Items it brings; limits and the latency model count items, not requests.
+        deadline: When its answer is due, on the same clock; `inf` if never.
+        key: Jobs of different keys never share a batch.
+        waiting: Whether it is in a queue of the scheduler.
+    """
+
+    __slots__ = ("arrived", "deadline", "key", "size", "waiting")
+
+    def __init__(
+        self, arrived: float, size: int = 1, deadline: float = inf, key: Hashable = None
+    ) -> None:
+        self.arrived = arrived
+        self.size = size
+        self.deadline = deadline
+        self.key = key
+        self.waiting = False
+
+    def __repr__(self) -> str:
+        due = "" if self.deadline == inf else f" deadline={self.deadline:.6f}"
+        return f"<{type(self).__name__} arrived={self.arrived:.6f} size={self.size}{due}>"
+
+
+class Reason(enum.Enum):
+    """Why a batch left when it did; the values are metric labels."""
+
+    FULL = "full"
+    """It could take no more."""
+    DEADLINE = "deadline"
+    """Its oldest job would have missed its deadline otherwise."""
+    READY = "ready"
+    """A worker was free and waiting further was not worth it."""
+    TIMEOUT = "timeout"
+    """The time that the policy grants a batch to fill was over."""
+    PROBE = "probe"
+    """Everything looked hopeless; the prediction is put to the test."""
+    DRAIN = "drain"
+    """The scheduler is closing."""
+
+
+class Outcome(enum.Enum):
+    """How a batch ended, as the latency model and the policy have to see it."""
+
+    DONE = "done"
+    FAILED = "failed"
+    """It raised or its worker died: its duration says nothing about latency."""
+    OVERLOADED = "overloaded"
+    """The worker refused or ran out of time: evidence against sending more."""
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Jobs that left together.
+
+    Attributes:
+        jobs: Its members, oldest first.
+        size: Their items together.
+        key: Their batch key.
+        reason: Why it left.
+        released: When it left (seconds).
+        predicted: How long it is expected to run (seconds).
+        left_waiting: Items of all keys that stayed behind.
+    """
+
+    jobs: list[Job]
+    size: int
+    key: Hashable
+    reason: Reason
+    released: float
+    predicted: float
+    left_waiting: int
+
+    @property
+    def predicted_finish(self) -> float:
+        """When its worker is expected to be free again (seconds)."""
+        return self.released + self.predicted

@@ -1,0 +1,144 @@
+"""How long a batch takes, learned from the batches already run."""
+
+from math import isfinite
+
+_LEVEL_MEMORY = 0.98  # 50 batches: follows a model that slows down
+_SLOPE_MEMORY = 0.998  # 500 batches: batch sizes vary little for long stretches
+_CLIP = 4.0  # a pause of the machine is not a change of the model (Huber)
+_ALARM = 12.0  # CUSUM: a step of 4 sd or more is believed after four batches
+_KEPT_AT_CHANGE = 0.05
+_SPREAD_FLOOR = 0.02  # relative; no clock and no model repeats better than this
+_PRIOR_SLOPE_SPREAD = 0.1  # of the mean duration; how surprising a slope is before it is seen
+_MARGIN_QUANTILE = 0.9  # 0.99 would be the machine's pauses: useless as a margin
+_TRUSTED_AFTER = 5  # batches
+
+
+class LinearLatency:
+    """Duration of a batch: `duration = fixed + per_item * size` (in the literature alpha b + beta).
+
+    O(1) per batch. The level follows the last 50 batches, the slope the last 500: a batcher chooses
+    its sizes from its own state, so they cluster, and a slope fitted on one size is anyone's guess
+    (least squares on a single size halves the time between slope and intercept: BentoML's worst
+    fault). The slope is therefore shrunk towards what is known of it by as much as the noise
+    demands (ridge = noise variance / prior variance), and the intercept is matched to the recent
+    mean, so that the prediction is right at the sizes in use whatever the slope.
+
+    Durations are clipped at 4 standard deviations; when that happens again and again in one
+    direction (CUSUM), it is no outlier but a change, and the memory is cut to 5 %.
+
+    Before the first batch it predicts 0: it knows nothing and forces nothing.
+    """
+
+    __slots__ = (
+        "_above", "_below", "_covariance", "_level_weight", "_mean_duration", "_mean_size",
+        "_quantile", "_slope_duration", "_slope_size", "_slope_weight", "_spread", "_variance",
+        "batches", "fixed", "largest", "per_item",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.batches = 0
+        """Batches learned from."""
+        self.fixed = 0.0
+        """Seconds that any batch takes."""
+        self.per_item = 0.0
+        """Seconds that each item adds."""
+        self.largest = 0.0
+        """About the largest size seen of late (items): beyond it, predictions extrapolate."""
+        self._level_weight = 0.0
+        self._mean_size = 0.0
+        self._mean_duration = 0.0
+        self._slope_weight = 0.0
+        self._slope_size = 0.0
+        self._slope_duration = 0.0
+        self._variance = 0.0  # weighted sum of squares of size
+        self._covariance = 0.0
+        self._spread = _SPREAD_FLOOR  # mean absolute residual, relative to the prediction
+        self._quantile = 0.0  # of the relative residuals
+        self._above = 0.0
+        self._below = 0.0
+
+    def __repr__(self) -> str:
+        return f"<LinearLatency {self.fixed * 1e3:.3g} ms + {self.per_item * 1e3:.3g} ms * size>"
+
+    def predict(self, size: float) -> float:
+        """Expected seconds for a batch of `size` items."""
+        return self.fixed + self.per_item * size
+
+    @property
+    def trusted(self) -> bool:
+        """Whether enough batches were seen to refuse work on its word."""
+        return self.batches >= _TRUSTED_AFTER
+
+    @property
+    def margin(self) -> float:
+        """How much longer than predicted nine batches in ten stay below, relative (0.1 = 10 %)."""
+        return max(0.0, self._quantile)
+
+    def observe(self, size: int, duration: float) -> None:
+        """Learn that a batch of `size` items took `duration` seconds."""
+        if not isfinite(duration) or duration < 0:
+            return  # a clock that jumped says nothing
+        self.batches += 1
+        self.largest = max(float(size), self.largest * 0.99)
+        expected = self.predict(size)
+        if self._level_weight and expected > 0:
+            duration = self._guard(expected, duration)
+        self._fold(size, duration)
+
+    def _guard(self, expected: float, duration: float) -> float:
+        """Track the residuals; return the duration with outliers clipped."""
+        residual = duration / expected - 1.0
+        learned = min(self.batches - 1, _TRUSTED_AFTER)
+        if learned < _TRUSTED_AFTER:  # too early to call anything an outlier
+            self._spread += (abs(residual) - self._spread) / (learned + 1)
+            self._spread = max(self._spread, _SPREAD_FLOOR)
+            return duration
+        deviation = 1.25 * self._spread  # of a normal: sd = 1.25 * mean absolute deviation
+        clipped = min(max(residual, -_CLIP * deviation), _CLIP * deviation)
+        surprise = clipped / deviation
+        self._above = max(0.0, self._above + surprise - 1.0)
+        self._below = max(0.0, self._below - surprise - 1.0)
+        if max(self._above, self._below) >= _ALARM:
+            self._forget()
+            return duration
+        self._spread += 0.02 * (abs(clipped) - self._spread)
+        self._spread = max(self._spread, _SPREAD_FLOOR)
+        # Robbins-Monro on the pinball loss: the step is asymmetric, so it settles on the quantile.
+        step = 0.1 * self._spread
+        self._quantile += step * (_MARGIN_QUANTILE - (residual < self._quantile))
+        return expected * (1.0 + clipped)
+
+    def _forget(self) -> None:
+        """The model behind has changed: what was learned before counts little now."""
+        self._level_weight *= _KEPT_AT_CHANGE
+        self._slope_weight *= _KEPT_AT_CHANGE
+        self._variance *= _KEPT_AT_CHANGE
+        self._covariance *= _KEPT_AT_CHANGE
+        self._above = self._below = 0.0
+        self.batches = 1  # the next few durations are taken as they come
+        self.largest *= 0.5
+
+    def _fold(self, size: float, duration: float) -> None:
+        """Update the moments (West's weighted recurrences) and solve for the line."""
+        self._level_weight = self._level_weight * _LEVEL_MEMORY + 1.0
+        share = 1.0 / self._level_weight
+        self._mean_size += share * (size - self._mean_size)
+        self._mean_duration += share * (duration - self._mean_duration)
+
+        self._slope_weight = self._slope_weight * _SLOPE_MEMORY + 1.0
+        share = 1.0 / self._slope_weight
+        size_step = size - self._slope_size
+        duration_step = duration - self._slope_duration
+        self._slope_size += share * size_step
+        self._slope_duration += share * duration_step
+        kept = 1.0 - share
+        self._variance = self._variance * _SLOPE_MEMORY + kept * size_step * size_step
+        self._covariance = self._covariance * _SLOPE_MEMORY + kept * size_step * duration_step
+
+        noise = 1.25 * self._spread * self._mean_duration
+        prior = _PRIOR_SLOPE_SPREAD * self._mean_duration
+        ridge = (noise / prior) ** 2 if prior else 1.0
+        slope = self._covariance / (self._variance + ridge)
+        steepest = self._mean_duration / self._mean_size if self._mean_size else 0.0
+        self.per_item = min(max(slope, 0.0), steepest)  # fixed >= 0 as well
+        self.fixed = max(self._mean_duration - self.per_item * self._mean_size, 0.0)

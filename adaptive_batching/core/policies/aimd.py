@@ -1,0 +1,46 @@
+"""Clipper's batch size control: up by a step, down by a tenth."""
+
+from math import inf
+
+from adaptive_batching.core.job import Outcome, Reason
+from adaptive_batching.core.policy import Dispatch, QueueView
+from adaptive_batching.core.records import BatchRecord
+
+_BACK_OFF = 0.9  # "a small multiplicative back-off of 10 %" (Clipper, NSDI'17, 4.3.1)
+
+
+class AIMD:
+    """Release when a worker is free, up to a size that is sought by trial.
+
+    The size grows by `step` with every batch at the limit that keeps the objective and shrinks to
+    0.9 of itself with every batch that takes longer: additive increase, multiplicative decrease.
+    The objective is `max_latency` and is held against the batch's own duration, as in Clipper; held
+    against the latency from arrival, a queue shrinks the batches, which lengthens the queue.
+
+    Args:
+        step: Items added after a batch that kept the objective.
+    """
+
+    def __init__(self, step: float = 1.0) -> None:
+        if not step > 0:
+            msg = f"aimd: expected a positive step in items, got {step}"
+            raise ValueError(msg)
+        self.step = step
+        self.size = 1.0
+        """The present limit (items)."""
+        self._objective = inf
+        self._most = inf
+
+    def decide(self, queue: QueueView, now: float) -> Dispatch:
+        """Release up to the present limit."""
+        self._objective = queue.limits.max_latency
+        self._most = queue.limits.max_batch_size
+        limit = max(int(self.size), queue.head.size)
+        return Dispatch(limit, Reason.FULL if queue.items >= limit else Reason.READY)
+
+    def observe(self, batch: BatchRecord) -> None:
+        """Seek the size."""
+        if batch.outcome is Outcome.OVERLOADED or batch.duration > self._objective:
+            self.size = max(1.0, self.size * _BACK_OFF)
+        elif batch.outcome is Outcome.DONE and batch.size >= int(self.size):
+            self.size = min(self._most, self.size + self.step)

@@ -1,0 +1,189 @@
+"""The default policy: release when waiting further isn't worth it, or the deadline says so.
+
+The rule is that of BentoML's CORK dispatcher with its two unknowns, the cost of a batch and the
+next arrival, estimated properly, and with one new term: the other workers.
+"""
+
+from itertools import islice
+from math import inf
+
+from adaptive_batching.core.job import Job, Reason
+from adaptive_batching.core.policy import (
+    Decision,
+    Dispatch,
+    Hold,
+    QueueView,
+    Shed,
+    ShedReason,
+)
+from adaptive_batching.core.records import BatchRecord
+
+_ALL_IDLE = 0.4  # of a batch's duration: reproduces the optimal control limit for one worker
+_TIMER = 0.5e-3  # seconds; event-loop timers are no finer, so shorter holds are not worth arming
+_TIMER_LATE = 1e-3  # seconds; asyncio rounds waits up to a millisecond
+_OVERLOADED = 0.97  # of capacity; the rest is noise in the estimate
+_STARVED = 0.8  # phi at which holding costs all that it gains
+_DAMPED = 0.4  # phi from which it begins to cost; also where boarding is limited
+_BOARDING = 1.5  # times the batch size in equilibrium
+_LONGEST_MARGIN = 0.8  # of max_latency: a margin may not make a full batch hopeless
+_EXTRAPOLATION = 2.0  # times the largest size seen; beyond that nothing is refused on its account
+
+
+class Cork:
+    """Holds a batch exactly as long as those who may still join gain more than those who wait lose.
+
+    With a worker idle, a batch of n items is released when
+
+    * it is full, or
+    * its oldest job would be late otherwise: now + predicted(n) + margin >= deadline, or
+    * waiting isn't worth it: n >= hazard * r1 / idle. Holding n items for dt costs n * dt; each
+      arrival in dt (hazard * dt) joins this batch instead of waiting r1, the time until the next
+      worker is free, and with several workers idle the next release is r1 / idle away.
+
+    With one worker and Poisson traffic that releases at once, which is optimal; with several it
+    spaces the releases out, as bus companies hold buses against bunching (Newell & Potts 1964,
+    Daganzo 2009). Right after an answer, callers that send again at once come in a clump, which is
+    looked up in a histogram of arrivals since the last answer.
+
+    Holding costs capacity as `phi`, the share of a cycle that grows with the batch, nears 1: it is
+    damped there, and the batch is limited to 1.5 times its equilibrium instead, to spread the work.
+
+    Jobs that can't make their deadline even if released now are shed from the head. A prediction
+    beyond twice the largest batch seen sheds nothing, and when everything looks hopeless for one
+    max_latency, a batch is released all the same as a probe: a wrong fit would confirm itself.
+    """
+
+    def decide(self, queue: QueueView, now: float) -> Decision:
+        """Release, hold or shed; asked while a worker is idle."""
+        limit = queue.limits.max_batch_size
+        size = min(queue.items, limit)
+        rate = queue.arrivals.rate(now, queue.window)
+        load = rate * queue.latency.predict(limit) / (limit * queue.workers)
+        overloaded = load > _OVERLOADED
+        margin = _shed_margin(queue) if overloaded else 0.0
+        hopeless = _hopeless(queue, size, margin, now)
+        if hopeless:
+            return _shed_or_probe(queue, hopeless, now)
+        if queue.items >= limit:
+            return Dispatch(limit, Reason.FULL)
+        due = _latest_release(queue, size)
+        if now + _TIMER >= due:
+            return Dispatch(limit, Reason.DEADLINE)
+        phi = rate * queue.latency.per_item / queue.workers
+        if overloaded and queue.workers > 1:
+            worth_until = now + (limit - size) / rate  # the rest of a full batch is on its way
+        else:
+            worth_until = _worth_until(queue, size, rate, phi, now)
+        if worth_until <= now + _TIMER:
+            return Dispatch(_boarding_limit(queue, rate, phi), Reason.READY)
+        return Hold(min(worth_until, due))
+
+    def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:
+        """Seconds by which the job would be late, or None if it can make its deadline."""
+        if queue.idle or not queue.latency.trusted:
+            return None
+        limit = queue.limits.max_batch_size
+        proven = min(limit, _EXTRAPOLATION * queue.latency.largest)
+        full, rest = divmod(queue.items + job.size - 1, limit)
+        finish = (
+            queue.next_free(now)
+            + full * queue.latency.predict(proven) / queue.workers
+            + queue.latency.predict(min(rest + 1, proven))
+        )
+        return finish - job.deadline if finish > job.deadline else None
+
+    def observe(self, batch: BatchRecord) -> None:
+        """Nothing: the scheduler's latency model and arrivals have seen it."""
+
+
+def _shed_margin(queue: QueueView) -> float:
+    """In overload, who is let through must make it; the share by which batches overrun."""
+    full = queue.latency.predict(queue.limits.max_batch_size)
+    if full <= 0:
+        return 0.0
+    longest = _LONGEST_MARGIN * queue.limits.max_latency / full - 1.0
+    return max(0.0, min(queue.latency.margin, longest))
+
+
+def _hopeless(queue: QueueView, size: int, margin: float, now: float) -> list[Job]:
+    """The oldest jobs that would be late even if they left now."""
+    if not queue.latency.trusted or queue.head.deadline == inf:
+        return []
+    proven = min(size, _EXTRAPOLATION * queue.latency.largest)
+    finish = now + queue.latency.predict(proven) * (1.0 + margin)
+    hopeless = []
+    for job in queue.jobs():
+        if job.deadline >= finish:
+            break
+        hopeless.append(job)
+    return hopeless
+
+
+def _shed_or_probe(queue: QueueView, hopeless: list[Job], now: float) -> Dispatch | Shed:
+    limit = queue.limits.max_batch_size
+    everything = len(hopeless) == queue.requests
+    if everything and now - queue.last_release >= queue.limits.max_latency:
+        older = _all_but_newest(hopeless, limit)
+        if older:
+            return Shed(older, ShedReason.HOPELESS)
+        return Dispatch(limit, Reason.PROBE)
+    return Shed(hopeless, ShedReason.HOPELESS)
+
+
+def _all_but_newest(jobs: list[Job], limit: int) -> list[Job]:
+    """Who has to make room for the newest `limit` items."""
+    items = 0
+    for newer, job in enumerate(reversed(jobs)):
+        items += job.size
+        if items > limit:
+            return list(islice(jobs, len(jobs) - newer))
+    return []
+
+
+def _latest_release(queue: QueueView, size: int) -> float:
+    """When the head must leave to be in time, with one more item and a slow batch."""
+    slow = queue.latency.predict(size + 1) * (1.0 + queue.latency.margin)
+    return queue.head.deadline - slow - _TIMER_LATE
+
+
+def _worth_until(queue: QueueView, size: int, rate: float, phi: float, now: float) -> float:
+    """Until when holding gains more than it costs; not later than `now` if it doesn't."""
+    single = queue.latency.predict(1)
+    idle = queue.idle
+    all_idle = idle >= queue.workers
+    if all_idle:
+        next_release = _ALL_IDLE * queue.latency.predict(size) / idle
+        clump_end = _clump_end(queue, size, next_release, now)
+        if clump_end > now:
+            return clump_end
+    else:
+        next_release = (queue.next_free(now) - now) / idle
+    damping = min(max((_STARVED - phi) / (_STARVED - _DAMPED), 0.0), 1.0)
+    hazard, changes = queue.arrivals.hazard(now, rate, single)
+    gain = damping * hazard
+    if size >= gain * next_release:
+        return now
+    if all_idle:
+        return min(changes, now + next_release)
+    return min(changes, queue.next_free(now) - size * idle / gain)
+
+
+def _clump_end(queue: QueueView, size: int, next_release: float, now: float) -> float:
+    """Where in the clump that follows an answer the gain of holding is greatest."""
+    best, end = 0.0, now
+    for instant, expected in queue.arrivals.clump(now):
+        gain = expected * next_release - size * (instant - now)
+        if gain > best:
+            best, end = gain, instant
+    return end
+
+
+def _boarding_limit(queue: QueueView, rate: float, phi: float) -> int:
+    """A full batch, or less where long batches would starve the other workers."""
+    limit = queue.limits.max_batch_size
+    if phi <= _DAMPED or queue.workers == 1:
+        return limit
+    spare = queue.workers - rate * queue.latency.per_item
+    equilibrium = rate * queue.latency.fixed / spare if spare > 0 else limit
+    boarding = max(1, round(_BOARDING * equilibrium), queue.head.size)
+    return limit if queue.items > 2 * boarding else min(limit, boarding)

@@ -1,0 +1,30 @@
+"""Release when the batch is full or its oldest job has waited for a fixed time."""
+
+from adaptive_batching.core.job import Reason
+from adaptive_batching.core.policy import Dispatch, Hold, QueueView
+from adaptive_batching.core.records import BatchRecord
+
+
+class Window:
+    """Size and timeout, tuned by hand: TensorFlow Serving, Triton's queue delay, mosec, KServe.
+
+    Args:
+        timeout: Seconds that the oldest job may wait for company.
+    """
+
+    def __init__(self, timeout: float = 2e-3) -> None:
+        if not timeout >= 0:
+            msg = f"window: expected a timeout of 0 s or more, got {timeout}"
+            raise ValueError(msg)
+        self.timeout = timeout
+
+    def decide(self, queue: QueueView, now: float) -> Dispatch | Hold:
+        """Release a full batch at once, any other when its time is up."""
+        limit = queue.limits.max_batch_size
+        if queue.items >= limit:
+            return Dispatch(limit, Reason.FULL)
+        due = queue.head.arrived + self.timeout
+        return Dispatch(limit, Reason.TIMEOUT) if now >= due else Hold(due)
+
+    def observe(self, batch: BatchRecord) -> None:
+        """Learn nothing."""

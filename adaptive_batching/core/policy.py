@@ -1,0 +1,163 @@
+"""What a policy sees and what it may answer."""
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Protocol, runtime_checkable
+
+from adaptive_batching.core.arrivals import ArrivalRate
+from adaptive_batching.core.job import Job, Reason
+from adaptive_batching.core.latency import LinearLatency
+from adaptive_batching.core.permits import Permits
+from adaptive_batching.core.queue import JobQueue
+from adaptive_batching.core.records import BatchRecord
+
+RATE_WINDOW = 16  # full batches: short enough to turn with the traffic, long enough to count it
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the user asked for.
+
+    Attributes:
+        max_batch_size: Items in one batch at the most.
+        max_latency: Seconds from arrival to answer; `inf` promises nothing and refuses nothing.
+        max_queue: Items that may wait.
+    """
+
+    max_batch_size: int = 64
+    max_latency: float = inf
+    max_queue: int = 65_536
+
+    def __post_init__(self) -> None:
+        if self.max_batch_size < 1:
+            msg = f"max_batch_size: expected at least 1 item, got {self.max_batch_size}"
+            raise ValueError(msg)
+        if not self.max_latency > 0:
+            msg = f"max_latency: expected a positive number of seconds, got {self.max_latency}"
+            raise ValueError(msg)
+        if self.max_queue < 1:
+            msg = f"max_queue: expected at least 1 item, got {self.max_queue}"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Send the oldest jobs, up to `size` items."""
+
+    size: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Do nothing before `until` (seconds), unless something arrives or ends; `inf`: only then."""
+
+    until: float = inf
+
+
+class ShedReason(enum.Enum):
+    """Why jobs are turned away."""
+
+    HOPELESS = "hopeless"
+    """Even if released now they would be late."""
+    EXPIRED = "expired"
+    """Their deadline has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shed:
+    """Turn these waiting jobs away."""
+
+    jobs: Sequence[Job]
+    reason: ShedReason
+
+
+Decision = Dispatch | Hold | Shed
+
+
+class QueueView:
+    """What a policy may know: one queue of jobs that may share a batch, and the workers.
+
+    Attributes:
+        limits: What the user asked for.
+        latency: The fitted duration of a batch.
+        arrivals: The stream that feeds this queue.
+    """
+
+    __slots__ = ("_permits", "arrivals", "latency", "limits", "queue")
+
+    def __init__(
+        self, queue: JobQueue, permits: Permits, limits: Limits, latency: LinearLatency
+    ) -> None:
+        self.queue = queue  # the scheduler's to change; policies read it through the names below
+        self._permits = permits
+        self.limits = limits
+        self.latency = latency
+        self.arrivals: ArrivalRate = queue.arrivals
+
+    @property
+    def items(self) -> int:
+        """Items waiting; at least 1 when a policy is asked."""
+        return self.queue.items
+
+    @property
+    def requests(self) -> int:
+        """Jobs waiting."""
+        return self.queue.requests
+
+    @property
+    def head(self) -> Job:
+        """The oldest job."""
+        return self.queue.head
+
+    def jobs(self) -> Iterator[Job]:
+        """The waiting jobs, oldest first."""
+        return iter(self.queue)
+
+    @property
+    def workers(self) -> int:
+        """Workers that are alive."""
+        return self._permits.capacity
+
+    @property
+    def idle(self) -> int:
+        """Workers that could take a batch now; at least 1 when a policy is asked to decide."""
+        return self._permits.idle
+
+    @property
+    def window(self) -> float:
+        """Seconds over which the arrival rate is taken: 16 full batches."""
+        return RATE_WINDOW * self.latency.predict(self.limits.max_batch_size)
+
+    @property
+    def last_release(self) -> float:
+        """When the last batch of any queue left (seconds)."""
+        return self._permits.last_release
+
+    def next_free(self, now: float) -> float:
+        """When the next busy worker is expected to be free (seconds); `inf` if none is busy."""
+        return self._permits.next_free(now)
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Decides when a batch leaves and how large it is; asked only while a worker is idle."""
+
+    def decide(self, queue: QueueView, now: float) -> Decision:
+        """What to do with this queue now."""
+        ...
+
+    def observe(self, batch: BatchRecord) -> None:
+        """A batch has ended."""
+        ...
+
+
+@runtime_checkable
+class Doorkeeper(Protocol):
+    """A policy may also turn jobs away at the door, before they wait for nothing."""
+
+    def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:
+        """None to let the job in, or the seconds after which another try may succeed."""
+        ...

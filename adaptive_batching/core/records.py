@@ -1,0 +1,60 @@
+"""What happened: flat, frozen, and the same from every driver."""
+
+import enum
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from adaptive_batching.core.job import Outcome, Reason
+
+
+class BatchRecord(NamedTuple):
+    """One batch that has ended. All times in seconds on the driver's clock."""
+
+    released: float
+    finished: float
+    size: int
+    """Items."""
+    requests: int
+    key: Hashable
+    reason: Reason
+    outcome: Outcome
+    predicted: float
+    """Expected duration when it was released."""
+    oldest_arrived: float
+    left_waiting: int
+    """Items that stayed in the queue when it left."""
+
+    @property
+    def duration(self) -> float:
+        """How long the worker held it."""
+        return self.finished - self.released
+
+
+class JobOutcome(enum.Enum):
+    """The one end of a job; the values are metric labels and report columns."""
+
+    DONE = "done"
+    FAILED = "failed"
+    """Its batch raised, its worker died, or the handler named an error for it."""
+    SHED = "shed"
+    """Refused on a prediction."""
+    QUEUE_FULL = "queue_full"
+    EXPIRED = "expired"
+    """Its deadline passed in the queue."""
+    CANCELLED = "cancelled"
+    """Its caller went away."""
+
+
+class JobRecord(NamedTuple):
+    """One job that has ended. All times in seconds on the driver's clock."""
+
+    arrived: float
+    finished: float
+    size: int
+    """Items."""
+    outcome: JobOutcome
+
+    @property
+    def latency(self) -> float:
+        """From arrival to end."""
+        return self.finished - self.arrived

@@ -1,0 +1,240 @@
+"""When which batch leaves: everything decided, nothing done.
+
+Every driver runs the same loop: call `next(now)` and do what it says until it says `Hold`, then arm
+one wake-up for `Hold.until`. Call again after submits, after a batch has ended, and at the wake-up.
+"""
+
+from collections.abc import Hashable
+from math import inf
+
+from adaptive_batching.core.job import Batch, Job, Outcome, Reason
+from adaptive_batching.core.latency import LinearLatency
+from adaptive_batching.core.permits import Permits
+from adaptive_batching.core.policy import (
+    Dispatch,
+    Doorkeeper,
+    Hold,
+    Limits,
+    Policy,
+    QueueView,
+    Shed,
+    ShedReason,
+)
+from adaptive_batching.core.queue import JobQueue
+from adaptive_batching.core.records import BatchRecord
+from adaptive_batching.errors import (
+    Draining,
+    JobTooLarge,
+    Overloaded,
+    PolicyError,
+    QueueFull,
+    Refused,
+)
+from adaptive_batching.units import format_duration
+
+_REMEMBERED_QUEUES = 64  # batch keys; an emptied queue beyond that forgets its arrivals
+
+
+class Scheduler:
+    """Queues by batch key, permits, a policy and the latency model that it learns from.
+
+    Args:
+        policy: Decides about one queue at a time.
+        limits: What the user asked for.
+        workers: Batches that may run at the same time.
+    """
+
+    def __init__(self, policy: Policy, limits: Limits, workers: int = 1) -> None:
+        self.limits = limits
+        self.latency = LinearLatency()
+        self.permits = Permits(workers)
+        self.items = 0
+        """Items waiting, in all queues."""
+        self._policy = policy
+        self._doorkeeper = policy if isinstance(policy, Doorkeeper) else None
+        self._views: dict[Hashable, QueueView] = {}
+        self._draining = False
+
+    def __repr__(self) -> str:
+        return (
+            f"<Scheduler queued={self.items} idle={self.permits.idle}/{self.permits.capacity}"
+            f" {self.latency!r}>"
+        )
+
+    @property
+    def requests(self) -> int:
+        """Jobs waiting, in all queues."""
+        return sum(view.queue.requests for view in self._views.values())
+
+    def submit(self, job: Job) -> None:
+        """Let a job wait for its batch; `job.arrived` is the present.
+
+        Raises:
+            JobTooLarge: It holds more items than a batch may.
+            QueueFull: Too many items wait already.
+            Overloaded: It would be late by all that is known.
+            Draining: `drain` was called.
+        """
+        size = job.size
+        if size > self.limits.max_batch_size or self._draining:
+            raise self._never(size)
+        if self.items + size > self.limits.max_queue:
+            raise self._queue_full(size)
+        view = self._views.get(job.key) or self._open(job.key)
+        view.arrivals.arrived(job.arrived)
+        if self._doorkeeper is not None and job.deadline != inf:
+            late_by = self._doorkeeper.refuse(view, job, job.arrived)
+            if late_by is not None:
+                msg = f"would be answered about {format_duration(late_by)} after its deadline"
+                raise Overloaded(msg, retry_after=late_by)
+        view.queue.append(job)
+        self.items += size
+
+    def cancel(self, job: Job) -> bool:
+        """Take a job out of the queue; False if it has already left."""
+        if not job.waiting:
+            return False
+        self._views[job.key].queue.remove(job)
+        self._left(job.key, job.size)
+        return True
+
+    def drain(self) -> None:
+        """Take no more jobs and let what waits leave as soon as a worker is free."""
+        self._draining = True
+
+    def abandon(self) -> list[Job]:
+        """Empty all queues and return what was in them."""
+        abandoned = [job for view in self._views.values() for job in view.queue]
+        for job in abandoned:
+            self.cancel(job)
+        return abandoned
+
+    def next(self, now: float) -> Batch | Shed | Hold:
+        """What to do now; call again until it says `Hold`.
+
+        Raises:
+            PolicyError: The policy's decision can't be carried out.
+        """
+        if not self.items:
+            return _WAIT
+        views = [view for view in self._views.values() if view.queue.requests]
+        if len(views) > 1:
+            views.sort(key=_earliest_deadline)
+        until = _earliest_deadline(views[0])
+        if until <= now:
+            return self._expire(views[0], now)
+        if not self.permits.idle:
+            return Hold(until)  # nobody computes an answer that is already late
+        for view in views:
+            step = self._decide(view, now)
+            if not isinstance(step, Hold):
+                return step
+            until = min(until, step.until)
+        return Hold(until)
+
+    def finish(self, batch: Batch, outcome: Outcome, now: float) -> BatchRecord:
+        """A batch has ended: return its permit and learn from it."""
+        self.permits.give_back(batch)
+        record = BatchRecord(
+            released=batch.released,
+            finished=now,
+            size=batch.size,
+            requests=len(batch.jobs),
+            key=batch.key,
+            reason=batch.reason,
+            outcome=outcome,
+            predicted=batch.predicted,
+            oldest_arrived=batch.jobs[0].arrived,
+            left_waiting=batch.left_waiting,
+        )
+        if outcome is Outcome.DONE:
+            self.latency.observe(batch.size, now - batch.released)
+        view = self._views.get(batch.key)
+        if view is not None:
+            self._digest(view, now)
+            view.arrivals.answered(now)
+        self._policy.observe(record)
+        return record
+
+    # ---------------------------------------------------------------------- one queue's decision
+
+    def _decide(self, view: QueueView, now: float) -> Batch | Shed | Hold:
+        if self._draining:
+            return self._release(view, Dispatch(self.limits.max_batch_size, Reason.DRAIN), now)
+        self._digest(view, now)
+        decision = self._policy.decide(view, now)
+        if isinstance(decision, Dispatch):
+            return self._release(view, decision, now)
+        if isinstance(decision, Shed):
+            return self._turn_away(view, decision)
+        if isinstance(decision, Hold):
+            if decision.until > now:
+                return decision
+            raise self._broken("a Hold.until later than now", decision, now)
+        raise self._broken("Dispatch, Hold or Shed", decision, now)
+
+    def _release(self, view: QueueView, decision: Dispatch, now: float) -> Batch:
+        allowed = min(decision.size, self.limits.max_batch_size)
+        jobs = view.queue.take(allowed)
+        if not jobs:
+            expected = f"a Dispatch of at least the head's {view.head.size} items"
+            raise self._broken(expected, decision, now)
+        size = allowed if len(jobs) == allowed else sum(job.size for job in jobs)
+        self._left(jobs[0].key, size)
+        predicted = self.latency.predict(size)
+        batch = Batch(jobs, size, jobs[0].key, decision.reason, now, predicted, self.items)
+        self.permits.take(batch)
+        return batch
+
+    def _turn_away(self, view: QueueView, decision: Shed) -> Shed:
+        if not decision.jobs:
+            raise self._broken("a Shed of at least one job", decision, None)
+        for job in decision.jobs:
+            if not self.cancel(job):
+                raise self._broken("a Shed of waiting jobs", decision, None)
+        return decision
+
+    def _expire(self, view: QueueView, now: float) -> Shed:
+        expired = view.queue.take_expired(now)
+        self._left(expired[0].key, sum(job.size for job in expired))
+        return Shed(expired, ShedReason.EXPIRED)
+
+    # ------------------------------------------------------------------------------ housekeeping
+
+    def _open(self, key: Hashable) -> QueueView:
+        view = QueueView(JobQueue(), self.permits, self.limits, self.latency)
+        self._views[key] = view
+        return view
+
+    def _left(self, key: Hashable, items: int) -> None:
+        self.items -= items
+        if len(self._views) > _REMEMBERED_QUEUES and not self._views[key].queue.requests:
+            del self._views[key]
+
+    def _digest(self, view: QueueView, now: float) -> None:
+        view.arrivals.digest(now, view.window, self.latency.predict(1))
+
+    def _never(self, size: int) -> Refused:
+        if self._draining:
+            return Draining("this dispatcher is closing and takes no more requests")
+        limit = self.limits.max_batch_size
+        return JobTooLarge(f"expected at most max_batch_size={limit} items, got {size}")
+
+    def _queue_full(self, size: int) -> QueueFull:
+        limits = self.limits
+        clearing = self.latency.predict(limits.max_batch_size) / max(1, self.permits.capacity)
+        msg = f"{self.items} of max_queue={limits.max_queue} items wait, no room for {size} more"
+        return QueueFull(msg, retry_after=clearing)
+
+    def _broken(self, expected: str, decision: object, now: float | None) -> PolicyError:
+        at = "" if now is None else f" at now={now!r}"
+        return PolicyError(
+            f"{type(self._policy).__name__}.decide: expected {expected}, got {decision}{at}"
+        )
+
+
+_WAIT = Hold()
+
+
+def _earliest_deadline(view: QueueView) -> float:
+    return view.queue.earliest_deadline

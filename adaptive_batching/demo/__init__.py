@@ -1,0 +1,1 @@
+"""A real model behind a real service, before and after batching."""

@@ -1,0 +1,1 @@
+"""Drives a scheduler on an asyncio loop."""

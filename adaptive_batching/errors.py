@@ -1,0 +1,147 @@
+"""Every error this library raises by itself, divided by whose fault it is.
+
+    BatchingError
+    ├── Refused                  before any work was done: safe to send again
+    │   ├── Overloaded           503  it could not have been answered in time
+    │   ├── QueueFull            503  more waits already than `max_queue`
+    │   ├── Draining             503  the dispatcher is closing
+    │   └── JobTooLarge          413  one request holds more items than a batch may
+    ├── DeadlineExceeded         504  it was let in, and its deadline passed in the queue
+    ├── HandlerError                  the handler broke its contract
+    │   ├── BatchFunctionError   500  wrong length, wrong type, an exit instead of an answer
+    │   └── RemoteError          500  raised in a worker by something that can't be brought over
+    ├── WorkerError                   the process that ran the batch
+    │   ├── WorkerLost           503  died while it held the batch
+    │   ├── WorkerTimeout        504  did not answer in time and was killed
+    │   └── WorkerStartError     503  could not be started
+    └── UsageError                    the program that uses the library is wrong
+        ├── WrongEventLoop       500  one dispatcher, two event loops
+        ├── HandlerNotFound      500  a worker process can't import the handler
+        ├── PolicyError          500  a policy answered with something impossible
+        └── TraceError           400  a trace file can't be read
+
+Exceptions raised by a handler are not wrapped: they reach the caller as they are.
+Each class carries the HTTP status and the fixed code under which the service reports it.
+"""
+
+from typing import ClassVar
+
+
+class BatchingError(Exception):
+    """Base of all errors of this library."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal"
+
+
+class Refused(BatchingError):
+    """The request was turned away before any work was done for it.
+
+    Attributes:
+        retry_after: Seconds after which another try is likely to be let in; 0 if not known.
+    """
+
+    status = 503
+    code = "refused"
+
+    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Overloaded(Refused):
+    """The prediction says that no answer would have come within `max_latency`."""
+
+    code = "overloaded"
+
+
+class QueueFull(Refused):
+    """As many items wait as `max_queue` allows."""
+
+    code = "queue_full"
+
+
+class Draining(Refused):
+    """The dispatcher finishes what it has and takes nothing more."""
+
+    code = "draining"
+
+
+class JobTooLarge(Refused):
+    """One request brings more items than `max_batch_size`: it would never fit."""
+
+    status = 413
+    code = "too_many_items"
+
+
+class DeadlineExceeded(BatchingError):
+    """The request was let in, but its deadline passed before a worker could take it."""
+
+    status = 504
+    code = "deadline_exceeded"
+
+
+class HandlerError(BatchingError):
+    """The handler did not keep the contract: a list in, a list of the same length out."""
+
+    code = "handler_error"
+
+
+class BatchFunctionError(HandlerError):
+    """What the handler returned can't be shared out among the members of its batch."""
+
+    code = "bad_batch_result"
+
+
+class RemoteError(HandlerError):
+    """Stands for an exception of a worker process that could not be pickled."""
+
+    code = "handler_error"
+
+
+class WorkerError(BatchingError):
+    """The worker failed, not the handler and not the request."""
+
+    status = 503
+    code = "worker_error"
+
+
+class WorkerLost(WorkerError):
+    """The worker process died while it held the batch."""
+
+    code = "worker_lost"
+
+
+class WorkerTimeout(WorkerError):
+    """The worker did not answer within the batch timeout; it was killed and is being replaced."""
+
+    status = 504
+    code = "worker_timeout"
+
+
+class WorkerStartError(WorkerError):
+    """The worker process could not load its handler."""
+
+    code = "no_workers"
+
+
+class UsageError(BatchingError):
+    """The calling program has to be changed; trying again will not help."""
+
+
+class WrongEventLoop(UsageError, RuntimeError):
+    """A dispatcher belongs to the event loop that used it first."""
+
+
+class HandlerNotFound(UsageError, LookupError):
+    """A worker process finds its handler by module and name, and there is none."""
+
+
+class PolicyError(UsageError):
+    """A policy's decision can't be carried out; the message names the policy and the decision."""
+
+
+class TraceError(UsageError, ValueError):
+    """A trace can't be read; the message names file, line, what was expected and what was there."""
+
+    status = 400

@@ -1,0 +1,1 @@
+"""What operators look at: leaf modules that consume records."""

@@ -1,0 +1,1 @@
+"""The aiohttp face: HTTP in, jobs out, answers back."""

@@ -1,0 +1,1 @@
+"""Drives the production scheduler through virtual time."""

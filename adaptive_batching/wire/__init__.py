@@ -1,0 +1,1 @@
+"""Bytes to items and back: pure functions, one format a file."""

@@ -1,0 +1,1 @@
+"""Run a batch somewhere: on the loop, in threads, in pinned processes."""
