@@ -1,0 +1,56 @@
+"""Synthetic workers: how long a batch takes, with the jitter and the pauses of real machines."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+_BLOCK = 4096  # draws at a time: a single draw costs as much as a hundred of a block
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """How long batches take: `duration = (fixed + per_item * size) * noise + pause`.
+
+    Attributes:
+        fixed: Seconds that any batch takes.
+        per_item: Seconds that each item adds.
+        jitter: Sigma of the lognormal noise, whose mean is 1; 0 for none.
+        pause_probability: Share of the batches that meet a pause of the machine.
+        pause: Length of a pause (seconds).
+    """
+
+    fixed: float
+    per_item: float
+    jitter: float = 0.0
+    pause_probability: float = 0.0
+    pause: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("fixed", "per_item", "jitter", "pause"):
+            value = getattr(self, name)
+            if not (isfinite(value) and value >= 0):
+                raise ValueError(f"{name}: expected a finite number of 0 or more, got {value}")
+        if not 0 <= self.pause_probability <= 1:
+            got = self.pause_probability
+            raise ValueError(f"pause_probability: expected 0 to 1, got {got}")
+
+    def service(self, seed: int = 0) -> Callable[[int], float]:
+        """The same draws for the same seed: the nth batch of every policy meets the same luck."""
+        fixed, per_item = self.fixed, self.per_item
+        if not self.jitter and not self.pause_probability:
+            return lambda size: fixed + per_item * size
+        draws = self._draws(np.random.default_rng(seed))
+
+        def duration(size: int) -> float:
+            noise, pause = next(draws)
+            return (fixed + per_item * size) * noise + pause
+
+        return duration
+
+    def _draws(self, rng: np.random.Generator) -> Iterator[tuple[float, float]]:
+        while True:
+            noise = rng.lognormal(-(self.jitter**2) / 2, self.jitter, _BLOCK)
+            pauses = self.pause * (rng.random(_BLOCK) < self.pause_probability)
+            yield from zip(noise.tolist(), pauses.tolist(), strict=True)
