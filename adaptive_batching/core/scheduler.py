@@ -153,7 +153,11 @@ class Scheduler:
         if view is not None:
             self._digest(view, now)
             view.arrivals.answered(now)
-        self._policy.observe(record)
+        try:
+            self._policy.observe(record)
+        except Exception as error:
+            msg = f"{type(self._policy).__name__}.observe raised {error!r}"
+            raise PolicyError(msg) from error
         return record
 
     # ---------------------------------------------------------------------- one queue's decision
@@ -162,7 +166,11 @@ class Scheduler:
         if self._draining:
             return self._release(view, Dispatch(self.limits.max_batch_size, Reason.DRAIN), now)
         self._digest(view, now)
-        decision = self._policy.decide(view, now)
+        try:
+            decision = self._policy.decide(view, now)
+        except Exception as error:
+            msg = f"{type(self._policy).__name__}.decide raised {error!r}"
+            raise PolicyError(msg) from error
         if isinstance(decision, Dispatch):
             return self._release(view, decision, now)
         if isinstance(decision, Shed):

@@ -1,0 +1,63 @@
+"""One caller's wait for its answer, and the ways in which it ends."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any, Generic, TypeVar
+
+from adaptive_batching.core import Job, JobOutcome
+from adaptive_batching.errors import BatchFunctionError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Call(Job, Generic[T, R]):
+    """A job with the item it brings and the future that its caller awaits."""
+
+    __slots__ = ("future", "item")
+
+    def __init__(
+        self,
+        item: T,
+        future: asyncio.Future[R],
+        arrived: float,
+        size: int,
+        deadline: float,
+        key: Hashable,
+    ) -> None:
+        super().__init__(arrived, size, deadline, key)
+        self.item = item
+        self.future = future
+
+    def fail(self, error: BaseException) -> None:
+        """End with an error, unless the caller has gone."""
+        if not self.future.done():
+            self.future.set_exception(_awaitable(error))
+
+
+def share_out(calls: Sequence[Call[Any, Any]], results: Sequence[Any]) -> Counter[JobOutcome]:
+    """Give each call its own result, or the error that stands in its place; count the outcomes."""
+    failed = cancelled = 0
+    for call, result in zip(calls, results, strict=True):
+        future = call.future
+        if future.done():  # its caller left while the batch ran
+            cancelled += 1
+        elif isinstance(result, BaseException):
+            failed += 1
+            future.set_exception(_awaitable(result))
+        else:
+            future.set_result(result)
+    done = len(calls) - failed - cancelled
+    return Counter(
+        {JobOutcome.DONE: done, JobOutcome.FAILED: failed, JobOutcome.CANCELLED: cancelled}
+    )
+
+
+def _awaitable(error: BaseException) -> BaseException:
+    """An exception that a future may carry: some would be taken for a message to the loop."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    named = BatchFunctionError(f"the handler raised {type(error).__name__}: {error}")
+    named.__cause__ = error
+    return named
