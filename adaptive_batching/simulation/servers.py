@@ -1,12 +1,16 @@
 """Synthetic workers: how long a batch takes, with the jitter and the pauses of real machines."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
 
+from adaptive_batching.units import parse_duration
+
 _BLOCK = 4096  # draws at a time: a single draw costs as much as a hundred of a block
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +58,28 @@ class Server:
             noise = rng.lognormal(-(self.jitter**2) / 2, self.jitter, _BLOCK)
             pauses = self.pause * (rng.random(_BLOCK) < self.pause_probability)
             yield from zip(noise.tolist(), pauses.tolist(), strict=True)
+
+
+def parse_latency(text: str) -> tuple[float, float]:
+    """Read `5ms+0.05ms`: the seconds that a batch takes, and those that each item adds.
+
+    Raises:
+        ValueError: It isn't two durations with a plus between them.
+    """
+    fixed, plus, per_item = text.partition("+")
+    if not plus:
+        raise ValueError(f"expected FIXED+PER_ITEM such as 5ms+0.05ms, got {text!r}")
+    return parse_duration(fixed), parse_duration(per_item)
+
+
+def parse_pause(text: str) -> tuple[float, float]:
+    """Read `0.5%:10ms`: the share of the batches that meet a pause, and its seconds.
+
+    Raises:
+        ValueError: It isn't a percentage and a duration with a colon between them.
+    """
+    share, colon, length = text.partition(":")
+    match = _PERCENT.fullmatch(share)
+    if not colon or match is None:
+        raise ValueError(f"expected PERCENT:DURATION such as 0.5%:10ms, got {text!r}")
+    return float(match[1]) / 100, parse_duration(length)

@@ -1,0 +1,155 @@
+"""What a simulation came to: one row for each policy and number of workers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from rich import box
+from rich.table import Table
+
+from adaptive_batching.core import BatchRecord, JobOutcome, JobRecord
+from adaptive_batching.simulation.arrivals import Times
+from adaptive_batching.simulation.engine import History
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How one policy did. Times in seconds; None where there was nothing to measure.
+
+    Attributes:
+        policy: Its name.
+        workers: Batches that could run at the same time.
+        requests: Requests that arrived after the warm-up, answered or not.
+        on_time: Answered within max_latency; all that were answered when there is none.
+        late: Answered after it.
+        shed: Refused, turned away by a full queue, or expired in the queue.
+        failed: Answered with an error, or given up by the caller.
+        goodput: Share of all requests that were answered on time.
+        mean_latency: From arrival to answer, of those answered.
+        p50_latency: Median of the same.
+        p99_latency: 99th percentile of the same.
+        mean_batch_size: Items.
+        batches: Batches released after the warm-up.
+        release_gap_cv: Standard deviation of the gaps between releases by their mean: 0 for
+            batches evenly spaced, 1 for random ones, more when they bunch.
+        jobs_per_second: Requests simulated in a second of real time.
+    """
+
+    policy: str
+    workers: int
+    requests: int
+    on_time: int
+    late: int
+    shed: int
+    failed: int
+    goodput: float | None
+    mean_latency: float | None
+    p50_latency: float | None
+    p99_latency: float | None
+    mean_batch_size: float | None
+    batches: int
+    release_gap_cv: float | None
+    jobs_per_second: float | None
+
+
+def summarize(
+    history: History,
+    *,
+    policy: str,
+    workers: int,
+    max_latency: float = inf,
+    warmup: float = 0.0,
+    elapsed: float = 0.0,
+) -> Row:
+    """Make a row of what happened.
+
+    Args:
+        history: The records.
+        policy: Name for the row.
+        workers: Number for the row.
+        max_latency: Promise that the answers are held against (seconds).
+        warmup: What arrived or left before this instant is not counted (seconds).
+        elapsed: Real seconds that the simulation took.
+    """
+    jobs = [job for job in history.jobs if job.arrived >= warmup]
+    batches = [batch for batch in history.batches if batch.released >= warmup]
+    answered = [job for job in jobs if job.outcome is JobOutcome.DONE]
+    shed = sum(job.outcome in _SHED for job in jobs)
+    # The engine's deadline, computed the same way, so that an answer at the deadline is in time.
+    on_time = sum(job.finished <= job.arrived + max_latency for job in answered)
+    mean, p50, p99 = _latencies(answered)
+    return Row(
+        policy=policy,
+        workers=workers,
+        requests=len(jobs),
+        on_time=on_time,
+        late=len(answered) - on_time,
+        shed=shed,
+        failed=len(jobs) - len(answered) - shed,
+        goodput=on_time / len(jobs) if jobs else None,
+        mean_latency=mean,
+        p50_latency=p50,
+        p99_latency=p99,
+        mean_batch_size=sum(b.size for b in batches) / len(batches) if batches else None,
+        batches=len(batches),
+        release_gap_cv=_gap_cv(batches),
+        jobs_per_second=len(history.jobs) / elapsed if elapsed > 0 else None,
+    )
+
+
+def table(rows: Sequence[Row], title: str) -> Table:
+    """The rows for people, latencies in milliseconds."""
+    drawn = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for name in _COLUMNS:
+        drawn.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
+    for row in rows:
+        drawn.add_row(
+            row.policy,
+            str(row.workers),
+            _percent(row.goodput),
+            _share(row.late, row.requests),
+            _share(row.shed, row.requests),
+            *(_ms(value) for value in (row.mean_latency, row.p50_latency, row.p99_latency)),
+            _plain(row.mean_batch_size, ".1f"),
+            _plain(row.release_gap_cv, ".2f"),
+            _plain(row.jobs_per_second, ",.0f"),
+        )
+    return drawn
+
+
+_SHED = frozenset({JobOutcome.SHED, JobOutcome.QUEUE_FULL, JobOutcome.EXPIRED})
+_COLUMNS = (
+    "policy", "workers", "goodput", "late", "shed", "mean ms", "p50 ms", "p99 ms", "batch",
+    "gap CV", "jobs/s",
+)  # fmt: skip
+
+
+def _latencies(answered: list[JobRecord]) -> tuple[float | None, float | None, float | None]:
+    if not answered:
+        return None, None, None
+    latencies: Times = np.array([job.finished - job.arrived for job in answered])
+    p50, p99 = np.percentile(latencies, [50, 99])
+    return float(latencies.mean()), float(p50), float(p99)
+
+
+def _gap_cv(batches: list[BatchRecord]) -> float | None:
+    gaps = np.diff(np.sort(np.array([batch.released for batch in batches])))
+    mean = float(gaps.mean()) if len(gaps) else 0.0
+    return float(gaps.std()) / mean if mean > 0 else None
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.2%}"
+
+
+def _share(part: int, whole: int) -> str:
+    return _percent(part / whole if whole else None)
+
+
+def _ms(seconds: float | None) -> str:
+    return _plain(None if seconds is None else seconds * 1e3, ".2f")
+
+
+def _plain(value: float | None, style: str) -> str:
+    return "-" if value is None else format(value, style)
