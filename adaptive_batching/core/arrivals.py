@@ -103,9 +103,9 @@ class ArrivalRate:
         Empty when the last answer is long ago or too few were seen.
         """
         since = now - self._answered
-        first = int(since / _CLUMP_BIN)
-        if self._clump_answers < _CLUMP_TRUSTED or first >= _CLUMP_BINS:
+        if self._clump_answers < _CLUMP_TRUSTED or since >= _CLUMP_BIN * _CLUMP_BINS:
             return ()
+        first = int(since / _CLUMP_BIN)
         expected = 0.0
         share = first + 1 - since / _CLUMP_BIN  # of the first bin that is still ahead
         ahead = []

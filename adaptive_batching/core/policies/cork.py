@@ -61,35 +61,39 @@ class Cork:
         load = rate * queue.latency.predict(limit) / (limit * queue.workers)
         overloaded = load > _OVERLOADED
         margin = _shed_margin(queue) if overloaded else 0.0
-        hopeless = _hopeless(queue, size, margin, now)
+        hopeless = _hopeless(queue, margin, now)
         if hopeless:
             return _shed_or_probe(queue, hopeless, now)
         if queue.items >= limit:
             return Dispatch(limit, Reason.FULL)
         due = _latest_release(queue, size)
-        if now + _TIMER >= due:
+        if now >= due:
             return Dispatch(limit, Reason.DEADLINE)
         phi = rate * queue.latency.per_item / queue.workers
         if overloaded and queue.workers > 1:
             worth_until = now + (limit - size) / rate  # the rest of a full batch is on its way
         else:
             worth_until = _worth_until(queue, size, rate, phi, now)
-        if worth_until <= now + _TIMER:
+        if worth_until <= now:
             return Dispatch(_boarding_limit(queue, rate, phi), Reason.READY)
         return Hold(min(worth_until, due))
 
     def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:
-        """Seconds by which the job would be late, or None if it can make its deadline."""
-        if queue.idle or not queue.latency.trusted:
+        """Seconds by which the job would be late, or None if it can make its deadline.
+
+        Who joins its batch before a worker is free makes all of it wait; half of them are counted,
+        which is certain enough to refuse on.
+        """
+        latency = queue.latency
+        if queue.idle or not latency.trusted:
             return None
         limit = queue.limits.max_batch_size
-        proven = min(limit, _EXTRAPOLATION * queue.latency.largest)
-        full, rest = divmod(queue.items + job.size - 1, limit)
-        finish = (
-            queue.next_free(now)
-            + full * queue.latency.predict(proven) / queue.workers
-            + queue.latency.predict(min(rest + 1, proven))
-        )
+        longest = min(limit, _EXTRAPOLATION * latency.largest)
+        free = queue.next_free(now)
+        full, rest = divmod(queue.items, limit)
+        joining = limit if full else 0.5 * queue.arrivals.rate(now, queue.window) * (free - now)
+        ahead = full * latency.predict(longest) / queue.workers
+        finish = free + ahead + latency.predict(min(rest + job.size + joining, longest))
         return finish - job.deadline if finish > job.deadline else None
 
     def observe(self, batch: BatchRecord) -> None:
@@ -105,17 +109,22 @@ def _shed_margin(queue: QueueView) -> float:
     return max(0.0, min(queue.latency.margin, longest))
 
 
-def _hopeless(queue: QueueView, size: int, margin: float, now: float) -> list[Job]:
-    """The oldest jobs that would be late even if they left now."""
+def _hopeless(queue: QueueView, margin: float, now: float) -> list[Job]:
+    """The oldest jobs that would be late even if they left now.
+
+    Each one shed makes the batch shorter, which may save the next.
+    """
     if not queue.latency.trusted or queue.head.deadline == inf:
         return []
-    proven = min(size, _EXTRAPOLATION * queue.latency.largest)
-    finish = now + queue.latency.predict(proven) * (1.0 + margin)
+    longest = min(queue.limits.max_batch_size, _EXTRAPOLATION * queue.latency.largest)
+    items = queue.items
     hopeless = []
     for job in queue.jobs():
-        if job.deadline >= finish:
+        duration = queue.latency.predict(min(items, longest)) * (1.0 + margin)
+        if now + duration <= job.deadline:
             break
         hopeless.append(job)
+        items -= job.size
     return hopeless
 
 
@@ -163,9 +172,10 @@ def _worth_until(queue: QueueView, size: int, rate: float, phi: float, now: floa
     gain = damping * hazard
     if size >= gain * next_release:
         return now
-    if all_idle:
-        return min(changes, now + next_release)
-    return min(changes, queue.next_free(now) - size * idle / gain)
+    flips = now + next_release if all_idle else queue.next_free(now) - size * idle / gain
+    if flips <= now + _TIMER:
+        return now
+    return min(flips, max(changes, now + _TIMER))
 
 
 def _clump_end(queue: QueueView, size: int, next_release: float, now: float) -> float:
