@@ -1,0 +1,149 @@
+"""JSON with nothing beyond the standard."""
+
+import asyncio
+import pickle
+from dataclasses import dataclass
+from math import inf, nan
+
+import numpy as np
+import pytest
+
+from adaptive_batching.errors import BatchFunctionError
+from adaptive_batching.wire.strict_json import MalformedJSON, decode, encode, per_item
+
+MALFORMED = {
+    "NaN": b"NaN",
+    "a NaN inside": b"[1, NaN]",
+    "Infinity": b"-Infinity",
+    "beyond a double": b"1e999",
+    "bad UTF-8 in a string": b'"\xff"',
+    "bad UTF-8 outside": b"\xff",
+    "a lone surrogate": b'"\\ud800"',
+    "nested without end": b"[" * 100_000,
+    "nested too deep": b"[" * 100_000 + b"]" * 100_000,
+    "a huge integer": b"1" * 5000,
+    "nothing": b"",
+    "only space": b" \n",
+    "a byte order mark": b"\xef\xbb\xbf1",
+    "two values": b"1 2",
+    "garbage after a value": b"{}\x00",
+    "a comma too many": b"[1,]",
+    "single quotes": b"{'a': 1}",
+    "a leading zero": b"01",
+    "a pickle": pickle.dumps([1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
+def test_malformed_is_refused(body):
+    """Whatever is not JSON is one kind of error, with the status of a client's mistake."""
+    with pytest.raises(MalformedJSON) as refusal:
+        decode(body)
+    assert (refusal.value.status, refusal.value.code) == (400, "malformed")
+
+
+def test_the_error_survives_pickling():
+    """It travels from the worker process to the service."""
+    error = pickle.loads(pickle.dumps(MalformedJSON("truncated")))
+    assert type(error) is MalformedJSON
+    assert str(error) == "truncated"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"label": "seven", "score": 0.5, "more": [None, True]}, None),
+        (np.float64(0.5), b"0.5"),
+        (np.float32(0.5), b"0.5"),
+        (np.int64(3), b"3"),
+        (np.bool_(1), b"true"),
+        (np.array([[1, 2], [3, 4]]), b"[[1,2],[3,4]]"),
+        ({"scores": np.array([0.25, 0.75]), "top": np.int8(1)}, b'{"scores":[0.25,0.75],"top":1}'),
+        ("null and void", b'"null and void"'),
+    ],
+    ids=repr,
+)
+def test_what_can_be_written(value, expected):
+    """Plain values and NumPy's, also inside; what is plain reads back equal."""
+    encoded = encode(value)
+    assert encoded == expected if expected else decode(encoded) == value
+
+
+@dataclass
+class Scores:
+    best: float
+
+
+@pytest.mark.parametrize(
+    "value",
+    [nan, inf, [None, {"a": (1.0, -inf)}], np.array([1.0, nan]), np.float32(nan), Scores(nan)],
+    ids=repr,
+)
+def test_no_nan_becomes_null(value):
+    """A value that JSON can't say is an error, not silently something else."""
+    with pytest.raises(ValueError, match="no form in JSON"):
+        encode(value)
+
+
+def test_what_json_has_no_form_for():
+    """The message names the type, or the loop."""
+    with pytest.raises(TypeError, match="no form for object"):
+        encode([object()])
+    loop: list[object] = []
+    loop.append(loop)
+    with pytest.raises(ValueError, match="contains itself"):
+        encode(loop)
+    with pytest.raises(ValueError, match="surrogates"):
+        encode("\ud800")
+
+
+def test_a_malformed_item_never_reaches_the_handler():
+    """The others are answered, each in its own place."""
+    seen = []
+
+    def double(numbers):
+        seen.append(numbers)
+        return [2 * number for number in numbers]
+
+    first, bad, last = per_item(double)([b"1", b"NaN", b"3"])
+    assert (first, last) == (b"2", b"6")
+    assert isinstance(bad, MalformedJSON)
+    assert seen == [[1, 3]]
+
+
+def test_nothing_good_means_no_call():
+    """The handler is not bothered with an empty batch."""
+
+    def unreachable(items):
+        raise AssertionError
+
+    assert [type(error) for error in per_item(unreachable)([b"", b"{"])] == [MalformedJSON] * 2
+
+
+def test_errors_stay_in_their_places():
+    """An error that the handler put there is kept, one that its result earned is added."""
+    unlucky = KeyError("unlucky")
+    ok, kept, unwritable = per_item(lambda items: [1, unlucky, nan])([b"1", b"2", b"3"])
+    assert ok == b"1"
+    assert kept is unlucky
+    assert isinstance(unwritable, BatchFunctionError)
+    assert "float" in str(unwritable)
+
+
+@pytest.mark.parametrize("results", [[1], [1, 2, 3], None, "ab", {1: 1, 2: 2}, iter([1, 2])])
+def test_results_that_cannot_be_shared_out(results):
+    """Wrong length or no list at all fails the batch: nobody gets another's answer."""
+    with pytest.raises(BatchFunctionError):
+        per_item(lambda items: results)([b"1", b"2"])
+
+
+async def test_async_handlers_stay_async():
+    """Also when only `__call__` is a coroutine function."""
+
+    class Doubler:
+        async def __call__(self, numbers):
+            await asyncio.sleep(0)
+            return [2 * number for number in numbers]
+
+    assert await per_item(Doubler())([b"2"]) == [b"4"]
+    assert (await per_item(Doubler().__call__)([b"3", b"?"]))[0] == b"6"
