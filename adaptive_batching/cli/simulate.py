@@ -52,7 +52,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-_WIDTH = 100  # a line that the terminal wraps is better than a number cut short
+_WIDTH = 110  # a line that the terminal wraps is better than a number cut short
 _DURATION = _Parsed("duration", parse_duration)
 _SECONDS = _Parsed("seconds", _seconds)
 

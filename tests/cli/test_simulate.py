@@ -1,0 +1,178 @@
+"""The command compares policies, in a table for people and in JSON for programs."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from adaptive_batching.cli import main
+
+RECORDED = Path(__file__).parents[2] / "../shared/traces/azure_llm_2023_conv.csv.gz"
+MADE = ("--arrivals", "poisson", "--rate", "2000", "--duration", "1")
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["simulate", *map(str, arguments)])
+
+
+def answer(*arguments):
+    result = run(*arguments, "--format", "json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "trace.csv.gz"
+    rows = "".join(f"{index / 10},{index % 3 + 1}\n" for index in range(101))
+    path.write_bytes(gzip.compress(f"t_seconds,size\n{rows}".encode()))
+    return path
+
+
+def test_cork_and_greedy_are_compared_by_default():
+    """On one worker, with the facts of the traffic."""
+    reply = answer(*MADE, "--seed", 3)
+    assert [(row["policy"], row["workers"]) for row in reply["rows"]] == [
+        ("cork", 1),
+        ("greedy", 1),
+    ]
+    facts = reply["trace"]
+    assert (facts["source"], facts["duration"], facts["seed"]) == ("poisson", 1.0, 3)
+    assert facts["requests"] == facts["rate"] == reply["rows"][0]["requests"]
+
+
+def test_a_row_for_each_policy_and_number_of_workers():
+    """Both may be repeated."""
+    policies = ("--policy", "window:2ms", "--policy", "aimd", "--policy", "greedy")
+    reply = answer(*MADE, *policies, "--workers", 1, "--workers", 4)
+    assert [(row["policy"], row["workers"]) for row in reply["rows"]] == [
+        (policy, workers) for workers in (1, 4) for policy in ("window:2ms", "aimd", "greedy")
+    ]
+
+
+def test_a_trace_is_sped_up(trace):
+    """Times are divided by the factor; each request is one item unless told otherwise."""
+    reply = answer(trace, "--speedup", 10, "--policy", "greedy")
+    assert reply["trace"] == {
+        "source": str(trace),
+        "requests": 101,
+        "duration": 1.0,
+        "rate": 101.0,
+        "speedup": 10.0,
+        "seed": None,
+    }
+    assert reply["rows"][0]["mean_batch_size"] == 1.0
+
+
+def test_sizes_as_items(trace):
+    """Then a request of three items takes three places in a batch, or is refused."""
+    assert answer(trace, "--sizes", "items")["rows"][0]["mean_batch_size"] == pytest.approx(2, 0.01)
+    small = answer(trace, "--sizes", "items", "--max-batch-size", 2)["rows"][0]
+    assert small["shed"] == 33
+
+
+def test_the_same_seed_gives_the_same_answer():
+    """Jitter and pauses included; only the speed of the machine varies."""
+    noisy = (*MADE, "--jitter", 0.2, "--pause", "1%:10ms", "--seed")
+
+    def rows(seed):
+        return [{**row, "jobs_per_second": 0} for row in answer(*noisy, seed)["rows"]]
+
+    assert rows(1) == rows(1)
+    assert rows(1) != rows(2)
+
+
+@pytest.mark.parametrize("kind", ["poisson", "mmpp", "clumped"])
+def test_all_conditions_at_once(kind):
+    """Every option is taken, and all requests are accounted for."""
+    reply = answer(
+        "--arrivals", kind, "--rate", 4000, "--duration", "0.5s", "--max-latency", "25ms",
+        "--max-batch-size", 16, "--max-queue", 100, "--latency", "2ms+1ms", "--warmup", 0.1,
+        "--timer-resolution", "1ms", "--jitter", 0.1, "--workers", 2,
+    )  # fmt: skip
+    for row in reply["rows"]:
+        assert row["requests"] == sum(row[end] for end in ("on_time", "late", "shed", "failed"))
+        assert 0 < row["requests"] < reply["trace"]["requests"]
+        assert row["shed"] > 0
+
+
+def test_nothing_to_measure_is_null():
+    """Everything lies in the warm-up: counts of 0 and null, never NaN."""
+    row = answer(*MADE, "--warmup", 99, "--policy", "greedy")["rows"][0]
+    assert (row["requests"], row["goodput"], row["p99_latency"]) == (0, None, None)
+
+
+def test_a_table_for_people():
+    """The traffic on top, a line for each row, no number cut short."""
+    result = run(*MADE, "--max-latency", "25ms", "--workers", 1, "--workers", 2)
+    assert result.exit_code == 0
+    assert "poisson: " in result.output
+    assert "within 25 ms" in result.output
+    assert "…" not in result.output
+    assert sum("greedy" in line for line in result.output.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Usage: "),
+        (("--workers", 2), "expected a TRACE or --arrivals, got neither"),
+        (("TRACE", *MADE), "expected no --arrivals with a TRACE, got poisson"),
+        (("TRACE", "--rate", 5), "expected no --rate with a TRACE, got 5.0"),
+        (("TRACE", "--speedup", 0), "speedup: expected a positive number, got 0.0"),
+        (("TRACE", "--speedup", "fast"), "'fast' is not a valid float"),
+        ((*MADE, "--speedup", 2), "expected no --speedup without a TRACE, got 2.0"),
+        (("nowhere.csv",), "nowhere.csv: expected a readable file, got No such file"),
+        ((__file__,), "line 1: expected the header 't_seconds,size', got"),
+        (("--arrivals", "uniform"), "'uniform' is not one of"),
+        (("--arrivals", "poisson", "--rate", 5), "with --arrivals, got no --duration"),
+        (("--arrivals", "poisson", "--duration", 5), "with --arrivals, got no --rate"),
+        ((*MADE, "--rate", -5), "rate: expected a positive number, got -5.0"),
+        ((*MADE, "--rate", 1e12), "expected at most 1e+08 requests"),
+        ((*MADE, "--duration", "long"), "expected a duration with a unit"),
+        ((*MADE, "--duration", "nan"), "expected 0 seconds or more, got 'nan'"),
+        ((*MADE, "--policy", "magic"), "policy: expected one of cork, greedy"),
+        ((*MADE, "--policy", "window:2"), "policy 'window:2': expected a duration with a unit"),
+        ((*MADE, "--latency", "5ms"), "expected FIXED+PER_ITEM such as 5ms+0.05ms, got '5ms'"),
+        ((*MADE, "--pause", "often"), "expected PERCENT:DURATION such as 0.5%:10ms, got 'often'"),
+        ((*MADE, "--pause", "200%:1ms"), "pause_probability: expected 0 to 1, got 2.0"),
+        ((*MADE, "--jitter", "nan"), "jitter: expected a finite number of 0 or more, got nan"),
+        ((*MADE, "--max-latency", 25), "expected a duration with a unit"),
+        ((*MADE, "--max-latency", "0ms"), "max_latency: expected a positive number of seconds"),
+        ((*MADE, "--max-batch-size", 0), "max_batch_size: expected at least 1 item, got 0"),
+        ((*MADE, "--max-queue", 0), "max_queue: expected at least 1 item, got 0"),
+        ((*MADE, "--workers", 0), "0 is not in the range x>=1"),
+        ((*MADE, "--seed", -1), "-1 is not in the range x>=0"),
+        ((*MADE, "--timer-resolution", "1"), "expected a duration with a unit"),
+        ((*MADE, "--format", "xml"), "'xml' is not one of"),
+    ],
+)
+def test_usage_errors(trace, arguments, message):
+    """Status 2, nothing on stdout, and what was expected and given on stderr."""
+    result = run(*(trace if argument == "TRACE" else argument for argument in arguments))
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert message in result.stderr
+
+
+def test_a_real_process(trace):
+    """`python -m adaptive_batching simulate` prints JSON and nothing else."""
+    command = [sys.executable, "-m", "adaptive_batching", "simulate", str(trace)]
+    done = subprocess.run(
+        [*command, "--format", "json"], capture_output=True, check=True, timeout=60
+    )
+    assert len(json.loads(done.stdout)["rows"]) == 2
+    assert done.stderr == b""
+
+
+@pytest.mark.skipif(not RECORDED.is_file(), reason="the recorded traces are not beside the project")
+def test_a_recorded_trace():
+    """An hour of real traffic, sped up, is answered in time by four workers."""
+    conditions = ("--max-latency", "25ms", "--workers", 4, "--speedup", 200)
+    for row in answer(RECORDED, *conditions)["rows"]:
+        assert row["requests"] == 19_366
+        assert row["goodput"] > 0.99

@@ -1,0 +1,75 @@
+"""Synthetic workers take the time they are told to, and the same luck for the same seed."""
+
+from math import inf, nan
+
+import numpy as np
+import pytest
+
+from adaptive_batching.simulation.servers import Server, parse_latency, parse_pause
+
+
+def test_without_jitter_it_is_exact():
+    """Fixed and per item, to the last bit."""
+    service = Server(5e-3, 5e-5).service(seed=3)
+    assert [service(size) for size in (1, 64)] == [5e-3 + 5e-5 * 1, 5e-3 + 5e-5 * 64]
+
+
+def test_jitter_keeps_the_mean():
+    """Lognormal noise of mean 1 and the sigma that was asked for."""
+    service = Server(1.0, 0.0, jitter=0.2).service(seed=1)
+    logs = np.log([service(1) for _ in range(20_000)])
+    assert logs.std() == pytest.approx(0.2, rel=0.03)
+    assert np.exp(logs).mean() == pytest.approx(1.0, rel=0.01)
+
+
+def test_pauses_come_on_top():
+    """About as many as asked for, each of its length."""
+    service = Server(1.0, 0.0, pause_probability=0.25, pause=10.0).service(seed=1)
+    durations = [service(1) for _ in range(10_000)]
+    assert set(durations) == {1.0, 11.0}
+    assert np.mean(np.array(durations) == 11.0) == pytest.approx(0.25, abs=0.02)
+
+
+def test_the_same_seed_brings_the_same_luck():
+    """Also beyond the first block of draws; another seed brings another."""
+    server = Server(1.0, 0.5, jitter=0.1, pause_probability=0.1, pause=1.0)
+    one, same, other = (server.service(seed) for seed in (1, 1, 2))
+    first = [one(1) for _ in range(10_000)]
+    assert first == [same(1) for _ in range(10_000)]
+    assert first != [other(1) for _ in range(10_000)]
+
+
+@pytest.mark.parametrize("name", ["fixed", "per_item", "jitter", "pause"])
+@pytest.mark.parametrize("value", [-1.0, nan, inf])
+def test_impossible_workers(name, value):
+    """The quantity is named."""
+    with pytest.raises(ValueError, match=f"{name}: expected a finite number of 0 or more"):
+        Server(**{"fixed": 1.0, "per_item": 1.0, name: value})
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, nan])
+def test_a_probability(value):
+    """It lies between 0 and 1."""
+    with pytest.raises(ValueError, match="pause_probability: expected 0 to 1"):
+        Server(1.0, 1.0, pause_probability=value)
+
+
+def test_spellings():
+    """As people type them."""
+    assert parse_latency("5ms+0.05ms") == (5 * 1e-3, 0.05 * 1e-3)
+    assert parse_latency("1s + 0s") == (1.0, 0.0)
+    assert parse_pause("0.5%:10ms") == (0.5 / 100, 10 * 1e-3)
+
+
+@pytest.mark.parametrize("text", ["", "5ms", "5ms+", "+1ms", "5+1", "5ms+1ms+1ms", "5ms-1ms"])
+def test_misspelt_latency(text):
+    """Refused with what was expected and what came."""
+    with pytest.raises(ValueError, match=r"expected .*, got"):
+        parse_latency(text)
+
+
+@pytest.mark.parametrize("text", ["", "1%", "0.01:10ms", "x%:10ms", "1%:10", "-1%:1ms", ".%:1ms"])
+def test_misspelt_pause(text):
+    """Refused with what was expected and what came."""
+    with pytest.raises(ValueError, match=r"expected .*, got"):
+        parse_pause(text)
