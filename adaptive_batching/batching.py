@@ -1,1 +1,268 @@
-"""@batched."""
+"""`@batched`: a handler of lists becomes a function of one item."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
+from functools import update_wrapper
+from itertools import count
+from math import inf
+from types import MethodType
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+from adaptive_batching.core import Limits, PolicyLike, make_policy
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.ledger import Stats
+from adaptive_batching.workers.placement import (
+    Placement,
+    Processes,
+    Tasks,
+    Threads,
+    make_workers,
+)
+
+T = TypeVar("T")
+R = TypeVar("R")
+S = TypeVar("S")
+T_contra = TypeVar("T_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Batched(Generic[T, R]):
+    """A handler of lists that is called with one item: `await predict(x)` gives x's own result.
+
+    Calls that come together run together. The workers start with the first call, or with
+    `async with predict:`, which also drains and stops them at the end; without it they stop when
+    the event loop ends. A new event loop, after the first has ended, starts afresh.
+    """
+
+    def __init__(self, handler: Callable[..., Any], make: Callable[[], Dispatcher[T, R]]) -> None:
+        update_wrapper(self, handler)  # __wrapped__ is where a worker process finds the handler
+        self._make = make
+        self._dispatcher: Dispatcher[T, R] | None = None
+
+    def __repr__(self) -> str:
+        name = getattr(self, "__qualname__", "handler")
+        return f"<batched {name} {self._dispatcher or 'not started'}>"
+
+    def __call__(
+        self, item: T, /, *, key: Hashable = None, max_latency: float | None = None
+    ) -> Coroutine[Any, Any, R]:
+        """Let one item join a batch.
+
+        Args:
+            item: One element of the handler's list.
+            key: Only equal keys share a batch.
+            max_latency: Seconds for this call, instead of the decorator's.
+
+        Raises:
+            Refused: Before any work was done: Overloaded, QueueFull, Draining.
+            DeadlineExceeded: It waited past its deadline.
+            Exception: What the handler raised, or returned in this item's place.
+        """
+        dispatcher = self._dispatcher
+        if dispatcher is None or dispatcher.loop_has_ended:
+            dispatcher = self._dispatcher = self._make()
+        return dispatcher.submit(item, key=key, max_latency=max_latency)
+
+    async def map(self, items: Iterable[T]) -> list[R]:
+        """Run many items and return their results in the order of the items.
+
+        Enough are under way at any time to fill every worker's next batch; the rest wait in the
+        iterable, so it may be long. The first error ends it and cancels what is under way.
+        """
+        await self.start()
+        assert self._dispatcher is not None
+        numbered = zip(count(), items, strict=False)
+        results: dict[int, R] = {}
+
+        async def lane() -> None:
+            for index, item in numbered:
+                results[index] = await self(item)
+
+        lanes = [asyncio.ensure_future(lane()) for _ in range(self._dispatcher.saturation)]
+        try:
+            await asyncio.gather(*lanes)
+        finally:
+            for each in lanes:
+                each.cancel()
+        return [results[index] for index in range(len(results))]
+
+    def stats(self) -> Stats:
+        """What happened so far and what waits."""
+        return (self._dispatcher or self._make()).stats()
+
+    async def start(self) -> None:
+        """Start the workers and wait until they are ready.
+
+        Raises:
+            WorkerStartError: A worker could not load its handler.
+            HandlerNotFound: A worker process can't import it.
+        """
+        dispatcher = self._dispatcher
+        if dispatcher is None or dispatcher.loop_has_ended or dispatcher.closed:
+            dispatcher = self._dispatcher = self._make()
+        await dispatcher.start()
+
+    async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  as Dispatcher's
+        """Let what waits finish, up to `timeout` seconds, then stop the workers."""
+        if self._dispatcher is not None:
+            await self._dispatcher.aclose(timeout)
+
+    async def __aenter__(self) -> "Batched[T, R]":
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class BatchedMethod(Generic[S, T, R]):
+    """A batched method: each instance batches for itself."""
+
+    def __init__(
+        self, handler: Callable[..., Any], bind: Callable[[Callable[..., Any]], Batched[T, R]]
+    ) -> None:
+        update_wrapper(self, handler)
+        self._handler = handler
+        self._bind = bind
+        self._slot = f"_batched_{getattr(handler, '__name__', 'method')}"
+
+    @overload
+    def __get__(self, instance: None, owner: type[S]) -> "BatchedMethod[S, T, R]": ...
+    @overload
+    def __get__(self, instance: S, owner: type[S]) -> Batched[T, R]: ...
+    def __get__(
+        self, instance: S | None, owner: type[S]
+    ) -> "BatchedMethod[S, T, R] | Batched[T, R]":
+        if instance is None:
+            return self
+        try:
+            owned: dict[str, tuple[S, Batched[T, R]]] = vars(instance)
+        except TypeError:
+            msg = f"{owner.__name__} has no __dict__ to keep a batched method's queue in"
+            raise TypeError(msg) from None
+        kept = owned.get(self._slot)
+        if kept is None or kept[0] is not instance:  # a copy has its original's __dict__
+            kept = owned[self._slot] = (instance, self._bind(MethodType(self._handler, instance)))
+        return kept[1]
+
+    def __set__(self, instance: S, value: object) -> None:
+        msg = f"{getattr(self, '__qualname__', 'a batched method')} can't be set on an instance"
+        raise AttributeError(msg)
+
+
+class Handler(Protocol[T_contra, R_co]):
+    """An instance of a class-based handler: built once per worker, then called with lists."""
+
+    def __call__(
+        self, items: list[T_contra], /
+    ) -> Sequence[R_co] | Coroutine[Any, Any, Sequence[R_co]]:
+        """Return one result for each item, in order; an exception may stand in an item's place."""
+        ...
+
+
+class _Decorator(Protocol):
+    @overload
+    def __call__(self, handler: type[Handler[T, R]], /) -> Batched[T, R]: ...
+    @overload
+    def __call__(
+        self, handler: Callable[[list[T]], Awaitable[Sequence[R]]], /
+    ) -> Batched[T, R]: ...
+    @overload
+    def __call__(self, handler: Callable[[list[T]], Sequence[R]], /) -> Batched[T, R]: ...
+    @overload
+    def __call__(
+        self, handler: Callable[[S, list[T]], Awaitable[Sequence[R]]], /
+    ) -> BatchedMethod[S, T, R]: ...
+    @overload
+    def __call__(
+        self, handler: Callable[[S, list[T]], Sequence[R]], /
+    ) -> BatchedMethod[S, T, R]: ...
+
+
+def batched(
+    *,
+    max_batch_size: int = 64,
+    max_latency: float | None = None,
+    workers: int | Placement = 1,
+    cpus: Sequence[int | Sequence[int]] | None = None,
+    policy: PolicyLike = "cork",
+    max_queue: int = 65_536,
+) -> _Decorator:
+    """Turn a handler of lists into a function of one item that batches by itself.
+
+    The handler takes a list and returns as many results in the same order. It is an `async def`
+    function (batches run as tasks on the loop), a `def` function (in threads), a method (each
+    instance batches for itself) or a class (built once per worker, in pinned processes).
+
+    Args:
+        max_batch_size: Items in a batch at the most.
+        max_latency: Seconds from call to result. What can't be answered in time is refused with
+            `Overloaded`; None promises nothing and refuses nothing for lateness.
+        workers: How many batches may run at a time, or where: `Threads(2)`, `Processes(2)`.
+        cpus: The core, or the list of cores, of each worker process.
+        policy: When a batch leaves: `cork`, `greedy`, `window:2ms`, `aimd`, or your own.
+        max_queue: Items that may wait; beyond it calls are refused with `QueueFull`. The default
+            only stops a runaway producer: about 32 MiB of waiting calls.
+
+    Raises:
+        TypeError: The handler is nothing of the above.
+        ValueError: A limit is out of its range; the message says what was expected.
+    """
+    limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
+    if isinstance(policy, str):
+        make_policy(policy)  # a wrong name is told here, where it was written
+
+    def decorate(handler: Any) -> Any:
+        placement = _place(handler, workers, cpus)
+
+        def bind(bound: Callable[..., Any]) -> Batched[Any, Any]:
+            def make() -> Dispatcher[Any, Any]:
+                return Dispatcher(make_workers(bound, placement), limits, policy=policy)
+
+            return Batched(bound, make)
+
+        return BatchedMethod(handler, bind) if _is_method(handler) else bind(handler)
+
+    return decorate
+
+
+def _place(
+    handler: Any, workers: int | Placement, cpus: Sequence[int | Sequence[int]] | None
+) -> Placement:
+    """Where a handler runs when only a number of workers is named."""
+    if not callable(handler):
+        msg = f"batched: expected a function, a method or a class, got {handler!r}"
+        raise TypeError(msg)
+    if isinstance(handler, type) and isinstance(workers, int):
+        return Processes(workers, cpus=cpus)
+    if cpus is not None:
+        msg = "cpus: only worker processes are pinned; expected a class, or workers=Processes(…)"
+        raise ValueError(msg)
+    if not isinstance(workers, int):
+        return workers
+    return Tasks(workers) if _is_async(handler) else Threads(workers)
+
+
+def _is_async(handler: Any) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+        getattr(handler, "__call__", None)  # noqa: B004  an object whose call is async
+    )
+
+
+def _is_method(handler: Any) -> bool:
+    """Whether a function takes (self, items) rather than (items)."""
+    if isinstance(handler, type):
+        return False
+    try:
+        parameters = inspect.signature(handler).parameters.values()
+    except (TypeError, ValueError):  # written in C: takes what it is given
+        return False
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = sum(p.default is p.empty for p in parameters if p.kind in kinds)
+    if needed in (0, 1):
+        return False
+    if needed == 2:
+        return True
+    msg = f"batched: expected a handler of (items) or (self, items), got {handler!r}"
+    raise TypeError(msg)

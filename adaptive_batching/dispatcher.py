@@ -86,6 +86,23 @@ class Dispatcher(Generic[T, R]):
     def __repr__(self) -> str:
         return f"<Dispatcher running={len(self._running)} {self._scheduler!r}>"
 
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more requests."""
+        return self._scheduler.draining
+
+    @property
+    def loop_has_ended(self) -> bool:
+        """Whether it belongs to an event loop that is closed, so that nobody waits any more."""
+        return self._loop is not None and self._loop.is_closed()
+
+    @property
+    def saturation(self) -> int:
+        """Items under way that keep every worker busy and its next batch full."""
+        limits = self._scheduler.limits
+        wanted = limits.max_batch_size * (self.workers.health.wanted + 1)
+        return min(wanted, limits.max_queue)
+
     async def __aenter__(self) -> "Dispatcher[T, R]":
         await self.start()
         return self

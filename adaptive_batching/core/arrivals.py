@@ -63,7 +63,7 @@ class ArrivalRate:
                 self._counted_until = now
             if single > 0:
                 self._learn_gaps(fresh, single)
-            if now - self._answered < _CLUMP_BIN * _CLUMP_BINS:
+            if fresh[0] - self._answered < _CLUMP_BIN * _CLUMP_BINS:
                 self._learn_clump(fresh)
             self._newest = fresh[-1]
             fresh.clear()

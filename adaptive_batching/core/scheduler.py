@@ -53,7 +53,8 @@ class Scheduler:
         self._policy = policy
         self._doorkeeper = policy if isinstance(policy, Doorkeeper) else None
         self._views: dict[Hashable, QueueView] = {}
-        self._draining = False
+        self.draining = False
+        """Whether it takes no more jobs."""
 
     def __repr__(self) -> str:
         return (
@@ -76,7 +77,7 @@ class Scheduler:
             Draining: `drain` was called.
         """
         size = job.size
-        if size > self.limits.max_batch_size or self._draining:
+        if size > self.limits.max_batch_size or self.draining:
             raise self._never(size)
         if self.items + size > self.limits.max_queue:
             raise self._queue_full(size)
@@ -100,7 +101,7 @@ class Scheduler:
 
     def drain(self) -> None:
         """Take no more jobs and let what waits leave as soon as a worker is free."""
-        self._draining = True
+        self.draining = True
 
     def abandon(self) -> list[Job]:
         """Empty all queues and return what was in them."""
@@ -163,7 +164,7 @@ class Scheduler:
     # ---------------------------------------------------------------------- one queue's decision
 
     def _decide(self, view: QueueView, now: float) -> Batch | Shed | Hold:
-        if self._draining:
+        if self.draining:
             return self._release(view, Dispatch(self.limits.max_batch_size, Reason.DRAIN), now)
         self._digest(view, now)
         try:
@@ -223,7 +224,7 @@ class Scheduler:
         view.arrivals.digest(now, view.window, self.latency.predict(1))
 
     def _never(self, size: int) -> Refused:
-        if self._draining:
+        if self.draining:
             return Draining("this dispatcher is closing and takes no more requests")
         limit = self.limits.max_batch_size
         return JobTooLarge(f"expected at most max_batch_size={limit} items, got {size}")

@@ -1,0 +1,93 @@
+"""What the model of a batch's duration learns, and what it refuses to learn."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adaptive_batching.core import LinearLatency
+
+
+def learned(batches: list[tuple[int, float]]) -> LinearLatency:
+    latency = LinearLatency()
+    for size, duration in batches:
+        latency.observe(size, duration)
+    return latency
+
+
+def test_knows_nothing_at_first() -> None:
+    """Before the first batch it predicts 0, so that it can force nothing."""
+    latency = LinearLatency()
+    assert latency.predict(64) == 0.0
+    assert not latency.trusted
+
+
+def test_finds_the_line_when_sizes_vary() -> None:
+    """A noiseless line is found to within a percent after a few dozen batches."""
+    rng = random.Random(1)
+    sizes = [rng.randint(1, 64) for _ in range(50)]
+    latency = learned([(size, 5e-3 + 0.05e-3 * size) for size in sizes])
+    assert latency.fixed == pytest.approx(5e-3, rel=0.01)
+    assert latency.per_item == pytest.approx(0.05e-3, rel=0.01)
+
+
+def test_one_size_says_nothing_about_the_slope() -> None:
+    """After single requests only, a large batch is not predicted to take many times as long."""
+    latency = learned([(1, 5.05e-3)] * 70)
+    assert latency.predict(1) == pytest.approx(5.05e-3)
+    assert latency.predict(64) < 2 * 8.2e-3  # least squares on one size says 164 ms
+
+
+def test_an_outlier_moves_little() -> None:
+    """One second of pause in fifty batches of 20 ms leaves every prediction within 20 % (B7)."""
+    rng = random.Random(2)
+    truth = [(size, 0.02 + 0.002 * size) for size in (rng.randint(1, 8) for _ in range(50))]
+    for position in range(10, 50, 7):
+        batches = [*truth]
+        batches[position] = (batches[position][0], 1.0)
+        latency = learned(batches)
+        for size in range(1, 9):
+            assert latency.predict(size) == pytest.approx(0.02 + 0.002 * size, rel=0.2)
+
+
+def test_an_outlier_at_the_start_is_forgotten() -> None:
+    """A first batch that loads the model does not spoil the fit of the next hundred."""
+    latency = learned([(1, 2.0)] + [(1 + i % 8, 0.02 + 0.002 * (1 + i % 8)) for i in range(100)])
+    assert latency.predict(8) == pytest.approx(0.036, rel=0.2)
+
+
+def test_a_change_is_believed_after_a_few_batches() -> None:
+    """When the model becomes twice as slow, ten batches are enough to know it."""
+    rng = random.Random(3)
+    sizes = [rng.randint(1, 64) for _ in range(110)]
+    before = [(size, 5e-3 + 0.05e-3 * size) for size in sizes[:100]]
+    after = [(size, 10e-3 + 0.1e-3 * size) for size in sizes[100:]]
+    latency = learned(before + after)
+    assert latency.predict(32) == pytest.approx(13.2e-3, rel=0.15)
+
+
+def test_a_clock_that_jumps_is_ignored() -> None:
+    """Negative and infinite durations teach nothing."""
+    latency = learned([(4, 0.01), (4, -1.0), (4, float("inf")), (4, float("nan"))])
+    assert latency.batches == 1
+    assert latency.predict(4) == pytest.approx(0.01)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 1000), st.floats(0, 1e4, allow_nan=False) | st.floats(1e-9, 1e-3)
+        ),
+        min_size=1,
+        max_size=200,
+    )
+)
+def test_whatever_it_sees_it_stays_sane(batches: list[tuple[int, float]]) -> None:
+    """P11: finite, fixed >= 0 and per_item >= 0, after any durations at all."""
+    latency = learned(batches)
+    for size in (1, 10, 1000):
+        assert 0 <= latency.predict(size) < float("inf")
+    assert latency.fixed >= 0
+    assert latency.per_item >= 0
+    assert 0 <= latency.margin < float("inf")

@@ -1,0 +1,82 @@
+"""First in, first out, whatever is cancelled in between."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adaptive_batching.core.job import Job
+from adaptive_batching.core.queue import JobQueue
+
+
+def queue_of(*sizes: int) -> tuple[JobQueue, list[Job]]:
+    queue = JobQueue()
+    jobs = [Job(float(i), size, deadline=10.0 + i) for i, size in enumerate(sizes)]
+    for job in jobs:
+        queue.append(job)
+    return queue, jobs
+
+
+def test_takes_what_fits_and_overtakes_nobody() -> None:
+    """A job that does not fit stops the taking, even if a later one would fit."""
+    queue, jobs = queue_of(3, 4, 1)
+    assert queue.take(5) == jobs[:1]
+    assert queue.items == 5
+    assert queue.take(5) == jobs[1:]
+
+
+def test_a_cancelled_job_is_never_taken() -> None:
+    """Cancelling takes a job out, first, last or in the middle."""
+    queue, jobs = queue_of(1, 1, 1, 1)
+    for index in (0, 2):
+        queue.remove(jobs[index])
+    assert queue.head is jobs[1]
+    assert queue.take(10) == [jobs[1], jobs[3]]
+    assert (queue.items, queue.requests) == (0, 0)
+
+
+def test_gravestones_do_not_pile_up() -> None:
+    """A caller that submits and cancels for ever does not fill the memory behind a stuck worker."""
+    queue, _ = queue_of(1)
+    for i in range(10_000):
+        job = Job(float(i))
+        queue.append(job)
+        queue.remove(job)
+    assert len(queue._jobs) < 200
+
+
+def test_the_earliest_deadline_is_known_in_any_order() -> None:
+    """Deadlines may come in another order than arrivals."""
+    queue = JobQueue()
+    for deadline in (5.0, 3.0, 4.0):
+        queue.append(Job(0.0, deadline=deadline))
+    assert queue.earliest_deadline == 3.0
+    assert [job.deadline for job in queue.take_expired(3.5)] == [3.0]
+    assert queue.earliest_deadline == 4.0
+
+
+@given(st.lists(st.sampled_from(["append", "cancel", "take", "expire"]), max_size=80), st.data())
+def test_counts_are_right_after_anything(steps: list[str], data: st.DataObject) -> None:
+    """Items, requests, order and the earliest deadline agree with a plain list."""
+    queue, model, now = JobQueue(), list[Job](), 0.0
+    for step in steps:
+        if step == "append":
+            job = Job(now, data.draw(st.integers(1, 4)), now + data.draw(st.integers(1, 9)))
+            queue.append(job)
+            model.append(job)
+        elif step == "cancel" and model:
+            job = model.pop(data.draw(st.integers(0, len(model) - 1)))
+            queue.remove(job)
+        elif step == "take":
+            room = data.draw(st.integers(1, 8))
+            for job in queue.take(room):
+                assert job is model.pop(0)
+                room -= job.size
+            assert room >= 0
+            assert not model or model[0].size > room
+        elif step == "expire":
+            now += 1.0
+            if any(job.deadline <= now for job in model):
+                assert queue.take_expired(now) == [job for job in model if job.deadline <= now]
+                model = [job for job in model if job.deadline > now]
+        assert list(queue) == model
+        assert (queue.requests, queue.items) == (len(model), sum(job.size for job in model))
+        assert queue.earliest_deadline == min((j.deadline for j in model), default=float("inf"))

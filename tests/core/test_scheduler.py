@@ -1,0 +1,186 @@
+"""The scheduler told as stories: submit, ask what next, finish."""
+
+from math import inf
+
+import pytest
+
+from adaptive_batching.core import (
+    Batch,
+    BatchRecord,
+    Dispatch,
+    Hold,
+    Job,
+    Limits,
+    Outcome,
+    QueueView,
+    Reason,
+    Scheduler,
+    Shed,
+    ShedReason,
+    make_policy,
+)
+from adaptive_batching.errors import Draining, JobTooLarge, PolicyError, QueueFull
+
+
+def scheduler_with(policy: object = "greedy", workers: int = 1, **limits: float) -> Scheduler:
+    return Scheduler(make_policy(policy), Limits(**limits), workers)  # type: ignore[arg-type]
+
+
+def submit(scheduler: Scheduler, count: int, now: float = 0.0, **options: object) -> list[Job]:
+    jobs = [Job(now, **options) for _ in range(count)]  # type: ignore[arg-type]
+    for job in jobs:
+        scheduler.submit(job)
+    return jobs
+
+
+def released(step: Batch | Shed | Hold) -> Batch:
+    assert isinstance(step, Batch)
+    return step
+
+
+def test_nothing_to_do() -> None:
+    """An empty scheduler waits for an event."""
+    assert scheduler_with().next(0.0) == Hold(inf)
+
+
+def test_a_batch_is_never_larger_than_the_limit() -> None:
+    """Five jobs with room for three leave as three and, when the worker is free again, two."""
+    scheduler = scheduler_with(max_batch_size=3)
+    jobs = submit(scheduler, 5)
+    first = released(scheduler.next(0.0))
+    assert (first.jobs, first.reason) == (jobs[:3], Reason.FULL)
+    assert scheduler.next(0.0) == Hold(inf)
+    record = scheduler.finish(first, Outcome.DONE, 0.5)
+    assert (record.duration, record.left_waiting) == (0.5, 2)
+    assert released(scheduler.next(0.5)).jobs == jobs[3:]
+
+
+def test_the_limit_counts_items() -> None:
+    """Two jobs of two items do not fit into a batch of three."""
+    scheduler = scheduler_with(max_batch_size=3)
+    submit(scheduler, 2, size=2)
+    assert released(scheduler.next(0.0)).size == 2
+
+
+def test_a_job_larger_than_any_batch_is_refused() -> None:
+    """It would wait for ever; the message gives expected and got."""
+    with pytest.raises(JobTooLarge, match="at most max_batch_size=3 items, got 4"):
+        submit(scheduler_with(max_batch_size=3), 1, size=4)
+
+
+def test_a_full_queue_refuses() -> None:
+    """P8: no more items wait than max_queue allows."""
+    scheduler = scheduler_with(max_queue=2)
+    submit(scheduler, 2)
+    with pytest.raises(QueueFull, match="2 of max_queue=2"):
+        submit(scheduler, 1)
+    assert scheduler.items == 2
+
+
+def test_keys_never_mix_and_the_most_urgent_goes_first() -> None:
+    """Jobs of two keys leave in two batches, the earlier deadline first."""
+    scheduler = scheduler_with(workers=2)
+    submit(scheduler, 2, key="a", deadline=9.0)
+    submit(scheduler, 2, key="b", deadline=5.0)
+    assert [released(scheduler.next(0.0)).key for _ in range(2)] == ["b", "a"]
+
+
+def test_emptied_queues_of_many_keys_are_forgotten() -> None:
+    """A key for every client does not fill the memory."""
+    scheduler = scheduler_with()
+    for key in range(1000):
+        (job,) = submit(scheduler, 1, key=key)
+        scheduler.cancel(job)
+    assert len(scheduler._views) <= 65
+
+
+def test_the_expired_leave_even_when_every_worker_is_busy() -> None:
+    """P6: a job whose deadline has come is handed back at that instant and never dispatched."""
+    scheduler = scheduler_with()
+    submit(scheduler, 1)
+    released(scheduler.next(0.0))
+    jobs = submit(scheduler, 2, deadline=1.0)
+    assert scheduler.next(0.5) == Hold(1.0)
+    assert scheduler.next(1.0) == Shed(jobs, ShedReason.EXPIRED)
+    assert scheduler.items == 0
+
+
+def test_cancelled_jobs_leave_no_trace() -> None:
+    """A cancelled job makes room at once, and cancelling twice says so."""
+    scheduler = scheduler_with(max_queue=2)
+    first, second = submit(scheduler, 2)
+    assert scheduler.cancel(first)
+    assert not scheduler.cancel(first)
+    assert released(scheduler.next(0.0)).jobs == [second]
+    assert not scheduler.cancel(second)
+
+
+def test_a_dead_worker_takes_its_permit_along() -> None:
+    """With no worker alive nothing leaves; with one back it does."""
+    scheduler = scheduler_with(workers=0)
+    submit(scheduler, 1)
+    assert scheduler.next(0.0) == Hold(inf)
+    scheduler.permits.capacity = 1
+    released(scheduler.next(0.0))
+
+
+def test_draining_releases_at_once_and_lets_nobody_in() -> None:
+    """What a policy would hold leaves when the scheduler drains."""
+    scheduler = scheduler_with("window:1s")
+    submit(scheduler, 1)
+    assert scheduler.next(0.0) == Hold(1.0)
+    scheduler.drain()
+    assert released(scheduler.next(0.0)).reason is Reason.DRAIN
+    with pytest.raises(Draining):
+        submit(scheduler, 1)
+
+
+def test_only_batches_that_ran_teach() -> None:
+    """A failed batch says nothing about latency."""
+    scheduler = scheduler_with()
+    submit(scheduler, 1)
+    scheduler.finish(released(scheduler.next(0.0)), Outcome.FAILED, 9.0)
+    assert scheduler.latency.batches == 0
+
+
+class _Answers:
+    """A policy that gives one fixed answer."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def decide(self, queue: QueueView, now: float) -> object:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def observe(self, batch: BatchRecord) -> None:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (Hold(1.0), "expected a Hold.until later than now"),
+        (Hold(float("nan")), "expected a Hold.until later than now"),
+        (Dispatch(0, Reason.READY), "expected a Dispatch of at least the head's 2 items"),
+        (Shed([], ShedReason.HOPELESS), "expected a Shed of at least one job"),
+        (Shed([Job(0.0)], ShedReason.HOPELESS), "expected a Shed of waiting jobs"),
+        (None, "expected Dispatch, Hold or Shed, got None"),
+        (ZeroDivisionError("oh"), "decide raised ZeroDivisionError"),
+    ],
+)
+def test_a_policy_is_told_its_mistakes_by_name(answer: object, complaint: str) -> None:
+    """An impossible decision is an error that names the policy, not a hang."""
+    scheduler = scheduler_with(_Answers(answer))
+    submit(scheduler, 1, now=1.0, size=2)
+    with pytest.raises(PolicyError, match=f"_Answers.*{complaint}"):
+        scheduler.next(1.0)
+
+
+def test_its_repr_shows_the_live_numbers() -> None:
+    """Logs and people read the state off it."""
+    scheduler = scheduler_with(workers=4)
+    submit(scheduler, 3)
+    assert "queued=3 idle=4/4" in repr(scheduler)
