@@ -1,0 +1,66 @@
+"""Our end of a worker's socket: one question at a time, one answer to each."""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from adaptive_batching.wire.frames import FrameDecoder, Part, encode
+
+
+class Channel(asyncio.Protocol):
+    """Asks and hands the answer to who asked.
+
+    Args:
+        on_lost: Called once when the other end is gone or can't be understood.
+    """
+
+    def __init__(self, on_lost: Callable[[], None]) -> None:
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._decoder = FrameDecoder()
+        self._transport: asyncio.Transport | None = None
+        self._answer: asyncio.Future[bytearray] | None = None
+
+    def ask(self, parts: list[Part]) -> asyncio.Future[bytearray]:
+        """Send one payload; the future is of its answer, or of EOFError if none will come.
+
+        Raises:
+            FrameTooLong: The payload is too long; nothing was sent.
+        """
+        pieces = encode(parts)
+        answer = self._loop.create_future()
+        if self._transport is None or self._transport.is_closing():
+            answer.set_exception(EOFError())
+            return answer
+        self._answer = answer
+        self._transport.writelines(pieces)
+        return answer
+
+    def fail(self, error: Exception) -> None:
+        """Let the pending answer, if there is one, be this exception."""
+        answer, self._answer = self._answer, None
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+
+    def close(self) -> None:
+        """Drop the connection and what has not been sent yet; the other end sees it at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by asyncio."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by asyncio."""
+        for payload in self._decoder.feed(data):
+            answer, self._answer = self._answer, None
+            if answer is None:  # the handler writes to our socket
+                self.close()
+            elif not answer.done():
+                answer.set_result(payload)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by asyncio."""
+        self.fail(EOFError())
+        self._on_lost()

@@ -1,0 +1,184 @@
+"""Handlers: how a worker process finds one, and what makes one callable.
+
+A handler is a function that takes the list of items, or a class: built without arguments once per
+worker, warmed up by its `warmup`, then called. Functions, `__call__` and `warmup` may be async.
+"""
+
+import importlib
+import inspect
+import runpy
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
+
+from adaptive_batching.errors import HandlerNotFound, UsageError
+
+_MAIN = "__main__"
+_MAIN_IN_WORKER = (
+    "__mp_main__"  # multiprocessing's name for it: a pickle made there can be read here
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MainScript:
+    """The program that was started, so that a worker can import it without running it.
+
+    Attributes:
+        path: Its file; unused if there is a `module`.
+        module: Its name, if it was started with `python -m`.
+        argv: Its arguments: scripts look at them while they are imported.
+    """
+
+    path: str
+    module: str | None
+    argv: tuple[str, ...]
+
+    @classmethod
+    def current(cls) -> Self | None:
+        """The program that runs now; None for the prompt, `python -c` and notebooks."""
+        main = sys.modules[_MAIN]
+        path = getattr(main, "__file__", None)
+        if path is None:
+            return None
+        spec = main.__spec__
+        return cls(str(Path(path).absolute()), spec.name if spec else None, tuple(sys.argv))
+
+    @staticmethod
+    def is_loading() -> bool:
+        """Whether a worker is just importing it: then it must not start workers of its own."""
+        loading = sys.modules.get(_MAIN_IN_WORKER)
+        return loading is not None and loading is not sys.modules[_MAIN]
+
+    def load(self) -> ModuleType:
+        """Import it under another name than `__main__`, so that its last block doesn't run."""
+        loaded = sys.modules.get(_MAIN_IN_WORKER)
+        if loaded is not None and loaded is sys.modules[_MAIN]:
+            return loaded
+        sys.argv[:] = self.argv
+        if self.module is None:
+            content = runpy.run_path(self.path, run_name=_MAIN_IN_WORKER)
+        else:
+            content = runpy.run_module(self.module, run_name=_MAIN_IN_WORKER, alter_sys=True)
+        module = ModuleType(_MAIN_IN_WORKER)
+        module.__dict__.update(content)
+        sys.modules[_MAIN] = sys.modules[_MAIN_IN_WORKER] = module
+        return module
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerReference:
+    """Where to find a class or function, in words that another process understands.
+
+    Attributes:
+        module: The module it is defined in.
+        qualname: Its name in there.
+        wrapped: Whether a decorator put something else under that name; it stands behind
+            `__wrapped__` then.
+        main: The program, if the module is `__main__`.
+        sys_path: Where to look for modules.
+    """
+
+    module: str
+    qualname: str
+    wrapped: bool
+    main: MainScript | None
+    sys_path: tuple[str, ...]
+
+    @classmethod
+    def to(cls, handler: Any) -> Self:
+        """Refer to a class or function.
+
+        Raises:
+            HandlerNotFound: Another process could not find it; the message says what to do.
+        """
+        module, qualname = _where(handler)
+        main = None
+        if module in {_MAIN, _MAIN_IN_WORKER}:
+            module, main = _MAIN, MainScript.current()
+            if main is None:
+                msg = (
+                    f"{qualname} was typed at a prompt or in a notebook, and worker processes can't"
+                    " import it from there: move it to a module"
+                )
+                raise HandlerNotFound(msg)
+            # what a worker pickles names its classes so
+            sys.modules.setdefault(_MAIN_IN_WORKER, sys.modules[_MAIN])
+        try:
+            wrapped = attrgetter(qualname)(sys.modules.get(module)) is not handler
+        except AttributeError:
+            wrapped = True  # its decorator asks, before the name is bound
+        return cls(module, qualname, wrapped, main, tuple(sys.path))
+
+    def load(self) -> Callable[..., Any]:
+        """Import it, in a process of its own.
+
+        Raises:
+            HandlerNotFound: There is no such module, or no such name in it.
+            Exception: Whatever importing the module raised.
+        """
+        sys.path[:] = self.sys_path
+        try:
+            found = attrgetter(self.qualname)(self._import())
+        except AttributeError as error:
+            msg = f"module {self.module} has no {self.qualname} when a worker process imports it"
+            raise HandlerNotFound(msg) from error
+        if self.wrapped:
+            found = getattr(found, "__wrapped__", found)
+        return found  # type: ignore[no-any-return]
+
+    def _import(self) -> ModuleType:
+        if self.main is not None:
+            return self.main.load()
+        try:
+            return importlib.import_module(self.module)
+        except ModuleNotFoundError as error:
+            missing = error.name or ""
+            if self.module != missing and not self.module.startswith(f"{missing}."):
+                raise  # one of its own imports
+            msg = f"worker processes can't import {self.module}: no module named {missing!r}"
+            raise HandlerNotFound(msg) from error
+
+
+def is_async(handler: Any) -> bool:
+    """Whether calling the handler, or an instance of it if it is a class, has to be awaited."""
+    if inspect.isclass(handler):
+        return inspect.iscoroutinefunction(handler.__call__)
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+        getattr(handler, "__call__", None)  # noqa: B004 - its kind is asked for, not its presence
+    )
+
+
+def build(handler: Any) -> tuple[Callable[[list[Any]], Any], Callable[[], Any]]:
+    """Return what to call with each batch, and what to call once before the first."""
+    if not inspect.isclass(handler):
+        return handler, _nothing
+    instance = handler()
+    if not callable(instance):
+        msg = f"expected {handler.__qualname__} to define __call__(self, items)"
+        raise UsageError(msg)
+    return instance, getattr(instance, "warmup", _nothing)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _where(handler: Any) -> tuple[str, str]:
+    module, qualname = getattr(handler, "__module__", None), getattr(handler, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(qualname, str):
+        msg = (
+            f"expected a class or function that worker processes can import, got {handler!r}: for"
+            " an object give its class, each worker builds its own"
+        )
+        raise HandlerNotFound(msg)
+    if "<" in qualname:  # <lambda>, <locals>
+        msg = (
+            f"{module}.{qualname} has no name that worker processes could import: define it with"
+            " def or class at the top level of a module"
+        )
+        raise HandlerNotFound(msg)
+    return module, qualname

@@ -1,0 +1,22 @@
+"""The first frame that a worker process gets."""
+
+from dataclasses import dataclass
+
+from adaptive_batching.workers.handler import HandlerReference
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """What a worker process has to know.
+
+    Attributes:
+        handler: What it runs batches with.
+        wrap: A function that takes the handler, ready to be called, and returns what to call.
+        cpus: The cores it may run on; None for all.
+        parent: The process that started it; the worker never outlives it.
+    """
+
+    handler: HandlerReference
+    wrap: HandlerReference | None
+    cpus: tuple[int, ...] | None
+    parent: int

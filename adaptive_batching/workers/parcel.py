@@ -1,0 +1,154 @@
+"""Python values as the payload of one frame: pickle 5, large buffers laid beside it uncopied.
+
+Only for the socket pair that a worker process inherits from us: whoever can write to a stream of
+pickles can run code here, so nothing with a name or a port ever speaks this format.
+
+    u32 buffers | u64 length of the pickle and of each buffer | pickle | buffers, aligned
+"""
+
+import pickle
+import traceback
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any
+
+from adaptive_batching.errors import BatchFunctionError, RemoteError
+from adaptive_batching.wire.frames import Part
+
+_COUNT = Struct("<I")
+_NO_BUFFERS = _COUNT.pack(0)
+_ALIGNMENT = 16  # what malloc gives the payload itself, and as much as NumPy asks for
+_WORTH_A_BUFFER = 4096  # bytes; below, one more copy is cheaper than one more part
+
+
+def pack(value: object) -> list[Part]:
+    """Pickle a value into the parts of one payload.
+
+    Raises:
+        Exception: Whatever pickling it raised.
+    """
+    buffers: list[memoryview] = []
+
+    def stays_in_band(buffer: pickle.PickleBuffer) -> bool:
+        view = buffer.raw()
+        if view.nbytes < _WORTH_A_BUFFER:
+            return True
+        buffers.append(view)
+        return False
+
+    pickled = pickle.dumps(value, protocol=5, buffer_callback=stays_in_band)
+    if not buffers:
+        return [_NO_BUFFERS, pickled]
+    lengths = [len(pickled), *map(len, buffers)]
+    header = _COUNT.pack(len(buffers)) + _lengths(len(buffers)).pack(*lengths)
+    parts: list[Part] = [header, pickled]
+    end = len(header) + len(pickled)
+    for view in buffers:
+        padding = -end % _ALIGNMENT
+        parts += (bytes(padding), view)
+        end += padding + len(view)
+    return parts
+
+
+def unpack(payload: bytearray) -> Any:
+    """Read what `pack` wrote; arrays are laid over `payload`, not copied.
+
+    Raises:
+        Exception: Whatever unpickling it raised.
+    """
+    view = memoryview(payload)
+    (count,) = _COUNT.unpack_from(payload)
+    if not count:
+        return pickle.loads(view[_COUNT.size :])  # noqa: S301 - from our own child only
+    layout = _lengths(count)
+    length, *sizes = layout.unpack_from(payload, _COUNT.size)
+    start = _COUNT.size + layout.size
+    end = start + length
+    pickled = view[start:end]
+    buffers: list[memoryview] = []
+    for size in sizes:
+        start = end + -end % _ALIGNMENT
+        end = start + size
+        buffers.append(view[start:end])
+    return pickle.loads(pickled, buffers=buffers)  # noqa: S301 - from our own child only
+
+
+def pack_results(results: Sequence[Any]) -> list[Part]:
+    """Pack what a handler returned, as the answer that `unpack_answer` reads.
+
+    Raises:
+        BatchFunctionError: It can't be pickled; the message names the type.
+    """
+    if isinstance(results, list | tuple):
+        results = [portable(r) if isinstance(r, BaseException) else r for r in results]
+    try:
+        return pack((True, results))
+    except Exception as error:  # noqa: BLE001 - pickling runs the results' own code
+        culprit = next((result for result in results if not _can_be_packed(result)), results)
+        msg = f"a result of type {_name(type(culprit))} can't be sent from its worker: {error}"
+        raise BatchFunctionError(msg) from None
+
+
+def pack_error(error: BaseException) -> list[Part]:
+    """Pack what a handler raised, with its traceback as a note; can't fail."""
+    stand_in = portable(error)
+    stand_in.add_note("In the worker process:\n" + "".join(traceback.format_exception(error)))
+    return pack((False, stand_in))
+
+
+def unpack_answer(payload: bytearray) -> Any:
+    """Return the results, or raise what the handler raised.
+
+    Raises:
+        RemoteError: The answer can't be unpickled here.
+        Exception: What the handler raised.
+    """
+    try:
+        answered, value = unpack(payload)
+    except Exception as error:
+        msg = f"the worker's answer can't be unpickled here: {_describe(error)}"
+        raise RemoteError(msg) from error
+    if answered:
+        return value
+    raise value
+
+
+def portable(error: BaseException) -> Exception:
+    """Return the exception if the other side can have it, or else one that says what it was."""
+    if not isinstance(error, Exception):
+        # an exit must end neither the worker nor, brought over, the program that asked it
+        msg = f"the handler raised {_describe(error)} instead of returning results"
+        return BatchFunctionError(msg)
+    try:
+        copy = pickle.loads(pickle.dumps(error, protocol=5))  # noqa: S301 - our own
+    except Exception:  # noqa: BLE001 - pickling runs the exception's own code
+        return RemoteError(_describe(error))
+    return error if type(copy) is type(error) else RemoteError(_describe(error))
+
+
+def _lengths(buffers: int) -> Struct:
+    return Struct(f"<{1 + buffers}Q")
+
+
+def _can_be_packed(value: object) -> bool:
+    try:
+        pack(value)
+    except Exception:  # noqa: BLE001 - pickling runs the value's own code
+        return False
+    return True
+
+
+def _describe(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an exception that can't even be printed
+        text = "(its message can't be printed)"
+    return f"{_name(type(error))}: {text}" if text else _name(type(error))
+
+
+def _name(kind: type) -> str:
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )

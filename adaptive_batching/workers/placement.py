@@ -1,0 +1,120 @@
+"""Where a handler runs, in the words of the public API."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from adaptive_batching.workers.handler import HandlerReference
+from adaptive_batching.workers.interface import Workers
+from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
+from adaptive_batching.workers.pool import WorkerPool
+
+# seconds; proxies in front give up after a minute by default, so no one is left for a later answer
+_TIMEOUT = 60.0
+_START_TIMEOUT = 60.0  # seconds; loading a few GB of weights from a disk
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """On the event loop, for async handlers that wait for something else.
+
+    Attributes:
+        count: Batches at a time.
+    """
+
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        _check_count(self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """In threads, for handlers that release the interpreter lock: NumPy, PyTorch, blocking clients.
+
+    Attributes:
+        count: Threads, each of which runs one batch at a time.
+    """
+
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        _check_count(self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """In processes of their own, that may crash or hang without harm to this one.
+
+    Attributes:
+        count: Processes, each of which runs one batch at a time.
+        cpus: One core or several for each process; None leaves them on all.
+        timeout: Seconds that a batch may take before its process is killed and replaced.
+        start_timeout: Seconds that a process may take to load its handler and warm it up.
+    """
+
+    count: int = 1
+    cpus: Sequence[int | Sequence[int]] | None = None
+    timeout: float = _TIMEOUT
+    start_timeout: float = _START_TIMEOUT
+
+    def __post_init__(self) -> None:
+        _check_count(self.count)
+        _check_positive("timeout", self.timeout)
+        _check_positive("start_timeout", self.start_timeout)
+        if self.cpus is not None and len(self.cpus) != self.count:
+            msg = f"expected cpus for {self.count} processes, got them for {len(self.cpus)}"
+            raise ValueError(msg)
+
+    def cpu_groups(self) -> list[tuple[int, ...]] | None:
+        """The cores of each process."""
+        if self.cpus is None:
+            return None
+        return [(cpus,) if isinstance(cpus, int) else tuple(cpus) for cpus in self.cpus]
+
+
+Placement: TypeAlias = Tasks | Threads | Processes
+
+
+def make_workers(
+    handler: Any, placement: Placement, wrap: Callable[[Any], Any] | None = None
+) -> Workers:
+    """Make workers that run a handler, not yet started.
+
+    Args:
+        handler: A function or a class; see `workers.handler`.
+        placement: Where it runs.
+        wrap: Takes the handler, ready to be called with items, and returns what to call instead.
+            It gets, and returns, an async function if the placement is `Tasks`, else a plain one.
+
+    Raises:
+        TypeError: The handler is async where it can't be, or isn't where it must be.
+        ValueError: The machine does not have the cores.
+        HandlerNotFound: A worker process could not import the handler.
+    """
+    match placement:
+        case Tasks(count):
+            return TaskWorkers(handler, count, wrap)
+        case Threads(count):
+            return ThreadWorkers(handler, count, wrap)
+        case Processes():
+            return WorkerPool(
+                HandlerReference.to(handler),
+                placement.count,
+                cpus=placement.cpu_groups(),
+                timeout=placement.timeout,
+                start_timeout=placement.start_timeout,
+                wrap=None if wrap is None else HandlerReference.to(wrap),
+            )
+
+
+def _check_count(count: int) -> None:
+    if count < 1:
+        msg = f"expected a count of at least 1, got {count}"
+        raise ValueError(msg)
+
+
+def _check_positive(name: str, seconds: float) -> None:
+    if not seconds > 0:
+        msg = f"expected a {name} of more than 0 s, got {seconds}"
+        raise ValueError(msg)

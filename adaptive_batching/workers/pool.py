@@ -1,0 +1,182 @@
+"""Worker processes that are replaced when they die."""
+
+import asyncio
+import os
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from adaptive_batching.errors import HandlerNotFound, UsageError, WorkerLost, WorkerStartError
+from adaptive_batching.workers.backoff import Backoff
+from adaptive_batching.workers.handler import HandlerReference, MainScript
+from adaptive_batching.workers.instructions import Instructions
+from adaptive_batching.workers.interface import Health
+from adaptive_batching.workers.process import ProcessWorker
+
+
+class WorkerPool:
+    """Runs batches in processes, each on the one that has been idle longest.
+
+    A worker that died is started again in the background, sooner after the first death than after
+    many. Whatever ends the event loop ends the processes.
+
+    Args:
+        handler: What runs a batch.
+        count: Processes.
+        cpus: The cores of each process; None for all of them.
+        timeout: Seconds after which a batch is given up and its process killed.
+        start_timeout: Seconds that a process may take until it is ready.
+        wrap: A function that takes the handler, ready to be called with items, and returns what
+            to call instead.
+    """
+
+    def __init__(
+        self,
+        handler: HandlerReference,
+        count: int,
+        *,
+        cpus: Sequence[Sequence[int]] | None = None,
+        timeout: float,
+        start_timeout: float,
+        wrap: HandlerReference | None = None,
+    ) -> None:
+        _check_cpus(cpus, count)
+        self._timeout = timeout
+        self._start_timeout = start_timeout
+        self._instructions = [
+            Instructions(handler, wrap, tuple(cpus[number]) if cpus else None, os.getpid())
+            for number in range(count)
+        ]
+        self._workers: list[ProcessWorker] = []
+        self._idle: deque[ProcessWorker] = deque()
+        self._keepers: list[asyncio.Task[None]] = []
+        self._restarts = 0
+        self._failure: WorkerStartError | None = None
+        self._on_change: Callable[[], None] = _nobody
+
+    def __repr__(self) -> str:
+        health = self.health
+        return (
+            f"<WorkerPool alive={health.alive}/{health.wanted} idle={len(self._idle)}"
+            f" restarts={health.restarts}>"
+        )
+
+    @property
+    def health(self) -> Health:
+        """How the processes are."""
+        alive = sum(worker.alive for worker in self._workers)
+        return Health(
+            alive, len(self._instructions), self._restarts, None if alive else self._failure
+        )
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that are alive."""
+        return [worker.pid for worker in self._workers if worker.alive and worker.pid is not None]
+
+    async def start(self, on_change: Callable[[], None]) -> None:
+        """Start all processes side by side; see `Workers.start`."""
+        if MainScript.is_loading():
+            msg = (
+                "a worker process that imports the program would start workers itself: put what"
+                " the program does under `if __name__ == '__main__':`"
+            )
+            raise UsageError(msg)
+        self._workers = [self._worker(number) for number in range(len(self._instructions))]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for worker in self._workers:
+                    group.create_task(worker.start(self._start_timeout))
+        except BaseException as error:
+            await self.aclose()
+            if isinstance(error, BaseExceptionGroup):
+                first = error.exceptions[0]
+                raise first from first.__cause__
+            raise
+        self._idle.extend(self._workers)
+        self._on_change = on_change
+        self._keepers = [
+            asyncio.create_task(self._keep(number), name=f"keeper of {worker!r}")
+            for number, worker in enumerate(self._workers)
+        ]
+        on_change()
+
+    async def run(self, items: list[Any]) -> Sequence[Any]:
+        """Run one batch; see `Workers.run`."""
+        if not self._idle:
+            msg = "no worker process is alive to take the batch"
+            raise WorkerLost(msg)
+        worker = self._idle.popleft()
+        try:
+            return await worker.run(items, self._timeout)
+        finally:
+            if worker.alive:
+                self._idle.append(worker)
+
+    async def aclose(self) -> None:
+        """Stop all processes; see `Workers.aclose`."""
+        for keeper in self._keepers:
+            keeper.cancel()
+        self._idle.clear()
+        await asyncio.gather(*self._keepers, return_exceptions=True)
+        await asyncio.gather(*(worker.aclose() for worker in self._workers))
+
+    # ------------------------------------------------------------------------------- replacements
+
+    async def _keep(self, number: int) -> None:
+        """Replace the worker of this number whenever it dies, until cancelled."""
+        loop = asyncio.get_running_loop()
+        backoff = Backoff(random.random)
+        born = loop.time()
+        try:
+            while True:
+                await self._workers[number].exited()
+                await asyncio.sleep(backoff.after(loop.time() - born))
+                born = loop.time()
+                await self._replace(number)
+        finally:
+            await self._workers[number].aclose()
+
+    async def _replace(self, number: int) -> None:
+        self._restarts += 1
+        worker = self._workers[number] = self._worker(number)
+        try:
+            await worker.start(self._start_timeout)
+        except HandlerNotFound as error:
+            self._failure = WorkerStartError(str(error))
+        except WorkerStartError as error:
+            self._failure = error
+        else:
+            self._failure = None
+            self._idle.append(worker)
+        self._on_change()
+
+    def _worker(self, number: int) -> ProcessWorker:
+        worker = ProcessWorker(number, self._instructions[number], lambda: self._lost(worker))
+        return worker
+
+    def _lost(self, worker: ProcessWorker) -> None:
+        if worker in self._idle:
+            self._idle.remove(worker)
+        self._on_change()
+
+
+def _nobody() -> None:
+    pass
+
+
+def _check_cpus(cpus: Sequence[Sequence[int]] | None, count: int) -> None:
+    if cpus is None:
+        return
+    if len(cpus) != count:
+        msg = f"expected cpus for {count} workers, got them for {len(cpus)}"
+        raise ValueError(msg)
+    if not all(cpus):
+        msg = f"expected at least one cpu for each worker, got {[list(group) for group in cpus]}"
+        raise ValueError(msg)
+    available = os.sched_getaffinity(0)
+    unknown = {cpu for group in cpus for cpu in group} - available
+    if unknown:
+        msg = f"expected cpus out of {sorted(available)}, got {sorted(unknown)}"
+        raise ValueError(msg)

@@ -1,0 +1,194 @@
+"""One worker process: started, asked, watched, killed."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from adaptive_batching.errors import HandlerNotFound, WorkerLost, WorkerStartError, WorkerTimeout
+from adaptive_batching.units import format_duration
+from adaptive_batching.workers.channel import Channel
+from adaptive_batching.workers.instructions import Instructions
+from adaptive_batching.workers.parcel import pack, unpack_answer
+
+_GRACE = 2.0  # seconds to leave after the last batch; time enough to give a GPU back
+_THREAD_LIMITS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+
+class ProcessWorker:
+    """A process that loads a handler and runs batches with it, one at a time.
+
+    Args:
+        number: Its place in the pool, for messages.
+        instructions: What it runs and where.
+        on_lost: Called once when it can take no more batches.
+    """
+
+    def __init__(
+        self, number: int, instructions: Instructions, on_lost: Callable[[], None]
+    ) -> None:
+        self.alive = False
+        """Whether it can take batches, or holds one."""
+        self._number = number
+        self._instructions = instructions
+        self._on_lost = on_lost
+        self._process: asyncio.subprocess.Process | None = None
+        self._channel: Channel | None = None
+        self._holding = 0
+
+    def __repr__(self) -> str:
+        pid = "not started" if self._process is None else f"pid {self._process.pid}"
+        return f"worker {self._number} ({pid})"
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id, once it has one."""
+        return self._process.pid if self._process else None
+
+    async def start(self, timeout: float) -> None:  # noqa: ASYNC109 - kills, not only cancels
+        """Start it and wait until it is ready, at most `timeout` seconds.
+
+        Raises:
+            HandlerNotFound: It can't import its handler.
+            WorkerStartError: It can't load it, died or took too long.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                self._channel = await self._spawn()
+                unpack_answer(await self._channel.ask(pack(self._instructions)))
+        except BaseException as error:
+            self.kill()
+            await self.exited()
+            if isinstance(error, HandlerNotFound) or not isinstance(error, Exception):
+                raise
+            raise WorkerStartError(self._start_failure(error, timeout)) from error
+        self.alive = True
+
+    async def run(self, items: list[Any], timeout: float) -> Sequence[Any]:  # noqa: ASYNC109
+        """Run one batch; after `timeout` seconds without an answer the process is killed.
+
+        Raises:
+            Exception: What the handler raised.
+            WorkerLost: The process died.
+            WorkerTimeout: It was killed.
+        """
+        assert self._channel is not None
+        answer = self._channel.ask(pack(items))
+        self._holding = len(items)
+        timer = answer.get_loop().call_later(timeout, self._expire, timeout)
+        try:
+            payload = await answer
+        except EOFError:
+            await self.exited()
+            msg = f"{self} {self._fate()} while it held a batch of {len(items)}"
+            raise WorkerLost(msg) from None
+        except asyncio.CancelledError:
+            self.kill()  # its late answer must not be taken for that of another batch
+            raise
+        finally:
+            timer.cancel()
+            self._holding = 0
+        return unpack_answer(payload)  # type: ignore[no-any-return]
+
+    def kill(self) -> None:
+        """End it now, whatever it does."""
+        process = self._process
+        if process is not None and process.returncode is None:
+            # Process.kill would poll first, and take the exit status away from asyncio's watcher
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        if self._channel is not None:
+            self._channel.close()
+        self._lost()
+
+    async def exited(self) -> None:
+        """Wait until nothing is left of it."""
+        if self._process is not None:
+            await self._process.wait()
+
+    async def aclose(self) -> None:
+        """Let it leave, or kill it if it holds a batch or doesn't; returns when it is gone."""
+        self.alive = False
+        if self._holding or self._channel is None:
+            self.kill()
+        else:
+            self._channel.close()
+        try:
+            async with asyncio.timeout(_GRACE):
+                await self.exited()
+        except TimeoutError:
+            self.kill()
+            await self.exited()
+
+    # --------------------------------------------------------------------------------- its process
+
+    async def _spawn(self) -> Channel:
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-P",  # a file in the working directory must not hide a module
+                    "-m",
+                    "adaptive_batching.workers.child",
+                    str(theirs.fileno()),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    env=os.environ | self._thread_limits(),
+                )
+            loop = asyncio.get_running_loop()
+            _, channel = await loop.create_unix_connection(
+                lambda: Channel(self._hang_up), sock=ours
+            )
+        except BaseException:
+            ours.close()
+            raise
+        return channel
+
+    def _thread_limits(self) -> dict[str, str]:
+        """Libraries read these when they are loaded, so they must be there before Python starts."""
+        cpus = self._instructions.cpus
+        return {} if cpus is None else dict.fromkeys(_THREAD_LIMITS, str(len(cpus)))
+
+    def _hang_up(self) -> None:
+        """The socket is closed: a process that lives on can't be reached any more."""
+        if self.alive:
+            self.kill()
+
+    def _lost(self) -> None:
+        if self.alive:
+            self.alive = False
+            self._on_lost()
+
+    # ------------------------------------------------------------------------------ what went wrong
+
+    def _expire(self, timeout: float) -> None:
+        msg = f"{self} did not answer a batch of {self._holding} in {format_duration(timeout)}"
+        assert self._channel is not None
+        self._channel.fail(WorkerTimeout(f"{msg}; it was killed"))
+        self.kill()
+
+    def _start_failure(self, error: Exception, timeout: float) -> str:
+        if isinstance(error, TimeoutError):
+            return f"{self} was not ready within {format_duration(timeout)}"
+        if isinstance(error, EOFError):
+            return f"{self} {self._fate()} before it was ready"
+        report = "".join(traceback.format_exception_only(error)).strip()  # with the child's note
+        return f"{self} could not load its handler: {report}"
+
+    def _fate(self) -> str:
+        code = self._process.returncode if self._process else None
+        if code is None or code >= 0:
+            return f"exited with {code}"
+        return f"was killed by {signal.Signals(-code).name}"
