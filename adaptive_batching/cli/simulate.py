@@ -135,9 +135,9 @@ def command(
             _expect_none("without a TRACE", speedup=factor)
             traffic = _made(arrivals, rate, duration, seed)
         experiment = _experiment(traffic, seed, **conditions)
+        rows = [experiment.run(policy, each) for each in workers for policy in policies]
     except (TraceError, ValueError) as error:
         raise click.UsageError(str(error)) from error
-    rows = [experiment.run(policy, each) for each in workers for policy in policies]
     if form == "json":
         answer = {"trace": traffic.facts, "rows": [asdict(row) for row in rows]}
         click.echo(json.dumps(answer, indent=2, allow_nan=False))

@@ -132,6 +132,7 @@ class _Run:
         """
         times, sizes, patience = self._times, self._sizes, self._patience
         submit = self._scheduler.submit
+        unarmed = self._wake == inf and patience < inf
         index = self._arrived
         while (now := times[index]) < before:
             job = Job(now, sizes[index], now + patience)
@@ -141,7 +142,8 @@ class _Run:
             except Refused as refused:
                 self._record([job], now, _refused_as(refused))
                 continue
-            if self._wake == inf:
+            if unarmed:
+                unarmed = False
                 self._wake = self._tick(job.deadline)
                 before = min(before, self._wake)
         self._arrived = index
@@ -154,17 +156,17 @@ class _Run:
                 self._wake = self._tick(step.until)
                 return
             if isinstance(step, Batch):
-                end = now + self._duration(step.size)
-                heappush(self._ends, (end, next(self._order), step))
+                heappush(self._ends, (self._end(step), next(self._order), step))
             else:
                 self._record(step.jobs, now, _SHED_AS[step.reason])
 
-    def _duration(self, size: int) -> float:
-        duration = self._service(size)
-        if not 0 <= duration < inf:
-            msg = f"service: expected finite seconds of 0 or more for a batch of {size}"
+    def _end(self, batch: Batch) -> float:
+        duration = self._service(batch.size)
+        end = batch.released + duration
+        if not (duration >= 0 and end < inf):
+            msg = f"service: expected finite seconds of 0 or more for a batch of {batch.size}"
             raise ValueError(f"{msg}, got {duration}")
-        return duration
+        return end
 
     def _tick(self, until: float) -> float:
         """When a timer set for that instant fires; never before it."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from adaptive_batching.core import Limits, Scheduler, make_policy
+from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
 from adaptive_batching.simulation.arrivals import Times
 from adaptive_batching.simulation.engine import simulate
 from adaptive_batching.simulation.report import Row, summarize
@@ -33,13 +33,18 @@ class Experiment:
     warmup: float = 0.0
     seed: int = 0
 
-    def run(self, policy: str, workers: int = 1) -> Row:
+    def run(self, policy: PolicyLike, workers: int = 1) -> Row:
         """Simulate one policy from the beginning.
+
+        Args:
+            policy: Its name, its class or factory, or a fresh one.
+            workers: Batches that may run at the same time.
 
         Raises:
             ValueError: No policy has that name.
         """
-        scheduler = Scheduler(make_policy(policy), self.limits, workers)
+        decider = make_policy(policy)
+        scheduler = Scheduler(decider, self.limits, workers)
         begun = perf_counter()
         history = simulate(
             self.arrivals,
@@ -50,7 +55,7 @@ class Experiment:
         )
         return summarize(
             history,
-            policy=policy,
+            policy=policy if isinstance(policy, str) else type(decider).__name__.lower(),
             workers=workers,
             max_latency=self.limits.max_latency,
             warmup=self.warmup,

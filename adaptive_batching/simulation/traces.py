@@ -65,11 +65,15 @@ def speedup(times: Times, factor: float) -> Times:
     """Divide times by a factor: more requests a second, equally irregular.
 
     Raises:
-        ValueError: The factor is not positive.
+        ValueError: The factor is not positive, or so small that times become infinite.
     """
     if not (isfinite(factor) and factor > 0):
         raise ValueError(f"speedup: expected a positive number, got {factor}")
-    return times / factor
+    with np.errstate(over="ignore"):
+        faster = times / factor
+    if not np.isfinite(faster).all():
+        raise ValueError(f"speedup: expected a factor that leaves times finite, got {factor}")
+    return faster
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

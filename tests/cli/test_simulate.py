@@ -135,6 +135,7 @@ def test_a_table_for_people():
         ((*MADE, "--rate", 1e12), "expected at most 1e+08 requests"),
         ((*MADE, "--duration", "long"), "expected a duration with a unit"),
         ((*MADE, "--duration", "nan"), "expected 0 seconds or more, got 'nan'"),
+        ((*MADE, "--latency", "1.7e308s+1s"), "service: expected finite seconds of 0 or more"),
         ((*MADE, "--policy", "magic"), "policy: expected one of cork, greedy"),
         ((*MADE, "--policy", "window:2"), "policy 'window:2': expected a duration with a unit"),
         ((*MADE, "--latency", "5ms"), "expected FIXED+PER_ITEM such as 5ms+0.05ms, got '5ms'"),

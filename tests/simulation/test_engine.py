@@ -225,6 +225,12 @@ def test_an_impossible_service_time(duration):
         simulate([0.0], scheduler(), lambda _: duration)
 
 
+def test_a_service_time_beyond_all_numbers():
+    """A batch that would end at infinity would never end."""
+    with pytest.raises(ValueError, match="service: expected finite seconds"):
+        simulate([1e308], scheduler(), lambda _: 1.7e308)
+
+
 @pytest.mark.parametrize("times", [[0.0, nan], [inf], [-inf, 0.0]])
 def test_arrivals_are_finite(times):
     """The clock can't go there."""

@@ -1,6 +1,7 @@
 """A row says what happened to all requests, and None where nothing did."""
 
 from dataclasses import asdict
+from functools import partial
 from io import StringIO
 from math import inf
 
@@ -8,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from adaptive_batching.core import BatchRecord, JobOutcome, JobRecord, Limits, Outcome, Reason
+from adaptive_batching.core.policies.greedy import Greedy
 from adaptive_batching.simulation.arrivals import poisson
 from adaptive_batching.simulation.engine import History
 from adaptive_batching.simulation.experiment import Experiment
@@ -94,6 +96,14 @@ def test_an_experiment_runs_any_policy():
     assert len({row.requests for row in rows}) == 1
     assert all(row.goodput == 1.0 for row in rows)
     assert all(row.jobs_per_second > 0 for row in rows)
+
+
+def test_policies_of_ones_own():
+    """A class or a factory serves as well as a name, and the row is named after it."""
+    experiment = Experiment(poisson(1000.0, 0.2, seed=1), Server(1e-3, 1e-4), Limits())
+    named, classed, factored = (experiment.run(p) for p in ("greedy", Greedy, partial(Greedy)))
+    assert named.policy == classed.policy == factored.policy == "greedy"
+    assert named.mean_latency == classed.mean_latency == factored.mean_latency
 
 
 def test_a_promise_nobody_makes():

@@ -136,6 +136,12 @@ def test_impossible_speedup(factor):
         speedup(np.array([1.0]), factor)
 
 
+def test_a_speedup_beyond_all_numbers():
+    """Times stay finite, or the factor is named."""
+    with pytest.raises(ValueError, match="expected a factor that leaves times finite, got 1e-300"):
+        speedup(np.array([1e9]), 1e-300)
+
+
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded traces are not beside the project")
 @pytest.mark.parametrize(
     ("name", "requests"),
