@@ -1,1 +1,1 @@
-"""The aiohttp face: HTTP in, jobs out, answers back."""
+"""The HTTP face: one request brings one item, the batch is made here."""

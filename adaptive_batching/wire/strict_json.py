@@ -1,13 +1,11 @@
-"""JSON with nothing beyond the standard: one body is one item, read and written in the worker."""
+"""JSON with nothing beyond the standard, neither read nor written."""
 
-import inspect
-from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Any
 
 import msgspec
 
-from adaptive_batching.errors import BatchFunctionError, BatchingError
+from adaptive_batching.errors import BatchingError
 
 
 class MalformedJSON(BatchingError, ValueError):
@@ -47,60 +45,6 @@ def encode(value: object) -> bytes:
     return encoded
 
 
-def per_item(handler: Callable[[list[Any]], Any]) -> Callable[[list[bytes]], Any]:
-    """Turn a handler of a list of Python values into one of a list of JSON bodies.
-
-    A body that can't be read never reaches the handler, and a result that can't be written harms
-    nobody else: an error stands in its place. The handler is not called with an empty list.
-    """
-    if _is_async(handler):
-
-        async def answer_later(bodies: list[bytes]) -> Any:
-            items, good = _read(bodies)
-            return _write(items, len(good), await handler(good) if good else [])
-
-        return answer_later
-
-    def answer(bodies: list[bytes]) -> Any:
-        items, good = _read(bodies)
-        return _write(items, len(good), handler(good) if good else [])
-
-    return answer
-
-
-def _read(bodies: list[bytes]) -> tuple[list[Any], list[Any]]:
-    """Every item or the error in its place, and the good ones alone."""
-    items = [_decoded(body) for body in bodies]
-    return items, [item for item in items if not isinstance(item, MalformedJSON)]
-
-
-def _write(items: list[Any], expected: int, results: Sequence[Any]) -> Any:
-    """Every result as JSON in the place of its item."""
-    if not hasattr(results, "__len__") or isinstance(results, (str, bytes, dict)):
-        found = type(results).__name__
-        raise BatchFunctionError(f"expected a list of {expected} results, got {found}")
-    if len(results) != expected:
-        raise BatchFunctionError(f"returned {len(results)} results for a batch of {expected}")
-    answers = map(_encoded, results)
-    return [item if isinstance(item, MalformedJSON) else next(answers) for item in items]
-
-
-def _decoded(body: bytes) -> Any:
-    try:
-        return decode(body)
-    except MalformedJSON as error:
-        return error.with_traceback(None)
-
-
-def _encoded(result: object) -> bytes | BaseException:
-    if isinstance(result, BaseException):
-        return result
-    try:
-        return encode(result)
-    except Exception as error:  # noqa: BLE001  a result's own methods may raise anything
-        return BatchFunctionError(f"a {type(result).__name__} can't be written as JSON: {error}")
-
-
 def _plain(value: Any) -> Any:
     """What NumPy, and whatever does likewise, offers in place of its own types."""
     if hasattr(value, "tolist"):
@@ -122,12 +66,6 @@ def _is_finite(value: object) -> bool:
         elif isinstance(part, (list, tuple)):
             waiting.extend(part)
     return True
-
-
-def _is_async(handler: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-        getattr(handler, "__call__", None)  # noqa: B004  the method itself is wanted
-    )
 
 
 _decoder = msgspec.json.Decoder()

@@ -1,0 +1,147 @@
+"""Everything that is known of a service's endpoints, as Prometheus metrics.
+
+Counts that the dispatchers keep anyway are read when Prometheus asks, so they cost nothing in
+between. The values of all labels come from the configuration or from closed sets.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram
+from adaptive_batching.ledger import Stats
+from adaptive_batching.workers.interface import Health
+
+_PREFIX = "adaptive_batching"
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    dispatcher: Dispatcher[Any, Any]
+    histograms: BatchHistograms
+
+
+class Metrics(Collector):
+    """The metrics of one service, in a registry of their own.
+
+    Attributes:
+        registry: Register more in it, and they are served too.
+        responses: HTTP responses by endpoint and status; whoever answers counts here.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.responses: dict[str, Mapping[int, int]] = {}
+        self._endpoints: dict[str, _Endpoint] = {}
+        self.registry.register(self)
+
+    def watch(
+        self, endpoint: str, dispatcher: Dispatcher[Any, Any], histograms: BatchHistograms
+    ) -> None:
+        """Report an endpoint from now on.
+
+        Args:
+            endpoint: The value of its label.
+            dispatcher: Whose counts are read.
+            histograms: Its observer.
+        """
+        self._endpoints[endpoint] = _Endpoint(dispatcher, histograms)
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """What Prometheus reads, and its content type; `accept` is the header it sent."""
+        encoder, content_type = choose_encoder(accept)
+        return encoder(self.registry), content_type
+
+    def collect(self) -> Iterator[Metric]:
+        """Read all counts; called by the registry."""
+        statistics = {name: each.dispatcher.stats() for name, each in self._endpoints.items()}
+        yield from _counters(statistics)
+        yield from _gauges(statistics)
+        yield from self._histograms()
+        yield from self._workers()
+        answered = _counter("http_responses", "HTTP responses by status", "endpoint", "code")
+        for name, responses in self.responses.items():
+            for code, count in responses.items():
+                answered.add_metric([name, str(code)], count)
+        yield answered
+
+    def _histograms(self) -> Iterator[Metric]:
+        yield self._histogram("batch_size", "Items in a batch", lambda each: each.size)
+        yield self._histogram(
+            "batch_duration_seconds", "How long a worker held a batch", lambda each: each.duration
+        )
+        yield self._histogram(
+            "queue_wait_seconds",
+            "From a request's arrival to the release of its batch",
+            lambda each: each.wait,
+        )
+        yield self._histogram(
+            "request_duration_seconds",
+            "From a request's arrival to its answer, for those that ran",
+            lambda each: each.latency,
+        )
+
+    def _histogram(
+        self, name: str, meaning: str, which: Callable[[BatchHistograms], Histogram]
+    ) -> Metric:
+        family = HistogramMetricFamily(f"{_PREFIX}_{name}", meaning, labels=["endpoint"])
+        for endpoint, each in self._endpoints.items():
+            histogram = which(each.histograms)
+            family.add_metric([endpoint], histogram.cumulative(), histogram.total)
+        return family
+
+    def _workers(self) -> Iterator[Metric]:
+        workers = _gauge("workers", "Workers that are alive, and that should be", "state")
+        restarts = _counter("worker_restarts", "Workers started again", "endpoint")
+        for name, each in self._endpoints.items():
+            health: Health = each.dispatcher.workers.health
+            workers.add_metric([name, "alive"], health.alive)
+            workers.add_metric([name, "missing"], health.wanted - health.alive)
+            restarts.add_metric([name], health.restarts)
+        yield workers
+        yield restarts
+
+
+def _counters(statistics: dict[str, Stats]) -> Iterator[Metric]:
+    requests = _counter("requests", "Ended requests by outcome", "endpoint", "outcome")
+    batches = _counter("batches", "Ended batches by why they left", "endpoint", "reason")
+    for name, stats in statistics.items():
+        for outcome, count in stats.requests.items():
+            requests.add_metric([name, outcome.value], count)
+        for reason, count in stats.releases.items():
+            batches.add_metric([name, reason.value], count)
+    yield requests
+    yield batches
+
+
+def _gauges(statistics: dict[str, Stats]) -> Iterator[Metric]:
+    readings: list[tuple[str, str, Callable[[Stats], float]]] = [
+        ("queue_items", "Items that wait", lambda stats: stats.queued),
+        ("running_batches", "Batches that run", lambda stats: stats.running),
+        ("model_fixed_seconds", "Fitted seconds of any batch", lambda stats: stats.fixed),
+        ("model_per_item_seconds", "Fitted seconds of each item", lambda stats: stats.per_item),
+    ]
+    for name, meaning, read in readings:
+        gauge = _gauge(name, meaning)
+        for endpoint, stats in statistics.items():
+            gauge.add_metric([endpoint], read(stats))
+        yield gauge
+
+
+def _counter(name: str, meaning: str, *labels: str) -> CounterMetricFamily:
+    return CounterMetricFamily(f"{_PREFIX}_{name}", meaning, labels=labels)
+
+
+def _gauge(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{_PREFIX}_{name}", meaning, labels=["endpoint", *labels])

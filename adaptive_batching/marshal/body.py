@@ -1,0 +1,61 @@
+"""The body of a request, read within a limit of bytes and of seconds."""
+
+import asyncio
+
+from aiohttp import web
+
+from adaptive_batching.marshal.rejections import Rejected
+
+
+def arrived_body(request: web.BaseRequest, limit: int) -> bytes | None:
+    """The body if all of it is here already, as it is for most; None if there is more to come.
+
+    Args:
+        request: Whose body it is.
+        limit: Bytes it may have.
+
+    Raises:
+        Rejected: It is, or says that it will be, too large, or is compressed.
+    """
+    if "Content-Encoding" in request.headers:
+        raise Rejected(415, "unsupported_encoding", closes=True)
+    stream = request.content
+    if not stream.is_eof():
+        if (request.content_length or 0) > limit:
+            raise _too_large()  # what was announced need not be read
+        return None
+    body: bytes = stream.read_nowait()
+    if len(body) > limit:
+        raise _too_large()
+    return body
+
+
+async def arriving_body(request: web.BaseRequest, limit: int, patience: float) -> bytes:
+    """Wait for the rest of a body.
+
+    Args:
+        request: Whose body it is.
+        limit: Bytes it may have.
+        patience: Seconds it may take, all in all.
+
+    Raises:
+        Rejected: It got too large, took too long or is broken.
+    """
+    if request.headers.get("Expect", "").lower() == "100-continue" and request.transport:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(patience):
+            while chunk := await request.content.readany():
+                body += chunk
+                if len(body) > limit:
+                    raise _too_large()
+    except TimeoutError:
+        raise Rejected(408, "body_timeout", closes=True) from None
+    except web.RequestPayloadError:
+        raise Rejected(400, "malformed", closes=True) from None
+    return bytes(body)
+
+
+def _too_large() -> Rejected:
+    return Rejected(413, "body_too_large", closes=True)

@@ -1,0 +1,160 @@
+"""What answers every request: finds its endpoint, lets its item join a batch, reports errors."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import HttpVersion10, HttpVersion11, web
+
+from adaptive_batching.errors import Overloaded
+from adaptive_batching.marshal.body import arrived_body, arriving_body
+from adaptive_batching.marshal.rejections import Rejected, rejection, status_and_code
+from adaptive_batching.marshal.request_ids import request_id
+
+_log = logging.getLogger("adaptive_batching.marshal")
+_QUIET = 1.0  # seconds between two log lines about the same kind of error
+
+Submit = Callable[[bytes], Awaitable[bytes]]
+Page = Callable[[web.BaseRequest], web.Response]
+
+
+class Lane:
+    """The way of one endpoint's requests.
+
+    Attributes:
+        submit: Lets a body join a batch and returns its answer.
+        max_body: Bytes that a body may have.
+        responses: Answers by status.
+    """
+
+    __slots__ = ("max_body", "responses", "submit")
+
+    def __init__(self, submit: Submit, max_body: int) -> None:
+        self.submit = submit
+        self.max_body = max_body
+        self.responses: Counter[int] = Counter()
+
+
+class Marshal:
+    """Answers all requests of a service; an aiohttp low-level handler.
+
+    Args:
+        lanes: The endpoints by path.
+        pages: What can be looked at, by path.
+        max_in_flight: Requests at a time, whose bodies have to fit into memory together.
+        body_timeout: Seconds that a body may take to arrive.
+
+    Attributes:
+        draining: Whether clients are told to go elsewhere; what comes is answered all the same.
+        in_flight: Requests that are being answered.
+        unrouted: Answers by status to requests that found no endpoint.
+    """
+
+    def __init__(
+        self,
+        lanes: Mapping[str, Lane],
+        pages: Mapping[str, Page],
+        *,
+        max_in_flight: int,
+        body_timeout: float,
+    ) -> None:
+        self.draining = False
+        self.in_flight = 0
+        self.unrouted: Counter[int] = Counter()
+        self._lanes = lanes
+        self._pages = pages
+        self._max_in_flight = max_in_flight
+        self._body_timeout = body_timeout
+        self._emptied: asyncio.Future[None] | None = None
+        self._last_logged: dict[str, float] = {}
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request, whatever happens."""
+        self.in_flight += 1
+        responses = self.unrouted
+        try:
+            _check_protocol(request)
+            lane = self._lanes.get(request.raw_path) or self._lanes.get(request.path)
+            if lane is None:
+                response = self._page(request)
+            else:
+                responses = lane.responses
+                answer = await lane.submit(await self._body(request, lane))
+                response = web.Response(
+                    body=answer,
+                    headers={
+                        "Content-Type": "application/json",
+                        "X-Request-Id": request_id(request),
+                    },
+                )
+        except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
+            response = self._failed(error, request)
+        finally:
+            self.in_flight -= 1
+            if self._emptied is not None and not self.in_flight:
+                self._emptied.set_result(None)
+                self._emptied = None
+        responses[response.status] += 1
+        if self.draining:
+            response.force_close()
+        return response
+
+    async def emptied(self) -> None:
+        """Wait until no request is being answered."""
+        if self.in_flight:
+            if self._emptied is None:
+                self._emptied = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._emptied)
+
+    async def _body(self, request: web.BaseRequest, lane: Lane) -> bytes:
+        if request.method != "POST":
+            raise Rejected(405, "method_not_allowed", headers={"Allow": "POST"})
+        if self.in_flight > self._max_in_flight:
+            raise Overloaded(f"{self._max_in_flight} requests are in flight already")
+        body = arrived_body(request, lane.max_body)
+        if body is None:
+            body = await arriving_body(request, lane.max_body, self._body_timeout)
+        return body
+
+    def _page(self, request: web.BaseRequest) -> web.Response:
+        page = self._pages.get(request.path)
+        if page is None:
+            raise Rejected(404, "not_found")
+        if request.method not in {"GET", "HEAD"}:
+            raise Rejected(405, "method_not_allowed", headers={"Allow": "GET, HEAD"})
+        return page(request)
+
+    def _failed(self, error: Exception, request: web.BaseRequest) -> web.Response:
+        name = request_id(request)
+        status, code = status_and_code(error)
+        if status >= 500:
+            self._report(error, code, name)
+        else:
+            _log.debug("request %s: %s: %r", name, code, error)
+        return rejection(error, name)
+
+    def _report(self, error: Exception, code: str, name: str) -> None:
+        """Log it, unless its like was logged just now: a batch's members all fail together."""
+        now = time.monotonic()
+        if now - self._last_logged.get(code, -_QUIET) < _QUIET:
+            return
+        self._last_logged[code] = now
+        trace = error if status_and_code(error) == (500, "handler_error") else None
+        _log.warning("request %s: %s: %s", name, code, error, exc_info=trace)
+
+
+def _check_protocol(request: web.BaseRequest) -> None:
+    """Refuse what aiohttp's parser lets through but we do not speak.
+
+    Raises:
+        Rejected: A version other than 1.0 and 1.1, or chunks in 1.0.
+    """
+    version = request.version
+    if version == HttpVersion11:
+        return
+    if version != HttpVersion10:
+        raise Rejected(505, "http_version", closes=True)
+    if "Transfer-Encoding" in request.headers:
+        raise Rejected(400, "malformed", closes=True)

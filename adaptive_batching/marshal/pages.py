@@ -1,0 +1,30 @@
+"""What orchestrators and Prometheus look at; no worker is asked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.instrumentation.prometheus import Metrics
+
+
+def healthy(_request: web.BaseRequest) -> web.Response:
+    """The loop turns: nothing that a restart would cure is wrong."""
+    return web.json_response({"status": "ok"})
+
+
+def readiness(dispatchers: Mapping[str, Dispatcher[Any, Any]], *, draining: bool) -> web.Response:
+    """Whether requests should be sent here: every endpoint has a worker, and we stay."""
+    lacking = [path for path, each in dispatchers.items() if not each.workers.health.alive]
+    if draining:
+        return web.json_response({"status": "draining"}, status=503)
+    if lacking:
+        return web.json_response({"status": "no_workers", "endpoints": lacking}, status=503)
+    return web.json_response({"status": "ready"})
+
+
+def exposition(metrics: Metrics, request: web.BaseRequest) -> web.Response:
+    """All metrics in Prometheus' text format."""
+    body, content_type = metrics.exposition(request.headers.get("Accept", ""))
+    return web.Response(body=body, headers={"Content-Type": content_type})

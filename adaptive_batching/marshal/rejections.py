@@ -1,0 +1,71 @@
+"""What is answered without asking a worker, and what every error looks like to a client.
+
+A client gets a fixed code and a request id, never a message: messages name files, processes and
+other people's input. They go to the log, under the same id.
+"""
+
+import random
+from typing import Final
+
+from aiohttp import web
+
+from adaptive_batching.errors import BatchingError, Refused
+
+_LONGEST_RETRY = 60.0  # seconds; a prediction further off than that is worth nothing
+
+
+class Rejected(Exception):
+    """A request that can't be served as it came.
+
+    Attributes:
+        status: The HTTP status.
+        code: What the body says.
+        closes: Whether the connection can't be used any further.
+        headers: What else the answer has to say.
+    """
+
+    def __init__(
+        self, status: int, code: str, *, closes: bool = False, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(code)
+        self.status = status
+        self.code = code
+        self.closes = closes
+        self.headers = headers or {}
+
+
+HANDLER_ERROR: Final = (500, "handler_error")
+
+
+def status_and_code(error: Exception) -> tuple[int, str]:
+    """Under which status and code an error is reported; an unknown one is the handler's own."""
+    if isinstance(error, (BatchingError, Rejected)):
+        return error.status, error.code
+    return HANDLER_ERROR
+
+
+def rejection(error: Exception, request_id: str) -> web.Response:
+    """The answer to a request that failed."""
+    status, code = status_and_code(error)
+    headers = {"X-Request-Id": request_id}
+    if isinstance(error, Rejected):
+        headers |= error.headers
+    if status == 503:
+        wait = error.retry_after if isinstance(error, Refused) else 0.0
+        headers["Retry-After"] = str(_retry_after(wait))
+    response = web.Response(
+        status=status,
+        body=b'{"error":"%b","request_id":"%b"}' % (code.encode(), request_id.encode()),
+        headers=headers,
+        content_type="application/json",
+    )
+    if isinstance(error, Rejected) and error.closes:
+        response.force_close()
+    return response
+
+
+def _retry_after(wait: float) -> int:
+    """Whole seconds, spread out so that those who were refused together don't return together."""
+    wait = min(wait, _LONGEST_RETRY)
+    spread = max(2.0, wait / 2)
+    return 1 + int(wait + spread * random.random())  # noqa: S311  not a secret

@@ -1,0 +1,78 @@
+"""aiohttp's server with the gaps closed that its defaults leave to the application."""
+
+import asyncio
+import logging
+from typing import Any
+
+from aiohttp import http_parser, web
+from aiohttp.typedefs import Handler
+
+from adaptive_batching.errors import UsageError
+from adaptive_batching.marshal.rejections import Rejected, rejection
+from adaptive_batching.marshal.request_ids import new_request_id
+
+_log = logging.getLogger("adaptive_batching.marshal")
+
+_CONNECTION: dict[str, Any] = {
+    "keepalive_timeout": 15.0,  # also the time for all headers; aiohttp would wait an hour
+    "lingering_time": 2.0,  # seconds to read on after an early refusal, so that it is received
+    "auto_decompress": False,  # compressed bodies are refused: no bomb is ever inflated
+    "access_log": None,
+}
+
+
+class Server(web.Server):
+    """Speaks HTTP and passes every request to one handler, which is cancelled if its client goes.
+
+    Args:
+        handler: Answers a request.
+
+    Raises:
+        UsageError: aiohttp runs without its C parser.
+    """
+
+    def __init__(self, handler: Handler) -> None:
+        check_parser()
+        super().__init__(handler, handler_cancellation=True)  # type: ignore[arg-type]
+
+    def __call__(self) -> web.RequestHandler:
+        """One more connection."""
+        return _Connection(self, loop=asyncio.get_running_loop(), **_CONNECTION)
+
+
+class _Connection(web.RequestHandler):
+    """Answers what can't be parsed as every other error; aiohttp echoes the client's input."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if request.writer.output_size:
+            raise ConnectionError("the answer has begun already, and can't become an error")
+        name = new_request_id()
+        if status < 500:
+            _log.debug("request %s can't be parsed: %r", name, message)
+        else:
+            _log.error("request %s failed", name, exc_info=exc)
+        code = "malformed" if status < 500 else "internal"
+        return rejection(Rejected(status, code, closes=True), name)
+
+
+def check_parser() -> None:
+    """See to it that requests are parsed by llhttp.
+
+    Raises:
+        UsageError: aiohttp runs without its C extension.
+    """
+    parser = getattr(http_parser, "HttpRequestParserC", None)
+    if parser is None or parser is not http_parser.HttpRequestParser:
+        msg = (
+            "aiohttp runs on its Python parser, in which most request smuggling was found: install"
+            " it with its C extension, and unset AIOHTTP_NO_EXTENSIONS"
+        )
+        raise UsageError(msg)

@@ -1,0 +1,156 @@
+"""A model behind HTTP: which handler answers which path, and what it promises."""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from inspect import isclass
+from math import inf
+from typing import Any, TypeVar
+
+from adaptive_batching.core import Limits, PolicyLike, make_policy
+from adaptive_batching.marshal.running import Running
+from adaptive_batching.workers.handler import is_async
+from adaptive_batching.workers.placement import Placement, Processes, Tasks, Threads
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+RESERVED = ("/healthz", "/readyz", "/metrics")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One path of a service.
+
+    Attributes:
+        path: Where it is.
+        handler: Takes a list of items and returns a list of results.
+        placement: Where the handler runs.
+        limits: Batch size, latency, queue.
+        policy: When a batch leaves.
+        max_body: Bytes that one item's JSON may have.
+    """
+
+    path: str
+    handler: Callable[..., Any]
+    placement: Placement
+    limits: Limits
+    policy: PolicyLike
+    max_body: int
+
+
+class Service:
+    """Endpoints that batch, served over HTTP: one item comes in, its own result goes out.
+
+        service = Service()
+
+        @service.endpoint("/predict", max_latency=0.1)
+        class Digits:
+            def __init__(self):
+                self.model = joblib.load("digits.joblib")
+
+            def __call__(self, images):
+                return self.model.predict(images)
+
+    Start it with `adaptive-batching serve module:service`, or with `running` in a program.
+
+    Args:
+        name: What it is called in messages.
+        max_in_flight: Requests at a time; more are refused as overloaded.
+        body_timeout: Seconds that a request's body may take to arrive.
+    """
+
+    def __init__(
+        self, name: str = "service", *, max_in_flight: int = 4096, body_timeout: float = 10.0
+    ) -> None:
+        self.name = name
+        self.max_in_flight = max_in_flight
+        self.body_timeout = body_timeout
+        self._endpoints: dict[str, Endpoint] = {}
+
+    def __repr__(self) -> str:
+        return f"<Service {self.name} {' '.join(self._endpoints) or 'without endpoints'}>"
+
+    def __iter__(self) -> Iterator[Endpoint]:
+        return iter(self._endpoints.values())
+
+    def endpoint(
+        self,
+        path: str,
+        *,
+        max_latency: float | None = None,
+        max_batch_size: int = 64,
+        workers: int | Placement = 1,
+        cpus: Sequence[int] | None = None,
+        policy: PolicyLike = "cork",
+        max_queue: int = 1024,
+        max_body: int = 8 * 2**20,
+    ) -> Callable[[H], H]:
+        """Serve the decorated handler, which stays as it is.
+
+        Args:
+            path: Where, such as `/predict`.
+            max_latency: Seconds from a request's arrival to its answer; what can't make it is
+                refused early, with 503. None refuses nothing for lateness.
+            max_batch_size: Items in one batch at the most.
+            workers: How many batches run at a time, or where. A number means processes for a class,
+                which is built once in each; threads for a function; tasks for an async function.
+            cpus: A core for each process to stay on.
+            policy: When a batch leaves: `cork`, `greedy`, `window:2ms` or an object.
+            max_queue: Items that may wait; more are refused, with 503.
+            max_body: Bytes that one item's JSON may have; more is refused, with 413.
+        """
+        self._check_path(path)
+        make_policy(policy)
+        limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
+
+        def register(handler: H) -> H:
+            placement = _placement(handler, workers, cpus)
+            self._endpoints[path] = Endpoint(path, handler, placement, limits, policy, max_body)
+            return handler
+
+        return register
+
+    @asynccontextmanager
+    async def running(
+        self, host: str = "127.0.0.1", port: int = 0, *, drain_timeout: float = 30.0
+    ) -> AsyncIterator[Running]:
+        """Serve while the block runs; `running.url` says where.
+
+        Args:
+            host: The address to listen on.
+            port: The port; 0 takes a free one.
+            drain_timeout: Seconds that the last requests have at the end.
+
+        Raises:
+            WorkerStartError: A worker could not load its handler.
+            OSError: The port is taken.
+        """
+        running = Running(self, max_in_flight=self.max_in_flight, body_timeout=self.body_timeout)
+        try:
+            await running.start(host, port)
+            yield running
+        finally:
+            await running.stop(drain_timeout)
+
+    def _check_path(self, path: str) -> None:
+        if not path.startswith("/") or set(path) & set("?#%{} "):
+            msg = f"path: expected something like /predict, got {path!r}"
+            raise ValueError(msg)
+        if path in RESERVED or path in self._endpoints:
+            msg = f"path: {path} is taken"
+            raise ValueError(msg)
+
+
+def _placement(
+    handler: Callable[..., Any], workers: int | Placement, cpus: Sequence[int] | None
+) -> Placement:
+    """Where a handler runs if nobody says so: a class in processes, a function here."""
+    if not isinstance(workers, int):
+        if cpus is not None:
+            raise ValueError("cpus: say it in workers=Processes(..., cpus=...)")
+        return workers
+    if isclass(handler):
+        return Processes(workers, cpus=cpus)
+    if cpus is not None:
+        raise ValueError("cpus: only processes can be pinned to cores")
+    return Tasks(workers) if is_async(handler) else Threads(workers)
