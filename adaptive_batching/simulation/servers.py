@@ -10,6 +10,7 @@ import numpy as np
 from adaptive_batching.units import parse_duration
 
 _BLOCK = 4096  # draws at a time: a single draw costs as much as a hundred of a block
+_STREAM = 1  # arrivals made with the same seed must not share our random numbers
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 
 
@@ -45,7 +46,7 @@ class Server:
         fixed, per_item = self.fixed, self.per_item
         if not self.jitter and not self.pause_probability:
             return lambda size: fixed + per_item * size
-        draws = self._draws(np.random.default_rng(seed))
+        draws = self._draws(np.random.default_rng([_STREAM, seed]))
 
         def duration(size: int) -> float:
             noise, pause = next(draws)
