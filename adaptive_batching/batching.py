@@ -7,7 +7,7 @@ from functools import update_wrapper
 from itertools import count
 from math import inf
 from types import MethodType
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Dispatcher
@@ -23,7 +23,6 @@ from adaptive_batching.workers.placement import (
 T = TypeVar("T")
 R = TypeVar("R")
 S = TypeVar("S")
-T_contra = TypeVar("T_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -35,14 +34,12 @@ class Batched(Generic[T, R]):
     the event loop ends. A new event loop, after the first has ended, starts afresh.
     """
 
-    def __init__(self, handler: Callable[..., Any], make: Callable[[], Dispatcher[T, R]]) -> None:
+    def __init__(self, handler: Callable[..., Any], dispatcher: Dispatcher[T, R]) -> None:
         update_wrapper(self, handler)  # __wrapped__ is where a worker process finds the handler
-        self._make = make
-        self._dispatcher: Dispatcher[T, R] | None = None
+        self._dispatcher = dispatcher
 
     def __repr__(self) -> str:
-        name = getattr(self, "__qualname__", "handler")
-        return f"<batched {name} {self._dispatcher or 'not started'}>"
+        return f"<batched {getattr(self, '__qualname__', 'handler')} {self._dispatcher!r}>"
 
     def __call__(
         self, item: T, /, *, key: Hashable = None, max_latency: float | None = None
@@ -59,10 +56,7 @@ class Batched(Generic[T, R]):
             DeadlineExceeded: It waited past its deadline.
             Exception: What the handler raised, or returned in this item's place.
         """
-        dispatcher = self._dispatcher
-        if dispatcher is None or dispatcher.loop_has_ended:
-            dispatcher = self._dispatcher = self._make()
-        return dispatcher.submit(item, key=key, max_latency=max_latency)
+        return self._dispatcher.submit(item, key, max_latency)
 
     async def map(self, items: Iterable[T]) -> list[R]:
         """Run many items and return their results in the order of the items.
@@ -70,8 +64,6 @@ class Batched(Generic[T, R]):
         Enough are under way at any time to fill every worker's next batch; the rest wait in the
         iterable, so it may be long. The first error ends it and cancels what is under way.
         """
-        await self.start()
-        assert self._dispatcher is not None
         numbered = zip(count(), items, strict=False)
         results: dict[int, R] = {}
 
@@ -89,7 +81,7 @@ class Batched(Generic[T, R]):
 
     def stats(self) -> Stats:
         """What happened so far and what waits."""
-        return (self._dispatcher or self._make()).stats()
+        return self._dispatcher.stats()
 
     async def start(self) -> None:
         """Start the workers and wait until they are ready.
@@ -98,15 +90,11 @@ class Batched(Generic[T, R]):
             WorkerStartError: A worker could not load its handler.
             HandlerNotFound: A worker process can't import it.
         """
-        dispatcher = self._dispatcher
-        if dispatcher is None or dispatcher.loop_has_ended or dispatcher.closed:
-            dispatcher = self._dispatcher = self._make()
-        await dispatcher.start()
+        await self._dispatcher.start()
 
     async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  as Dispatcher's
         """Let what waits finish, up to `timeout` seconds, then stop the workers."""
-        if self._dispatcher is not None:
-            await self._dispatcher.aclose(timeout)
+        await self._dispatcher.aclose(timeout)
 
     async def __aenter__(self) -> "Batched[T, R]":
         await self.start()
@@ -122,7 +110,7 @@ class BatchedMethod(Generic[S, T, R]):
     def __init__(
         self, handler: Callable[..., Any], bind: Callable[[Callable[..., Any]], Batched[T, R]]
     ) -> None:
-        update_wrapper(self, handler)
+        update_wrapper(cast("Any", self), handler)
         self._handler = handler
         self._bind = bind
         self._slot = f"_batched_{getattr(handler, '__name__', 'method')}"
@@ -151,12 +139,10 @@ class BatchedMethod(Generic[S, T, R]):
         raise AttributeError(msg)
 
 
-class Handler(Protocol[T_contra, R_co]):
+class Handler(Protocol[T, R_co]):
     """An instance of a class-based handler: built once per worker, then called with lists."""
 
-    def __call__(
-        self, items: list[T_contra], /
-    ) -> Sequence[R_co] | Coroutine[Any, Any, Sequence[R_co]]:
+    def __call__(self, items: list[T], /) -> Sequence[R_co] | Coroutine[Any, Any, Sequence[R_co]]:
         """Return one result for each item, in order; an exception may stand in an item's place."""
         ...
 
@@ -217,10 +203,7 @@ def batched(
         placement = _place(handler, workers, cpus)
 
         def bind(bound: Callable[..., Any]) -> Batched[Any, Any]:
-            def make() -> Dispatcher[Any, Any]:
-                return Dispatcher(make_workers(bound, placement), limits, policy=policy)
-
-            return Batched(bound, make)
+            return Batched(bound, Dispatcher(make_workers(bound, placement), limits, policy=policy))
 
         return BatchedMethod(handler, bind) if _is_method(handler) else bind(handler)
 

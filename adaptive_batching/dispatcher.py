@@ -69,37 +69,33 @@ class Dispatcher(Generic[T, R]):
         observers: Sequence[Observer] = (),
     ) -> None:
         self.workers = workers
-        self._scheduler = Scheduler(make_policy(policy), limits, workers=0)
+        self._limits = limits
+        self._policy = policy
         self._clock = clock
-        self._now = -inf
         self._observers = tuple(observers)
         self._context = contextvars.Context()  # no batch runs in its first caller's context
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know nothing, wait for a loop."""
+        self._scheduler = Scheduler(make_policy(self._policy), self._limits, workers=0)
+        self._ledger = Ledger()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._now = -inf
         self._starting: asyncio.Task[None] | None = None
         self._running: set[asyncio.Task[None]] = set()
         self._pump_due = False
         self._timer: asyncio.TimerHandle | None = None  # on the loop's clock: CLOCK_MONOTONIC too
         self._drained = asyncio.Event()
         self._failure: BatchingError | None = None
-        self._ledger = Ledger()
 
     def __repr__(self) -> str:
         return f"<Dispatcher running={len(self._running)} {self._scheduler!r}>"
 
     @property
-    def closed(self) -> bool:
-        """Whether it takes no more requests."""
-        return self._scheduler.draining
-
-    @property
-    def loop_has_ended(self) -> bool:
-        """Whether it belongs to an event loop that is closed, so that nobody waits any more."""
-        return self._loop is not None and self._loop.is_closed()
-
-    @property
     def saturation(self) -> int:
         """Items under way that keep every worker busy and its next batch full."""
-        limits = self._scheduler.limits
+        limits = self._limits
         wanted = limits.max_batch_size * (self.workers.health.wanted + 1)
         return min(wanted, limits.max_queue)
 
@@ -116,6 +112,8 @@ class Dispatcher(Generic[T, R]):
         Raises:
             WorkerStartError: A worker could not load its handler.
         """
+        if self._scheduler.draining:  # it was closed, and is wanted again
+            self._begin()
         self._bind()
         assert self._starting is not None
         await asyncio.shield(self._starting)
@@ -123,15 +121,15 @@ class Dispatcher(Generic[T, R]):
             raise self._failure
 
     async def submit(
-        self, item: T, *, size: int = 1, key: Hashable = None, max_latency: float | None = None
+        self, item: T, key: Hashable = None, max_latency: float | None = None, size: int = 1
     ) -> R:
         """Let one item join a batch and return its own result.
 
         Args:
             item: What the handler gets in its list.
-            size: How many items it counts as.
             key: Only equal keys share a batch.
             max_latency: Seconds, instead of the limit's.
+            size: How many items it counts as.
 
         Raises:
             Refused: Before any work was done: Overloaded, QueueFull, Draining, JobTooLarge.
@@ -144,8 +142,8 @@ class Dispatcher(Generic[T, R]):
         if self._failure is not None:
             raise self._failure
         now = self._clock()
-        patience = self._scheduler.limits.max_latency if max_latency is None else max_latency
-        call: Call[T, R] = Call(item, loop.create_future(), now, size, now + patience, key)
+        deadline = now + (self._limits.max_latency if max_latency is None else max_latency)
+        call: Call[T, R] = Call(item, loop.create_future(), now, size, deadline, key)
         try:
             self._scheduler.submit(call)
         except Refused as refusal:
@@ -276,7 +274,8 @@ class Dispatcher(Generic[T, R]):
             self._give_up(error)
         except Exception:  # noqa: BLE001  the batch is not to blame for it
             _log.exception("an observer failed; batches go on")
-        self._ledger.enter_batch(batch, share_out(cast("list[Call[T, R]]", batch.jobs), results))
+        failed, cancelled = share_out(cast("list[Call[T, R]]", batch.jobs), results)
+        self._ledger.enter_batch(batch, failed, cancelled)
         if not self._pump_due:
             self._pump_soon()
 
@@ -303,18 +302,22 @@ class Dispatcher(Generic[T, R]):
     # ------------------------------------------------------------------------ the loop, the workers
 
     def _bind(self) -> None:
-        """Belong to the running loop and start the workers on it."""
+        """Belong to the running loop and start the workers on it.
+
+        When the loop that it belonged to has ended, everybody who waited is gone: begin anew.
+        """
         loop = asyncio.get_running_loop()
+        if self._loop is not None and self._loop.is_closed():
+            self._begin()
         if self._loop is None:
             self._loop = loop
             self._starting = loop.create_task(self._start(), context=self._context)
         elif self._loop is not loop:
-            raise WrongEventLoop(
-                "this dispatcher belongs to another event loop; make one for each loop"
-            )
+            raise WrongEventLoop("this dispatcher belongs to another event loop that still runs")
 
     async def _start(self) -> None:
         try:
+            await self.workers.aclose()  # of a loop that ended without closing them
             await self.workers.start(self._workers_changed)
         except BatchingError as error:
             self._failure = error

@@ -57,9 +57,13 @@ class Ledger:
         """Some requests have ended."""
         self.requests[outcome] += requests
 
-    def enter_batch(self, batch: Batch, outcomes: Counter[JobOutcome]) -> None:
+    def enter_batch(self, batch: Batch, failed: int, cancelled: int) -> None:
         """A batch has ended, and its members with it."""
-        self.requests.update(outcomes)
+        self.requests[JobOutcome.DONE] += len(batch.jobs) - failed - cancelled
+        if failed:
+            self.requests[JobOutcome.FAILED] += failed
+        if cancelled:
+            self.requests[JobOutcome.CANCELLED] += cancelled
         self.releases[batch.reason] += 1
         self.batches += 1
         self.items += batch.size

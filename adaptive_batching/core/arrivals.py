@@ -7,10 +7,12 @@ _SAMPLED_GAPS = 32  # per decision: bounds its cost, and neighbours say the same
 _GAP_MEMORY = 256.0  # gaps; then old ones count half
 _EDGES = (0.05, 0.2, 1.0)  # of the time that a batch of one takes
 _SILENCE = 2.0  # after a silence u the hazard is at most this / u: bursts end
-_CLUMP_BIN = 0.25e-3  # seconds
-_CLUMP_BINS = 40
-_CLUMP_MEMORY = 0.98  # per answered batch
-_CLUMP_TRUSTED = 5.0  # answered batches
+_CLUMP_BIN = 0.5e-3  # seconds; timers are no finer
+_CLUMP_BINS = 20
+_CLUMP_GROWTH = 1 / 0.98  # an answer weighs that much more than the one before it
+_CLUMP_ROUND = 8  # answers between two looks at the histogram
+_WORTH_A_LOOK = 0.5  # arrivals
+_OVERFLOW = 1e12  # weights are scaled down long before floats run out
 
 
 class ArrivalRate:
@@ -26,8 +28,8 @@ class ArrivalRate:
     """
 
     __slots__ = (
-        "_answered", "_clump_answers", "_clump_counts", "_clump_exposure", "_counted_until",
-        "_fresh", "_gap_counts", "_gap_exposure", "_newest", "_rate", "arrived",
+        "_answered", "_answers", "_clump", "_clump_counts", "_clump_ends", "_counted_until",
+        "_fresh", "_gap_counts", "_gap_exposure", "_newest", "_rate", "_weight", "arrived",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -40,9 +42,11 @@ class ArrivalRate:
         self._gap_counts = [0.0] * (len(_EDGES) + 1)
         self._gap_exposure = [0.0] * (len(_EDGES) + 1)
         self._answered = -inf
-        self._clump_counts = [0.0] * _CLUMP_BINS
-        self._clump_exposure = [0.0] * _CLUMP_BINS
-        self._clump_answers = 0.0
+        self._answers = 0
+        self._weight = 1.0
+        self._clump_counts = [0.0] * _CLUMP_BINS  # arrivals by time since the last answer
+        self._clump_ends = [0.0] * (_CLUMP_BINS + 1)  # how long after it the next answer came
+        self._clump: list[float] = []  # arrivals expected from the answer to each bin's end
 
     def __repr__(self) -> str:
         return f"<ArrivalRate {self._rate:.4g}/s newest={self._newest:.6f}>"
@@ -94,28 +98,31 @@ class ArrivalRate:
 
     def answered(self, now: float) -> None:
         """A batch of this stream's jobs was answered."""
-        self._close_clump(now)
+        seen = (now - self._answered) / _CLUMP_BIN
+        self._clump_ends[int(seen) if seen < _CLUMP_BINS else _CLUMP_BINS] += self._weight
+        self._weight *= _CLUMP_GROWTH
         self._answered = now
+        self._answers += 1
+        if self._answers % _CLUMP_ROUND == 0:
+            self._read_clump()
 
     def clump(self, now: float) -> Sequence[tuple[float, float]]:
         """The clump expected after the last answer: (instant, arrivals expected until then).
 
-        Empty when the last answer is long ago or too few were seen.
+        Empty when too few answers were seen, or nothing is expected any more.
         """
-        since = now - self._answered
-        if self._clump_answers < _CLUMP_TRUSTED or since >= _CLUMP_BIN * _CLUMP_BINS:
+        since = (now - self._answered) / _CLUMP_BIN
+        if since >= len(self._clump):
             return ()
-        first = int(since / _CLUMP_BIN)
-        expected = 0.0
-        share = first + 1 - since / _CLUMP_BIN  # of the first bin that is still ahead
-        ahead = []
-        for index in range(first, _CLUMP_BINS):
-            exposure = self._clump_exposure[index]
-            if exposure > 0:
-                expected += share * self._clump_counts[index] / exposure
-            share = 1.0
-            ahead.append((self._answered + (index + 1) * _CLUMP_BIN, expected))
-        return ahead
+        first = int(since)
+        before = self._clump[first - 1] if first else 0.0
+        before += (since - first) * (self._clump[first] - before)
+        if self._clump[-1] - before < _WORTH_A_LOOK:
+            return ()
+        return [
+            (self._answered + (index + 1) * _CLUMP_BIN, self._clump[index] - before)
+            for index in range(first, _CLUMP_BINS)
+        ]
 
     def _learn_gaps(self, fresh: list[float], single: float) -> None:
         counts, exposures = self._gap_counts, self._gap_exposure
@@ -142,23 +149,23 @@ class ArrivalRate:
             self._gap_exposure = [exposure / 2 for exposure in exposures]
 
     def _learn_clump(self, fresh: list[float]) -> None:
-        counts, answered = self._clump_counts, self._answered
+        counts, answered, weight = self._clump_counts, self._answered, self._weight
         for arrival in fresh:
             index = int((arrival - answered) / _CLUMP_BIN)
             if 0 <= index < _CLUMP_BINS:
-                counts[index] += 1.0
+                counts[index] += weight
 
-    def _close_clump(self, now: float) -> None:
-        """Say how much of each bin the last answer let us see, and let old answers fade."""
-        if self._answered == -inf:
-            return
-        seen = min(max((now - self._answered) / _CLUMP_BIN, 0.0), float(_CLUMP_BINS))
-        whole = int(seen)
-        self._clump_counts = [_CLUMP_MEMORY * count for count in self._clump_counts]
-        exposure = [_CLUMP_MEMORY * share for share in self._clump_exposure]
-        for index in range(whole):
-            exposure[index] += 1.0
-        if whole < _CLUMP_BINS:
-            exposure[whole] += seen - whole
-        self._clump_exposure = exposure
-        self._clump_answers = _CLUMP_MEMORY * self._clump_answers + 1.0
+    def _read_clump(self) -> None:
+        """Cumulate the histogram; a bin was seen by all answers whose successor came after it."""
+        expected = 0.0
+        self._clump = []
+        watching = sum(self._clump_ends)
+        for count, end in zip(self._clump_counts, self._clump_ends, strict=False):
+            watching -= end / 2  # who ended in this bin saw half of it
+            expected += count / watching if watching > self._weight * 1e-3 else 0.0
+            watching -= end / 2
+            self._clump.append(expected)
+        if self._weight > _OVERFLOW:
+            self._clump_counts = [count / self._weight for count in self._clump_counts]
+            self._clump_ends = [end / self._weight for end in self._clump_ends]
+            self._weight = 1.0

@@ -9,6 +9,7 @@ _ALARM = 12.0  # CUSUM: a step of 4 sd or more is believed after four batches
 _KEPT_AT_CHANGE = 0.05
 _SPREAD_FLOOR = 0.02  # relative; no clock and no model repeats better than this
 _PRIOR_SLOPE_SPREAD = 0.1  # of the mean duration; how surprising a slope is before it is seen
+_WORST = 1e3  # a batch a thousand times slower than expected is as surprising as can be
 _MARGIN_QUANTILE = 0.9  # 0.99 would be the machine's pauses: useless as a margin
 _TRUSTED_AFTER = 5  # batches
 
@@ -87,7 +88,7 @@ class LinearLatency:
 
     def _guard(self, expected: float, duration: float) -> float:
         """Track the residuals; return the duration with outliers clipped."""
-        residual = duration / expected - 1.0
+        residual = min(duration / expected - 1.0, _WORST)
         learned = min(self.batches - 1, _TRUSTED_AFTER)
         if learned < _TRUSTED_AFTER:  # too early to call anything an outlier
             self._spread += (abs(residual) - self._spread) / (learned + 1)
@@ -135,9 +136,8 @@ class LinearLatency:
         self._variance = self._variance * _SLOPE_MEMORY + kept * size_step * size_step
         self._covariance = self._covariance * _SLOPE_MEMORY + kept * size_step * duration_step
 
-        noise = 1.25 * self._spread * self._mean_duration
-        prior = _PRIOR_SLOPE_SPREAD * self._mean_duration
-        ridge = (noise / prior) ** 2 if prior else 1.0
+        # Noise variance over prior variance; the mean duration, to which both relate, cancels out.
+        ridge = (1.25 * self._spread / _PRIOR_SLOPE_SPREAD) ** 2
         slope = self._covariance / (self._variance + ridge)
         steepest = self._mean_duration / self._mean_size if self._mean_size else 0.0
         self.per_item = min(max(slope, 0.0), steepest)  # fixed >= 0 as well

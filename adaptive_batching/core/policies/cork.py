@@ -19,6 +19,7 @@ from adaptive_batching.core.policy import (
 from adaptive_batching.core.records import BatchRecord
 
 _ALL_IDLE = 0.4  # of a batch's duration: reproduces the optimal control limit for one worker
+_CLUMP = 0.5  # likewise for a clump; more pays in closed loops and costs in Poisson traffic
 _TIMER = 0.5e-3  # seconds; event-loop timers are no finer, so shorter holds are not worth arming
 _TIMER_LATE = 1e-3  # seconds; asyncio rounds waits up to a millisecond
 _OVERLOADED = 0.97  # of capacity; the rest is noise in the estimate
@@ -88,8 +89,10 @@ class Cork:
         if queue.idle or not latency.trusted:
             return None
         limit = queue.limits.max_batch_size
-        longest = min(limit, _EXTRAPOLATION * latency.largest)
         free = queue.next_free(now)
+        if queue.items < limit and free + latency.predict(limit) <= job.deadline:
+            return None  # the common case: even a full batch would do
+        longest = min(limit, _EXTRAPOLATION * latency.largest)
         full, rest = divmod(queue.items, limit)
         joining = limit if full else 0.5 * queue.arrivals.rate(now, queue.window) * (free - now)
         ahead = full * latency.predict(longest) / queue.workers
@@ -161,8 +164,9 @@ def _worth_until(queue: QueueView, size: int, rate: float, phi: float, now: floa
     idle = queue.idle
     all_idle = idle >= queue.workers
     if all_idle:
-        next_release = _ALL_IDLE * queue.latency.predict(size) / idle
-        clump_end = _clump_end(queue, size, next_release, now)
+        duration = queue.latency.predict(size)
+        next_release = _ALL_IDLE * duration / idle
+        clump_end = _clump_end(queue, size, _CLUMP * duration / idle, now)
         if clump_end > now:
             return clump_end
     else:
