@@ -1,1 +1,64 @@
 """Turns single requests into batches for models, and learns by itself how long to wait."""
+
+from typing import TYPE_CHECKING, Any
+
+from adaptive_batching.batching import Batched, batched
+from adaptive_batching.core import (
+    BatchRecord,
+    Dispatch,
+    Hold,
+    Policy,
+    QueueView,
+    Reason,
+    Shed,
+    ShedReason,
+)
+from adaptive_batching.errors import (
+    BatchFunctionError,
+    BatchingError,
+    DeadlineExceeded,
+    Overloaded,
+    QueueFull,
+    Refused,
+    WorkerError,
+)
+from adaptive_batching.ledger import Stats
+from adaptive_batching.workers.placement import Processes, Tasks, Threads
+
+if TYPE_CHECKING:
+    from adaptive_batching.marshal.service import Service
+
+__all__ = [
+    "BatchFunctionError",
+    "BatchRecord",
+    "Batched",
+    "BatchingError",
+    "DeadlineExceeded",
+    "Dispatch",
+    "Hold",
+    "Overloaded",
+    "Policy",
+    "Processes",
+    "QueueFull",
+    "QueueView",
+    "Reason",
+    "Refused",
+    "Service",
+    "Shed",
+    "ShedReason",
+    "Stats",
+    "Tasks",
+    "Threads",
+    "WorkerError",
+    "batched",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the HTTP service when it is asked for: aiohttp doubles the time of an import."""
+    if name == "Service":
+        from adaptive_batching.marshal.service import Service  # noqa: PLC0415
+
+        return Service
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
