@@ -6,6 +6,7 @@ from typing import Any
 from aiohttp import web
 
 from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.errors import Draining, WorkerStartError
 from adaptive_batching.instrumentation.prometheus import Metrics
 
 
@@ -15,12 +16,17 @@ def healthy(_request: web.BaseRequest) -> web.Response:
 
 
 def readiness(dispatchers: Mapping[str, Dispatcher[Any, Any]], *, draining: bool) -> web.Response:
-    """Whether requests should be sent here: every endpoint has a worker, and we stay."""
-    lacking = [path for path, each in dispatchers.items() if not each.workers.health.alive]
+    """Whether requests should be sent here: every endpoint has a worker, and we stay.
+
+    Raises:
+        Draining: We don't stay.
+        WorkerStartError: An endpoint has no worker.
+    """
     if draining:
-        return web.json_response({"status": "draining"}, status=503)
+        raise Draining("no more requests should be sent here")
+    lacking = [path for path, each in dispatchers.items() if not each.workers.health.alive]
     if lacking:
-        return web.json_response({"status": "no_workers", "endpoints": lacking}, status=503)
+        raise WorkerStartError(f"no worker is alive for {', '.join(lacking)}")
     return web.json_response({"status": "ready"})
 
 

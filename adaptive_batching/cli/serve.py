@@ -1,0 +1,127 @@
+"""`adaptive-batching serve`: a service from a module, until it is told to stop."""
+
+import asyncio
+import importlib
+import importlib.util
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from adaptive_batching.errors import BatchingError
+from adaptive_batching.marshal.run import run_service
+from adaptive_batching.marshal.running import Running
+from adaptive_batching.marshal.service import Service
+from adaptive_batching.units import parse_duration
+
+
+class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command("serve")
+@click.argument("target", metavar="MODULE:SERVICE")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    default=8000,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port; 0 takes a free one.",
+)
+@click.option(
+    "--drain-delay",
+    default="200ms",
+    show_default=True,
+    type=_Duration(),
+    help="How long to go on accepting after the first signal, while /readyz says no.",
+)
+@click.option(
+    "--drain-timeout",
+    default="30s",
+    show_default=True,
+    type=_Duration(),
+    help="How long the last requests may take.",
+)
+@click.option("--uvloop/--no-uvloop", default=None, help="Default: uvloop if it is installed.")
+def command(
+    target: str,
+    host: str,
+    port: int,
+    drain_delay: float,
+    drain_timeout: float,
+    *,
+    uvloop: bool | None,
+) -> None:
+    """Serve the endpoints of MODULE:SERVICE over HTTP.
+
+    SIGTERM and Ctrl-C end it once everything it accepted is answered, a second one at once.
+    """
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    service = _load(target)
+    serving = run_service(
+        service,
+        host,
+        port,
+        drain_delay=drain_delay,
+        drain_timeout=drain_timeout,
+        on_ready=_announce,
+    )
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory(wanted=uvloop)) as runner:
+            runner.run(serving)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        msg = f"can't listen on {host} port {port}: {reason}"
+        raise click.ClickException(msg) from error
+    except BatchingError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _load(target: str) -> Service:
+    """Import the service; like `python -m`, look in the current directory first."""
+    module, _, attribute = target.partition(":")
+    if not module or not attribute:
+        raise click.BadParameter(f"expected MODULE:SERVICE, got {target!r}")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        loaded = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # one of its own imports
+        msg = f"there is no module {error.name!r} here or among the installed ones"
+        raise click.BadParameter(msg) from error
+    service = getattr(loaded, attribute, None)
+    if not isinstance(service, Service):
+        found = "nothing" if service is None else f"a {type(service).__name__}"
+        raise click.BadParameter(f"expected a Service at {target}, found {found}")
+    return service
+
+
+def _announce(running: Running) -> None:
+    for path in running.dispatchers:
+        click.echo(f"POST {running.url}{path}")
+    click.echo(f"GET  {running.url}/healthz /readyz /metrics")
+
+
+def _loop_factory(*, wanted: bool | None) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if wanted is False or (wanted is None and importlib.util.find_spec("uvloop") is None):
+        return None
+    try:
+        import uvloop  # noqa: PLC0415  an extra
+    except ModuleNotFoundError:
+        hint = "uvloop is not installed: pip install adaptive-batching[uvloop]"
+        raise click.UsageError(hint) from None
+    return uvloop.new_event_loop

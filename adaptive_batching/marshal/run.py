@@ -1,0 +1,59 @@
+"""Runs a service as a program: until it is told to stop, and then to the last answer."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from adaptive_batching.marshal.running import Running
+from adaptive_batching.marshal.service import Service
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+async def run_service(
+    service: Service,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    *,
+    drain_delay: float = 0.2,
+    drain_timeout: float = 30.0,
+    on_ready: Callable[[Running], None] | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then answer what was accepted; a second signal ends it now.
+
+    Args:
+        service: What is served.
+        host: The address to listen on.
+        port: The port; 0 takes a free one.
+        drain_delay: Seconds to go on accepting while `/readyz` says no: load balancers need some
+            time to look elsewhere.
+        drain_timeout: Seconds that the last requests have.
+        on_ready: Called once requests are answered.
+
+    Raises:
+        WorkerStartError: A worker could not load its handler.
+        OSError: The port is taken.
+    """
+    async with service.running(host, port, drain_timeout=drain_timeout) as running:
+        told = _told_to_stop()
+        if on_ready is not None:
+            on_ready(running)
+        await told
+        running.announce_end()
+        await asyncio.sleep(drain_delay)
+
+
+def _told_to_stop() -> asyncio.Future[None]:
+    """Done at the first signal; the next one has its usual effect, on the workers as well."""
+    loop = asyncio.get_running_loop()
+    told = loop.create_future()
+
+    def stop() -> None:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        told.set_result(None)
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop)
+    return told

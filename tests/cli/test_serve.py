@@ -1,0 +1,128 @@
+"""`adaptive-batching serve` as a program: how it starts, how it refuses to, how it ends."""
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from click.testing import CliRunner
+
+from adaptive_batching.cli.serve import command
+
+SERVE = [sys.executable, "-m", "adaptive_batching", "serve"]
+
+
+@asynccontextmanager
+async def served(target, *options):
+    """A service in a process of its own, and where it listens."""
+    process = await asyncio.create_subprocess_exec(
+        *SERVE, target, "--port=0", *options, stdout=subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(30):
+            line = await process.stdout.readline()
+            url = line.split()[1].decode().rpartition("/")[0]
+            async with aiohttp.ClientSession() as session:
+                yield process, url, session
+                await process.stdout.read()
+                await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@pytest.mark.parametrize("loop", ["--uvloop", "--no-uvloop"])
+async def test_sigterm_under_load_loses_nothing(loop):
+    """Every request on an accepted connection gets its answer; the last one closes it."""
+    options = (loop, "--drain-delay=300ms")
+    async with served("tests.marshal.apps:service", *options) as (process, url, session):
+        answers = []
+        warm = asyncio.Event()
+
+        async def visitor(number):
+            while True:
+                async with session.post(f"{url}/square", json=number) as response:
+                    answers.append((response.status, number, await response.json()))
+                    if len(answers) >= 200:
+                        warm.set()
+                    if response.headers.get("Connection") == "close":
+                        return
+
+        visitors = [asyncio.create_task(visitor(number)) for number in range(20)]
+        await warm.wait()
+        process.send_signal(signal.SIGTERM)
+        await asyncio.gather(*visitors)
+        assert all(status == 200 and answer == n * n for status, n, answer in answers)
+    assert process.returncode == 0
+
+
+async def test_sigterm_releases_what_is_corked():
+    """A batch that would have waited for an hour leaves at once."""
+    options = ("--drain-delay=0s",)
+    async with served("tests.marshal.apps:corked", *options) as (process, url, session):
+        posts = [asyncio.create_task(session.post(f"{url}/corked", json=n)) for n in range(5)]
+        queued = b'adaptive_batching_queue_items{endpoint="/corked"} 5.0'
+        while True:
+            async with session.get(f"{url}/metrics") as metrics:
+                if queued in await metrics.read():
+                    break
+        process.send_signal(signal.SIGTERM)
+        for post in posts:
+            async with await post as response:
+                assert (response.status, await response.json()) == (200, 5)
+    assert process.returncode == 0
+
+
+async def test_a_second_signal_ends_it_at_once():
+    """For whoever does not want to wait for the last answers."""
+    options = ("--drain-delay=1h",)
+    async with served("tests.marshal.apps:service", *options) as (process, url, session):
+        process.send_signal(signal.SIGINT)
+        while True:
+            async with session.get(f"{url}/readyz") as response:
+                if response.status == 503:
+                    break
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == -signal.SIGINT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere:service"], "there is no module 'nowhere'"),
+        (["tests.nowhere:service"], "there is no module 'tests.nowhere'"),
+        (["tests.marshal.apps:nothing"], "found nothing"),
+        (["tests.marshal.apps:Square"], "found a type"),
+        (["tests.marshal.apps"], "expected MODULE:SERVICE"),
+        (["tests.marshal.apps:service", "--drain-timeout=5"], "expected a duration with a unit"),
+        (["tests.marshal.apps:service", "--port=70000"], "70000"),
+    ],
+)
+def test_mistakes_on_the_command_line(arguments, message):
+    """One sentence, exit status 2."""
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_a_port_that_is_taken():
+    """One sentence, exit status 1."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(command, ["tests.marshal.apps:corked", f"--port={port}"])
+    assert result.exit_code == 1
+    assert f"can't listen on 127.0.0.1 port {port}: Address already in use" in result.output
+
+
+def test_a_model_that_does_not_load():
+    """The handler's own error is in the message."""
+    result = CliRunner().invoke(command, ["tests.marshal.apps:unloadable", "--port=0"])
+    assert result.exit_code == 1
+    assert "no model" in result.output

@@ -1,0 +1,84 @@
+"""The names of the metrics are an interface: dashboards and alerts are built on them."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from adaptive_batching.core import Limits
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram
+from adaptive_batching.instrumentation.prometheus import Metrics
+from adaptive_batching.workers.placement import Tasks, make_workers
+
+NAMES = {
+    "batch_duration_seconds": ("histogram", {"endpoint"}),
+    "batch_size": ("histogram", {"endpoint"}),
+    "batches": ("counter", {"endpoint", "reason"}),
+    "http_responses": ("counter", {"endpoint", "code"}),
+    "model_fixed_seconds": ("gauge", {"endpoint"}),
+    "model_per_item_seconds": ("gauge", {"endpoint"}),
+    "queue_items": ("gauge", {"endpoint"}),
+    "queue_wait_seconds": ("histogram", {"endpoint"}),
+    "request_duration_seconds": ("histogram", {"endpoint"}),
+    "requests": ("counter", {"endpoint", "outcome"}),
+    "running_batches": ("gauge", {"endpoint"}),
+    "worker_restarts": ("counter", {"endpoint"}),
+    "workers": ("gauge", {"endpoint", "state"}),
+}
+
+
+async def same(items):
+    return items
+
+
+@pytest.fixture
+def metrics():
+    """The metrics of one endpoint that has not run yet."""
+    metrics = Metrics()
+    histograms = BatchHistograms(1)
+    workers = make_workers(same, Tasks(2))
+    metrics.watch("/same", Dispatcher(workers, Limits(), observers=[histograms]), histograms)
+    metrics.responses["/same"] = {200: 1}
+    return metrics
+
+
+def families(metrics, accept):
+    body, content_type = metrics.exposition(accept)
+    assert content_type.startswith(accept)
+    return list(text_string_to_metric_families(body.decode()))
+
+
+def test_names_types_and_labels(metrics):
+    """As they are written in the documentation."""
+    exposed = {
+        family.name.removeprefix("adaptive_batching_"): (
+            family.type,
+            set().union(*(sample.labels for sample in family.samples)) - {"le"},
+        )
+        for family in families(metrics, "text/plain")
+    }
+    assert exposed == NAMES
+    assert all(family.documentation for family in families(metrics, "text/plain"))
+
+
+def test_open_metrics_on_demand(metrics):
+    """Prometheus asks for it."""
+    body, content_type = metrics.exposition("application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert body.endswith(b"# EOF\n")
+
+
+def test_a_histogram_counts_up_to_and_including_its_bounds():
+    """And everything under the last."""
+    histogram = Histogram([1, 2, 4])
+    for value in (1, 2, 2, 3, 100):
+        histogram.observe(value)
+    assert histogram.cumulative() == [("1", 1), ("2", 3), ("4", 4), ("+Inf", 5)]
+    assert histogram.total == 108
+
+
+@pytest.mark.parametrize(
+    ("largest", "bounds"), [(1, (1,)), (2, (1, 2)), (48, (1, 2, 4, 8, 16, 32, 48))]
+)
+def test_sizes_are_counted_by_powers_of_two(largest, bounds):
+    """The limit is always a bound, also where it is the only one."""
+    assert BatchHistograms(largest).size.bounds == bounds

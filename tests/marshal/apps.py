@@ -1,0 +1,70 @@
+"""Services whose handlers worker processes can import."""
+
+import os
+import signal
+import time
+
+from adaptive_batching.errors import QueueFull
+from adaptive_batching.marshal.service import Service
+
+service = Service("tests")
+
+
+@service.endpoint("/square", max_batch_size=8)
+class Square:
+    def __call__(self, numbers):
+        return [number * number for number in numbers]
+
+
+@service.endpoint("/slow", max_batch_size=8)
+class Slow:
+    """Takes 20 ms a batch and says which process it was."""
+
+    def __call__(self, items):
+        time.sleep(0.02)
+        return [os.getpid()] * len(items)
+
+
+corked = Service("corked")
+
+
+@corked.endpoint("/corked", policy="window:1h", workers=1)
+def patient(items):
+    """Would wait an hour for its batch to fill."""
+    return [len(items)] * len(items)
+
+
+@corked.endpoint("/slow")
+class AlsoSlow(Slow):
+    pass
+
+
+class Faulty:
+    """Does what the item says."""
+
+    def __call__(self, items):
+        if "raise" in items:
+            raise ValueError("secret detail")
+        if "short" in items:
+            return []
+        if "die" in items:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [self.answer(item) for item in items]
+
+    def answer(self, item):
+        answers = {
+            "error": KeyError("secret detail"),
+            "full": QueueFull("somewhere behind", retry_after=7.0),
+            "nan": float("nan"),
+            "object": object(),
+        }
+        return answers.get(item, item)
+
+
+unloadable = Service("unloadable")
+
+
+@unloadable.endpoint("/")
+class Unloadable:
+    def __init__(self):
+        raise RuntimeError("no model")

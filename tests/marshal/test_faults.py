@@ -1,0 +1,123 @@
+"""Clients that leave, workers that die, queues that are full."""
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+
+from adaptive_batching.core import JobOutcome
+from adaptive_batching.errors import Overloaded, WorkerStartError
+from adaptive_batching.marshal.service import Service
+from tests.marshal import apps
+from tests.marshal.client import client_of, until
+
+
+class Puppet:
+    """A service with one worker, that answers when it is told to."""
+
+    def __init__(self, **limits):
+        self.service = Service()
+        self.released = asyncio.Event()
+        self.batches = []
+
+        @self.service.endpoint("/", max_batch_size=1, **limits)
+        async def handler(items):
+            self.batches.append(items)
+            await self.released.wait()
+            return items
+
+
+async def test_a_full_queue_refuses_at_once():
+    """With a hint when to come back; what was let in is answered."""
+    puppet = Puppet(max_queue=1)
+    async with client_of(puppet.service) as client:
+        running = asyncio.create_task(client.post("/", 1))
+        await until(lambda: puppet.batches)
+        waiting = asyncio.create_task(client.post("/", 2))
+        await until(lambda: client.stats("/").queued == 1)
+        refused = await client.post("/", 3)
+        assert (refused.status, refused.error) == (503, "queue_full")
+        assert int(refused.headers["Retry-After"]) >= 1
+        puppet.released.set()
+        assert [(await running).json, (await waiting).json] == [1, 2]
+    assert puppet.batches == [[1], [2]]
+
+
+async def test_who_waits_past_the_deadline_hears_504():
+    """The batch that runs is not disturbed."""
+    puppet = Puppet(max_latency=0.05)
+    async with client_of(puppet.service) as client:
+        running = asyncio.create_task(client.post("/", 1))
+        await until(lambda: puppet.batches)
+        late = await client.post("/", 2)
+        assert (late.status, late.error) == (504, "deadline_exceeded")
+        puppet.released.set()
+        assert (await running).status == 200
+
+
+async def test_a_refusal_of_the_policy_is_a_503():
+    """Overloaded says how long the overload will last."""
+
+    class Pessimist:
+        def decide(self, queue, now):
+            raise AssertionError
+
+        def observe(self, batch):
+            raise AssertionError
+
+        def refuse(self, queue, job, now):
+            raise Overloaded("no hope", retry_after=11.0)
+
+    puppet = Puppet(policy=Pessimist(), max_latency=1.0)
+    async with client_of(puppet.service) as client:
+        refused = await client.post("/", 1)
+        assert (refused.status, refused.error) == (503, "overloaded")
+        assert 12 <= int(refused.headers["Retry-After"]) <= 17
+
+
+async def test_a_client_that_leaves_takes_its_item_with_it():
+    """In the queue nobody computes it; in a batch its result is thrown away."""
+    puppet = Puppet()
+    async with client_of(puppet.service) as client:
+        running, waiting, patient = (asyncio.create_task(client.post("/", n)) for n in (1, 2, 3))
+        await until(lambda: client.stats("/").queued == 2)
+        for gone in (running, waiting):
+            gone.cancel()
+        await until(lambda: client.stats("/").queued == 1)
+        puppet.released.set()
+        assert (await patient).json == 3
+        assert client.stats("/").requests[JobOutcome.CANCELLED] == 2
+    assert puppet.batches == [[1], [3]]
+
+
+async def test_a_killed_worker_fails_only_its_own_batch():
+    """Under load: at most one batch hears worker_lost, its successor answers the rest."""
+    async with client_of(apps.service) as client:
+        pid = (await client.post("/slow", 0)).json
+        answers = []
+
+        async def visitor():
+            for _ in range(10):
+                answers.append(await client.post("/slow", 0))  # noqa: PERF401  each in its turn
+
+        visitors = [asyncio.create_task(visitor()) for _ in range(20)]
+        await until(lambda: len(answers) >= 40)
+        os.kill(pid, signal.SIGKILL)
+        killed = time.monotonic()
+        await until(lambda: any(a.status == 200 and a.json != pid for a in answers))
+        assert time.monotonic() - killed < 3  # a new Python has to start, on a busy machine
+        await asyncio.gather(*visitors)
+        lost = [answer for answer in answers if answer.status != 200]
+        assert len(answers) == 200
+        assert 1 <= len(lost) <= 8
+        assert {(answer.status, answer.error) for answer in lost} == {(503, "worker_lost")}
+        assert all("Retry-After" in answer.headers for answer in lost)
+
+
+async def test_a_service_that_cannot_load_does_not_start():
+    """Whoever started it hears why."""
+    with pytest.raises(WorkerStartError, match="no model"):
+        async with client_of(apps.unloadable):
+            raise AssertionError

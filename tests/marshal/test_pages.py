@@ -1,0 +1,76 @@
+"""What orchestrators and Prometheus see."""
+
+import asyncio
+import os
+import signal
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from adaptive_batching.marshal.service import Service
+from tests.marshal import apps
+from tests.marshal.client import client_of, until
+
+
+async def test_healthy_and_ready():
+    """Both also as HEAD."""
+    async with client_of(Service()) as client:
+        for path in ("/healthz", "/readyz"):
+            assert (await client.get(path)).status == 200
+            answer = await client.send("HEAD", path)
+            assert (answer.status, answer.body) == (200, b"")
+
+
+async def test_not_ready_while_draining():
+    """But alive, and at work; every answer closes its connection."""
+    async with client_of(apps.service) as client:
+        client.running.announce_end()
+        answer = await client.get("/readyz")
+        assert (answer.status, answer.error) == (503, "draining")
+        assert "Retry-After" in answer.headers
+        assert (await client.get("/healthz")).status == 200
+        answer = await client.post("/square", 3)
+        assert (answer.json, answer.headers["Connection"]) == (9, "close")
+
+
+async def test_not_ready_without_a_worker():
+    """One endpoint of several is enough."""
+    async with client_of(apps.service) as client:
+        os.kill((await client.post("/slow", 0)).json, signal.SIGKILL)
+        await until(lambda: not client.stats("/slow").workers)
+        answer = await client.get("/readyz")
+        assert (answer.status, answer.error) == (503, "no_workers")
+
+
+async def test_metrics():
+    """What happened, in Prometheus' own format."""
+    service = Service()
+
+    @service.endpoint("/echo", max_batch_size=4, policy="window:1h")
+    async def echo(items):
+        return items
+
+    async with client_of(service) as client:
+        await asyncio.gather(*(client.post("/echo", body) for body in (1, 2, 3, b"?")))
+        await client.get("/random/path")
+        exposed = (await client.get("/metrics")).body.decode()
+    samples = {
+        (
+            sample.name.removeprefix("adaptive_batching_"),
+            *sorted(sample.labels.values()),
+        ): sample.value
+        for family in text_string_to_metric_families(exposed)
+        for sample in family.samples
+    }
+    assert samples["requests_total", "/echo", "done"] == 3
+    assert samples["requests_total", "/echo", "failed"] == 1
+    assert samples["batches_total", "/echo", "full"] == 1
+    assert samples["batch_size_bucket", "/echo", "2"] == 0
+    assert samples["batch_size_bucket", "/echo", "4"] == 1
+    assert samples["batch_size_sum", "/echo"] == 4
+    assert samples["request_duration_seconds_count", "/echo"] == 4
+    assert samples["http_responses_total", "/echo", "200"] == 3
+    assert samples["http_responses_total", "/echo", "400"] == 1
+    assert samples["http_responses_total", "404", "other"] == 1
+    assert samples["workers", "/echo", "alive"] == 1
+    assert samples["queue_items", "/echo"] == 0
+    assert "random" not in exposed

@@ -1,0 +1,140 @@
+"""One item in, its own result out."""
+
+import asyncio
+import pickle
+
+import numpy as np
+import pytest
+
+from adaptive_batching.marshal.service import Service
+from adaptive_batching.workers.placement import Threads
+from tests.marshal import apps
+from tests.marshal.client import client_of
+
+
+async def test_a_class_runs_in_a_process_of_its_own():
+    """Every caller of a batch gets its own result, as JSON and under an id."""
+    async with client_of(apps.service) as client:
+        answers = await asyncio.gather(*(client.post("/square", n) for n in range(20)))
+        assert [answer.json for answer in answers] == [n * n for n in range(20)]
+        assert {answer.status for answer in answers} == {200}
+        assert {answer.headers["Content-Type"] for answer in answers} == {"application/json"}
+        assert len({answer.headers["X-Request-Id"] for answer in answers}) == 20
+        assert client.stats("/square").batches < 20
+
+
+async def test_functions_run_in_threads_and_coroutines_on_the_loop():
+    """They need not be importable; what is decorated stays as it is."""
+    service = Service()
+
+    @service.endpoint("/def")
+    def double(numbers):
+        return 2 * np.array(numbers)
+
+    @service.endpoint("/async", workers=2)
+    async def triple(numbers):
+        await asyncio.sleep(0)
+        return [3 * number for number in numbers]
+
+    @service.endpoint("/placed", workers=Threads(2))
+    def same(items):
+        return items
+
+    assert double([1]).tolist() == [2]
+    async with client_of(service) as client:
+        assert (await client.post("/def", 1)).json == 2
+        assert (await client.post("/async", 1)).json == 3
+        assert (await client.post("/placed?what=ever", {"a": [1, None]})).json == {"a": [1, None]}
+
+
+@pytest.fixture
+def faulty():
+    """A service whose only item kind is trouble, in a process, four at a time."""
+    service = Service()
+    service.endpoint("/faulty", max_batch_size=4, policy="window:1h")(apps.Faulty)
+    return service
+
+
+async def together(client, *items):
+    """Send items that fill one batch."""
+    return await asyncio.gather(*(client.post("/faulty", item) for item in items))
+
+
+async def test_one_bad_item_harms_nobody_else(faulty):
+    """Malformed, failed and unwritable items get their errors, their batchmates their results."""
+    async with client_of(faulty) as client:
+        answers = await together(client, b"[NaN]", "error", "nan", "good")
+        assert [answer.status for answer in answers] == [400, 500, 500, 200]
+        codes = [answer.error for answer in answers[:3]]
+        assert codes == ["malformed", "handler_error", "bad_batch_result"]
+        assert answers[3].json == "good"
+        assert client.stats("/faulty").batches == 1
+
+
+@pytest.mark.parametrize(
+    ("culprit", "status", "code"),
+    [
+        ("raise", 500, "handler_error"),
+        ("short", 500, "bad_batch_result"),
+        ("die", 503, "worker_lost"),
+    ],
+)
+async def test_what_fails_a_whole_batch(faulty, culprit, status, code, caplog):
+    """Everybody gets the same code, nobody the text; the next batch is answered."""
+    async with client_of(faulty) as client:
+        answers = await together(client, culprit, 1, 2, 3)
+        assert {(answer.status, answer.error) for answer in answers} == {(status, code)}
+        assert b"secret" not in b"".join(answer.body for answer in answers)
+        answers = await together(client, 1, 2, 3, 4)
+        assert [answer.json for answer in answers] == [1, 2, 3, 4]
+    logged = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert len([record for record in logged if code in record.getMessage()]) == 1
+
+
+async def test_every_503_says_when_to_come_back(faulty):
+    """In whole seconds, not less than what the error says."""
+    async with client_of(faulty) as client:
+        answers = await together(client, "full", 1, 2, 3)
+        assert answers[0].error == "queue_full"
+        assert int(answers[0].headers["Retry-After"]) >= 7
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["application/json", "application/x-pickle", "application/vnd.bentoml+pickle", "text/plain"],
+)
+async def test_pickles_are_never_unpickled(content_type, tmp_path):
+    """Whatever the headers say, a body is JSON or refused."""
+    canary = tmp_path / "canary"
+
+    class Exploit:
+        def __reduce__(self):
+            return canary.touch, ()
+
+    async with client_of(apps.service) as client:
+        headers = {"Content-Type": content_type, "Payload-Container": "PickleContainer"}
+        answer = await client.post("/square", pickle.dumps(Exploit()), headers=headers)
+        assert (answer.status, answer.error) == (400, "malformed")
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize("path", ["predict", "/a?b", "/a b", "/{name}", "/healthz", "/square"])
+def test_paths_that_cannot_be(path):
+    """The mistake is found where it is made."""
+    service = Service()
+    service.endpoint("/square")(apps.Square)
+    with pytest.raises(ValueError, match="path"):
+        service.endpoint(path)
+
+
+def test_other_mistakes_in_the_decorator():
+    """Also before anything runs."""
+    service = Service()
+    with pytest.raises(ValueError, match="policy"):
+        service.endpoint("/a", policy="psychic")
+    with pytest.raises(ValueError, match="max_latency"):
+        service.endpoint("/a", max_latency=0)
+    with pytest.raises(ValueError, match="only processes"):
+        service.endpoint("/a", cpus=[0])(lambda items: items)
+    with pytest.raises(ValueError, match="Processes"):
+        service.endpoint("/a", cpus=[0], workers=Threads(1))(lambda items: items)
