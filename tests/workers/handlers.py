@@ -1,0 +1,175 @@
+"""Handlers that worker processes import."""
+
+import contextlib
+import os
+import sys
+import threading
+import time
+
+import numpy as np
+
+AT_IMPORT = {
+    "cpus": sorted(os.sched_getaffinity(0)),
+    "threads": os.environ.get("OMP_NUM_THREADS"),
+}
+
+
+def double(items):
+    return [2 * item for item in items]
+
+
+def identity(items):
+    return items
+
+
+async def double_async(items):
+    return [2 * item for item in items]
+
+
+def where(items):
+    """Return the process and the cores that it was on when this module was loaded."""
+    return [(os.getpid(), AT_IMPORT)] * len(items)
+
+
+def doubled_items(call):
+    """Wrap a handler so that its items come twice as large."""
+    return lambda items: call([2 * item for item in items])
+
+
+class Cannot(Exception):
+    """Can be pickled, but not unpickled: its constructor wants two arguments."""
+
+    def __init__(self, left, right):
+        super().__init__(f"{left} and {right}")
+
+
+class Obeys:
+    """Does to its process what the first item says."""
+
+    def __init__(self):
+        self.built_in = os.getpid()
+
+    def __call__(self, items):
+        order = items[0]
+        return getattr(self, order)(items)
+
+    def echo(self, items):
+        return items
+
+    def hang(self, items):
+        time.sleep(60)
+
+    def hang_loudly(self, items):
+        """Tell the program's reader which process is busy now."""
+        sys.stdout.write(f"{os.getpid()}\n")
+        sys.stdout.flush()
+        time.sleep(60)
+
+    def exit(self, items):
+        sys.exit(3)
+
+    def exit_hard(self, items):
+        os._exit(3)
+
+    def interrupt(self, items):
+        raise KeyboardInterrupt
+
+    def stop_iteration(self, items):
+        return [next(iter([]))]
+
+    def out_of_memory(self, items):
+        raise MemoryError
+
+    def value_error(self, items):
+        raise ValueError("no such thing", 7)
+
+    def unpicklable_error(self, items):
+        raise ValueError(threading.Lock())
+
+    def half_picklable_error(self, items):
+        raise Cannot("this", "that")
+
+    def unpicklable_result(self, items):
+        return [threading.Lock() if item == "lock" else item for item in items]
+
+    def errors_in_place(self, items):
+        return [items[0], KeyError("second"), Cannot("a", "b"), SystemExit(1)][: len(items)]
+
+    def none(self, items):
+        return None
+
+    def text(self, items):
+        return "x" * len(items)
+
+    def mapping(self, items):
+        return dict.fromkeys(items)
+
+    def generator(self, items):
+        return (item for item in items)
+
+    def too_short(self, items):
+        return items[1:]
+
+    def array(self, items):
+        return np.arange(3.0 * len(items)).reshape(len(items), 3)
+
+
+class Warmed:
+    """Answers whether its warm-up ran, and whether it ran on a loop that is still the same."""
+
+    def __init__(self):
+        self.warm = False
+
+    async def warmup(self):
+        self.warm = True
+
+    async def __call__(self, items):
+        return [self.warm] * len(items)
+
+
+class WarmedInThread:
+    """Answers in which thread it was built and warmed up, and in which it runs."""
+
+    def __init__(self):
+        self.built = threading.get_ident()
+
+    def warmup(self):
+        self.warmed = threading.get_ident()
+
+    def __call__(self, items):
+        return [(self.built, self.warmed, threading.get_ident())] * len(items)
+
+
+class Broken:
+    def __init__(self):
+        raise RuntimeError("the weights are missing")
+
+
+class DiesEarly:
+    def __init__(self):
+        os._exit(4)
+
+
+class NeverReady:
+    def __init__(self):
+        time.sleep(60)
+
+
+class Replaced:
+    """What a decorator puts in the place of a class."""
+
+    def __init__(self, wrapped):
+        self.__wrapped__ = wrapped
+
+
+@Replaced
+class Decorated:
+    def __call__(self, items):
+        return [-item for item in items]
+
+
+def dead(pid):
+    """Whether a process is gone, or only waits for somebody to ask how it ended."""
+    with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/stat") as stat:
+        return stat.read().rpartition(")")[2].split()[0] == "Z"
+    return True

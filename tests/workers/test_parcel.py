@@ -1,0 +1,91 @@
+"""Python values in one frame."""
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adaptive_batching.errors import BatchFunctionError, RemoteError
+from adaptive_batching.workers.parcel import (
+    pack,
+    pack_error,
+    pack_results,
+    portable,
+    unpack,
+    unpack_answer,
+)
+from tests.workers.handlers import Cannot
+
+
+def sent(parts):
+    """The payload as it arrives."""
+    return bytearray(b"".join(parts))
+
+
+@given(st.lists(st.integers(0, 3000)))
+def test_arrays_survive(lengths):
+    """Arrays of all sizes, in band or beside it, arrive as they were, aligned and writable."""
+    arrays = [np.arange(length, dtype=float) for length in lengths]
+    received = unpack(sent(pack(arrays)))
+    for before, after in zip(arrays, received, strict=True):
+        assert np.array_equal(before, after)
+        assert after.flags.aligned
+        assert after.flags.writeable
+
+
+def test_large_arrays_are_not_copied():
+    """A large array is a part of its own, and is laid over what arrived."""
+    array = np.zeros(10_000)
+    parts = pack([array])
+    assert any(isinstance(part, memoryview) and part.nbytes == array.nbytes for part in parts)
+    payload = sent(parts)
+    received = unpack(payload)[0]
+    assert np.shares_memory(received, np.frombuffer(payload, dtype="u1"))
+
+
+def test_results_that_can_not_be_pickled_are_named():
+    """One lock among the results fails its batch, with the name of its type."""
+    with pytest.raises(BatchFunctionError, match=r"type _thread\.lock can't be sent"):
+        pack_results([1, threading.Lock()])
+
+
+def test_answers_that_can_not_be_unpickled():
+    """Garbage becomes an error for one batch."""
+    with pytest.raises(RemoteError, match="can't be unpickled here"):
+        unpack_answer(bytearray(b"\0\0\0\0garbage"))
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (Cannot(1, 2), r"tests\.workers\.handlers\.Cannot: 1 and 2"),
+        (ValueError(threading.Lock()), r"^ValueError: <unlocked"),
+    ],
+)
+def test_errors_that_can_not_travel_have_a_stand_in(error, message):
+    """What can't be pickled, or not unpickled, is told by its type and message."""
+    with pytest.raises(RemoteError, match=message):
+        raise portable(error)
+
+
+def test_errors_that_can_not_be_printed():
+    """Not even a broken __str__ does harm."""
+
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    assert "Mute: (its message can't be printed)" in str(portable(Mute()))
+
+
+def test_errors_keep_their_traceback_as_a_note():
+    """The caller sees where in the worker it happened."""
+    try:
+        {}["missing"]
+    except KeyError as error:
+        payload = sent(pack_error(error))
+    with pytest.raises(KeyError) as caught:
+        unpack_answer(payload)
+    assert "test_parcel.py" in caught.value.__notes__[0]
