@@ -1,0 +1,177 @@
+"""The live dispatcher and the simulator take the same decisions, to the last bit (P13).
+
+What is shown in the simulator would otherwise say nothing about what runs in production.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby, zip_longest
+from math import inf
+from operator import itemgetter
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from adaptive_batching.core import (
+    Batch,
+    BatchRecord,
+    JobOutcome,
+    JobRecord,
+    Limits,
+    Scheduler,
+    make_policy,
+)
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.errors import DeadlineExceeded, QueueFull, Refused
+from adaptive_batching.simulation import History, Server, simulate
+from adaptive_batching.workers.local import TaskWorkers
+from tests.virtual_time import run_virtually
+
+JOBS = 250
+
+limits = st.builds(
+    Limits,
+    max_batch_size=st.sampled_from([4, 8, 32, 64]),
+    max_latency=st.sampled_from([inf, 0.012, 0.025, 0.1]),
+    max_queue=st.sampled_from([50, 65_536]),
+)
+policies = st.sampled_from(["cork", "greedy", "window:2ms", "window:0ms", "aimd", "aimd:4"])
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Random arrivals, the same for the same seed."""
+
+    seed: int
+    rate_exponent: float
+    clump: int
+    largest: int
+
+    def __str__(self) -> str:
+        return f"{JOBS} jobs at {10**self.rate_exponent:.0f}/s, clumps of up to {self.clump}"
+
+    def arrivals(self) -> tuple[list[float], list[int]]:
+        """When each job comes, and how many items it brings."""
+        rng = random.Random(self.seed)
+        now, times = 1e-3, []
+        while len(times) < JOBS:
+            now += rng.expovariate(10**self.rate_exponent)
+            times += [now] * rng.randint(1, self.clump)
+        return times, [rng.randint(1, self.largest) for _ in times]
+
+
+traffic = st.builds(
+    Traffic,
+    seed=st.integers(0, 2**32),
+    rate_exponent=st.floats(1, 4.3),  # 10 to 20,000 a second
+    clump=st.sampled_from([1, 1, 3, 80]),
+    largest=st.sampled_from([1, 1, 3, 5]),
+)
+
+
+class Recorder:
+    """Keeps the records of the batches that ended."""
+
+    def __init__(self) -> None:
+        self.records: list[BatchRecord] = []
+
+    def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
+        self.records.append(record)
+
+
+def live(
+    times: list[float],
+    sizes: list[int],
+    limits: Limits,
+    policy: str,
+    workers: int,
+    service: Callable[[int], float],
+) -> History:
+    """What the dispatcher does with that traffic; an item is the number of items it stands for."""
+    history, recorder = History(), Recorder()
+
+    async def handler(items: list[int]) -> list[int]:
+        await asyncio.sleep(service(sum(items)))
+        return items
+
+    async def call(dispatcher: Dispatcher[int, int], size: int) -> None:
+        loop = asyncio.get_running_loop()
+        arrived = loop.time()
+        outcome = JobOutcome.DONE
+        try:
+            assert await dispatcher.submit(size, size=size) == size
+        except QueueFull:
+            outcome = JobOutcome.QUEUE_FULL
+        except Refused:
+            outcome = JobOutcome.SHED
+        except DeadlineExceeded:
+            outcome = JobOutcome.EXPIRED
+        history.jobs.append(JobRecord(arrived, loop.time(), size, outcome))
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        calls: list[asyncio.Task[None]] = []
+        async with Dispatcher(
+            TaskWorkers(handler, workers),
+            limits,
+            policy=policy,
+            clock=loop.time,
+            observers=[recorder],
+        ) as dispatcher:
+
+            def arrive(together: list[int]) -> None:
+                calls.extend(loop.create_task(call(dispatcher, size)) for size in together)
+
+            for time, together in groupby(zip(times, sizes, strict=True), itemgetter(0)):
+                loop.call_at(time, arrive, [size for _, size in together])
+            await asyncio.sleep(times[-1] + 1e-3)
+            await asyncio.gather(*calls)
+
+    run_virtually(main())
+    history.batches = recorder.records
+    return history
+
+
+def first_difference(name: str, ours: list[object], theirs: list[object]) -> str:
+    """Empty if there is none."""
+    for index, (mine, other) in enumerate(zip_longest(ours, theirs)):
+        if mine != other:
+            return f"{name} {index} differs\n  live:      {mine}\n  simulated: {other}"
+    return ""
+
+
+@settings(max_examples=150, deadline=None)
+@given(traffic, limits, policies, st.integers(1, 4), st.sampled_from([0.0, 0.1]))
+@example(Traffic(1, 3.5, 1, 1), Limits(64, 0.012), "cork", 4, 0.0)
+@example(Traffic(2, 4.0, 80, 5), Limits(8, 0.025, 50), "cork", 2, 0.1)
+def test_live_and_simulated_decisions_are_the_same(
+    traffic: Traffic, limits: Limits, policy: str, workers: int, jitter: float
+) -> None:
+    """Every batch leaves and ends at the same instant with the same members, for the same reason;
+    every job has the same end.
+    """
+    times, sizes = traffic.arrivals()
+    server = Server(5e-3, 5e-5, jitter)
+    ours = live(times, sizes, limits, policy, workers, server.service(traffic.seed))
+    theirs = simulate(
+        times,
+        Scheduler(make_policy(policy), limits, workers),
+        server.service(traffic.seed),
+        sizes=sizes,
+    )
+    # What ends in one instant ends in no particular order.
+    difference = first_difference(
+        "batch", sorted(ours.batches, key=_in_order), sorted(theirs.batches, key=_in_order)
+    )
+    difference = difference or first_difference(
+        "job", sorted(ours.jobs, key=_in_order), sorted(theirs.jobs, key=_in_order)
+    )
+    assert not difference, f"{policy}, {workers} workers, {limits}, {traffic}: {difference}"
+
+
+def _in_order(record: BatchRecord | JobRecord) -> tuple[object, ...]:
+    if isinstance(record, BatchRecord):
+        return (record.finished, record.released, -record.left_waiting)
+    return (record.finished, record.arrived, record.size, record.outcome.value)
