@@ -1,6 +1,6 @@
 """How soon the next job is likely to come."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from math import exp, inf
 
 _SAMPLED_GAPS = 32  # per decision: bounds its cost, and neighbours say the same
@@ -11,7 +11,6 @@ _CLUMP_BIN = 0.5e-3  # seconds; timers are no finer
 _CLUMP_BINS = 20
 _CLUMP_GROWTH = 1 / 0.98  # an answer weighs that much more than the one before it
 _CLUMP_ROUND = 8  # answers between two looks at the histogram
-_WORTH_A_LOOK = 0.5  # arrivals
 _OVERFLOW = 1e12  # weights are scaled down long before floats run out
 
 
@@ -106,23 +105,25 @@ class ArrivalRate:
         if self._answers % _CLUMP_ROUND == 0:
             self._read_clump()
 
-    def clump(self, now: float) -> Sequence[tuple[float, float]]:
-        """The clump expected after the last answer: (instant, arrivals expected until then).
-
-        Empty when too few answers were seen, or nothing is expected any more.
-        """
+    def clump_size(self, now: float) -> float:
+        """Arrivals that are still expected in the clump after the last answer."""
         since = (now - self._answered) / _CLUMP_BIN
         if since >= len(self._clump):
-            return ()
-        first = int(since)
-        before = self._clump[first - 1] if first else 0.0
-        before += (since - first) * (self._clump[first] - before)
-        if self._clump[-1] - before < _WORTH_A_LOOK:
-            return ()
-        return [
-            (self._answered + (index + 1) * _CLUMP_BIN, self._clump[index] - before)
-            for index in range(first, _CLUMP_BINS)
-        ]
+            return 0.0  # it is over, or too few answers were seen to know one
+        return self._clump[-1] - self._come_by(since)
+
+    def clump(self, now: float) -> Iterator[tuple[float, float]]:
+        """What is ahead of that clump, step by step: (instant, arrivals expected until then)."""
+        since = (now - self._answered) / _CLUMP_BIN
+        come = self._come_by(since)
+        for index in range(int(since), _CLUMP_BINS):
+            yield self._answered + (index + 1) * _CLUMP_BIN, self._clump[index] - come
+
+    def _come_by(self, since: float) -> float:
+        """Arrivals expected in so many bins after an answer."""
+        index = int(since)
+        before = self._clump[index - 1] if index else 0.0
+        return before + (since - index) * (self._clump[index] - before)
 
     def _learn_gaps(self, fresh: list[float], single: float) -> None:
         counts, exposures = self._gap_counts, self._gap_exposure
@@ -156,7 +157,10 @@ class ArrivalRate:
                 counts[index] += weight
 
     def _read_clump(self) -> None:
-        """Cumulate the histogram; a bin was seen by all answers whose successor came after it."""
+        """Cumulate the histogram; a bin was seen by all answers whose successor came after it.
+
+        What comes in its second half comes at any time: that much is no clump.
+        """
         expected = 0.0
         self._clump = []
         watching = sum(self._clump_ends)
@@ -165,6 +169,8 @@ class ArrivalRate:
             expected += count / watching if watching > self._weight * 1e-3 else 0.0
             watching -= end / 2
             self._clump.append(expected)
+        background = (expected - self._clump[_CLUMP_BINS // 2 - 1]) / (_CLUMP_BINS / 2)
+        self._clump = [come - background * bins for bins, come in enumerate(self._clump, 1)]
         if self._weight > _OVERFLOW:
             self._clump_counts = [count / self._weight for count in self._clump_counts]
             self._clump_ends = [end / self._weight for end in self._clump_ends]

@@ -88,4 +88,4 @@ def test_nothing_is_expected_long_after_an_answer() -> None:
     arrivals = ArrivalRate()
     for i in range(20):
         arrivals.answered(i * 0.02)
-    assert list(arrivals.clump(0.38 + 0.5)) == []
+    assert arrivals.clump_size(0.38 + 0.5) == 0.0

@@ -19,7 +19,7 @@ from adaptive_batching.core.policy import (
 from adaptive_batching.core.records import BatchRecord
 
 _ALL_IDLE = 0.4  # of a batch's duration: reproduces the optimal control limit for one worker
-_CLUMP = 0.5  # likewise for a clump; more pays in closed loops and costs in Poisson traffic
+_CLUMP = 0.8  # of the same; those of a clump save a whole batch, if they come
 _TIMER = 0.5e-3  # seconds; event-loop timers are no finer, so shorter holds are not worth arming
 _TIMER_LATE = 1e-3  # seconds; asyncio rounds waits up to a millisecond
 _OVERLOADED = 0.97  # of capacity; the rest is noise in the estimate
@@ -59,24 +59,23 @@ class Cork:
         limit = queue.limits.max_batch_size
         size = min(queue.items, limit)
         rate = queue.arrivals.rate(now, queue.window)
-        load = rate * queue.latency.predict(limit) / (limit * queue.workers)
-        overloaded = load > _OVERLOADED
-        margin = _shed_margin(queue) if overloaded else 0.0
-        hopeless = _hopeless(queue, margin, now)
-        if hopeless:
-            return _shed_or_probe(queue, hopeless, now)
+        overloaded = rate * queue.latency.predict(limit) > _OVERLOADED * limit * queue.workers
+        due = inf
+        if queue.head.deadline != inf:
+            hopeless = _hopeless(queue, _shed_margin(queue) if overloaded else 0.0, now)
+            if hopeless:
+                return _shed_or_probe(queue, hopeless, now)
+            due = _latest_release(queue, size)
         if queue.items >= limit:
             return Dispatch(limit, Reason.FULL)
-        due = _latest_release(queue, size)
         if now >= due:
             return Dispatch(limit, Reason.DEADLINE)
-        phi = rate * queue.latency.per_item / queue.workers
         if overloaded and queue.workers > 1:
             worth_until = now + (limit - size) / rate  # the rest of a full batch is on its way
         else:
-            worth_until = _worth_until(queue, size, rate, phi, now)
+            worth_until = _worth_until(queue, size, rate, now)
         if worth_until <= now:
-            return Dispatch(_boarding_limit(queue, rate, phi), Reason.READY)
+            return Dispatch(_boarding_limit(queue, rate), Reason.READY)
         return Hold(min(worth_until, due))
 
     def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:
@@ -117,7 +116,7 @@ def _hopeless(queue: QueueView, margin: float, now: float) -> list[Job]:
 
     Each one shed makes the batch shorter, which may save the next.
     """
-    if not queue.latency.trusted or queue.head.deadline == inf:
+    if not queue.latency.trusted:
         return []
     longest = min(queue.limits.max_batch_size, _EXTRAPOLATION * queue.latency.largest)
     items = queue.items
@@ -134,7 +133,8 @@ def _hopeless(queue: QueueView, margin: float, now: float) -> list[Job]:
 def _shed_or_probe(queue: QueueView, hopeless: list[Job], now: float) -> Dispatch | Shed:
     limit = queue.limits.max_batch_size
     everything = len(hopeless) == queue.requests
-    if everything and now - queue.last_release >= queue.limits.max_latency:
+    patience = queue.head.deadline - queue.head.arrived
+    if everything and now - queue.last_release >= patience:
         older = _all_but_newest(hopeless, limit)
         if older:
             return Shed(older, ShedReason.HOPELESS)
@@ -158,21 +158,23 @@ def _latest_release(queue: QueueView, size: int) -> float:
     return queue.head.deadline - slow - _TIMER_LATE
 
 
-def _worth_until(queue: QueueView, size: int, rate: float, phi: float, now: float) -> float:
+def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
     """Until when holding gains more than it costs; not later than `now` if it doesn't."""
-    single = queue.latency.predict(1)
     idle = queue.idle
     all_idle = idle >= queue.workers
     if all_idle:
         duration = queue.latency.predict(size)
-        next_release = _ALL_IDLE * duration / idle
         clump_end = _clump_end(queue, size, _CLUMP * duration / idle, now)
         if clump_end > now:
             return clump_end
+        next_release = _ALL_IDLE * duration / idle
     else:
         next_release = (queue.next_free(now) - now) / idle
+    if next_release <= _TIMER:
+        return now
+    phi = rate * queue.latency.per_item / queue.workers
     damping = min(max((_STARVED - phi) / (_STARVED - _DAMPED), 0.0), 1.0)
-    hazard, changes = queue.arrivals.hazard(now, rate, single)
+    hazard, changes = queue.arrivals.hazard(now, rate, queue.latency.predict(1))
     gain = damping * hazard
     if size >= gain * next_release:
         return now
@@ -184,6 +186,8 @@ def _worth_until(queue: QueueView, size: int, rate: float, phi: float, now: floa
 
 def _clump_end(queue: QueueView, size: int, next_release: float, now: float) -> float:
     """Where in the clump that follows an answer the gain of holding is greatest."""
+    if queue.arrivals.clump_size(now) * next_release <= size * _TIMER:
+        return now
     best, end = 0.0, now
     for instant, expected in queue.arrivals.clump(now):
         gain = expected * next_release - size * (instant - now)
@@ -192,10 +196,10 @@ def _clump_end(queue: QueueView, size: int, next_release: float, now: float) -> 
     return end
 
 
-def _boarding_limit(queue: QueueView, rate: float, phi: float) -> int:
+def _boarding_limit(queue: QueueView, rate: float) -> int:
     """A full batch, or less where long batches would starve the other workers."""
     limit = queue.limits.max_batch_size
-    if phi <= _DAMPED or queue.workers == 1:
+    if queue.workers == 1 or rate * queue.latency.per_item <= _DAMPED * queue.workers:
         return limit
     spare = queue.workers - rate * queue.latency.per_item
     equilibrium = rate * queue.latency.fixed / spare if spare > 0 else limit
