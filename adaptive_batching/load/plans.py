@@ -1,0 +1,104 @@
+"""What a load generator is told, and what it tells when it is done."""
+
+import enum
+
+from msgspec import Struct
+
+
+class OpenLoop(Struct, frozen=True, kw_only=True, tag=True):
+    """Requests at instants that were drawn before the first one left, whatever the answers do.
+
+    Attributes:
+        url: Where they are posted.
+        bodies: JSON bodies, sent by turns.
+        phases: Mean requests a second and seconds, one phase after another.
+        seed: The same instants for the same seed.
+        connections: Open at a time at the most; who finds none free waits, and that counts.
+        patience: Seconds after which an answer is given up.
+    """
+
+    url: str
+    bodies: list[bytes]
+    phases: list[tuple[float, float]]
+    seed: int = 0
+    connections: int = 512
+    patience: float = 60.0
+
+
+class ClosedLoop(Struct, frozen=True, kw_only=True, tag=True):
+    """Clients that send the next request when they have their answer.
+
+    Attributes:
+        url: Where they are posted.
+        body: The JSON body of every request.
+        connections: Clients.
+        duration: Seconds.
+    """
+
+    url: str
+    body: bytes
+    connections: int = 64
+    duration: float = 5.0
+
+
+class End(enum.Enum):
+    """How a request ended; every one ends in exactly one way."""
+
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    """503 or 504: turned away, or too late in the queue."""
+    ERROR = "error"
+    """Any other status, a broken connection, or no answer within the patience."""
+
+
+class Answer(Struct, frozen=True, array_like=True):
+    """What became of one request of an open loop. Times in seconds.
+
+    Attributes:
+        item: Which of the bodies was sent.
+        scheduled: When it was to be sent, from the beginning.
+        lag: How much later the generator got round to it.
+        latency: From `scheduled`, not from the sending, to the last byte of the answer: a generator
+            that falls behind may not hide what its requests would have waited.
+        status: Of the response; 0 if there was none.
+        body: Of the response, or what went wrong with the connection.
+    """
+
+    item: int
+    scheduled: float
+    lag: float
+    latency: float
+    status: int
+    body: bytes
+
+    @property
+    def end(self) -> End:
+        """How it ended."""
+        if 200 <= self.status < 300:
+            return End.ANSWERED
+        return End.REFUSED if self.status in {503, 504} else End.ERROR
+
+
+class Throughput(Struct, frozen=True, kw_only=True):
+    """What a closed loop came to. Times in seconds.
+
+    Attributes:
+        tool: What sent the requests.
+        requests: Responses, good and bad.
+        failed: Responses other than 2xx, and broken connections.
+        duration: From the beginning to the end.
+        p50: Median latency.
+        p99: 99th percentile of the latency.
+    """
+
+    tool: str
+    requests: int
+    failed: int
+    duration: float
+    p50: float
+    p99: float
+
+    @property
+    def rate(self) -> float:
+        """Good responses a second."""
+        return max(0, self.requests - self.failed) / self.duration

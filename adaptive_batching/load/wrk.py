@@ -1,0 +1,50 @@
+"""wrk, which sends more requests a second than any Python client."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import ceil
+
+import msgspec
+
+from adaptive_batching.load.plans import ClosedLoop, Throughput
+
+_SCRIPT = """\
+wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = "%s"
+done = function(summary, latency, requests)
+  local e = summary.errors
+  io.write(string.format(
+    '\\n{"tool":"wrk","requests":%%d,"failed":%%d,"duration":%%.6f,"p50":%%.6f,"p99":%%.6f}\\n',
+    summary.requests, e.status + e.connect + e.read + e.write + e.timeout,
+    summary.duration / 1e6, latency:percentile(50) / 1e6, latency:percentile(99) / 1e6))
+end
+"""
+
+
+def command() -> list[str] | None:
+    """How to start it; None if it is not installed."""
+    path = shutil.which("wrk")
+    return None if path is None else [path]
+
+
+@contextmanager
+def script(plan: ClosedLoop) -> Iterator[str]:
+    """A file that tells wrk what to send and how to report."""
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
+        file.write(_SCRIPT % "".join(f"\\{byte:03d}" for byte in plan.body))
+        file.flush()
+        yield file.name
+
+
+def arguments(plan: ClosedLoop, path: str) -> list[str]:
+    """Its command line; it knows whole seconds only."""
+    seconds = f"-d{ceil(plan.duration)}s"
+    return ["-t1", f"-c{plan.connections}", seconds, "-s", path, plan.url]
+
+
+def result(output: bytes) -> Throughput:
+    """Read what the script wrote, below what wrk itself has to say."""
+    return msgspec.json.decode(output.splitlines()[-1], type=Throughput)
