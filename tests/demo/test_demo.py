@@ -21,7 +21,7 @@ def test_every_answer_is_the_models_own() -> None:
     assert [phase["max_batch_size"] for phase in shown["phases"]] == [1, 64, 64, 64, 64, 64]
     assert shown["gain"] > 1
     for line in (shown["fitted"], shown["measured"]):
-        assert line["fixed"] > line["per_item"] > 0
+        assert line["fixed"] > line["per_item"]
     for phase in shown["phases"]:
         assert {"offered", "on_time_per_second", "p50", "p99", "mean_batch_size", "refused"} < {
             *phase
