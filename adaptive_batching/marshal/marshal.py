@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from aiohttp import HttpVersion10, HttpVersion11, web
 
 from adaptive_batching.errors import Overloaded
+from adaptive_batching.marshal.answer import Answer
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.rejections import Rejected, rejection, status_and_code
 from adaptive_batching.marshal.request_ids import request_id
@@ -73,6 +74,7 @@ class Marshal:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, whatever happens."""
         self.in_flight += 1
+        response: web.StreamResponse
         responses = self.unrouted
         try:
             _check_protocol(request)
@@ -82,13 +84,7 @@ class Marshal:
             else:
                 responses = lane.responses
                 answer = await lane.submit(await self._body(request, lane))
-                response = web.Response(
-                    body=answer,
-                    headers={
-                        "Content-Type": "application/json",
-                        "X-Request-Id": request_id(request),
-                    },
-                )
+                response = self._answered(answer, request)
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
             response = self._failed(error, request)
         finally:
@@ -118,6 +114,13 @@ class Marshal:
             body = await arriving_body(request, lane.max_body, self._body_timeout)
         return body
 
+    def _answered(self, answer: bytes, request: web.BaseRequest) -> web.StreamResponse:
+        name = request_id(request)
+        if request.keep_alive and request.version == HttpVersion11 and not self.draining:
+            return Answer(answer, name)
+        headers = {"Content-Type": "application/json", "X-Request-Id": name}
+        return web.Response(body=answer, headers=headers)
+
     def _page(self, request: web.BaseRequest) -> web.Response:
         page = self._pages.get(request.path)
         if page is None:
@@ -129,7 +132,7 @@ class Marshal:
     def _failed(self, error: Exception, request: web.BaseRequest) -> web.Response:
         name = request_id(request)
         status, code = status_and_code(error)
-        if status >= 500:
+        if status >= 500 and not isinstance(error, Rejected):
             self._report(error, code, name)
         else:
             _log.debug("request %s: %s: %r", name, code, error)
@@ -142,7 +145,7 @@ class Marshal:
             return
         self._last_logged[code] = now
         trace = error if status_and_code(error) == (500, "handler_error") else None
-        _log.warning("request %s: %s: %s", name, code, error, exc_info=trace)
+        _log.warning("request %s: %s: %r", name, code, error, exc_info=trace)
 
 
 def _check_protocol(request: web.BaseRequest) -> None:

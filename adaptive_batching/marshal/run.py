@@ -1,6 +1,7 @@
 """Runs a service as a program: until it is told to stop, and then to the last answer."""
 
 import asyncio
+import resource
 import signal
 from collections.abc import Callable
 
@@ -8,6 +9,7 @@ from adaptive_batching.marshal.running import Running
 from adaptive_batching.marshal.service import Service
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_OPEN_FILES = 65_536
 
 
 async def run_service(
@@ -34,6 +36,7 @@ async def run_service(
         WorkerStartError: A worker could not load its handler.
         OSError: The port is taken.
     """
+    _allow_many_connections()
     async with service.running(host, port, drain_timeout=drain_timeout) as running:
         told = _told_to_stop()
         if on_ready is not None:
@@ -41,6 +44,14 @@ async def run_service(
         await told
         running.announce_end()
         await asyncio.sleep(drain_delay)
+
+
+def _allow_many_connections() -> None:
+    """The default, 1024 open files, is for programs that still call select(2)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _told_to_stop() -> asyncio.Future[None]:

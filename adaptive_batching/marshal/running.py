@@ -93,11 +93,13 @@ class Running:
             return
         for site in self._runner.sites:
             await site.stop()
-        await asyncio.gather(*(each.aclose(timeout) for each in self.dispatchers.values()))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_WORDS):
-                await self._marshal.emptied()
-        await self._runner.cleanup()
+        try:
+            await asyncio.gather(*(each.aclose(timeout) for each in self.dispatchers.values()))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_WORDS):
+                    await self._marshal.emptied()
+        finally:
+            await self._runner.cleanup()
 
     def _add(self, endpoint: "Endpoint") -> None:
         histograms = BatchHistograms(endpoint.limits.max_batch_size)

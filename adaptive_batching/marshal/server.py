@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import resource
+import sys
 from typing import Any
 
 from aiohttp import http_parser, web
@@ -35,9 +37,17 @@ class Server(web.Server):
         check_parser()
         super().__init__(handler, handler_cancellation=True)  # type: ignore[arg-type]
 
+        self._max_connections = max_connections()
+
     def __call__(self) -> web.RequestHandler:
         """One more connection."""
         return _Connection(self, loop=asyncio.get_running_loop(), **_CONNECTION)
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """Drop it if it is one too many: without file descriptors nobody could be served."""
+        super().connection_made(handler, transport)
+        if len(self._connections) > self._max_connections:
+            transport.abort()
 
 
 class _Connection(web.RequestHandler):
@@ -61,6 +71,12 @@ class _Connection(web.RequestHandler):
             _log.error("request %s failed", name, exc_info=exc)
         code = "malformed" if status < 500 else "internal"
         return rejection(Rejected(status, code, closes=True), name)
+
+
+def max_connections() -> int:
+    """Three quarters of what the process may open; the rest is for workers, files and bursts."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else 3 * soft // 4
 
 
 def check_parser() -> None:

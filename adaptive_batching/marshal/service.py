@@ -46,7 +46,7 @@ class Service:
         @service.endpoint("/predict", max_latency=0.1)
         class Digits:
             def __init__(self):
-                self.model = joblib.load("digits.joblib")
+                self.model = load_model()
 
             def __call__(self, images):
                 return self.model.predict(images)

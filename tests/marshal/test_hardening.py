@@ -3,9 +3,13 @@
 import asyncio
 import gzip
 import json
+import resource
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
+import aiohttp
 import pytest
 from aiohttp import http_parser
+from yarl import URL
 
 from adaptive_batching.errors import UsageError
 from adaptive_batching.marshal.server import check_parser
@@ -207,6 +211,35 @@ def test_the_python_parser_is_refused(monkeypatch):
     monkeypatch.delattr(http_parser, "HttpRequestParserC")
     with pytest.raises(UsageError, match="C extension"):
         check_parser()
+
+
+async def test_connections_stay_below_the_limit_of_open_files(monkeypatch):
+    """One too many is dropped; when others have gone, there is room again."""
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (4, 4))
+    async with client_of(Service()) as client, AsyncExitStack() as others:
+        for _ in range(3):
+            await others.enter_async_context(connected(client))
+        with pytest.raises((aiohttp.ClientOSError, aiohttp.ServerDisconnectedError)):
+            await client.get("/healthz")
+        await others.aclose()
+        await until_answered(client)
+
+
+async def until_answered(client):
+    """Try until there is room."""
+    async with asyncio.timeout(5):
+        while True:
+            with suppress(aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+                return await client.get("/healthz")
+
+
+@asynccontextmanager
+async def connected(client):
+    """A connection that asks nothing."""
+    url = URL(client.running.url)
+    _, writer = await asyncio.open_connection(url.host, url.port)
+    yield
+    writer.close()
 
 
 async def test_too_many_at_a_time():

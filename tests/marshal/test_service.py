@@ -99,11 +99,7 @@ async def test_every_503_says_when_to_come_back(faulty):
         assert int(answers[0].headers["Retry-After"]) >= 7
 
 
-@pytest.mark.parametrize(
-    "content_type",
-    ["application/json", "application/x-pickle", "application/vnd.bentoml+pickle", "text/plain"],
-)
-async def test_pickles_are_never_unpickled(content_type, tmp_path):
+async def test_pickles_are_never_unpickled(tmp_path):
     """Whatever the headers say, a body is JSON or refused."""
     canary = tmp_path / "canary"
 
@@ -112,9 +108,14 @@ async def test_pickles_are_never_unpickled(content_type, tmp_path):
             return canary.touch, ()
 
     async with client_of(apps.service) as client:
-        headers = {"Content-Type": content_type, "Payload-Container": "PickleContainer"}
-        answer = await client.post("/square", pickle.dumps(Exploit()), headers=headers)
-        assert (answer.status, answer.error) == (400, "malformed")
+        for kind in ("json", "x-pickle", "vnd.bentoml+pickle", "python-pickle", "octet-stream"):
+            headers = {
+                "Content-Type": f"application/{kind}",
+                "Payload-Container": "PickleContainer",
+                "Args-Number": "1",
+            }
+            answer = await client.post("/square", pickle.dumps(Exploit()), headers=headers)
+            assert (answer.status, answer.error) == (400, "malformed")
     assert not canary.exists()
 
 
