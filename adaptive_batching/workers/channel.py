@@ -36,11 +36,13 @@ class Channel(asyncio.Protocol):
         self._transport.writelines(pieces)
         return answer
 
-    def fail(self, error: Exception) -> None:
-        """Let the pending answer, if there is one, be this exception."""
+    def fail(self, error: Exception) -> bool:
+        """Let the pending answer be this exception; False if it has come or none is expected."""
         answer, self._answer = self._answer, None
-        if answer is not None and not answer.done():
-            answer.set_exception(error)
+        if answer is None or answer.done():
+            return False
+        answer.set_exception(error)
+        return True
 
     def close(self) -> None:
         """Drop the connection and what has not been sent yet; the other end sees it at once."""

@@ -176,8 +176,8 @@ class ProcessWorker:
     def _expire(self, timeout: float) -> None:
         msg = f"{self} did not answer a batch of {self._holding} in {format_duration(timeout)}"
         assert self._channel is not None
-        self._channel.fail(WorkerTimeout(f"{msg}; it was killed"))
-        self.kill()
+        if self._channel.fail(WorkerTimeout(f"{msg}; it was killed")):
+            self.kill()
 
     def _start_failure(self, error: Exception, timeout: float) -> str:
         if isinstance(error, TimeoutError):
