@@ -1,0 +1,47 @@
+"""What the HTTP benchmarks serve: `adaptive-batching serve adaptive_batching.bench.apps:…`."""
+
+import time
+from typing import Any
+
+from adaptive_batching.marshal.service import Service
+
+MAX_LATENCY = 0.1  # seconds; of the endpoint that is overloaded
+
+throughput = Service("throughput")
+latency = Service("latency")
+recovery = Service("recovery")
+
+
+@throughput.endpoint("/no-op", max_batch_size=64)
+class NoOp:
+    """A model that costs nothing."""
+
+    def __call__(self, items: list[Any]) -> list[Any]:
+        """Return the items."""
+        return items
+
+
+@latency.endpoint("/cork", policy="cork", max_batch_size=64)
+@latency.endpoint("/greedy", policy="greedy", max_batch_size=64)
+class Model:
+    """Sleeps as long as a small model computes on a GPU."""
+
+    fixed = 5e-3
+    per_item = 5e-5
+
+    def __call__(self, items: list[Any]) -> list[Any]:
+        """Return the items."""
+        time.sleep(self.fixed + self.per_item * len(items))
+        return items
+
+
+@recovery.endpoint("/model", max_latency=MAX_LATENCY, max_batch_size=64)
+class SlowModel(Model):
+    """So slow that twice its capacity can be sent, received and refused on one machine."""
+
+    fixed = 10e-3
+    per_item = 5e-4
+
+
+RECOVERY_CAPACITY = 64 / (SlowModel.fixed + 64 * SlowModel.per_item)
+"""Requests a second."""

@@ -1,0 +1,107 @@
+"""`adaptive-batching bench`: what batching costs here and now, beside bare baselines."""
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from typing import Any
+
+import click
+from rich.console import Console
+
+from adaptive_batching.bench import calls, http, simulator, workers
+from adaptive_batching.bench.loops import LOOPS, loop_factory
+from adaptive_batching.bench.report import Report
+
+_WIDTH = 110  # a line that the terminal wraps is better than a number cut short
+
+Measurement = Coroutine[Any, Any, list[Report]]
+
+
+def _checked(_context: click.Context, _parameter: click.Parameter, loop: str) -> str:
+    try:
+        loop_factory(loop)
+    except ModuleNotFoundError:
+        hint = "uvloop is not installed: pip install adaptive-batching[uvloop]"
+        raise click.UsageError(hint) from None
+    return loop
+
+
+_format = click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
+_quick = click.option("--quick", is_flag=True, help="A short run, to see that it works.")
+_loop = click.option(
+    "--loop",
+    type=click.Choice(LOOPS),
+    default="asyncio",
+    show_default=True,
+    callback=_checked,
+    help="The event loop of both contestants.",
+)
+
+
+@click.group()
+def command() -> None:
+    """Measure the cost of batching beside bare baselines.
+
+    Every ratio is of figures from the same run, taken by turns; absolute figures are this machine's
+    and this hour's. A requirement that is not met is reported, and is no error.
+    """
+
+
+@command.command("calls")
+@_loop
+@_quick
+@_format
+def _calls(loop: str, form: str, *, quick: bool) -> None:
+    """Cost of a call of @batched, in process."""
+    _report(_single(calls.measure(quick=quick)), loop, form)
+
+
+@command.command("workers")
+@_loop
+@_quick
+@_format
+def _workers(loop: str, form: str, *, quick: bool) -> None:
+    """Round trip of a batch to a worker process."""
+    _report(_single(workers.measure(quick=quick)), loop, form)
+
+
+@command.command("http")
+@click.option(
+    "--part",
+    "parts",
+    type=click.Choice(list(http.PARTS)),
+    multiple=True,
+    default=list(http.PARTS),
+    help="Measure this alone; repeat for several.",
+)
+@_loop
+@_quick
+@_format
+def _http(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
+    """A service under load: throughput, latency by policy, recovery from overload."""
+    _report(http.measure(parts, loop=loop, quick=quick), "asyncio", form)
+
+
+@command.command("simulator")
+@_quick
+@_format
+def _simulator(form: str, *, quick: bool) -> None:
+    """Speed of the simulator."""
+    _report(_single(simulator.measure(quick=quick)), "asyncio", form)
+
+
+async def _single(measurement: Coroutine[Any, Any, Report]) -> list[Report]:
+    return [await measurement]
+
+
+def _report(measurement: Measurement, loop: str, form: str) -> None:
+    with asyncio.Runner(loop_factory=loop_factory(loop)) as runner:
+        reports = runner.run(measurement)
+    if form == "json":
+        answer = {"reports": [report.as_json() for report in reports]}
+        click.echo(json.dumps(answer, indent=2, allow_nan=False, ensure_ascii=False))
+        return
+    console = Console()
+    console.width = max(console.width, _WIDTH)
+    for report in reports:
+        console.print(report.as_table())

@@ -1,0 +1,95 @@
+"""The benchmarks run, and say what they found; what they find is no test's business."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from adaptive_batching.cli import main
+
+
+def run(*arguments):
+    result = CliRunner().invoke(main, ["bench", *arguments, "--quick"])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def reports(*arguments):
+    answer = json.loads(run(*arguments, "--format", "json"), parse_constant=pytest.fail)
+    for report in answer["reports"]:
+        assert report["title"]
+        for verdict in report["verdicts"]:
+            assert set(verdict) == {"what", "measured", "required", "met"}
+    return answer["reports"]
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_calls(loop):
+    """A row for one, many and very many callers, verdicts on two of them."""
+    if loop == "uvloop":
+        pytest.importorskip("uvloop")
+    (report,) = reports("calls", "--loop", loop)
+    assert loop in report["title"]
+    assert [row["callers"] for row in report["rows"]] == [1, 64, 1000]
+    assert all(value > 0 for row in report["rows"] for value in row.values())
+    assert [verdict["what"] for verdict in report["verdicts"]] == ["64 callers", "1000 callers"]
+
+
+def test_workers():
+    """Ours, the bare one and the standard library's."""
+    (report,) = reports("workers")
+    ways = {row["way"]: row for row in report["rows"]}
+    assert set(ways) == {"WorkerPool", "bare socket pair", "ProcessPoolExecutor"}
+    assert ways["bare socket pair"]["times bare (p50)"] == 1
+    assert all(0 < row["p50 µs"] <= row["p99 µs"] for row in ways.values())
+
+
+def test_simulator_as_a_table():
+    """A line for each policy with and without a promise, then the verdicts."""
+    lines = run("simulator").splitlines()
+    assert lines[0].startswith("simulator: 4 workers")
+    assert sum("cork " in line for line in lines) == 2
+    assert sum("required at least 100,000 jobs/s" in line for line in lines) == 2
+
+
+@pytest.fixture(scope="module")
+def http():
+    """All parts of `bench http`, by the first word of the title."""
+    return {report["title"].partition(":")[0]: report for report in reports("http")}
+
+
+def test_http_throughput(http):
+    """Nothing fails, and what the servers compute is counted."""
+    ours, bare = http["throughput"]["rows"]
+    assert (ours["server"], bare["server"]) == ("service", "bare aiohttp")
+    assert ours["failed"] == bare["failed"] == 0
+    assert ours["requests/s"] > 0 < ours["CPU µs/request"]
+
+
+def test_http_latency(http):
+    """Both policies, everything answered."""
+    rows = http["latency"]["rows"]
+    assert [row["policy"] for row in rows] == ["cork", "greedy"]
+    assert all(row["not answered"] == 0 for row in rows)
+    assert all(5 < row["p50 ms"] <= row["p99 ms"] for row in rows)
+
+
+def test_http_recovery(http):
+    """Every request of every span ends in one way."""
+    rows = http["recovery"]["rows"]
+    assert len(rows) == 4
+    assert rows[1]["refused"] > 0
+    for row in rows:
+        assert 0 <= row["goodput"] * row["requests"] <= row["requests"] - row["refused"]
+
+
+def test_an_unknown_part():
+    result = CliRunner().invoke(main, ["bench", "http", "--part", "all"])
+    assert result.exit_code == 2
+    assert "'all' is not one of 'throughput', 'latency', 'recovery'" in result.stderr
+
+
+def test_an_unknown_loop():
+    result = CliRunner().invoke(main, ["bench", "calls", "--loop", "trio"])
+    assert result.exit_code == 2
+    assert "'trio' is not one of 'asyncio', 'uvloop'" in result.stderr
