@@ -1,8 +1,6 @@
 """What answers every request: finds its endpoint, lets its item join a batch, reports errors."""
 
 import asyncio
-import logging
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -11,11 +9,9 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from adaptive_batching.errors import Overloaded
 from adaptive_batching.marshal.answer import Answer
 from adaptive_batching.marshal.body import arrived_body, arriving_body
-from adaptive_batching.marshal.rejections import Rejected, rejection, status_and_code
+from adaptive_batching.marshal.error_log import ErrorLog
+from adaptive_batching.marshal.rejections import Rejected, rejection
 from adaptive_batching.marshal.request_ids import request_id
-
-_log = logging.getLogger("adaptive_batching.marshal")
-_QUIET = 1.0  # seconds between two log lines about the same kind of error
 
 Submit = Callable[[bytes], Awaitable[bytes]]
 Page = Callable[[web.BaseRequest], web.Response]
@@ -69,7 +65,7 @@ class Marshal:
         self._max_in_flight = max_in_flight
         self._body_timeout = body_timeout
         self._emptied: asyncio.Future[None] | None = None
-        self._last_logged: dict[str, float] = {}
+        self._errors = ErrorLog()
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, whatever happens."""
@@ -131,21 +127,8 @@ class Marshal:
 
     def _failed(self, error: Exception, request: web.BaseRequest) -> web.Response:
         name = request_id(request)
-        status, code = status_and_code(error)
-        if status >= 500 and not isinstance(error, Rejected):
-            self._report(error, code, name)
-        else:
-            _log.debug("request %s: %s: %r", name, code, error)
+        self._errors.enter(error, name)
         return rejection(error, name)
-
-    def _report(self, error: Exception, code: str, name: str) -> None:
-        """Log it, unless its like was logged just now: a batch's members all fail together."""
-        now = time.monotonic()
-        if now - self._last_logged.get(code, -_QUIET) < _QUIET:
-            return
-        self._last_logged[code] = now
-        trace = error if status_and_code(error) == (500, "handler_error") else None
-        _log.warning("request %s: %s: %r", name, code, error, exc_info=trace)
 
 
 def _check_protocol(request: web.BaseRequest) -> None:

@@ -24,7 +24,7 @@ def readiness(dispatchers: Mapping[str, Dispatcher[Any, Any]], *, draining: bool
     """
     if draining:
         raise Draining("no more requests should be sent here")
-    lacking = [path for path, each in dispatchers.items() if not each.workers.health.alive]
+    lacking = [path for path, each in dispatchers.items() if not each.stats().workers]
     if lacking:
         raise WorkerStartError(f"no worker is alive for {', '.join(lacking)}")
     return web.json_response({"status": "ready"})

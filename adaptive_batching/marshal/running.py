@@ -32,7 +32,7 @@ class Running:
         body_timeout: Seconds that a body may take to arrive.
 
     Attributes:
-        url: Where it listens, once started.
+        url: Where it listens, once it does.
         dispatchers: By path; their `stats()` tell what happened.
         metrics: What `/metrics` shows.
     """
@@ -69,7 +69,10 @@ class Running:
         self._marshal.draining = True
 
     async def start(self, host: str, port: int) -> None:
-        """Start the workers, then listen.
+        """Listen and start the workers; returns when they are ready.
+
+        Models may take minutes to load. Until then `/healthz` says yes and `/readyz` no, and what
+        is sent all the same waits in the queue.
 
         Raises:
             WorkerStartError: A worker could not load its handler.
@@ -78,9 +81,9 @@ class Running:
         self._runner = web.ServerRunner(Server(self._marshal), shutdown_timeout=_LAST_WORDS)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port, backlog=_BACKLOG)
-        await asyncio.gather(*(each.start() for each in self.dispatchers.values()))
         await site.start()
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{site.port}"
+        await asyncio.gather(*(each.start() for each in self.dispatchers.values()))
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Listen no more, let batches leave at once, answer what is left, stop the workers.

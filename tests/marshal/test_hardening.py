@@ -145,6 +145,17 @@ async def test_bodies_too_large(client):
     assert (await client.post("/echo", b'"' + large[2:])).status == 200
 
 
+async def test_a_body_that_comes_bit_by_bit(client):
+    """Waiting for the rest is part of the service."""
+
+    async def pieces():
+        for piece in (b"[1", b", ", b"2]"):
+            yield piece
+            await asyncio.sleep(0.01)
+
+    assert (await client.send("POST", "/echo", data=pieces())).json == [1, 2]
+
+
 async def test_a_flood_of_tiny_chunks_is_cut_off(client):
     """3 MB of one-byte chunks brought another server down."""
     head = request(b"Transfer-Encoding: chunked", body=b"")

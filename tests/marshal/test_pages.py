@@ -3,12 +3,16 @@
 import asyncio
 import os
 import signal
+import threading
 
+import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
+from adaptive_batching.marshal.running import Running
 from adaptive_batching.marshal.service import Service
+from adaptive_batching.workers.placement import Threads
 from tests.marshal import apps
-from tests.marshal.client import client_of, until
+from tests.marshal.client import Client, client_of, until
 
 
 async def test_healthy_and_ready():
@@ -18,6 +22,35 @@ async def test_healthy_and_ready():
             assert (await client.get(path)).status == 200
             answer = await client.send("HEAD", path)
             assert (answer.status, answer.body) == (200, b"")
+
+
+async def test_alive_but_not_ready_while_a_model_loads():
+    """Nobody restarts it for that, and what is sent all the same is answered when it can be."""
+    loaded = threading.Event()
+    service = Service()
+
+    @service.endpoint("/", workers=Threads(1))
+    class Large:
+        def __init__(self):
+            loaded.wait(5)
+
+        def __call__(self, items):
+            return items
+
+    running = Running(service, max_in_flight=9, body_timeout=1)
+    starting = asyncio.create_task(running.start("127.0.0.1", 0))
+    await until(lambda: running.url)
+    async with aiohttp.ClientSession() as session:
+        client = Client(running, session)
+        assert (await client.get("/healthz")).status == 200
+        assert (await client.get("/readyz")).error == "no_workers"
+        early = asyncio.create_task(client.post("/", 1))
+        await until(lambda: client.stats("/").queued)
+        loaded.set()
+        await starting
+        assert (await client.get("/readyz")).status == 200
+        assert (await early).json == 1
+        await running.stop(1)
 
 
 async def test_not_ready_while_draining():
