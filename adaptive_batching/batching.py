@@ -12,13 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast, overload
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.ledger import Stats
-from adaptive_batching.workers.placement import (
-    Placement,
-    Processes,
-    Tasks,
-    Threads,
-    make_workers,
-)
+from adaptive_batching.workers.placement import Placement, make_workers, place
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -200,7 +194,7 @@ def batched(
         make_policy(policy)  # a wrong name is told here, where it was written
 
     def decorate(handler: Any) -> Any:
-        placement = _place(handler, workers, cpus)
+        placement = place(handler, workers, cpus)
 
         def bind(bound: Callable[..., Any]) -> Batched[Any, Any]:
             return Batched(bound, Dispatcher(make_workers(bound, placement), limits, policy=policy))
@@ -208,29 +202,6 @@ def batched(
         return BatchedMethod(handler, bind) if _is_method(handler) else bind(handler)
 
     return decorate
-
-
-def _place(
-    handler: Any, workers: int | Placement, cpus: Sequence[int | Sequence[int]] | None
-) -> Placement:
-    """Where a handler runs when only a number of workers is named."""
-    if not callable(handler):
-        msg = f"batched: expected a function, a method or a class, got {handler!r}"
-        raise TypeError(msg)
-    if isinstance(handler, type) and isinstance(workers, int):
-        return Processes(workers, cpus=cpus)
-    if cpus is not None:
-        msg = "cpus: only worker processes are pinned; expected a class, or workers=Processes(…)"
-        raise ValueError(msg)
-    if not isinstance(workers, int):
-        return workers
-    return Tasks(workers) if _is_async(handler) else Threads(workers)
-
-
-def _is_async(handler: Any) -> bool:
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-        getattr(handler, "__call__", None)  # noqa: B004  an object whose call is async
-    )
 
 
 def _is_method(handler: Any) -> bool:

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import isclass
 from typing import Any, TypeAlias
 
-from adaptive_batching.workers.handler import HandlerReference
+from adaptive_batching.workers.handler import HandlerReference, is_async
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
 from adaptive_batching.workers.pool import WorkerPool
@@ -65,6 +66,9 @@ class Processes:
         if self.cpus is not None and len(self.cpus) != self.count:
             msg = f"expected cpus for {self.count} processes, got them for {len(self.cpus)}"
             raise ValueError(msg)
+        if not all(self.cpu_groups() or [True]):
+            msg = f"expected at least one cpu for each process, got {self.cpus}"
+            raise ValueError(msg)
 
     def cpu_groups(self) -> list[tuple[int, ...]] | None:
         """The cores of each process."""
@@ -74,6 +78,30 @@ class Processes:
 
 
 Placement: TypeAlias = Tasks | Threads | Processes
+
+
+def place(
+    handler: Any, workers: int | Placement, cpus: Sequence[int | Sequence[int]] | None = None
+) -> Placement:
+    """Where a handler runs if only a number of workers is named.
+
+    A class runs in processes, an async function on the event loop, any other in threads.
+
+    Raises:
+        TypeError: The handler can't be called.
+        ValueError: Cores are named for something that isn't a process, or named twice.
+    """
+    if not callable(handler):
+        msg = f"expected a function, a method or a class as handler, got {handler!r}"
+        raise TypeError(msg)
+    if isclass(handler) and isinstance(workers, int):
+        return Processes(workers, cpus=cpus)
+    if cpus is not None:
+        msg = "only worker processes are pinned: expected cpus with a class, or in Processes(cpus=)"
+        raise ValueError(msg)
+    if not isinstance(workers, int):
+        return workers
+    return Tasks(workers) if is_async(handler) else Threads(workers)
 
 
 def make_workers(
@@ -89,7 +117,6 @@ def make_workers(
 
     Raises:
         TypeError: The handler is async where it can't be, or isn't where it must be.
-        ValueError: The machine does not have the cores.
         HandlerNotFound: A worker process could not import the handler.
     """
     match placement:

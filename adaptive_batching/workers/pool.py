@@ -41,13 +41,12 @@ class WorkerPool:
         start_timeout: float,
         wrap: HandlerReference | None = None,
     ) -> None:
-        _check_cpus(cpus, count)
+        self._handler = handler
+        self._wrap = wrap
+        self._cpus = cpus
+        self._count = count
         self._timeout = timeout
         self._start_timeout = start_timeout
-        self._instructions = [
-            Instructions(handler, wrap, tuple(cpus[number]) if cpus else None, os.getpid())
-            for number in range(count)
-        ]
         self._workers: list[ProcessWorker] = []
         self._idle: deque[ProcessWorker] = deque()
         self._keepers: list[asyncio.Task[None]] = []
@@ -66,9 +65,7 @@ class WorkerPool:
     def health(self) -> Health:
         """How the processes are."""
         alive = sum(worker.alive for worker in self._workers)
-        return Health(
-            alive, len(self._instructions), self._restarts, None if alive else self._failure
-        )
+        return Health(alive, self._count, self._restarts, None if alive else self._failure)
 
     @property
     def pids(self) -> list[int]:
@@ -76,14 +73,20 @@ class WorkerPool:
         return [worker.pid for worker in self._workers if worker.alive and worker.pid is not None]
 
     async def start(self, on_change: Callable[[], None]) -> None:
-        """Start all processes side by side; see `Workers.start`."""
+        """Start all processes side by side; see `Workers.start`.
+
+        Raises:
+            ValueError: The machine does not have the cores.
+        """
+        # Not before: workers import the module that asks for the cores, and are pinned to theirs.
+        _check_cpus(self._cpus)
         if MainScript.is_loading():
             msg = (
                 "a worker process that imports the program would start workers itself: put what"
                 " the program does under `if __name__ == '__main__':`"
             )
             raise UsageError(msg)
-        self._workers = [self._worker(number) for number in range(len(self._instructions))]
+        self._workers = [self._worker(number) for number in range(self._count)]
         try:
             async with asyncio.TaskGroup() as group:
                 for worker in self._workers:
@@ -153,7 +156,9 @@ class WorkerPool:
         self._on_change()
 
     def _worker(self, number: int) -> ProcessWorker:
-        worker = ProcessWorker(number, self._instructions[number], lambda: self._lost(worker))
+        cpus = tuple(self._cpus[number]) if self._cpus else None
+        instructions = Instructions(self._handler, self._wrap, cpus, parent=os.getpid())
+        worker = ProcessWorker(number, instructions, lambda: self._lost(worker))
         return worker
 
     def _lost(self, worker: ProcessWorker) -> None:
@@ -166,17 +171,9 @@ def _nobody() -> None:
     pass
 
 
-def _check_cpus(cpus: Sequence[Sequence[int]] | None, count: int) -> None:
-    if cpus is None:
-        return
-    if len(cpus) != count:
-        msg = f"expected cpus for {count} workers, got them for {len(cpus)}"
-        raise ValueError(msg)
-    if not all(cpus):
-        msg = f"expected at least one cpu for each worker, got {[list(group) for group in cpus]}"
-        raise ValueError(msg)
+def _check_cpus(cpus: Sequence[Sequence[int]] | None) -> None:
     available = os.sched_getaffinity(0)
-    unknown = {cpu for group in cpus for cpu in group} - available
+    unknown = {cpu for group in cpus or () for cpu in group} - available
     if unknown:
         msg = f"expected cpus out of {sorted(available)}, got {sorted(unknown)}"
         raise ValueError(msg)

@@ -1,15 +1,10 @@
 """Pools for the tests, closed at their end."""
 
-import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
 
 from adaptive_batching.workers.placement import Processes, make_workers
-
-# Before 3.14, pytest-asyncio's first look at the current loop makes one that nobody ever closes,
-# and the collector complains in whatever test it runs; after this, that look finds none.
-asyncio.set_event_loop(None)
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ import time
 
 import numpy as np
 
+from adaptive_batching import batched
+
 AT_IMPORT = {
     "cpus": sorted(os.sched_getaffinity(0)),
     "threads": os.environ.get("OMP_NUM_THREADS"),
@@ -173,3 +175,14 @@ def dead(pid):
     with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/stat") as stat:
         return stat.read().rpartition(")")[2].split()[0] == "Z"
     return True
+
+
+TWO_CORES = sorted(os.sched_getaffinity(os.getppid()))[:2]
+
+
+@batched(max_batch_size=1, workers=len(TWO_CORES), cpus=TWO_CORES)
+class Pinned:
+    """Says where it runs."""
+
+    def __call__(self, items: list[int]) -> list[list[int]]:
+        return [sorted(os.sched_getaffinity(0))]

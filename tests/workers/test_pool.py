@@ -19,7 +19,7 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.workers.handler import HandlerReference
 from adaptive_batching.workers.interface import Health
-from adaptive_batching.workers.placement import Processes, make_workers
+from adaptive_batching.workers.placement import Processes
 from tests.workers import handlers
 from tests.workers.handlers import dead
 
@@ -310,14 +310,27 @@ async def test_several_cores_for_one_worker(started):
     ("count", "cpus", "message"),
     [
         (2, [0], "expected cpus for 2 processes, got them for 1"),
-        (1, [4096], r"expected cpus out of \[.*\], got \[4096\]"),
-        (1, [[]], "expected at least one cpu for each worker"),
+        (1, [[]], "expected at least one cpu for each process"),
     ],
 )
 def test_cores_that_do_not_fit(count, cpus, message):
     """What was expected and what was given."""
     with pytest.raises(ValueError, match=message):
-        make_workers(handlers.double, Processes(count, cpus=cpus))
+        Processes(count, cpus=cpus)
+
+
+async def test_cores_that_the_machine_does_not_have(started):
+    """They are asked for when the workers start, and named."""
+    with pytest.raises(ValueError, match=r"expected cpus out of \[.*\], got \[4096\]"):
+        await started(handlers.double, cpus=[4096])
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+async def test_a_pinned_worker_may_import_what_pins_it():
+    """A decorated class asks for both cores; each worker, on one of them, imports it in peace."""
+    async with handlers.Pinned as pinned:
+        seen = await pinned.map(range(200))
+    assert {tuple(cpus) for cpus in seen} == {(cpu,) for cpu in handlers.TWO_CORES}
 
 
 # --------------------------------------------------------------------------- references
