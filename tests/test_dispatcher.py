@@ -476,6 +476,21 @@ async def test_workers_that_can_not_start() -> None:
     await dispatcher.aclose()
 
 
+@pytest.mark.xfail(strict=True, reason="the callers wait for ever")
+@virtually
+async def test_workers_that_fail_in_an_unforeseen_way() -> None:
+    """No memory, no file descriptors: whatever `start` raises, no caller waits for ever."""
+
+    class Unlucky(TaskWorkers):
+        async def start(self, on_change: Callable[[], None]) -> None:
+            raise OSError("too many open files")
+
+    dispatcher = Dispatcher[int, int](Unlucky(tenfold, 1), Limits())
+    with pytest.raises((OSError, WorkerStartError), match="too many open files"):
+        async with asyncio.timeout(60.0):
+            await dispatcher.submit(1)
+
+
 # ---------------------------------------------------------------------------- loops and contexts
 
 

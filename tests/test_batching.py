@@ -1,0 +1,500 @@
+"""`@batched` told as stories: functions, methods and classes, as they are in programs."""
+
+import asyncio
+import copy
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adaptive_batching.batching import Batched, batched
+from adaptive_batching.core import JobOutcome
+from adaptive_batching.errors import Draining, HandlerNotFound
+from adaptive_batching.workers.placement import Processes, Tasks, Threads
+
+# ------------------------------------------------------------------------------- what it batches
+
+
+async def test_an_async_function() -> None:
+    """Calls that come together run together, on the loop."""
+    batches: list[list[int]] = []
+
+    @batched()
+    async def double(items: list[int]) -> list[int]:
+        """Double each."""
+        batches.append(items)
+        return [2 * item for item in items]
+
+    async with double:
+        assert await asyncio.gather(*map(double, range(5))) == [0, 2, 4, 6, 8]
+    assert batches == [[0, 1, 2, 3, 4]]
+    assert (double.__name__, double.__doc__) == ("double", "Double each.")
+    assert "batched" in repr(double)
+
+
+async def test_a_function() -> None:
+    """It runs in a thread, beside the loop."""
+
+    @batched(workers=2)
+    def where(items: list[int]) -> list[int]:
+        return [threading.get_ident()] * len(items)
+
+    async with where:
+        assert await where(1) != threading.get_ident()
+
+
+class Scaled:
+    """A model of a user's class, with a batched method."""
+
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+        self.batches: list[list[int]] = []
+
+    @batched()
+    async def scale(self, items: list[int]) -> list[int]:
+        """Scale each."""
+        self.batches.append(items)
+        return [self.factor * item for item in items]
+
+
+async def test_a_method() -> None:
+    """Each instance batches for itself, with its own state."""
+    twice, thrice = Scaled(2), Scaled(3)
+    calls = [model.scale(item) for item in (1, 2) for model in (twice, thrice)]
+    assert await asyncio.gather(*calls) == [2, 3, 4, 6]
+    assert (twice.batches, thrice.batches) == ([[1, 2]], [[1, 2]])
+    assert twice.scale is twice.scale
+    assert twice.scale is not thrice.scale
+    assert Scaled.scale.__doc__ == "Scale each."
+    await twice.scale.aclose()
+    assert await thrice.scale(1) == 3
+    await thrice.scale.aclose()
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+async def test_copies_share_nothing(duplicate: Any) -> None:
+    """A copy of an instance batches for itself, even when the original was in use."""
+    original = Scaled(2)
+    await original.scale(1)
+    if duplicate is copy.deepcopy:
+        pytest.xfail("a deep copy copies the queue, its loop and its futures: TypeError")
+    twin = duplicate(original)
+    twin.factor = 3
+    assert await asyncio.gather(original.scale(1), twin.scale(1)) == [2, 3]
+    assert twin.scale is not original.scale
+    await original.scale.aclose()
+    await twin.scale.aclose()
+
+
+async def test_a_method_can_not_be_overwritten() -> None:
+    """Setting it on an instance would go unnoticed; it is an error that names it."""
+    with pytest.raises(AttributeError, match=r"Scaled\.scale can't be set on an instance"):
+        Scaled(1).scale = None  # type: ignore[assignment]
+
+
+async def test_a_method_of_a_class_with_slots() -> None:
+    """There is no place for its queue: the message says so."""
+
+    class Slotted:
+        __slots__ = ()
+
+        @batched()
+        async def scale(self, items: list[int]) -> list[int]:
+            return items
+
+    with pytest.raises(TypeError, match="Slotted has no __dict__"):
+        _ = Slotted().scale
+
+
+async def test_an_object_that_is_called() -> None:
+    """A model that was built already, in a thread."""
+
+    class Adder:
+        def __init__(self, term: int) -> None:
+            self.term = term
+
+        def __call__(self, items: list[int]) -> list[int]:
+            return [item + self.term for item in items]
+
+    add = batched()(Adder(5))
+    async with add:
+        assert await add(1) == 6
+
+
+async def test_a_partial_function() -> None:
+    """What is bound already does not count as an argument."""
+
+    async def scale(factor: int, items: list[int]) -> list[int]:
+        return [factor * item for item in items]
+
+    triple = batched()(partial(scale, 3))
+    async with triple:
+        assert await triple(2) == 6
+
+
+async def test_a_function_with_defaults() -> None:
+    """Only what has to be given counts: (items, temperature=1.0) takes items."""
+
+    @batched()
+    async def scale(items: list[int], factor: int = 4) -> list[int]:
+        return [factor * item for item in items]
+
+    async with scale:
+        assert await scale(2) == 8
+
+
+async def test_an_array_is_shared_out_by_rows() -> None:
+    """A model may return one array for its batch."""
+
+    @batched()
+    async def rows(items: list[int]) -> Any:
+        return np.array([[item, item] for item in items])
+
+    async with rows:
+        answers = await asyncio.gather(rows(1), rows(2))
+    assert [answer.tolist() for answer in answers] == [[1, 1], [2, 2]]
+
+
+@batched(workers=2)
+class Where:
+    """Built once in each worker process."""
+
+    def __init__(self) -> None:
+        self.built_in = os.getpid()
+
+    def __call__(self, items: list[int]) -> list[tuple[int, int, list[int]]]:
+        cpus = sorted(os.sched_getaffinity(0))
+        return [(self.built_in, os.getpid(), cpus)] * len(items)
+
+
+@batched(cpus=[max(os.sched_getaffinity(0))])
+class Pinned:
+    """On the last core of this machine."""
+
+    def __call__(self, items: list[int]) -> list[list[int]]:
+        return [sorted(os.sched_getaffinity(0))] * len(items)
+
+
+async def test_a_class_in_processes() -> None:
+    """It is built where it runs, in another process than ours."""
+    async with Where:
+        assert Where.stats().workers == 2
+        built_in, ran_in, _ = await Where(1)
+    assert built_in == ran_in != os.getpid()
+
+
+async def test_a_class_on_the_cores_that_were_named() -> None:
+    """`cpus` pins each process before its handler is built."""
+    async with Pinned:
+        assert await Pinned(1) == [max(os.sched_getaffinity(0))]
+
+
+async def test_a_class_in_threads() -> None:
+    """`workers=Threads(2)` builds it once in each thread of this process."""
+    built: list[int] = []
+
+    @batched(workers=Threads(2))
+    class Here:
+        def __init__(self) -> None:
+            built.append(os.getpid())
+
+        def __call__(self, items: list[int]) -> list[int]:
+            return items
+
+    async with Here:
+        assert await Here(1) == 1
+    assert built == [os.getpid()] * 2
+
+
+# -------------------------------------------------------------------------------------------- map
+
+
+async def test_map_keeps_the_order() -> None:
+    """Results come in the order of the items, whatever order the batches ended in."""
+
+    @batched(workers=3, max_batch_size=4)
+    async def negative(items: list[int]) -> list[int]:
+        for _ in range(items[0] % 7):
+            await asyncio.sleep(0)
+        return [-item for item in items]
+
+    async with negative:
+        assert await negative.map(range(200)) == [-item for item in range(200)]
+        assert await negative.map([]) == []
+        assert await negative.map(iter([3])) == [-3]
+
+
+async def test_map_is_lazy() -> None:
+    """Of a long iterable only so many items are taken as fill every worker's next batch."""
+    taken = 0
+    most_ahead = 0
+    answered = 0
+
+    def endless() -> Iterator[int]:
+        nonlocal taken, most_ahead
+        for item in range(1000):
+            taken += 1
+            most_ahead = max(most_ahead, taken - answered)
+            yield item
+
+    @batched(workers=2, max_batch_size=5)
+    async def handler(items: list[int]) -> list[int]:
+        nonlocal answered
+        await asyncio.sleep(0)
+        answered += len(items)
+        return items
+
+    async with handler:
+        assert len(await handler.map(endless())) == 1000
+    assert most_ahead <= (2 + 1) * 5
+    assert handler.stats().mean_batch_size > 4
+
+
+async def test_the_first_error_ends_map() -> None:
+    """It reaches the caller; what is under way is cancelled, the iterable is left alone."""
+    items = iter(range(1000))
+
+    @batched(max_batch_size=4)
+    async def picky(batch: list[int]) -> list[Any]:
+        await asyncio.sleep(0)
+        return [ValueError("six") if item == 6 else item for item in batch]
+
+    async with picky:
+        with pytest.raises(ValueError, match="six"):
+            await picky.map(items)
+        assert next(items) < 30
+        await asyncio.sleep(0)
+        assert picky.stats().queued == 0
+        assert picky.stats().requests[JobOutcome.FAILED] == 1
+
+
+async def test_map_of_an_iterable_that_fails() -> None:
+    """Its error reaches the caller, too."""
+
+    def broken() -> Iterator[int]:
+        yield 1
+        raise LookupError("no more")
+
+    @batched()
+    async def same(items: list[int]) -> list[int]:
+        return items
+
+    async with same:
+        with pytest.raises(LookupError, match="no more"):
+            await same.map(broken())
+
+
+# -------------------------------------------------------------------------------------- life cycle
+
+
+async def test_closing_answers_who_waits() -> None:
+    """Leaving `async with` drains; a call afterwards is refused, and opening again works."""
+
+    @batched(policy="window:1h")
+    async def same(items: list[int]) -> list[int]:
+        return items
+
+    for _ in range(2):
+        async with same:
+            waiting = [asyncio.ensure_future(same(item)) for item in range(3)]
+            await asyncio.sleep(0)
+        assert await asyncio.gather(*waiting) == [0, 1, 2]
+        with pytest.raises(Draining):
+            await same(4)
+        await same.aclose()
+
+
+PROGRAM = """
+import asyncio
+from adaptive_batching.batching import batched
+
+@batched()
+async def coroutine(items):
+    await asyncio.sleep(0.001)
+    return [2 * item for item in items]
+
+@batched()
+def function(items):
+    return [2 * item for item in items]
+
+@batched()
+class Process:
+    def __call__(self, items):
+        return [2 * item for item in items]
+
+async def main():
+    assert await asyncio.gather(*map({handler}, range(5))) == [0, 2, 4, 6, 8]
+
+if __name__ == "__main__":
+    for _ in range({times}):
+        asyncio.run(main())
+    print("done")
+"""
+
+
+@pytest.mark.parametrize(
+    ("handler", "times"),
+    [
+        ("coroutine", 2),
+        ("function", 2),
+        ("Process", 1),
+        pytest.param(
+            "Process",
+            2,
+            marks=pytest.mark.xfail(
+                strict=True,
+                raises=subprocess.TimeoutExpired,
+                reason="the pool's aclose awaits the tasks of the loop that has ended",
+            ),
+        ),
+    ],
+)
+def test_a_program_that_never_closes(handler: str, times: int, tmp_path: Path) -> None:
+    """It ends without a word: no warnings, no hang, no process left; asyncio.run works twice."""
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM.replace("{handler}", handler).replace("{times}", str(times)))
+    ended = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", str(script)],
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("done\n", "", 0)
+
+
+# ---------------------------------------------------------------------------------- bad arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"max_batch_size": 0}, "max_batch_size: expected at least 1"),
+        ({"max_latency": 0}, "max_latency: expected a positive"),
+        ({"max_latency": -1.0}, "max_latency: expected a positive"),
+        ({"max_latency": float("nan")}, "max_latency: expected a positive"),
+        ({"max_queue": 0}, "max_queue: expected at least 1"),
+        ({"workers": 0}, "expected a count of at least 1, got 0"),
+        ({"workers": -3}, "expected a count of at least 1, got -3"),
+        ({"policy": "eager"}, "policy: expected one of cork, greedy"),
+        ({"policy": "window"}, "policy: expected one of cork, greedy"),
+        ({"policy": "window:2"}, "expected a duration with a unit"),
+        ({"cpus": [0]}, "only worker processes are pinned"),
+        ({"cpus": [0], "workers": Threads(1)}, "only worker processes are pinned"),
+    ],
+)
+def test_bad_arguments_are_told_where_they_are_written(
+    arguments: dict[str, Any], complaint: str
+) -> None:
+    """A ValueError at decoration, with expected and got."""
+    with pytest.raises(ValueError, match=complaint):
+
+        @batched(**arguments)
+        async def handler(items: list[int]) -> list[int]:
+            return items
+
+
+LET_THROUGH = pytest.mark.xfail(strict=True, reason="found only by the first call")
+
+
+def nothing() -> None:
+    """Take no items."""
+
+
+async def too_many(self: object, items: list[int], extra: int) -> list[int]:
+    return items
+
+
+@pytest.mark.parametrize(
+    ("handler", "complaint"),
+    [
+        (3, "expected a function, a method or a class as handler, got 3"),
+        (None, "expected a function, a method or a class as handler, got None"),
+        (too_many, r"expected a handler of \(items\) or \(self, items\)"),
+        pytest.param(
+            nothing,
+            r"expected a handler of \(items\)",
+            marks=pytest.mark.xfail(strict=True, reason="a handler of nothing is let through"),
+        ),
+    ],
+)
+def test_what_is_no_handler(handler: Any, complaint: str) -> None:
+    """A TypeError at decoration that says what was expected."""
+    with pytest.raises(TypeError, match=complaint):
+        batched()(handler)
+
+
+@pytest.mark.parametrize("workers", [Threads(1), Processes(1)])
+def test_the_wrong_place_for_an_async_function(workers: Any) -> None:
+    """An async function needs no threads: told at decoration. A local one has no processes."""
+
+    async def handler(items: list[int]) -> list[int]:
+        return items
+
+    with pytest.raises((TypeError, HandlerNotFound), match=r"async|top level of a module"):
+        batched(workers=workers)(handler)
+
+
+def test_a_function_does_not_run_on_the_loop() -> None:
+    """It would block it: `Tasks` wants an async handler."""
+
+    def handler(items: list[int]) -> list[int]:
+        return items
+
+    with pytest.raises(TypeError, match="expected an async handler"):
+        batched(workers=Tasks(1))(handler)
+
+
+def test_a_class_that_processes_can_not_import() -> None:
+    """A local class is told at decoration, with what to do."""
+
+    class Local:
+        def __call__(self, items: list[int]) -> list[int]:
+            return items
+
+    with pytest.raises(HandlerNotFound, match="top level of a module"):
+        batched()(Local)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"max_batch_size": "8"},
+        pytest.param({"workers": "2"}, marks=LET_THROUGH),
+        pytest.param({"workers": None}, marks=LET_THROUGH),
+        pytest.param({"workers": 2.0}, marks=LET_THROUGH),
+    ],
+)
+def test_arguments_of_the_wrong_type(arguments: dict[str, Any]) -> None:
+    """A TypeError or ValueError at decoration, not at the first call."""
+    with pytest.raises((TypeError, ValueError)):
+
+        @batched(**arguments)
+        async def handler(items: list[int]) -> list[int]:
+            return items
+
+
+def test_the_parentheses_are_not_optional() -> None:
+    """`@batched` without them is told at decoration, not at the first call."""
+    with pytest.raises(TypeError):
+        batched(nothing)  # type: ignore[call-arg]
+
+
+def test_a_batched_function_is_what_it_says() -> None:
+    """It can be recognised, and its handler found behind `__wrapped__`."""
+
+    @batched()
+    async def same(items: list[int]) -> list[int]:
+        return items
+
+    assert isinstance(same, Batched)
+    assert asyncio.iscoroutinefunction(same.__wrapped__)  # type: ignore[attr-defined]
+    assert textwrap.dedent(repr(same)).startswith("<batched test_a_batched_function")
