@@ -28,12 +28,19 @@ class Batched(Generic[T, R]):
     the event loop ends. A new event loop, after the first has ended, starts afresh.
     """
 
+    __wrapped__: Callable[..., Any]
+
     def __init__(self, handler: Callable[..., Any], dispatcher: Dispatcher[T, R]) -> None:
         update_wrapper(self, handler)  # __wrapped__ is where a worker process finds the handler
         self._dispatcher = dispatcher
 
     def __repr__(self) -> str:
         return f"<batched {getattr(self, '__qualname__', 'handler')} {self._dispatcher!r}>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Copies of an object with batched methods get queues of their own; others are a name."""
+        handler = self.__wrapped__
+        return (type(None), ()) if isinstance(handler, MethodType) else str(handler.__qualname__)
 
     def __call__(
         self, item: T, /, *, key: Hashable = None, max_latency: float | None = None
@@ -90,6 +97,10 @@ class Batched(Generic[T, R]):
         """Let what waits finish, up to `timeout` seconds, then stop the workers."""
         await self._dispatcher.aclose(timeout)
 
+    def is_bound_to(self, instance: object) -> bool:
+        """Whether it is a method of this very object."""
+        return getattr(self.__wrapped__, "__self__", None) is instance
+
     async def __aenter__(self) -> "Batched[T, R]":
         await self.start()
         return self
@@ -119,14 +130,14 @@ class BatchedMethod(Generic[S, T, R]):
         if instance is None:
             return self
         try:
-            owned: dict[str, tuple[S, Batched[T, R]]] = vars(instance)
+            owned: dict[str, Any] = vars(instance)
         except TypeError:
             msg = f"{owner.__name__} has no __dict__ to keep a batched method's queue in"
             raise TypeError(msg) from None
-        kept = owned.get(self._slot)
-        if kept is None or kept[0] is not instance:  # a copy has its original's __dict__
-            kept = owned[self._slot] = (instance, self._bind(MethodType(self._handler, instance)))
-        return kept[1]
+        kept: Batched[T, R] | None = owned.get(self._slot)
+        if kept is None or not kept.is_bound_to(instance):  # a copy has its original's __dict__
+            kept = owned[self._slot] = self._bind(MethodType(self._handler, instance))
+        return kept
 
     def __set__(self, instance: S, value: object) -> None:
         msg = f"{getattr(self, '__qualname__', 'a batched method')} can't be set on an instance"
@@ -213,10 +224,12 @@ def _is_method(handler: Any) -> bool:
     except (TypeError, ValueError):  # written in C: takes what it is given
         return False
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    needed = sum(p.default is p.empty for p in parameters if p.kind in kinds)
-    if needed in (0, 1):
-        return False
+    taken = [p for p in parameters if p.kind in kinds]
+    needed = sum(p.default is p.empty for p in taken)
     if needed == 2:
         return True
+    takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    if needed == 1 or (needed == 0 and (taken or takes_any)):
+        return False
     msg = f"batched: expected a handler of (items) or (self, items), got {handler!r}"
     raise TypeError(msg)

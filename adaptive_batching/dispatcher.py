@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 from adaptive_batching.calls import Call, share_out
 from adaptive_batching.core import (
     Batch,
+    BatchRecord,
     Hold,
     JobOutcome,
     Limits,
@@ -36,6 +37,7 @@ from adaptive_batching.errors import (
     QueueFull,
     Refused,
     WorkerLost,
+    WorkerStartError,
     WorkerTimeout,
     WrongEventLoop,
 )
@@ -134,6 +136,7 @@ class Dispatcher(Generic[T, R]):
         Raises:
             Refused: Before any work was done: Overloaded, QueueFull, Draining, JobTooLarge.
             DeadlineExceeded: It waited past its deadline.
+            ValueError: `max_latency` is not positive or `size` is less than 1.
             Exception: What the handler raised, or returned in this item's place.
         """
         loop = asyncio.get_running_loop()
@@ -141,8 +144,14 @@ class Dispatcher(Generic[T, R]):
             self._bind()
         if self._failure is not None:
             raise self._failure
+        if max_latency is None:
+            max_latency = self._limits.max_latency
+        elif not max_latency > 0:
+            raise ValueError(
+                f"max_latency: expected a positive number of seconds, got {max_latency}"
+            )
         now = self._clock()
-        deadline = now + (self._limits.max_latency if max_latency is None else max_latency)
+        deadline = now + max_latency
         call: Call[T, R] = Call(item, loop.create_future(), now, size, deadline, key)
         try:
             self._scheduler.submit(call)
@@ -169,6 +178,7 @@ class Dispatcher(Generic[T, R]):
         if self._loop is None:
             return
         self._scheduler.drain()
+        self._drained.clear()  # set by any pump that found nothing to do; the next one knows
         self._pump_soon()
         try:
             async with asyncio.timeout(timeout):
@@ -236,7 +246,6 @@ class Dispatcher(Generic[T, R]):
 
     def _launch(self, batch: Batch) -> None:
         assert self._loop is not None
-        self._drained.clear()
         task = self._loop.create_task(self._run(batch))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -268,16 +277,21 @@ class Dispatcher(Generic[T, R]):
         self._now = now = max(self._now, self._clock())
         try:
             record = self._scheduler.finish(batch, outcome, now)
-            for observer in self._observers:
-                observer.batch_ended(batch, record)
         except PolicyError as error:
             self._give_up(error)
-        except Exception:  # noqa: BLE001  the batch is not to blame for it
-            _log.exception("an observer failed; batches go on")
+        else:
+            self._tell(batch, record)
         failed, cancelled = share_out(cast("list[Call[T, R]]", batch.jobs), results)
         self._ledger.enter_batch(batch, failed, cancelled)
         if not self._pump_due:
             self._pump_soon()
+
+    def _tell(self, batch: Batch, record: BatchRecord) -> None:
+        for observer in self._observers:
+            try:
+                observer.batch_ended(batch, record)
+            except Exception:  # noqa: BLE001  the batch is not to blame for it
+                _log.exception("an observer failed; batches go on")
 
     def _turn_away(self, shed: Shed) -> None:
         expired = shed.reason is ShedReason.EXPIRED
@@ -319,9 +333,10 @@ class Dispatcher(Generic[T, R]):
         try:
             await self.workers.aclose()  # of a loop that ended without closing them
             await self.workers.start(self._workers_changed)
-        except BatchingError as error:
-            self._failure = error
-            self._give_up(error)
+        except Exception as error:  # noqa: BLE001  whatever it is, nobody may wait for ever
+            failure = error if isinstance(error, BatchingError) else _start_error(error)
+            self._failure = failure
+            self._give_up(failure)
         else:
             self._workers_changed()
 
@@ -332,6 +347,12 @@ class Dispatcher(Generic[T, R]):
         if self._failure is not None:
             self._give_up(self._failure)
         self._pump_soon()
+
+
+def _start_error(error: Exception) -> WorkerStartError:
+    wrapped = WorkerStartError(f"the workers could not be started: {error}")
+    wrapped.__cause__ = error
+    return wrapped
 
 
 def _stops_us(error: BaseException) -> bool:

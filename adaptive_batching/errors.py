@@ -6,6 +6,7 @@
     │   ├── QueueFull            503  more waits already than `max_queue`
     │   ├── Draining             503  the dispatcher is closing
     │   └── JobTooLarge          413  one request holds more items than a batch may
+    ├── MalformedJSON            400  a client sent something else
     ├── DeadlineExceeded         504  it was let in, and its deadline passed in the queue
     ├── HandlerError                  the handler broke its contract
     │   ├── BatchFunctionError   500  wrong length, wrong type, an exit instead of an answer
@@ -72,6 +73,13 @@ class JobTooLarge(Refused):
 
     status = 413
     code = "too_many_items"
+
+
+class MalformedJSON(BatchingError, ValueError):
+    """What a client sent is not JSON, or more than any number or nesting may be."""
+
+    status = 400
+    code = "malformed"
 
 
 class DeadlineExceeded(BatchingError):

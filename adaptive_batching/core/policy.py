@@ -31,14 +31,13 @@ class Limits:
     max_queue: int = 65_536
 
     def __post_init__(self) -> None:
-        if self.max_batch_size < 1:
-            msg = f"max_batch_size: expected at least 1 item, got {self.max_batch_size}"
-            raise ValueError(msg)
+        for name in ("max_batch_size", "max_queue"):
+            items = getattr(self, name)
+            if not (isinstance(items, int) and items >= 1):
+                msg = f"{name}: expected at least 1 item, a whole number, got {items!r}"
+                raise ValueError(msg)
         if not self.max_latency > 0:
-            msg = f"max_latency: expected a positive number of seconds, got {self.max_latency}"
-            raise ValueError(msg)
-        if self.max_queue < 1:
-            msg = f"max_queue: expected at least 1 item, got {self.max_queue}"
+            msg = f"max_latency: expected a positive number of seconds, got {self.max_latency!r}"
             raise ValueError(msg)
 
 

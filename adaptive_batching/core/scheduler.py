@@ -75,10 +75,11 @@ class Scheduler:
             QueueFull: Too many items wait already.
             Overloaded: It would be late by all that is known.
             Draining: `drain` was called.
+            ValueError: It holds no items.
         """
         size = job.size
         limits = self.limits
-        if size > limits.max_batch_size or self.draining:
+        if not 0 < size <= limits.max_batch_size or self.draining:
             raise self._never(size)
         if self.items + size > limits.max_queue:
             raise self._queue_full(size)
@@ -223,7 +224,9 @@ class Scheduler:
     def _digest(self, view: QueueView, now: float) -> None:
         view.arrivals.digest(now, view.window, self.latency.predict(1))
 
-    def _never(self, size: int) -> Refused:
+    def _never(self, size: int) -> Refused | ValueError:
+        if size < 1:
+            return ValueError(f"size: expected at least 1 item, got {size}")
         if self.draining:
             return Draining("this dispatcher is closing and takes no more requests")
         limit = self.limits.max_batch_size

@@ -7,8 +7,8 @@ connections never reads or writes JSON.
 from collections.abc import Callable
 from typing import Any
 
-from adaptive_batching.errors import BatchFunctionError
-from adaptive_batching.wire.strict_json import MalformedJSON, decode, encode
+from adaptive_batching.errors import BatchFunctionError, MalformedJSON
+from adaptive_batching.wire.strict_json import decode, encode
 from adaptive_batching.workers.handler import is_async
 from adaptive_batching.workers.results import check_results
 

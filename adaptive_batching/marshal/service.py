@@ -3,14 +3,12 @@
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from inspect import isclass
 from math import inf
 from typing import Any, TypeVar
 
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.marshal.running import Running
-from adaptive_batching.workers.handler import is_async
-from adaptive_batching.workers.placement import Placement, Processes, Tasks, Threads
+from adaptive_batching.workers.placement import Placement, place
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -80,7 +78,7 @@ class Service:
         max_latency: float | None = None,
         max_batch_size: int = 64,
         workers: int | Placement = 1,
-        cpus: Sequence[int] | None = None,
+        cpus: Sequence[int | Sequence[int]] | None = None,
         policy: PolicyLike = "cork",
         max_queue: int = 1024,
         max_body: int = 8 * 2**20,
@@ -94,7 +92,7 @@ class Service:
             max_batch_size: Items in one batch at the most.
             workers: How many batches run at a time, or where. A number means processes for a class,
                 which is built once in each; threads for a function; tasks for an async function.
-            cpus: A core for each process to stay on.
+            cpus: The core, or the list of cores, of each process.
             policy: When a batch leaves: `cork`, `greedy`, `window:2ms` or an object.
             max_queue: Items that may wait; more are refused, with 503.
             max_body: Bytes that one item's JSON may have; more is refused, with 413.
@@ -104,7 +102,7 @@ class Service:
         limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
 
         def register(handler: H) -> H:
-            placement = _placement(handler, workers, cpus)
+            placement = place(handler, workers, cpus)
             self._endpoints[path] = Endpoint(path, handler, placement, limits, policy, max_body)
             return handler
 
@@ -139,18 +137,3 @@ class Service:
         if path in RESERVED or path in self._endpoints:
             msg = f"path: {path} is taken"
             raise ValueError(msg)
-
-
-def _placement(
-    handler: Callable[..., Any], workers: int | Placement, cpus: Sequence[int] | None
-) -> Placement:
-    """Where a handler runs if nobody says so: a class in processes, a function here."""
-    if not isinstance(workers, int):
-        if cpus is not None:
-            raise ValueError("cpus: say it in workers=Processes(..., cpus=...)")
-        return workers
-    if isclass(handler):
-        return Processes(workers, cpus=cpus)
-    if cpus is not None:
-        raise ValueError("cpus: only processes can be pinned to cores")
-    return Tasks(workers) if is_async(handler) else Threads(workers)

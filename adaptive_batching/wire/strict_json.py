@@ -5,14 +5,7 @@ from typing import Any
 
 import msgspec
 
-from adaptive_batching.errors import BatchingError
-
-
-class MalformedJSON(BatchingError, ValueError):
-    """What was sent is not JSON, or more than any number or nesting may be."""
-
-    status = 400
-    code = "malformed"
+from adaptive_batching.errors import MalformedJSON
 
 
 def decode(body: bytes) -> Any:

@@ -82,11 +82,12 @@ class ThreadWorkers:
         self._count = count
         self._idle: deque[tuple[ThreadPoolExecutor, _Call]] = deque()
         self._threads: list[ThreadPoolExecutor] = []
+        self._alive = 0
 
     @property
     def health(self) -> Health:
         """All well once they are started."""
-        return Health(len(self._threads), self._count)
+        return Health(self._alive, self._count)
 
     async def start(self, on_change: Callable[[], None]) -> None:
         """Build the handler in each thread and warm it up; see `Workers.start`."""
@@ -104,6 +105,7 @@ class ThreadWorkers:
                 raise
             raise _start_error(self._handler, error) from error
         self._idle.extend(zip(self._threads, calls, strict=True))
+        self._alive = self._count
         on_change()
 
     async def run(self, items: list[Any]) -> Sequence[Any]:
@@ -122,6 +124,7 @@ class ThreadWorkers:
     async def aclose(self) -> None:
         """Wait until the threads are done; see `Workers.aclose`."""
         threads, self._threads = self._threads, []
+        self._alive = 0
         self._idle.clear()
         loop = asyncio.get_running_loop()
         # each thread's last job, so that `shutdown` finds it idle and does not block the loop

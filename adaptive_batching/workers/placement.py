@@ -94,12 +94,12 @@ def place(
     if not callable(handler):
         msg = f"expected a function, a method or a class as handler, got {handler!r}"
         raise TypeError(msg)
-    if isclass(handler) and isinstance(workers, int):
+    if isclass(handler) and not isinstance(workers, Tasks | Threads | Processes):
         return Processes(workers, cpus=cpus)
     if cpus is not None:
         msg = "only worker processes are pinned: expected cpus with a class, or in Processes(cpus=)"
         raise ValueError(msg)
-    if not isinstance(workers, int):
+    if isinstance(workers, Tasks | Threads | Processes):
         return workers
     return Tasks(workers) if is_async(handler) else Threads(workers)
 
@@ -135,9 +135,9 @@ def make_workers(
             )
 
 
-def _check_count(count: int) -> None:
-    if count < 1:
-        msg = f"expected a count of at least 1, got {count}"
+def _check_count(count: object) -> None:
+    if not (isinstance(count, int) and count >= 1):
+        msg = f"expected a count of at least 1, got {count!r}"
         raise ValueError(msg)
 
 

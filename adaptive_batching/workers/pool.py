@@ -50,6 +50,7 @@ class WorkerPool:
         self._workers: list[ProcessWorker] = []
         self._idle: deque[ProcessWorker] = deque()
         self._keepers: list[asyncio.Task[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._restarts = 0
         self._failure: WorkerStartError | None = None
         self._on_change: Callable[[], None] = _nobody
@@ -80,6 +81,7 @@ class WorkerPool:
         """
         # Not before: workers import the module that asks for the cores, and are pinned to theirs.
         _check_cpus(self._cpus)
+        self._loop = asyncio.get_running_loop()
         if MainScript.is_loading():
             msg = (
                 "a worker process that imports the program would start workers itself: put what"
@@ -119,6 +121,8 @@ class WorkerPool:
 
     async def aclose(self) -> None:
         """Stop all processes; see `Workers.aclose`."""
+        if self._loop is not asyncio.get_running_loop():
+            self._workers, self._keepers = [], []  # that loop's end was theirs
         for keeper in self._keepers:
             keeper.cancel()
         self._idle.clear()

@@ -76,9 +76,7 @@ def test_a_clock_that_jumps_is_ignored() -> None:
 
 @given(
     st.lists(
-        st.tuples(
-            st.integers(1, 1000), st.floats(0, 1e4, allow_nan=False) | st.floats(1e-9, 1e-3)
-        ),
+        st.tuples(st.integers(1, 1000), st.floats(0, 1e4, allow_nan=False) | st.floats(1e-9, 1e-3)),
         min_size=1,
         max_size=200,
     )

@@ -6,9 +6,8 @@ from math import nan
 import numpy as np
 import pytest
 
-from adaptive_batching.errors import BatchFunctionError
+from adaptive_batching.errors import BatchFunctionError, MalformedJSON
 from adaptive_batching.marshal.items import per_item
-from adaptive_batching.wire.strict_json import MalformedJSON
 
 
 def test_a_malformed_item_never_reaches_the_handler():

@@ -135,7 +135,7 @@ def test_other_mistakes_in_the_decorator():
         service.endpoint("/a", policy="psychic")
     with pytest.raises(ValueError, match="max_latency"):
         service.endpoint("/a", max_latency=0)
-    with pytest.raises(ValueError, match="only processes"):
+    with pytest.raises(ValueError, match="only worker processes"):
         service.endpoint("/a", cpus=[0])(lambda items: items)
     with pytest.raises(ValueError, match="Processes"):
         service.endpoint("/a", cpus=[0], workers=Threads(1))(lambda items: items)

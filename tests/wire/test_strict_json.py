@@ -7,7 +7,8 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from adaptive_batching.wire.strict_json import MalformedJSON, decode, encode
+from adaptive_batching.errors import MalformedJSON
+from adaptive_batching.wire.strict_json import decode, encode
 
 MALFORMED = {
     "NaN": b"NaN",

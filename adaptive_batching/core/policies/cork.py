@@ -85,8 +85,8 @@ class Cork:
         which is certain enough to refuse on.
         """
         latency = queue.latency
-        if queue.idle or not latency.trusted:
-            return None
+        if queue.idle or not queue.workers or not latency.trusted:
+            return None  # when a dead worker will be back, nobody knows
         limit = queue.limits.max_batch_size
         free = queue.next_free(now)
         if queue.items < limit and free + latency.predict(limit) <= job.deadline:
