@@ -1,0 +1,41 @@
+"""What the package gives to the outside."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import adaptive_batching
+
+
+def test_the_public_names_are_listed() -> None:
+    """`__all__` is the sorted list of the public names: nothing slips in or out unnoticed."""
+    lazy = {"Service"}  # imported when asked for
+    modules = {name for name in sys.modules if name.startswith("adaptive_batching.")}
+    submodules = {name.split(".")[1] for name in modules}
+    public = {name for name in vars(adaptive_batching) if not name.startswith("_")}
+    public -= submodules - set(adaptive_batching.__all__)
+    public -= {"TYPE_CHECKING", "Any"}
+    assert adaptive_batching.__all__ == sorted(public | lazy)
+
+
+@pytest.mark.parametrize("name", adaptive_batching.__all__)
+def test_each_public_name_is_there_and_documented(name: str) -> None:
+    """All can be imported and say what they are for."""
+    assert getattr(adaptive_batching, name).__doc__
+
+
+def test_an_unknown_name() -> None:
+    """It is an AttributeError that names it, and an ImportError in an import."""
+    with pytest.raises(AttributeError, match="no attribute 'Batcher'"):
+        _ = adaptive_batching.Batcher
+    with pytest.raises(ImportError):
+        importlib.import_module("adaptive_batching.batcher")
+
+
+def test_the_import_brings_no_http_along() -> None:
+    """A program that only decorates a function does not pay for the service."""
+    code = "import sys, adaptive_batching; print('aiohttp' in sys.modules)"
+    command = [sys.executable, "-W", "error", "-c", code]
+    assert subprocess.run(command, capture_output=True, check=True).stdout == b"False\n"
