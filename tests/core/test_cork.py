@@ -177,15 +177,8 @@ def test_the_head_is_released_when_its_deadline_says_so() -> None:
         while not isinstance(step := scheduler.next(now), Hold):
             if isinstance(step, Batch) and scheduler.permits.running == 2:
                 scheduler.finish(step, Outcome.DONE, now + 1e-9)
-        assert (
-            step.until <= min(j.deadline for j in _waiting(scheduler))
-            if _waiting(scheduler)
-            else True
-        )
-
-
-def _waiting(scheduler: Scheduler) -> list[Job]:
-    return [job for view in scheduler._views.values() for job in view.jobs()]
+        deadlines = [job.deadline for view in scheduler._views.values() for job in view.jobs()]
+        assert step.until <= min(deadlines, default=inf)
 
 
 def test_shedding_one_by_one() -> None:
