@@ -146,7 +146,7 @@ class Dispatching(RuleBasedStateMachine):
         count=st.integers(1, 6),
         size=st.integers(1, 6),
         key=st.sampled_from("aab"),
-        patience=st.sampled_from([None, None, None, 0.0, 0.05, 0.5]),
+        patience=st.sampled_from([None, None, None, 1e-9, 0.05, 0.5]),
     )
     def submit(self, count: int, size: int, key: str, patience: float | None) -> None:
         deadline = self.now + (self.limits.max_latency if patience is None else patience)
@@ -221,7 +221,7 @@ class Dispatching(RuleBasedStateMachine):
         batch.end.set_result(answer)
         self.settle()
 
-    @rule(alive=st.integers(1, 4))
+    @rule(alive=st.integers(0, 4))
     def workers_change(self, alive: int) -> None:
         self.puppets.change(alive)
         self.settle()
@@ -265,13 +265,13 @@ class Dispatching(RuleBasedStateMachine):
         """
         if not hasattr(self, "dispatcher"):
             return
-        scheduler = self.dispatcher._scheduler
+        scheduler = self.dispatcher._driver._scheduler
         if not (scheduler.items and scheduler.permits.idle):
             self.idle_and_queued_since = inf
             return
         assert self.policy not in {"greedy", "aimd"}
         assert not self.closing
-        timer = self.dispatcher._timer
+        timer = self.dispatcher._driver._timer
         assert timer is not None
         assert not timer.cancelled()
         earliest = min(request.deadline for request in self.requests if request.waits)

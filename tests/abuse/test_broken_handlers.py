@@ -93,8 +93,8 @@ both = pytest.mark.parametrize("kind", ["task", "thread"])
         (lambda items: 7, "got int"),
         (lambda items: "abc", "got str"),
         (lambda items: b"abc", "got bytes"),
-        (lambda items: dict.fromkeys(items), "got dict"),
-        (lambda items: set(items), "got set"),
+        (dict.fromkeys, "got dict"),
+        (set, "got set"),
         (lambda items: (item for item in items), "got generator"),
         (lambda items: map(str, items), "got map"),
         (lambda items: np.array(3.0), "got ndarray"),
@@ -142,14 +142,10 @@ async def test_an_exit_is_no_answer(kind: str, error: BaseException) -> None:
 
 @both
 async def test_stop_iteration(kind: str) -> None:
-    """A future can't hold it: the callers get an error that names it, and nobody hangs.
-
-    From a coroutine, Python itself makes a RuntimeError of it.
-    """
+    """A future can't hold it; Python makes a RuntimeError of it, and nobody hangs."""
     errors = await first_then_second(dispatcher_of(kind, raiser(StopIteration(1))))
     assert all("StopIteration" in str(error) for error in errors)
-    expected = RuntimeError if kind == "task" else BatchFunctionError
-    assert [type(error) for error in errors] == [expected] * 3
+    assert [type(error) for error in errors] == [RuntimeError] * 3
 
 
 @both
@@ -282,7 +278,7 @@ def return_nonsense(items: list[int]) -> Any:
 
 
 async def test_a_broken_handler_in_a_process() -> None:
-    """Results that can't travel, too few, an exit: an error for the callers, then it works again."""
+    """Results that can't travel, too few, an exit: errors for the callers, then it works."""
     workers = make_workers(return_nonsense, Processes(1))
     async with Dispatcher[int, Any](workers, Limits(1)) as dispatcher, asyncio.timeout(20):
         for item in range(3):

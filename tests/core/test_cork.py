@@ -256,7 +256,6 @@ def test_refusal_needs_a_busy_worker() -> None:
     assert scheduler.items == 1
 
 
-@pytest.mark.xfail(strict=True, raises=ZeroDivisionError, reason="refuse divides by the workers")
 def test_refusal_without_any_worker() -> None:
     """While every worker is being replaced, a call waits or is refused; it is no error of ours."""
     scheduler = trained(max_latency=1.0, workers=0, max_batch_size=1)

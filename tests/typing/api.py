@@ -1,0 +1,94 @@
+"""What a type checker sees of the public API. Checked by mypy in strict mode, never run."""
+
+from collections.abc import Sequence
+from typing import assert_type
+
+from adaptive_batching import Batched, Processes, Stats, batched
+
+
+@batched(max_latency=0.1)
+async def lengths(texts: list[str]) -> list[int]:
+    return [len(text) for text in texts]
+
+
+@batched()
+def halves(numbers: list[int]) -> list[float]:
+    return [number / 2 for number in numbers]
+
+
+@batched()
+def pairs(numbers: list[int]) -> tuple[str, ...]:
+    return tuple(map(str, numbers))
+
+
+class Model:
+    @batched(max_batch_size=8)
+    async def embed(self, texts: list[str]) -> list[bytes]:
+        return [text.encode() for text in texts]
+
+    @batched(workers=2)
+    def score(self, texts: list[str]) -> Sequence[float]:
+        return [0.0 for _ in texts]
+
+
+class _Classifier:
+    def __call__(self, texts: list[str]) -> list[bool]:
+        return [bool(text) for text in texts]
+
+
+class _AsyncClassifier:
+    async def __call__(self, texts: list[str]) -> list[bool]:
+        return [bool(text) for text in texts]
+
+
+# Not as decorators: mypy takes a decorated class for the class itself (python/mypy#3135).
+classify = batched(workers=Processes(2), cpus=None)(_Classifier)
+classify_async = batched(workers=2, cpus=[0, [1, 2]], policy="window:2ms")(_AsyncClassifier)
+
+
+async def calls(model: Model) -> None:
+    assert_type(await lengths("a"), int)
+    assert_type(await lengths("a", key=("en", 3), max_latency=0.5), int)
+    assert_type(await halves(1), float)
+    assert_type(await pairs(1), str)
+    assert_type(await model.embed("a"), bytes)
+    assert_type(await model.score("a"), float)
+    assert_type(await classify("a"), bool)
+    assert_type(await classify_async("a"), bool)
+
+
+async def many(model: Model) -> None:
+    assert_type(await lengths.map(["a", "b"]), list[int])
+    assert_type(await model.embed.map(text for text in ("a", "b")), list[bytes])
+    assert_type(await classify.map({"a", "b"}), list[bool])
+
+
+async def life_cycle(model: Model) -> None:
+    async with lengths as entered:
+        assert_type(entered, Batched[str, int])
+    async with model.embed:
+        assert_type(model.embed, Batched[str, bytes])
+    assert_type(lengths.stats(), Stats)
+    await halves.start()
+    await halves.aclose(timeout=1.0)
+
+
+# ----------------------------------------------------- what must not pass; an ignore too many fails
+
+
+async def wrong_calls(model: Model) -> None:
+    await lengths(1)  # type: ignore[arg-type]
+    await lengths(["a"])  # type: ignore[arg-type]
+    await lengths()  # type: ignore[call-arg]
+    await lengths("a", "b")  # type: ignore[call-arg]
+    await lengths(texts="a")  # type: ignore[call-arg]
+    await lengths("a", max_latency="1s")  # type: ignore[arg-type]
+    await model.embed(b"a")  # type: ignore[arg-type]
+    await classify(1)  # type: ignore[arg-type]
+    await lengths.map([1, 2])  # type: ignore[list-item]
+    lengths("a").upper()  # type: ignore[attr-defined]
+
+
+batched(max_batch_size="8")  # type: ignore[arg-type]
+batched(8)  # type: ignore[call-arg]
+batched(workers="2")  # type: ignore[arg-type]
