@@ -79,7 +79,11 @@ def _workers(loop: str, form: str, *, quick: bool) -> None:
 @_format
 def _http(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
     """A service under load: throughput, latency by policy, recovery from overload."""
-    _report(http.measure(parts, loop=loop, quick=quick), "asyncio", form)
+
+    async def measure() -> list[Report]:
+        return [await http.PARTS[part](loop=loop, quick=quick) for part in parts]
+
+    _report(measure(), "asyncio", form)
 
 
 @command.command("simulator")

@@ -1,0 +1,57 @@
+"""What requests wait for under two policies: holding may not cost where it can't gain."""
+
+from functools import partial
+from statistics import median, quantiles
+
+from adaptive_batching.bench.contest import take_turns
+from adaptive_batching.bench.report import Report, Row, Verdict
+from adaptive_batching.bench.servers import service
+from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
+
+_BODY = b"[5.1, 3.5, 1.4, 0.2]"
+_RATES = (200.0, 1_000.0, 4_000.0)  # requests a second
+_REQUIRED = 1.0  # ms above greedy
+
+
+async def measure(*, loop: str, quick: bool) -> Report:
+    """Both policies beside each other; waiting may not cost where it can't gain."""
+    seconds, rounds, rates = (0.5, 1, _RATES[:1]) if quick else (5.0, 3, _RATES)
+    rows: list[Row] = []
+    verdicts = []
+    async with service("latency", loop) as server:
+        for rate in rates:
+            contestants = {
+                policy: partial(_open, f"{server.url}/{policy}", rate, seconds)
+                for policy in ("cork", "greedy")
+            }
+            taken = await take_turns(contestants, rounds)
+            for policy, turns in taken.items():
+                figures = {name: median(row[name] for row in turns) for name in turns[0]}
+                rows.append({"requests/s": rate, "policy": policy, **figures})
+            for name in ("p50 ms", "p99 ms"):
+                pairs = zip(taken["cork"], taken["greedy"], strict=True)
+                more = median(cork[name] - greedy[name] for cork, greedy in pairs)
+                what = f"{name[:3]} at {rate:,.0f}/s"
+                verdicts.append(Verdict(what, more, "at most", _REQUIRED, "ms above greedy"))
+    title = f"latency: model of 5 ms + 0.05 ms·n in a process, Poisson traffic, {loop}"
+    return Report(title, rows, verdicts)
+
+
+async def _open(url: str, rate: float, seconds: float) -> dict[str, float]:
+    warm_up = seconds / 5
+    phases = [(rate, warm_up + seconds)]
+    answers = await run_open_loop(OpenLoop(url=url, bodies=[_BODY], phases=phases))
+    counted = [answer for answer in answers if answer.scheduled >= warm_up]
+    return {
+        "p50 ms": percentile(counted, 50) or 0.0,
+        "p99 ms": percentile(counted, 99) or 0.0,
+        "not answered": sum(answer.end is not End.ANSWERED for answer in counted),
+        "generator's lag p99 ms": quantiles((each.lag for each in counted), n=100)[98] * 1e3,
+    }
+
+
+def percentile(answers: list[Answer], percent: int) -> float | None:
+    """Milliseconds within which that share was answered."""
+    if len(answers) < 2:
+        return None
+    return quantiles((each.latency for each in answers), n=100)[percent - 1] * 1e3

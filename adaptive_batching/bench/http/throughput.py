@@ -1,0 +1,55 @@
+"""As many requests as clients can send, to a model that costs nothing."""
+
+from functools import partial
+from statistics import median
+
+from adaptive_batching.bench.contest import take_turns
+from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.servers import ServerProcess, bare_server, service
+from adaptive_batching.load import ClosedLoop, run_closed_loop
+
+_BODY = b"[5.1, 3.5, 1.4, 0.2]"
+_CONNECTIONS = 64
+_REQUIRED = 0.7  # times bare
+
+
+async def measure(*, loop: str, quick: bool) -> Report:
+    """A model that costs nothing, as many requests as clients can send."""
+    seconds, rounds = (1.0, 1) if quick else (5.0, 5)
+    async with service("throughput", loop) as ours, bare_server(loop) as bare:
+        contestants = {
+            "service": partial(_closed, ours, "/no-op", seconds),
+            "bare aiohttp": partial(_closed, bare, "/", seconds),
+        }
+        await take_turns(contestants, 0 if quick else 1)  # to warm up
+        taken = await take_turns(contestants, rounds)
+    rates = {name: [row["requests/s"] for row in turns] for name, turns in taken.items()}
+    times = ratio(rates["service"], rates["bare aiohttp"])
+    rows: list[Row] = [
+        {
+            "server": name,
+            **{figure: median(row[figure] for row in turns) for figure in turns[0]},
+            "times bare": ratio(rates[name], rates["bare aiohttp"]),
+        }
+        for name, turns in taken.items()
+    ]
+    title = f"throughput: no-op model in a process, {_CONNECTIONS} clients in a closed loop, {loop}"
+    return Report(
+        title,
+        rows,
+        [Verdict("requests/s", times, "at least", _REQUIRED, "times bare")],
+    )
+
+
+async def _closed(server: ServerProcess, path: str, seconds: float) -> dict[str, float]:
+    before = server.cpu_seconds()
+    plan = ClosedLoop(url=server.url + path, body=_BODY, connections=_CONNECTIONS, duration=seconds)
+    result = await run_closed_loop(plan)
+    spent = server.cpu_seconds() - before
+    return {
+        "requests/s": result.rate,
+        "p50 ms": result.p50 * 1e3,
+        "p99 ms": result.p99 * 1e3,
+        "failed": result.failed,
+        "CPU µs/request": spent / max(1, result.requests) * 1e6,
+    }
