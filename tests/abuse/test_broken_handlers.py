@@ -2,6 +2,8 @@
 
 import asyncio
 import functools
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -285,3 +287,29 @@ async def test_a_broken_handler_in_a_process() -> None:
             with pytest.raises(Exception, match=r"."):
                 await dispatcher.submit(item)
         assert await dispatcher.submit(3) == 3
+
+
+INTERRUPTED = """
+import asyncio
+from adaptive_batching import batched
+
+@batched()
+def handler(items):
+    if items == [0]:
+        raise KeyboardInterrupt
+    return items
+
+async def main():
+    print(type((await asyncio.gather(handler(0), return_exceptions=True))[0]).__name__)
+    print(await handler(1))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.xfail(strict=True, reason="the program ends with it")
+def test_an_interrupt_raised_in_a_thread() -> None:
+    """Ctrl-C comes to the main thread only: in a worker's it is the handler's error like others."""
+    command = [sys.executable, "-W", "error", "-c", INTERRUPTED]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert (ended.stdout, ended.stderr) == ("BatchFunctionError\n1\n", "")
