@@ -167,16 +167,7 @@ def test_a1_batching_pays(fixed: float, per_item: float) -> None:
     assert len(model.batches) < 100
 
 
-@pytest.mark.parametrize(
-    ("fixed", "per_item"),
-    [
-        EARLY_MODELS[0],
-        pytest.param(
-            *EARLY_MODELS[1],
-            marks=pytest.mark.xfail(strict=True, reason="0.0156 s instead of 0.005 s"),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("fixed", "per_item"), EARLY_MODELS)
 def test_a2_preheating(fixed: float, per_item: float) -> None:
     """A2: after 4 batches of 1 to 5 the fixed part is right within 99 % + 1 ms (BentoML 0.13)."""
     model = Model(fixed, per_item)
@@ -207,7 +198,6 @@ def test_a2_the_model_is_learned(fixed: float, per_item: float) -> None:
     tell(story, model, max_batch_size=1000, max_latency=2000.0)
 
 
-@pytest.mark.xfail(strict=True, reason="a batch of 1000 leaves that takes 4 to 5 s")
 @pytest.mark.parametrize(("fixed", "per_item"), EARLY_MODELS)
 def test_a3_overload(fixed: float, per_item: float) -> None:
     """A3: 3,000 at once with 2 s for each: all are answered or refused within 3 s, some answered.

@@ -142,7 +142,7 @@ def first_difference(name: str, ours: list[object], theirs: list[object]) -> str
     return ""
 
 
-# Without jitter, batches may end in one instant: in which order is then the event loop's own affair.
+# Without jitter, batches may end in one instant, in an order that is the event loop's own affair.
 @settings(max_examples=150, deadline=None)
 @given(traffic, limits, policies, st.integers(1, 4), st.sampled_from([1e-6, 0.1]))
 @example(Traffic(1, 3.5, 1, 1), Limits(64, 0.012), "cork", 4, 1e-6)
