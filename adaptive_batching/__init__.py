@@ -13,6 +13,7 @@ from adaptive_batching.core import (
     Shed,
     ShedReason,
 )
+from adaptive_batching.dispatcher import Stats
 from adaptive_batching.errors import (
     BatchFunctionError,
     BatchingError,
@@ -22,7 +23,6 @@ from adaptive_batching.errors import (
     Refused,
     WorkerError,
 )
-from adaptive_batching.ledger import Stats
 from adaptive_batching.workers.placement import Processes, Tasks, Threads
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from functools import update_wrapper
 from itertools import count
 from math import inf
 from types import MethodType
-from typing import Any, Generic, Protocol, TypeVar, cast, overload
+from typing import Any, Generic, Never, Protocol, TypeVar, cast, overload
 
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.ledger import Stats
+from adaptive_batching.dispatcher.ledger import Stats
 from adaptive_batching.workers.placement import Placement, make_workers, place
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ class BatchedMethod(Generic[S, T, R]):
             kept = owned[self._slot] = self._bind(MethodType(self._handler, instance))
         return kept
 
-    def __set__(self, instance: S, value: object) -> None:
+    def __set__(self, instance: S, value: Never) -> None:
         msg = f"{getattr(self, '__qualname__', 'a batched method')} can't be set on an instance"
         raise AttributeError(msg)
 

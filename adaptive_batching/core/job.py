@@ -38,6 +38,8 @@ class Job:
 class Reason(enum.Enum):
     """Why a batch left when it did; the values are metric labels."""
 
+    __hash__ = object.__hash__  # Enum's own is Python code, and batches are counted by reason
+
     FULL = "full"
     """It could take no more."""
     DEADLINE = "deadline"

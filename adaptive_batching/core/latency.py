@@ -1,6 +1,6 @@
 """How long a batch takes, learned from the batches already run."""
 
-from math import isfinite
+from math import isfinite, sqrt
 
 _LEVEL_MEMORY = 0.98  # 50 batches: follows a model that slows down
 _SLOPE_MEMORY = 0.998  # 500 batches: batch sizes vary little for long stretches
@@ -11,6 +11,7 @@ _SPREAD_FLOOR = 0.02  # relative; no clock and no model repeats better than this
 _PRIOR_SLOPE_SPREAD = 0.1  # of the mean duration; how surprising a slope is before it is seen
 _WORST = 1e3  # a batch a thousand times slower than expected is as surprising as can be
 _MARGIN_QUANTILE = 0.9  # 0.99 would be the machine's pauses: useless as a margin
+_PRIOR_NOISE = 0.05  # of the mean duration
 _TRUSTED_AFTER = 5  # batches
 
 
@@ -32,8 +33,10 @@ class LinearLatency:
 
     __slots__ = (
         "_above", "_below", "_covariance", "_level_weight", "_mean_duration", "_mean_size",
-        "_quantile", "_slope_duration", "_slope_size", "_slope_weight", "_spread", "_variance",
+        "_quantile", "_scatter",
+        "_slope_duration", "_slope_size", "_slope_weight", "_spread", "_variance",
         "batches", "fixed", "largest", "per_item",
+        "per_item_at_most",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -43,6 +46,8 @@ class LinearLatency:
         """Seconds that any batch takes."""
         self.per_item = 0.0
         """Seconds that each item adds."""
+        self.per_item_at_most = 0.0
+        """The steepest slope that what was seen leaves believable (two standard deviations)."""
         self.largest = 0.0
         """About the largest size seen of late (items): beyond it, predictions extrapolate."""
         self._level_weight = 0.0
@@ -53,6 +58,7 @@ class LinearLatency:
         self._slope_duration = 0.0
         self._variance = 0.0  # weighted sum of squares of size
         self._covariance = 0.0
+        self._scatter = 0.0  # weighted sum of squares of duration
         self._spread = _SPREAD_FLOOR  # mean absolute residual, relative to the prediction
         self._quantile = 0.0  # of the relative residuals
         self._above = 0.0
@@ -115,6 +121,7 @@ class LinearLatency:
         self._slope_weight *= _KEPT_AT_CHANGE
         self._variance *= _KEPT_AT_CHANGE
         self._covariance *= _KEPT_AT_CHANGE
+        self._scatter *= _KEPT_AT_CHANGE
         self._above = self._below = 0.0
         self.batches = 1  # the next few durations are taken as they come
         self.largest *= 0.5
@@ -135,10 +142,24 @@ class LinearLatency:
         kept = 1.0 - share
         self._variance = self._variance * _SLOPE_MEMORY + kept * size_step * size_step
         self._covariance = self._covariance * _SLOPE_MEMORY + kept * size_step * duration_step
+        self._scatter = self._scatter * _SLOPE_MEMORY + kept * duration_step * duration_step
 
-        # Noise variance over prior variance; the mean duration, to which both relate, cancels out.
-        ridge = (1.25 * self._spread / _PRIOR_SLOPE_SPREAD) ** 2
+        ridge = self._ridge()
         slope = self._covariance / (self._variance + ridge)
-        steepest = self._mean_duration / self._mean_size if self._mean_size else 0.0
-        self.per_item = min(max(slope, 0.0), steepest)  # fixed >= 0 as well
+        most = self._mean_duration / self._mean_size  # as fixed >= 0
+        self.per_item = min(max(slope, 0.0), most)
         self.fixed = max(self._mean_duration - self.per_item * self._mean_size, 0.0)
+        doubt = _PRIOR_SLOPE_SPREAD * self._mean_duration
+        doubt *= sqrt(ridge / (self._variance + ridge)) if ridge else 0.0  # what is left of it
+        self.per_item_at_most = min(self.per_item + 2.0 * doubt, most)
+
+    def _ridge(self) -> float:
+        """How much variance of sizes the prior is worth: noise variance / prior variance of slopes.
+
+        The noise is what a line leaves unexplained, with one batch's worth of a guess at it.
+        """
+        explained = self._covariance**2 / self._variance if self._variance else 0.0
+        guess = (_PRIOR_NOISE * self._mean_duration) ** 2
+        noise = (max(self._scatter - explained, 0.0) + guess) / max(self._slope_weight - 1.0, 1.0)
+        prior = (_PRIOR_SLOPE_SPREAD * self._mean_duration) ** 2
+        return noise / prior if prior else 1.0

@@ -33,6 +33,8 @@ class BatchRecord(NamedTuple):
 class JobOutcome(enum.Enum):
     """The one end of a job; the values are metric labels and report columns."""
 
+    __hash__ = object.__hash__  # as for Reason
+
     DONE = "done"
     FAILED = "failed"
     """Its batch raised, its worker died, or the handler named an error for it."""

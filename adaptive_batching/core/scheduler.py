@@ -121,7 +121,8 @@ class Scheduler:
         if not self.items:
             return _WAIT
         views = [view for view in self._views.values() if view.queue.requests]
-        views.sort(key=_earliest_deadline)
+        if len(views) > 1:
+            views.sort(key=_earliest_deadline)
         until = _earliest_deadline(views[0])
         if until <= now:
             return self._expire(views[0], now)

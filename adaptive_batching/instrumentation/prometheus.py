@@ -19,8 +19,8 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.dispatcher.ledger import Stats
 from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram
-from adaptive_batching.ledger import Stats
 from adaptive_batching.workers.interface import Health
 
 _PREFIX = "adaptive_batching"

@@ -52,10 +52,15 @@ class FrameDecoder:
         Raises:
             FrameTooLong: A header announces more than `max_length` bytes.
         """
+        fresh = self._payload is None and not self._header
+        if fresh and len(data) >= _HEADER.size:
+            (length,) = _HEADER.unpack_from(data)
+            if length == len(data) - _HEADER.size <= self._max_length:
+                return [bytearray(memoryview(data)[_HEADER.size :])]  # one whole frame, as most are
         payloads: list[bytearray] = []
         view = memoryview(data)
         start, end = 0, len(view)
-        if self._header or self._payload is not None:
+        if not fresh:
             start = self._resume(view, payloads)
         while end - start >= _HEADER.size:
             (length,) = _HEADER.unpack_from(view, start)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.errors import BatchFunctionError, WorkerStartError
 from adaptive_batching.workers.handler import build, is_async
 from adaptive_batching.workers.interface import Health
 
@@ -117,8 +117,11 @@ class ThreadWorkers:
             error, results = await loop.run_in_executor(thread, _attempt, call, items)
         finally:
             self._idle.append(worker)  # if we were cancelled, what comes next queues behind
-        if error is not None:
+        if isinstance(error, Exception):
             raise error
+        if error is not None:  # Ctrl-C and exits come to the main thread: this one was made here
+            msg = f"the handler raised {type(error).__name__} instead of returning results"
+            raise BatchFunctionError(msg) from error
         return results  # type: ignore[no-any-return]
 
     async def aclose(self) -> None:

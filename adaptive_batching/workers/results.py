@@ -20,13 +20,15 @@ def check_results(value: object, expected: int) -> Sequence[Any]:
 
 
 def as_sequence(value: object, expected: int) -> Sequence[Any]:
-    """Return a list or another sequence as it is, an array or tensor as the list of its rows.
+    """Return a list or tuple as it is, another sequence as a list, an array as that of its rows.
 
     Raises:
         BatchFunctionError: It is neither.
     """
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview):
+    if isinstance(value, list | tuple):
         return value
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview):
+        return list(value)  # its length is what it holds, whatever it says
     if hasattr(value, "__array__"):
         array = value.__array__()  # a data frame iterates over its columns, its array over rows
         if array.ndim:

@@ -192,9 +192,7 @@ class Explosive(Sequence[int]):
     "answer",
     [
         Explosive(),
-        pytest.param(
-            Sly(), marks=pytest.mark.xfail(strict=True, reason="its callers wait for ever")
-        ),
+        Sly(),
     ],
 )
 @virtually
@@ -307,7 +305,6 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.xfail(strict=True, reason="the program ends with it")
 def test_an_interrupt_raised_in_a_thread() -> None:
     """Ctrl-C comes to the main thread only: in a worker's it is the handler's error like others."""
     command = [sys.executable, "-W", "error", "-c", INTERRUPTED]

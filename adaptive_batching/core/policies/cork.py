@@ -62,6 +62,7 @@ class Cork:
         overloaded = rate * queue.latency.predict(limit) > _OVERLOADED * limit * queue.workers
         due = inf
         if queue.head.deadline != inf:
+            limit = _affordable(queue, limit, now)
             hopeless = _hopeless(queue, _shed_margin(queue) if overloaded else 0.0, now)
             if hopeless:
                 return _shed_or_probe(queue, hopeless, now)
@@ -75,7 +76,7 @@ class Cork:
         else:
             worth_until = _worth_until(queue, size, rate, now)
         if worth_until <= now:
-            return Dispatch(_boarding_limit(queue, rate), Reason.READY)
+            return Dispatch(_boarding_limit(queue, limit, rate), Reason.READY)
         return Hold(min(worth_until, due))
 
     def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:
@@ -128,6 +129,22 @@ def _hopeless(queue: QueueView, margin: float, now: float) -> list[Job]:
         hopeless.append(job)
         items -= job.size
     return hopeless
+
+
+def _affordable(queue: QueueView, limit: int, now: float) -> int:
+    """The batch that keeps the head's deadline even at the worst slope that is still believable.
+
+    Only beyond the sizes that were tried: up to those, jobs are shed instead, because small batches
+    for late jobs waste capacity.
+    """
+    latency = queue.latency
+    tried = max(1, round(_EXTRAPOLATION * latency.largest))
+    if not latency.per_item_at_most or limit <= tried:
+        return limit
+    size, duration = latency.largest, latency.predict(latency.largest)
+    spare = queue.head.deadline - now - duration
+    in_time = size + spare / latency.per_item_at_most
+    return max(tried, queue.head.size, int(min(in_time, limit)))
 
 
 def _shed_or_probe(queue: QueueView, hopeless: list[Job], now: float) -> Dispatch | Shed:
@@ -196,9 +213,8 @@ def _clump_end(queue: QueueView, size: int, next_release: float, now: float) -> 
     return end
 
 
-def _boarding_limit(queue: QueueView, rate: float) -> int:
+def _boarding_limit(queue: QueueView, limit: int, rate: float) -> int:
     """A full batch, or less where long batches would starve the other workers."""
-    limit = queue.limits.max_batch_size
     if queue.workers == 1 or rate * queue.latency.per_item <= _DAMPED * queue.workers:
         return limit
     spare = queue.workers - rate * queue.latency.per_item

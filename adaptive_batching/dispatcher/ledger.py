@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from adaptive_batching.core import Batch, BatchRecord, JobOutcome, Reason
 
@@ -40,6 +40,12 @@ class Stats:
     queued: int
     running: int
     workers: int
+
+    @classmethod
+    def nothing(cls) -> Self:
+        """Of a dispatcher that was not used yet."""
+        requests = dict.fromkeys(JobOutcome, 0)
+        return cls(requests, 0, 0.0, dict.fromkeys(Reason, 0), 0.0, 0.0, 0, 0, 0)
 
 
 class Ledger:

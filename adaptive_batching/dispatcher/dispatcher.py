@@ -1,0 +1,134 @@
+"""Collects single items into batches: the public face of a driver, on whichever loop it is used."""
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable, Sequence
+from typing import Generic, Self, TypeVar
+
+from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
+from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.dispatcher.driver import Driver
+from adaptive_batching.dispatcher.ledger import Observer, Stats
+from adaptive_batching.errors import WrongEventLoop
+from adaptive_batching.workers.interface import Workers
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Dispatcher(Generic[T, R]):
+    """Collects single items into batches for some workers.
+
+    It belongs to the event loop that uses it first. When that loop has ended, or after `aclose`
+    and another `start`, it begins anew and has forgotten what it learned.
+
+    Args:
+        workers: Where batches run.
+        limits: Batch size, latency, queue.
+        policy: Name, class or object; see `core.policies`.
+        clock: Monotonic seconds.
+        observers: Told about every batch.
+    """
+
+    def __init__(
+        self,
+        workers: Workers,
+        limits: Limits,
+        *,
+        policy: PolicyLike = "cork",
+        clock: Callable[[], float] = time.monotonic,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.workers = workers
+        self._limits = limits
+        self._policy = policy
+        self._clock = clock
+        self._observers = tuple(observers)
+        self._driver: Driver[T, R] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Dispatcher {self._driver or 'not started'}>"
+
+    @property
+    def saturation(self) -> int:
+        """Items under way that keep every worker busy and its next batch full."""
+        wanted = self._limits.max_batch_size * (self.workers.health.wanted + 1)
+        return min(wanted, self._limits.max_queue)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def start(self) -> None:
+        """Start the workers; returns when they are ready. The first `submit` does it otherwise.
+
+        Raises:
+            WorkerStartError: A worker could not load its handler.
+        """
+        if self._driver is not None and self._driver.closing:
+            self._driver = None
+        await self._drive(asyncio.get_running_loop()).started()
+
+    async def submit(
+        self, item: T, key: Hashable = None, max_latency: float | None = None, size: int = 1
+    ) -> R:
+        """Let one item join a batch and return its own result.
+
+        Args:
+            item: What the handler gets in its list.
+            key: Only equal keys share a batch.
+            max_latency: Seconds, instead of the limit's.
+            size: How many items it counts as.
+
+        Raises:
+            Refused: Before any work was done: Overloaded, QueueFull, Draining, JobTooLarge.
+            DeadlineExceeded: It waited past its deadline.
+            ValueError: `max_latency` is not positive or `size` is less than 1.
+            Exception: What the handler raised, or returned in this item's place.
+        """
+        loop = asyncio.get_running_loop()
+        driver = self._driver
+        if driver is None or driver.loop is not loop:
+            driver = self._drive(loop)
+        if max_latency is None:
+            max_latency = self._limits.max_latency
+        elif not max_latency > 0:
+            raise ValueError(
+                f"max_latency: expected a positive number of seconds, got {max_latency}"
+            )
+        now = self._clock()
+        call: Call[T, R] = Call(item, loop.create_future(), now, size, now + max_latency, key)
+        driver.admit(call)
+        try:
+            return await call.future
+        except asyncio.CancelledError:
+            driver.withdraw(call)
+            raise
+
+    async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  a drain, not a wait
+        """Let what waits finish, then stop the workers.
+
+        Args:
+            timeout: Seconds after which what is left is given up: waiting requests are refused as
+                `Draining`, running ones fail with `WorkerLost`.
+        """
+        if self._driver is not None and not self._driver.loop.is_closed():
+            await self._driver.drain(timeout)
+
+    def stats(self) -> Stats:
+        """What happened so far and what waits."""
+        return Stats.nothing() if self._driver is None else self._driver.stats()
+
+    def _drive(self, loop: asyncio.AbstractEventLoop) -> Driver[T, R]:
+        """The driver of this loop; a new one if there was none or its loop has ended."""
+        driver = self._driver
+        if driver is None or driver.loop.is_closed():
+            scheduler = Scheduler(make_policy(self._policy), self._limits, workers=0)
+            driver = Driver(loop, scheduler, self.workers, self._clock, self._observers)
+            self._driver = driver
+        elif driver.loop is not loop:
+            raise WrongEventLoop("this dispatcher belongs to another event loop that still runs")
+        return driver
