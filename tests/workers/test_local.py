@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.errors import BatchFunctionError, WorkerStartError
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
 from tests.workers import handlers
@@ -59,20 +59,32 @@ async def test_threads_build_a_class_once_in_each():
     assert threading.get_ident() not in answers[0]
 
 
-@pytest.mark.parametrize("error", [KeyError("x"), SystemExit(2), KeyboardInterrupt()])
-async def test_threads_hand_on_what_the_handler_raises(error):
-    """Exceptions of all kinds reach who awaits, as they are."""
+async def raised_in_a_thread(error):
+    """What who awaits a batch gets when its handler raises."""
 
     def fails(items):
         raise error
 
     workers = ThreadWorkers(fails, 1)
     await workers.start(nothing)
-    run = workers.run([1])
-    with pytest.raises(type(error)) as caught:
-        await run
-    assert caught.value is error
+    with pytest.raises(BaseException) as caught:
+        await workers.run([1])
     await workers.aclose()
+    return caught.value
+
+
+async def test_threads_hand_on_what_the_handler_raises():
+    """An exception reaches who awaits as it is."""
+    error = KeyError("x")
+    assert await raised_in_a_thread(error) is error
+
+
+@pytest.mark.parametrize("exit_of", [SystemExit(2), KeyboardInterrupt()])
+async def test_an_exit_in_a_thread_is_the_handlers_error(exit_of):
+    """It ends no program: Ctrl-C comes to the main thread, so this one was made by the handler."""
+    error = await raised_in_a_thread(exit_of)
+    assert type(error) is BatchFunctionError
+    assert error.__cause__ is exit_of
 
 
 async def test_stop_iteration_in_a_thread_does_not_hang():
