@@ -9,6 +9,7 @@ _ALARM = 12.0  # CUSUM: a step of 4 sd or more is believed after four batches
 _KEPT_AT_CHANGE = 0.05
 _SPREAD_FLOOR = 0.02  # relative; no clock and no model repeats better than this
 _PRIOR_SLOPE_SPREAD = 0.1  # of the mean duration; how surprising a slope is before it is seen
+_LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
 _WORST = 1e3  # a batch a thousand times slower than expected is as surprising as can be
 _MARGIN_QUANTILE = 0.9  # 0.99 would be the machine's pauses: useless as a margin
 _PRIOR_NOISE = 0.05  # of the mean duration
@@ -85,6 +86,7 @@ class LinearLatency:
         """Learn that a batch of `size` items took `duration` seconds."""
         if not isfinite(duration) or duration < 0:
             return  # a clock that jumped says nothing
+        duration = min(duration, _LONGEST)
         self.batches += 1
         self.largest = max(float(size), self.largest * 0.99)
         expected = self.predict(size)

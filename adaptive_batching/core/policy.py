@@ -34,7 +34,7 @@ class Limits:
         for name in ("max_batch_size", "max_queue"):
             items = getattr(self, name)
             if not (isinstance(items, int) and items >= 1):
-                msg = f"{name}: expected at least 1 item, a whole number, got {items!r}"
+                msg = f"{name}: expected at least 1 item, got {items!r}"
                 raise ValueError(msg)
         if not self.max_latency > 0:
             msg = f"max_latency: expected a positive number of seconds, got {self.max_latency!r}"
