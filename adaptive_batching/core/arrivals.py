@@ -1,11 +1,14 @@
 """How soon the next job is likely to come."""
 
+from collections import deque
 from collections.abc import Iterator
 from math import exp, inf
 
+_UNDIGESTED = 16_384  # arrivals kept while every worker hangs; nobody decides then, so nobody asks
 _SAMPLED_GAPS = 32  # per decision: bounds its cost, and neighbours say the same
 _GAP_MEMORY = 256.0  # gaps; then old ones count half
 _EDGES = (0.05, 0.2, 1.0)  # of the time that a batch of one takes
+_PRIOR_GAPS = 8.0  # gaps of the plain rate; an age that was hardly seen says little
 _SILENCE = 2.0  # after a silence u the hazard is at most this / u: bursts end
 _CLUMP_BIN = 0.5e-3  # seconds; timers are no finer
 _CLUMP_BINS = 20
@@ -32,9 +35,9 @@ class ArrivalRate:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self._fresh: list[float] = []
+        self._fresh: deque[float] = deque(maxlen=_UNDIGESTED)
         self.arrived = self._fresh.append
-        """Call with the time of each arrival (seconds): the hot path, a list's own append."""
+        """Call with the time of each arrival (seconds): the hot path, a deque's own append."""
         self._newest = -inf
         self._rate = 0.0
         self._counted_until = 0.0
@@ -58,18 +61,19 @@ class ArrivalRate:
             window: Time constant of the rate (seconds).
             single: Predicted duration of a batch of one (seconds): the scale of the hazard's ages.
         """
-        fresh = self._fresh
-        if fresh:
-            if window > 0:
-                self._rate = self._rate * exp((self._counted_until - now) / window)
-                self._rate += len(fresh) / window
-                self._counted_until = now
-            if single > 0:
-                self._learn_gaps(fresh, single)
-            if fresh[0] - self._answered < _CLUMP_BIN * _CLUMP_BINS:
-                self._learn_clump(fresh)
-            self._newest = fresh[-1]
-            fresh.clear()
+        if not self._fresh:
+            return
+        fresh = list(self._fresh)
+        self._fresh.clear()
+        if window > 0:
+            self._rate = self._rate * exp((self._counted_until - now) / window)
+            self._rate += len(fresh) / window
+            self._counted_until = now
+        if single > 0:
+            self._learn_gaps(fresh, single)
+        if fresh[0] - self._answered < _CLUMP_BIN * _CLUMP_BINS:
+            self._learn_clump(fresh)
+        self._newest = fresh[-1]
 
     def rate(self, now: float, window: float) -> float:
         """Arrivals per second over about the last `window` seconds."""
@@ -88,9 +92,9 @@ class ArrivalRate:
                 break
             index += 1
         exposure = self._gap_exposure[index]
-        # One arrival's worth of the plain rate is the prior: an empty bin says little.
-        prior = 8.0 / rate if rate > 0 else 0.0
-        hazard = (self._gap_counts[index] + 8.0) / (exposure + prior) if prior else 0.0
+        if rate <= 0:
+            return 0.0, until
+        hazard = (self._gap_counts[index] + _PRIOR_GAPS) / (exposure + _PRIOR_GAPS / rate)
         if silence > 0 and hazard * silence > _SILENCE:
             hazard = _SILENCE / silence
         return hazard, until

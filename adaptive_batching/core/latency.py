@@ -34,10 +34,8 @@ class LinearLatency:
 
     __slots__ = (
         "_above", "_below", "_covariance", "_level_weight", "_mean_duration", "_mean_size",
-        "_quantile", "_scatter",
-        "_slope_duration", "_slope_size", "_slope_weight", "_spread", "_variance",
-        "batches", "fixed", "largest", "per_item",
-        "per_item_at_most",
+        "_quantile", "_scatter", "_slope_duration", "_slope_size", "_slope_weight", "_spread",
+        "_variance", "batches", "fixed", "largest", "per_item", "per_item_at_most",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -89,3 +89,11 @@ def test_nothing_is_expected_long_after_an_answer() -> None:
     for i in range(20):
         arrivals.answered(i * 0.02)
     assert arrivals.clump_size(0.38 + 0.5) == 0.0
+
+
+def test_arrivals_that_nobody_asks_about_do_not_pile_up() -> None:
+    """While every worker hangs, a flood is forgotten again."""
+    arrivals = ArrivalRate()
+    for time in range(100_000):
+        arrivals.arrived(float(time))
+    assert len(arrivals._fresh) < 20_000
