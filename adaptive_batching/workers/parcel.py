@@ -79,7 +79,7 @@ def pack_results(results: Sequence[Any]) -> list[Part]:
     Raises:
         BatchFunctionError: It can't be pickled; the message names the type.
     """
-    if isinstance(results, list | tuple):
+    if isinstance(results, list | tuple) and _hold_exceptions(results):
         results = [portable(r) if isinstance(r, BaseException) else r for r in results]
     try:
         return pack((True, results))
@@ -124,6 +124,11 @@ def portable(error: BaseException) -> Exception:
     except Exception:  # noqa: BLE001 - pickling runs the exception's own code
         return RemoteError(_describe(error))
     return error if type(copy) is type(error) else RemoteError(_describe(error))
+
+
+def _hold_exceptions(results: Sequence[Any]) -> bool:
+    """Whether some are exceptions; a batch has many results and few types."""
+    return any(issubclass(kind, BaseException) for kind in set(map(type, results)))
 
 
 def _lengths(buffers: int) -> Struct:

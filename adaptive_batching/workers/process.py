@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any
 
 from adaptive_batching.errors import HandlerNotFound, WorkerLost, WorkerStartError, WorkerTimeout
@@ -46,6 +47,8 @@ class ProcessWorker:
         self._process: asyncio.subprocess.Process | None = None
         self._channel: Channel | None = None
         self._holding = 0
+        self._due = inf  # when the batch that it holds is given up, on the loop's clock
+        self._watchdog: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
         pid = "not started" if self._process is None else f"pid {self._process.pid}"
@@ -86,7 +89,10 @@ class ProcessWorker:
         assert self._channel is not None
         answer = self._channel.ask(pack(items))
         self._holding = len(items)
-        timer = answer.get_loop().call_later(timeout, self._expire, timeout)
+        loop = answer.get_loop()
+        self._due = loop.time() + timeout
+        if self._watchdog is None:
+            self._watchdog = loop.call_at(self._due, self._watch, timeout)
         try:
             payload = await answer
         except EOFError:
@@ -97,7 +103,7 @@ class ProcessWorker:
             self.kill()  # its late answer must not be taken for that of another batch
             raise
         finally:
-            timer.cancel()
+            self._due = inf
             self._holding = 0
         return unpack_answer(payload)  # type: ignore[no-any-return]
 
@@ -110,6 +116,8 @@ class ProcessWorker:
                 os.kill(process.pid, signal.SIGKILL)
         if self._channel is not None:
             self._channel.close()
+        if self._watchdog is not None:
+            self._watchdog.cancel()
         self._lost()
 
     async def exited(self) -> None:
@@ -120,6 +128,8 @@ class ProcessWorker:
     async def aclose(self) -> None:
         """Let it leave, or kill it if it holds a batch or doesn't; returns when it is gone."""
         self.alive = False
+        if self._watchdog is not None:
+            self._watchdog.cancel()
         if self._holding or self._channel is None:
             self.kill()
         else:
@@ -172,6 +182,15 @@ class ProcessWorker:
             self._on_lost()
 
     # ------------------------------------------------------------------------------ what went wrong
+
+    def _watch(self, timeout: float) -> None:
+        """One timer serves all batches: it looks again when the present one will be due."""
+        loop = asyncio.get_running_loop()
+        self._watchdog = None
+        if loop.time() >= self._due:
+            self._expire(timeout)
+        elif self._due < inf:
+            self._watchdog = loop.call_at(self._due, self._watch, timeout)
 
     def _expire(self, timeout: float) -> None:
         msg = f"{self} did not answer a batch of {self._holding} in {format_duration(timeout)}"
