@@ -20,6 +20,7 @@ from adaptive_batching.core.records import BatchRecord
 
 _ALL_IDLE = 0.4  # of a batch's duration: reproduces the optimal control limit for one worker
 _CLUMP = 0.8  # of the same; those of a clump save a whole batch, if they come
+_IN_A_CLUMP = 2.0  # times the plain rate; below, no hold with all workers idle gains even 1 %
 _TIMER = 0.5e-3  # seconds; event-loop timers are no finer, so shorter holds are not worth arming
 _TIMER_LATE = 1e-3  # seconds; asyncio rounds waits up to a millisecond
 _OVERLOADED = 0.97  # of capacity; the rest is noise in the estimate
@@ -41,10 +42,11 @@ class Cork:
       arrival in dt (hazard * dt) joins this batch instead of waiting r1, the time until the next
       worker is free, and with several workers idle the next release is r1 / idle away.
 
-    With one worker and Poisson traffic that releases at once, which is optimal; with several it
-    spaces the releases out, as bus companies hold buses against bunching (Newell & Potts 1964,
-    Daganzo 2009). Right after an answer, callers that send again at once come in a clump, which is
-    looked up in a histogram of arrivals since the last answer.
+    With all workers idle that waits for the rest of a clump only: against independent arrivals it
+    releases at once, which for one worker is optimal. With some of several busy it spaces the
+    releases out, as bus companies hold buses against bunching (Newell & Potts 1964, Daganzo 2009).
+    Right after an answer, callers that send again at once come in a clump, which is looked up in a
+    histogram of arrivals since the last answer.
 
     Holding costs capacity as `phi`, the share of a cycle that grows with the batch, nears 1: it is
     damped there, and the batch is limited to 1.5 times its equilibrium instead, to spread the work.
@@ -193,7 +195,8 @@ def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
     damping = min(max((_STARVED - phi) / (_STARVED - _DAMPED), 0.0), 1.0)
     hazard, changes = queue.arrivals.hazard(now, rate, queue.latency.predict(1))
     gain = damping * hazard
-    if size >= gain * next_release:
+    alone = all_idle and hazard < _IN_A_CLUMP * rate
+    if alone or size >= gain * next_release:
         return now
     flips = now + next_release if all_idle else queue.next_free(now) - size * idle / gain
     if flips <= now + _TIMER:
