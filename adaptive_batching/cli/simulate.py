@@ -14,6 +14,7 @@ from adaptive_batching.core import Limits, make_policy
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.arrivals import GENERATORS
 from adaptive_batching.simulation.experiment import Experiment
+from adaptive_batching.simulation.limit import Limit, limit_of
 from adaptive_batching.simulation.report import table
 from adaptive_batching.simulation.servers import Server, parse_latency, parse_pause
 from adaptive_batching.simulation.traffic import Traffic, made, recorded
@@ -52,7 +53,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-_WIDTH = 110  # a line that the terminal wraps is better than a number cut short
+_WIDTH = 124  # a line that the terminal wraps is better than a number cut short
 _DURATION = _Parsed("duration", parse_duration)
 _SECONDS = _Parsed("seconds", _seconds)
 
@@ -108,9 +109,16 @@ _SECONDS = _Parsed("seconds", _seconds)
 @click.option("--max-queue", type=int, default=65_536, show_default=True, help="Items waiting.")
 @click.option("--timer-resolution", type=_DURATION, default=0.0, help="Round wake-ups up to this.")
 @click.option("--warmup", type=_SECONDS, default=0.0, help="Seconds left out of the statistics.")
+@click.option(
+    "--limit",
+    "with_limit",
+    is_flag=True,
+    help="Say how good anyone could have been who knows all arrivals; for one number of workers.",
+)
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
 def command(
     trace: Path | None,
+    *,
     arrivals: str | None,
     rate: float | None,
     duration: float | None,
@@ -119,6 +127,7 @@ def command(
     policies: tuple[str, ...],
     workers: tuple[int, ...],
     seed: int,
+    with_limit: bool,
     form: str,
     **conditions: Any,
 ) -> None:
@@ -136,15 +145,22 @@ def command(
             traffic = _made(arrivals, rate, duration, seed)
         experiment = _experiment(traffic, seed, **conditions)
         rows = [experiment.run(policy, each) for each in workers for policy in policies]
+        limit = _limit(experiment, workers, traffic) if with_limit else None
     except (TraceError, ValueError) as error:
         raise click.UsageError(str(error)) from error
     if form == "json":
-        answer = {"trace": traffic.facts, "rows": [asdict(row) for row in rows]}
+        answer: dict[str, Any] = {"trace": traffic.facts, "rows": [asdict(row) for row in rows]}
+        if limit is not None:
+            answer["limit"] = asdict(limit)
         click.echo(json.dumps(answer, indent=2, allow_nan=False))
     else:
         console = Console()
         console.width = max(console.width, _WIDTH)
-        console.print(table(rows, _title(traffic, experiment)))
+        title = _title(traffic, experiment)
+        if limit is None:
+            console.print(table(rows, title))
+        else:
+            console.print(table(rows, f"{title}\n{limit}", limit.goodput))
 
 
 def _expect_none(where: str, **given: object) -> None:
@@ -184,6 +200,12 @@ def _experiment(
         warmup=warmup,
         seed=seed,
     )
+
+
+def _limit(experiment: Experiment, workers: tuple[int, ...], traffic: Traffic) -> Limit:
+    if len(workers) > 1:
+        raise click.UsageError(f"expected one --workers with --limit, got {len(workers)}")
+    return limit_of(experiment, workers[0], traffic.poisson_rate)
 
 
 def _title(traffic: Traffic, experiment: Experiment) -> str:

@@ -106,7 +106,7 @@ class _Run:
             self._finish(now)
             self._admit(nextafter(now, inf))
             self._decide(now)
-            if not self._scheduler.permits.idle:
+            if not (self._scheduler.permits.idle or self._scheduler.watchful):
                 self._admit(min(self._next_end, self._wake))
         if self._scheduler.items:
             held = self._scheduler.items

@@ -98,12 +98,19 @@ def summarize(
     )
 
 
-def table(rows: Sequence[Row], title: str) -> Table:
-    """The rows for people, latencies in milliseconds."""
+def table(rows: Sequence[Row], title: str, limit: float | None = None) -> Table:
+    """The rows for people, latencies in milliseconds.
+
+    Args:
+        rows: One line each.
+        title: Above them.
+        limit: The goodput that nobody beats, to add each row's share of it.
+    """
     drawn = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for name in _COLUMNS:
+    for name in _COLUMNS if limit is None else (*_COLUMNS, "of limit"):
         drawn.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
     for row in rows:
+        share = () if limit is None else (_percent(_part(row.goodput, limit)),)
         drawn.add_row(
             row.policy,
             str(row.workers),
@@ -114,6 +121,7 @@ def table(rows: Sequence[Row], title: str) -> Table:
             _plain(row.mean_batch_size, ".1f"),
             _plain(row.release_gap_cv, ".2f"),
             _plain(row.jobs_per_second, ",.0f"),
+            *share,
         )
     return drawn
 
@@ -144,7 +152,11 @@ def _percent(share: float | None) -> str:
 
 
 def _share(part: int, whole: int) -> str:
-    return _percent(part / whole if whole else None)
+    return _percent(_part(part, whole))
+
+
+def _part(part: float | None, whole: float) -> float | None:
+    return part / whole if part is not None and whole else None
 
 
 def _ms(seconds: float | None) -> str:

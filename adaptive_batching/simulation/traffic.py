@@ -19,6 +19,7 @@ class Traffic:
         sizes: Items of each request; None if each brings one.
         speedup: What the recorded times were divided by.
         seed: Of the generator; None for a recording.
+        poisson_rate: Requests a second if they are Poisson; None if they are not.
     """
 
     source: str
@@ -27,6 +28,7 @@ class Traffic:
     sizes: Sequence[int] | None = None
     speedup: float = 1.0
     seed: int | None = None
+    poisson_rate: float | None = None
 
     @property
     def facts(self) -> dict[str, str | float | int | None]:
@@ -73,4 +75,5 @@ def made(kind: str, *, rate: float, duration: float, seed: int = 0) -> Traffic:
         ValueError: A number is not positive, or too many requests would come.
     """
     times = GENERATORS[kind](rate, duration, seed=seed)
-    return Traffic(kind, times, duration, seed=seed)
+    poisson_rate = rate if kind == "poisson" else None
+    return Traffic(kind, times, duration, seed=seed, poisson_rate=poisson_rate)

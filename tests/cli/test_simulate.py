@@ -149,6 +149,7 @@ def test_a_table_for_people():
         ((*MADE, "--workers", 0), "0 is not in the range x>=1"),
         ((*MADE, "--seed", -1), "-1 is not in the range x>=0"),
         ((*MADE, "--timer-resolution", "1"), "expected a duration with a unit"),
+        ((*MADE, "--limit", "--workers", 1, "--workers", 2), "expected one --workers with --limit"),
         ((*MADE, "--format", "xml"), "'xml' is not one of"),
     ],
 )
@@ -177,3 +178,24 @@ def test_a_recorded_trace():
     for row in answer(RECORDED, *conditions)["rows"]:
         assert row["requests"] == 19_366
         assert row["goodput"] > 0.99
+
+
+def test_a_limit():
+    """What who knows all arrivals could have done, beside what the policies did."""
+    overload = ("--arrivals", "poisson", "--rate", 9400, "--duration", 0.5, "--max-latency", "25ms")
+    reply = answer(*overload, "--limit")
+    assert reply["limit"]["kind"] == "exact"
+    assert reply["limit"]["mean_latency"] is None
+    assert max(row["goodput"] for row in reply["rows"]) <= reply["limit"]["goodput"] < 0.95
+    shown = run(*overload, "--limit", "--workers", 2).output
+    assert "(upper bound)" in shown
+    assert "of limit" in shown
+
+
+def test_the_least_mean():
+    """For Poisson traffic and one worker."""
+    assert answer(*MADE, "--limit")["limit"] == {
+        "goodput": 1.0,
+        "kind": "exact",
+        "mean_latency": pytest.approx(8.38e-3, rel=0.01),
+    }
