@@ -37,7 +37,12 @@ limits = st.builds(
     max_latency=st.sampled_from([inf, 0.012, 0.025, 0.1]),
     max_queue=st.sampled_from([50, 65_536]),
 )
-policies = st.sampled_from(["cork", "greedy", "window:2ms", "window:0ms", "aimd", "aimd:4"])
+policies = st.sampled_from(
+    [
+        "cork", "greedy", "window:2ms", "window:0ms", "triton:4,16/2ms", "aimd", "aimd:4", "nexus",
+        "deferred", "bentoml", "bentoml:0", "greedy+drop",
+    ]
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,7 @@ def first_difference(name: str, ours: list[object], theirs: list[object]) -> str
     return ""
 
 
-# Without jitter, batches may end in one instant: in which order is then the event loop's own affair.
+# Without jitter, batches may end in one instant: in which order is then the loop's own affair.
 @settings(max_examples=150, deadline=None)
 @given(traffic, limits, policies, st.integers(1, 4), st.sampled_from([1e-6, 0.1]))
 @example(Traffic(1, 3.5, 1, 1), Limits(64, 0.012), "cork", 4, 1e-6)
