@@ -47,7 +47,12 @@ def limit_of(experiment: Experiment, workers: int = 1, rate: float | None = None
         experiment: The traffic, the workers' durations and the promise.
         workers: Batches that may run at the same time.
         rate: Arrivals a second if they are Poisson; None if they are not.
+
+    Raises:
+        ValueError: The arrivals are not known beforehand, or too many to be kept.
     """
+    if not isinstance(experiment.arrivals, np.ndarray):
+        raise ValueError("limit: expected arrivals that are known, got users or a stream")  # noqa: TRY004
     server, limits = experiment.server, experiment.limits
     counted = experiment.arrivals >= experiment.warmup
     times = experiment.arrivals[counted]
