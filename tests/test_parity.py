@@ -37,7 +37,12 @@ limits = st.builds(
     max_latency=st.sampled_from([inf, 0.012, 0.025, 0.1]),
     max_queue=st.sampled_from([50, 65_536]),
 )
-policies = st.sampled_from(["cork", "greedy", "window:2ms", "window:0ms", "aimd", "aimd:4"])
+policies = st.sampled_from(
+    [
+        "cork", "greedy", "window:2ms", "window:0ms", "triton:4,16/2ms", "aimd", "aimd:4", "nexus",
+        "deferred", "bentoml", "bentoml:0", "greedy+drop",
+    ]
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """`adaptive-batching simulate`: the same traffic through several policies, in virtual time."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from math import inf, isfinite
 from pathlib import Path
@@ -13,10 +13,20 @@ from rich.console import Console
 from adaptive_batching.core import Limits, make_policy
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.arrivals import GENERATORS
+from adaptive_batching.simulation.closed_loop import Span, parse_span
 from adaptive_batching.simulation.experiment import Experiment
-from adaptive_batching.simulation.report import table
+from adaptive_batching.simulation.limit import Limit, limit_of
+from adaptive_batching.simulation.report import Row, table
 from adaptive_batching.simulation.servers import Server, parse_latency, parse_pause
-from adaptive_batching.simulation.traffic import Traffic, made, recorded
+from adaptive_batching.simulation.traces import FORMATS
+from adaptive_batching.simulation.traffic import (
+    Shaping,
+    Traffic,
+    closed,
+    made,
+    recorded,
+    streamed,
+)
 from adaptive_batching.units import format_duration, parse_duration
 
 
@@ -52,26 +62,47 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-_WIDTH = 110  # a line that the terminal wraps is better than a number cut short
+_WIDTH = 132  # a line that the terminal wraps is better than a number cut short
 _DURATION = _Parsed("duration", parse_duration)
 _SECONDS = _Parsed("seconds", _seconds)
+_SPAN = _Parsed("duration or range", parse_span)
 
 
 @click.command(no_args_is_help=True)
 @click.argument("trace", type=click.Path(path_type=Path), required=False)
-@click.option("--arrivals", type=click.Choice(sorted(GENERATORS)), help="Make traffic instead.")
+@click.option(
+    "--arrivals",
+    type=click.Choice([*sorted(GENERATORS), "closed"]),
+    help="Make traffic instead; closed: users who send again when they are answered.",
+)
 @click.option("--rate", type=float, help="Of made traffic: requests a second.")
 @click.option("--duration", type=_SECONDS, help="Of made traffic: seconds.")
+@click.option("--users", type=int, help="Of closed traffic: how many.")
+@click.option("--think", type=_SPAN, help="Of closed traffic, say 20ms or 5ms-50ms.  [default: 0s]")
+@click.option(
+    "--turnaround",
+    type=_SPAN,
+    help="Of closed traffic: network and client, there and back.  [default: 0.3ms-2.3ms]",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Of traffic and workers.")
-@click.option("--speedup", "factor", type=float, help="Divide the times of the trace by this.")
+@click.option("--superpose", type=int, help="Lay so many shifted copies of the trace together.")
+@click.option("--rate-scale", type=float, help="Times the requests of the trace, same clock.")
+@click.option("--speedup", type=float, help="Divide the times of the trace by this.")
+@click.option(
+    "--trace-format",
+    type=click.Choice(list(FORMATS)),
+    help="Of the trace; by default its content tells.",
+)
 @click.option(
     "--sizes",
-    type=click.Choice(["ignore", "items"]),
+    type=click.Choice(["ignore", "items", "tokens", "cost"]),
     default="ignore",
     show_default=True,
-    help="What the trace's sizes are: `ignore` counts each request as one item, because sizes "
-    "mostly are tokens and --max-batch-size counts items; `items` takes them as items.",
+    help="What the trace's sizes are, and so what --latency, --max-batch-size and --max-queue "
+    "count: `ignore` counts each request as one item; `items`, `tokens` (of the prompt) and `cost` "
+    "(all tokens, milliseconds, bytes) take what the format recorded.",
 )
+@click.option("--stream", is_flag=True, help="Keep neither trace nor records: any length fits.")
 @click.option(
     "--policy",
     "policies",
@@ -108,58 +139,93 @@ _SECONDS = _Parsed("seconds", _seconds)
 @click.option("--max-queue", type=int, default=65_536, show_default=True, help="Items waiting.")
 @click.option("--timer-resolution", type=_DURATION, default=0.0, help="Round wake-ups up to this.")
 @click.option("--warmup", type=_SECONDS, default=0.0, help="Seconds left out of the statistics.")
+@click.option(
+    "--limit",
+    "with_limit",
+    is_flag=True,
+    help="Say how good anyone could have been who knows all arrivals; for one number of workers.",
+)
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
 def command(
     trace: Path | None,
-    arrivals: str | None,
-    rate: float | None,
-    duration: float | None,
-    factor: float | None,
-    sizes: str,
+    *,
     policies: tuple[str, ...],
     workers: tuple[int, ...],
     seed: int,
+    with_limit: bool,
     form: str,
-    **conditions: Any,
+    **options: Any,
 ) -> None:
     """Replay traffic through the scheduler in virtual time and compare policies.
 
-    TRACE is a CSV file, plain or gzipped, with the header t_seconds,size.
+    TRACE is recorded traffic, plain or gzipped: CSV with the header t_seconds,size, a trace of
+    Azure (LLM 2023, functions 2021), Mooncake or DISB, an access log, or a time a line.
     """
+    given = {name: options.pop(name) for name in (*_MADE, *_CLOSED, *_RECORDED)}
     try:
-        if trace is not None:
-            _expect_none("with a TRACE", arrivals=arrivals, rate=rate, duration=duration)
-            times = 1.0 if factor is None else factor
-            traffic = recorded(trace, factor=times, with_sizes=sizes == "items")
-        else:
-            _expect_none("without a TRACE", speedup=factor)
-            traffic = _made(arrivals, rate, duration, seed)
-        experiment = _experiment(traffic, seed, **conditions)
+        traffic = _made(seed, **given) if trace is None else _recorded(trace, seed, **given)
+        experiment = _experiment(traffic, seed, **options)
         rows = [experiment.run(policy, each) for each in workers for policy in policies]
+        limit = _limit(experiment, workers, traffic) if with_limit else None
     except (TraceError, ValueError) as error:
         raise click.UsageError(str(error)) from error
     if form == "json":
-        answer = {"trace": traffic.facts, "rows": [asdict(row) for row in rows]}
+        answer: dict[str, Any] = {"trace": traffic.facts, "rows": [asdict(row) for row in rows]}
+        if limit is not None:
+            answer["limit"] = asdict(limit)
         click.echo(json.dumps(answer, indent=2, allow_nan=False))
     else:
-        console = Console()
-        console.width = max(console.width, _WIDTH)
-        console.print(table(rows, _title(traffic, experiment)))
+        _print(rows, _title(traffic, experiment), limit)
 
 
-def _expect_none(where: str, **given: object) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise click.UsageError(f"expected no --{name} {where}, got {value}")
+_MADE = ("arrivals", "rate", "duration")
+_CLOSED = ("users", "think", "turnaround")
+_RECORDED = ("superpose", "rate_scale", "speedup", "trace_format", "sizes", "stream")
+_NO_THINKING = Span(0.0, 0.0)
+_TURNAROUND = Span(0.3e-3, 2.3e-3)  # a client on the same network
 
 
-def _made(arrivals: str | None, rate: float | None, duration: float | None, seed: int) -> Traffic:
-    if arrivals is None:
+def _expect_none(where: str, given: Mapping[str, object], *names: str) -> None:
+    for name in names:
+        if given[name] not in {None, False, "ignore"}:
+            option = name.replace("_", "-")
+            raise click.UsageError(f"expected no --{option} {where}, got {given[name]}")
+
+
+def _recorded(trace: Path, seed: int, **given: Any) -> Traffic:
+    _expect_none("with a TRACE", given, *_MADE, *_CLOSED)
+    measure = None if given["sizes"] == "ignore" else given["sizes"]
+    reading = {"form": given["trace_format"], "measure": measure, "with_sizes": measure is not None}
+    factors = {name: given[name] for name in _SHAPED if given[name] is not None}
+    if given["stream"]:
+        _expect_none("with --stream", given, "superpose", "rate_scale")
+        return streamed(trace, factors.get("speedup", 1.0), **reading)
+    return recorded(trace, Shaping(**factors), seed=seed, **reading)
+
+
+_SHAPED = ("superpose", "rate_scale", "speedup")
+
+
+def _made(seed: int, **given: Any) -> Traffic:
+    _expect_none("without a TRACE", given, *_RECORDED)
+    kind = given["arrivals"]
+    if kind is None:
         raise click.UsageError("expected a TRACE or --arrivals, got neither")
-    if rate is None or duration is None:
-        missing = "--rate" if rate is None else "--duration"
-        raise click.UsageError(f"expected --rate and --duration with --arrivals, got no {missing}")
-    return made(arrivals, rate=rate, duration=duration, seed=seed)
+    if kind == "closed":
+        _expect_none("with --arrivals closed", given, "rate")
+        _expect("closed", given, "users", "duration")
+        think, turnaround = given["think"] or _NO_THINKING, given["turnaround"] or _TURNAROUND
+        return closed(given["users"], given["duration"], think, turnaround, seed)
+    _expect_none(f"with --arrivals {kind}", given, *_CLOSED)
+    _expect(kind, given, "rate", "duration")
+    return made(kind, rate=given["rate"], duration=given["duration"], seed=seed)
+
+
+def _expect(kind: str, given: Mapping[str, object], *names: str) -> None:
+    for name in names:
+        if given[name] is None:
+            both = " and ".join(f"--{each}" for each in names)
+            raise click.UsageError(f"expected {both} with --arrivals {kind}, got no --{name}")
 
 
 def _experiment(
@@ -176,7 +242,7 @@ def _experiment(
     warmup: float,
 ) -> Experiment:
     return Experiment(
-        arrivals=traffic.times,
+        arrivals=traffic.arrivals,
         server=Server(*latency, jitter, *pause),
         limits=Limits(max_batch_size, max_latency, max_queue),
         sizes=traffic.sizes,
@@ -186,8 +252,22 @@ def _experiment(
     )
 
 
+def _limit(experiment: Experiment, workers: tuple[int, ...], traffic: Traffic) -> Limit:
+    if len(workers) > 1:
+        raise click.UsageError(f"expected one --workers with --limit, got {len(workers)}")
+    return limit_of(experiment, workers[0], traffic.poisson_rate)
+
+
 def _title(traffic: Traffic, experiment: Experiment) -> str:
     promise = experiment.limits.max_latency
     within = "no max_latency" if promise == inf else f"within {format_duration(promise)}"
-    requests = f"{len(traffic.times):,} requests in {format_duration(traffic.duration)}"
-    return f"{traffic.source}: {requests}, {within}"
+    return f"{traffic}, {within}"
+
+
+def _print(rows: Sequence[Row], title: str, limit: Limit | None) -> None:
+    console = Console()
+    console.width = max(console.width, _WIDTH)
+    if limit is None:
+        console.print(table(rows, title))
+    else:
+        console.print(table(rows, f"{title}\n{limit}", limit.goodput))

@@ -111,6 +111,11 @@ class QueueView:
         """The oldest job."""
         return self.queue.head
 
+    @property
+    def newest(self) -> Job:
+        """The job that came last."""
+        return self.queue.newest
+
     def jobs(self) -> Iterator[Job]:
         """The waiting jobs, oldest first."""
         return iter(self.queue)
@@ -159,4 +164,13 @@ class Doorkeeper(Protocol):
 
     def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:
         """None to let the job in, or the seconds after which another try may succeed."""
+        ...
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """A policy may also be asked while every worker is busy, to turn away who waits in vain."""
+
+    def watch(self, queue: QueueView, now: float) -> Decision:
+        """As `decide`, but there is nobody to dispatch to: Hold or Shed."""
         ...

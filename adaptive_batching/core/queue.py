@@ -40,6 +40,14 @@ class JobQueue:
         return jobs[0]
 
     @property
+    def newest(self) -> Job:
+        """The waiting job that came last; there must be one."""
+        jobs = self._jobs
+        while not jobs[-1].waiting:
+            jobs.pop()
+        return jobs[-1]
+
+    @property
     def earliest_deadline(self) -> float:
         """The next instant at which a waiting job expires (seconds); `inf` if none ever does."""
         if not self.requests:

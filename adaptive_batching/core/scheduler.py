@@ -19,6 +19,7 @@ from adaptive_batching.core.policy import (
     QueueView,
     Shed,
     ShedReason,
+    Watcher,
 )
 from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
@@ -52,6 +53,7 @@ class Scheduler:
         """Items waiting, in all queues."""
         self._policy = policy
         self._doorkeeper = policy if isinstance(policy, Doorkeeper) else None
+        self._watcher = policy if isinstance(policy, Watcher) else None
         self._views: dict[Hashable, QueueView] = {}
         self.draining = False
         """Whether it takes no more jobs."""
@@ -66,6 +68,11 @@ class Scheduler:
     def requests(self) -> int:
         """Jobs waiting, in all queues."""
         return sum(view.queue.requests for view in self._views.values())
+
+    @property
+    def watchful(self) -> bool:
+        """Whether `next` may do more than expire jobs while every worker is busy."""
+        return self._watcher is not None
 
     def submit(self, job: Job) -> None:
         """Let a job wait for its batch; `job.arrived` is the present.
@@ -126,7 +133,7 @@ class Scheduler:
         until = _earliest_deadline(views[0])
         if until <= now:
             return self._expire(views[0], now)
-        if not self.permits.idle:
+        if not self.permits.idle and (self._watcher is None or self.draining):
             return Hold(until)  # nobody computes an answer that is already late
         for view in views:
             step = self._decide(view, now)
@@ -169,10 +176,13 @@ class Scheduler:
         if self.draining:
             return self._release(view, Dispatch(self.limits.max_batch_size, Reason.DRAIN), now)
         self._digest(view, now)
+        ask = self._policy.decide
+        if self._watcher is not None and not self.permits.idle:
+            ask = self._watcher.watch
         try:
-            decision = self._policy.decide(view, now)
+            decision = ask(view, now)
         except Exception as error:
-            msg = f"{type(self._policy).__name__}.decide raised {error!r}"
+            msg = f"{type(self._policy).__name__}.{ask.__name__} raised {error!r}"
             raise PolicyError(msg) from error
         if isinstance(decision, Dispatch):
             return self._release(view, decision, now)
@@ -185,6 +195,8 @@ class Scheduler:
         raise self._broken("Dispatch, Hold or Shed", decision, now)
 
     def _release(self, view: QueueView, decision: Dispatch, now: float) -> Batch:
+        if not self.permits.idle:
+            raise self._broken("Hold or Shed while every worker is busy", decision, now)
         allowed = min(decision.size, self.limits.max_batch_size)
         jobs = view.queue.take(allowed)
         if not jobs:

@@ -1,24 +1,41 @@
 """Drives the production scheduler through virtual time."""
 
 from adaptive_batching.simulation.arrivals import clumped, mmpp, poisson
-from adaptive_batching.simulation.engine import History, simulate
+from adaptive_batching.simulation.closed_loop import ClosedLoop, Span
+from adaptive_batching.simulation.engine import drive, simulate
 from adaptive_batching.simulation.experiment import Experiment
+from adaptive_batching.simulation.feed import Feed
+from adaptive_batching.simulation.history import Collector, History
+from adaptive_batching.simulation.limit import Limit, limit_of
 from adaptive_batching.simulation.report import Row, summarize, table
 from adaptive_batching.simulation.servers import Server
-from adaptive_batching.simulation.traces import Trace, read_trace, speedup
+from adaptive_batching.simulation.shaping import scale_rate, speedup, superpose
+from adaptive_batching.simulation.tally import Tally
+from adaptive_batching.simulation.traces import Trace, read_trace, stream_trace
 
 __all__ = [
+    "ClosedLoop",
+    "Collector",
     "Experiment",
+    "Feed",
     "History",
+    "Limit",
     "Row",
     "Server",
+    "Span",
+    "Tally",
     "Trace",
     "clumped",
+    "drive",
+    "limit_of",
     "mmpp",
     "poisson",
     "read_trace",
+    "scale_rate",
     "simulate",
     "speedup",
+    "stream_trace",
     "summarize",
+    "superpose",
     "table",
 ]

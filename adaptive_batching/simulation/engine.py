@@ -5,26 +5,24 @@ that end before jobs that arrive; then `next` is asked until it says `Hold`; the
 armed. A batch released at t that takes d ends at t + d, to the last bit.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from math import ceil, inf, nextafter
 
-import numpy as np
-
 from adaptive_batching.core import (
     Batch,
-    BatchRecord,
     Hold,
     Job,
     JobOutcome,
-    JobRecord,
     Outcome,
     Scheduler,
     ShedReason,
 )
 from adaptive_batching.errors import PolicyError, QueueFull, Refused
+from adaptive_batching.simulation.closed_loop import ClosedLoop
+from adaptive_batching.simulation.feed import Feed
+from adaptive_batching.simulation.history import Collector, History
 
 Service = Callable[[int], float]
 """A worker: the size of a batch in items -> the seconds that it takes."""
@@ -32,16 +30,8 @@ Service = Callable[[int], float]
 _SHED_AS = {ShedReason.HOPELESS: JobOutcome.SHED, ShedReason.EXPIRED: JobOutcome.EXPIRED}
 
 
-@dataclass(slots=True)
-class History:
-    """What happened, in the order in which it ended."""
-
-    jobs: list[JobRecord] = field(default_factory=list)
-    batches: list[BatchRecord] = field(default_factory=list)
-
-
 def simulate(
-    arrivals: Iterable[float],
+    arrivals: Iterable[float] | ClosedLoop,
     scheduler: Scheduler,
     service: Service,
     *,
@@ -52,7 +42,8 @@ def simulate(
     """Let jobs arrive and record what becomes of them and of their batches.
 
     Args:
-        arrivals: When each job arrives (seconds), in order of time.
+        arrivals: When each job arrives (seconds), in order of time; or users who send again when
+            they are answered.
         scheduler: Decides, and says how many workers there are; a fresh one for each simulation.
         service: How long a batch takes.
         sizes: Items that each job brings; 1 each if left out.
@@ -64,15 +55,35 @@ def simulate(
         ValueError: The arrivals are not in order, a number isn't finite or the lengths differ.
         PolicyError: The policy decided something impossible, or holds jobs for ever.
     """
-    times = _checked(arrivals)
-    each = [1] * len(times) if sizes is None else [int(size) for size in sizes]
-    if len(each) != len(times):
-        msg = f"sizes: expected one for each of {len(times)} arrivals, got {len(each)}"
-        raise ValueError(msg)
+    history = History()
+    drive(
+        Feed(arrivals, sizes),
+        scheduler,
+        service,
+        history,
+        max_latency=max_latency,
+        timer_resolution=timer_resolution,
+    )
+    return history
+
+
+def drive(
+    feed: Feed,
+    scheduler: Scheduler,
+    service: Service,
+    collector: Collector,
+    *,
+    max_latency: float | None = None,
+    timer_resolution: float = 0.0,
+) -> None:
+    """Like `simulate`, but keep nothing: a collector is told what happens.
+
+    With a feed that reads as it goes, any number of jobs takes the memory of those that wait.
+    """
     patience = scheduler.limits.max_latency if max_latency is None else max_latency
-    run = _Run(times, each, scheduler, service, patience=patience, resolution=timer_resolution)
-    run.to_the_end()
-    return run.history
+    _Run(
+        feed, scheduler, service, collector, patience=patience, resolution=timer_resolution
+    ).to_the_end()
 
 
 class _Run:
@@ -80,18 +91,17 @@ class _Run:
 
     def __init__(
         self,
-        times: list[float],
-        sizes: list[int],
+        feed: Feed,
         scheduler: Scheduler,
         service: Service,
+        collector: Collector,
         *,
         patience: float,
         resolution: float,
     ) -> None:
-        self.history = History()
-        self._times = [*times, inf]  # the sentinel saves a bounds check for every job
-        self._sizes = sizes
-        self._arrived = 0
+        self._feed = feed
+        self._arrived = 0  # of the feed's present block
+        self._collector = collector
         self._scheduler = scheduler
         self._service = service
         self._patience = patience
@@ -102,11 +112,11 @@ class _Run:
 
     def to_the_end(self) -> None:
         """Step from instant to instant until nothing is left to happen."""
-        while (now := min(self._times[self._arrived], self._next_end, self._wake)) < inf:
+        while (now := min(self._feed.times[self._arrived], self._next_end, self._wake)) < inf:
             self._finish(now)
             self._admit(nextafter(now, inf))
             self._decide(now)
-            if not self._scheduler.permits.idle:
+            if not (self._scheduler.permits.idle or self._scheduler.watchful):
                 self._admit(min(self._next_end, self._wake))
         if self._scheduler.items:
             held = self._scheduler.items
@@ -121,8 +131,8 @@ class _Run:
         ends = self._ends
         while ends and ends[0][0] == now:
             batch = heappop(ends)[2]
-            self.history.batches.append(self._scheduler.finish(batch, Outcome.DONE, now))
-            self._record(batch.jobs, now, JobOutcome.DONE)
+            self._collector.batch_ended(self._scheduler.finish(batch, Outcome.DONE, now))
+            self._end_jobs(batch.jobs, now, JobOutcome.DONE)
 
     def _admit(self, before: float) -> None:
         """Submit all that arrives before that instant.
@@ -130,23 +140,31 @@ class _Run:
         Ahead of the clock only while no worker is idle: then all that `next` could do is to expire
         a job, and the deadlines come in the order of the arrivals.
         """
-        times, sizes, patience = self._times, self._sizes, self._patience
+        times, sizes, patience = self._feed.times, self._feed.sizes, self._patience
         submit = self._scheduler.submit
         unarmed = self._wake == inf and patience < inf
         index = self._arrived
-        while (now := times[index]) < before:
-            job = Job(now, sizes[index], now + patience)
-            index += 1
-            try:
-                submit(job)
-            except Refused as refused:
-                self._record([job], now, _refused_as(refused))
-                continue
-            if unarmed:
-                unarmed = False
-                self._wake = self._tick(job.deadline)
-                before = min(before, self._wake)
-        self._arrived = index
+        while True:
+            while (now := times[index]) < before:
+                job = Job(now, sizes[index], now + patience)
+                index += 1
+                try:
+                    submit(job)
+                except Refused as refused:
+                    self._arrived = index
+                    self._end_jobs([job], now, _refused_as(refused))
+                    continue
+                if unarmed:
+                    unarmed = False
+                    self._wake = self._tick(job.deadline)
+                    before = min(before, self._wake)
+            self._arrived = index
+            if now < inf or not index:
+                return
+            more = self._feed.refill()
+            self._arrived = index = 0
+            if not more:
+                return
 
     def _decide(self, now: float) -> None:
         scheduler = self._scheduler
@@ -156,9 +174,10 @@ class _Run:
                 self._wake = self._tick(step.until)
                 return
             if isinstance(step, Batch):
+                self._collector.batch_released(step)
                 heappush(self._ends, (self._end(step), next(self._order), step))
             else:
-                self._record(step.jobs, now, _SHED_AS[step.reason])
+                self._end_jobs(step.jobs, now, _SHED_AS[step.reason])
 
     def _end(self, batch: Batch) -> float:
         duration = self._service(batch.size)
@@ -176,21 +195,10 @@ class _Run:
         tick = ceil(until / resolution) * resolution
         return tick if tick >= until else tick + resolution
 
-    def _record(self, jobs: Iterable[Job], now: float, outcome: JobOutcome) -> None:
-        self.history.jobs.extend([JobRecord(job.arrived, now, job.size, outcome) for job in jobs])
+    def _end_jobs(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
+        self._collector.jobs_ended(jobs, now, outcome)
+        self._feed.answered(len(jobs), now, self._arrived)
 
 
 def _refused_as(refused: Refused) -> JobOutcome:
     return JobOutcome.QUEUE_FULL if isinstance(refused, QueueFull) else JobOutcome.SHED
-
-
-def _checked(arrivals: Iterable[float]) -> list[float]:
-    times = np.asarray(arrivals if isinstance(arrivals, np.ndarray) else list(arrivals), float)
-    if not np.isfinite(times).all():
-        raise ValueError("arrivals: expected finite seconds, got NaN or infinity")
-    if (np.diff(times) < 0).any():
-        later = int(np.argmax(np.diff(times) < 0))
-        msg = f"arrivals: expected times in order, got {times[later + 1]} after {times[later]}"
-        raise ValueError(msg)
-    checked: list[float] = times.tolist()
-    return checked

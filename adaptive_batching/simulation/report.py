@@ -10,7 +10,10 @@ from rich.table import Table
 
 from adaptive_batching.core import BatchRecord, JobOutcome, JobRecord
 from adaptive_batching.simulation.arrivals import Times
-from adaptive_batching.simulation.engine import History
+from adaptive_batching.simulation.history import History
+
+SHED = frozenset({JobOutcome.SHED, JobOutcome.QUEUE_FULL, JobOutcome.EXPIRED})
+"""Turned away in one way or another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Row:
         shed: Refused, turned away by a full queue, or expired in the queue.
         failed: Answered with an error, or given up by the caller.
         goodput: Share of all requests that were answered on time.
+        throughput: Answers a second, from the first arrival that was answered to the last answer.
         mean_latency: From arrival to answer, of those answered.
         p50_latency: Median of the same.
         p99_latency: 99th percentile of the same.
@@ -44,6 +48,7 @@ class Row:
     shed: int
     failed: int
     goodput: float | None
+    throughput: float | None
     mean_latency: float | None
     p50_latency: float | None
     p99_latency: float | None
@@ -75,7 +80,7 @@ def summarize(
     jobs = [job for job in history.jobs if job.arrived >= warmup]
     batches = [batch for batch in history.batches if batch.released >= warmup]
     answered = [job for job in jobs if job.outcome is JobOutcome.DONE]
-    shed = sum(job.outcome in _SHED for job in jobs)
+    shed = sum(job.outcome in SHED for job in jobs)
     # The engine's deadline, computed the same way, so that an answer at the deadline is in time.
     on_time = sum(job.finished <= job.arrived + max_latency for job in answered)
     mean, p50, p99 = _latencies(answered)
@@ -88,6 +93,7 @@ def summarize(
         shed=shed,
         failed=len(jobs) - len(answered) - shed,
         goodput=on_time / len(jobs) if jobs else None,
+        throughput=_throughput(answered),
         mean_latency=mean,
         p50_latency=p50,
         p99_latency=p99,
@@ -98,30 +104,38 @@ def summarize(
     )
 
 
-def table(rows: Sequence[Row], title: str) -> Table:
-    """The rows for people, latencies in milliseconds."""
+def table(rows: Sequence[Row], title: str, limit: float | None = None) -> Table:
+    """The rows for people, latencies in milliseconds.
+
+    Args:
+        rows: One line each.
+        title: Above them.
+        limit: The goodput that nobody beats, to add each row's share of it.
+    """
     drawn = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for name in _COLUMNS:
+    for name in _COLUMNS if limit is None else (*_COLUMNS, "of limit"):
         drawn.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
     for row in rows:
+        share = () if limit is None else (_percent(_part(row.goodput, limit)),)
         drawn.add_row(
             row.policy,
             str(row.workers),
             _percent(row.goodput),
             _share(row.late, row.requests),
             _share(row.shed, row.requests),
+            _plain(row.throughput, ",.0f"),
             *(_ms(value) for value in (row.mean_latency, row.p50_latency, row.p99_latency)),
             _plain(row.mean_batch_size, ".1f"),
             _plain(row.release_gap_cv, ".2f"),
             _plain(row.jobs_per_second, ",.0f"),
+            *share,
         )
     return drawn
 
 
-_SHED = frozenset({JobOutcome.SHED, JobOutcome.QUEUE_FULL, JobOutcome.EXPIRED})
 _COLUMNS = (
-    "policy", "workers", "goodput", "late", "shed", "mean ms", "p50 ms", "p99 ms", "batch",
-    "gap CV", "jobs/s",
+    "policy", "workers", "goodput", "late", "shed", "answers/s", "mean ms", "p50 ms", "p99 ms",
+    "batch", "gap CV", "jobs/s",
 )  # fmt: skip
 
 
@@ -131,6 +145,13 @@ def _latencies(answered: list[JobRecord]) -> tuple[float | None, float | None, f
     latencies: Times = np.array([job.finished - job.arrived for job in answered])
     p50, p99 = np.percentile(latencies, [50, 99])
     return float(latencies.mean()), float(p50), float(p99)
+
+
+def _throughput(answered: list[JobRecord]) -> float | None:
+    if not answered:
+        return None
+    span = max(job.finished for job in answered) - min(job.arrived for job in answered)
+    return len(answered) / span if span > 0 else None
 
 
 def _gap_cv(batches: list[BatchRecord]) -> float | None:
@@ -144,7 +165,11 @@ def _percent(share: float | None) -> str:
 
 
 def _share(part: int, whole: int) -> str:
-    return _percent(part / whole if whole else None)
+    return _percent(_part(part, whole))
+
+
+def _part(part: float | None, whole: float) -> float | None:
+    return part / whole if part is not None and whole else None
 
 
 def _ms(seconds: float | None) -> str:

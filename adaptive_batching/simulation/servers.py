@@ -41,6 +41,15 @@ class Server:
             got = self.pause_probability
             raise ValueError(f"pause_probability: expected 0 to 1, got {got}")
 
+    @property
+    def noisy(self) -> bool:
+        """Whether two batches of one size may take different times."""
+        return bool(self.jitter or (self.pause_probability and self.pause))
+
+    def mean(self, size: int) -> float:
+        """Seconds that a batch takes on average."""
+        return self.fixed + self.per_item * size + self.pause_probability * self.pause
+
     def service(self, seed: int = 0) -> Callable[[int], float]:
         """The same draws for the same seed: the nth batch of every policy meets the same luck."""
         fixed, per_item = self.fixed, self.per_item

@@ -1,11 +1,32 @@
 """What a simulation is fed: recorded or made, with the facts that a report has to name."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from adaptive_batching.simulation.arrivals import GENERATORS, Times
-from adaptive_batching.simulation.traces import read_trace, speedup
+from adaptive_batching.simulation.closed_loop import ClosedLoop, Span
+from adaptive_batching.simulation.experiment import Stream
+from adaptive_batching.simulation.shaping import scale_rate, speedup, superpose
+from adaptive_batching.simulation.traces import Measure, Request, read_trace, stream_trace
+from adaptive_batching.units import format_duration
+
+Fact = str | float | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shaping:
+    """How recorded traffic was made denser, in this order.
+
+    Attributes:
+        superpose: Shifted copies that were laid over one another.
+        rate_scale: How many times its requests there are on the same clock.
+        speedup: What its times were divided by.
+    """
+
+    superpose: int = 1
+    rate_scale: float = 1.0
+    speedup: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,50 +35,106 @@ class Traffic:
 
     Attributes:
         source: The file, or the name of the generator.
-        times: Seconds from the start.
-        duration: Seconds from the start to the end.
+        arrivals: Seconds from the start, users, or a stream.
+        duration: Seconds from the start to the end; None if not known beforehand.
         sizes: Items of each request; None if each brings one.
-        speedup: What the recorded times were divided by.
+        shaping: What was done to a recording.
         seed: Of the generator; None for a recording.
+        poisson_rate: Requests a second if they are Poisson; None if they are not.
     """
 
     source: str
-    times: Times
-    duration: float
+    arrivals: Times | ClosedLoop | Stream
+    duration: float | None
     sizes: Sequence[int] | None = None
-    speedup: float = 1.0
+    shaping: Shaping = Shaping()
     seed: int | None = None
+    poisson_rate: float | None = None
+
+    def __str__(self) -> str:
+        if isinstance(self.arrivals, ClosedLoop):
+            return f"{self.source} {self.arrivals}, {format_duration(self.arrivals.duration)}"
+        requests, duration = self.requests, self.duration
+        if requests is None or duration is None:
+            return f"{self.source}, streamed"
+        return f"{self.source}: {requests:,} requests in {format_duration(duration)}"
 
     @property
-    def facts(self) -> dict[str, str | float | int | None]:
+    def requests(self) -> int | None:
+        """How many; None if that is not known beforehand."""
+        arrivals = self.arrivals
+        return None if isinstance(arrivals, ClosedLoop) or callable(arrivals) else len(arrivals)
+
+    @property
+    def facts(self) -> dict[str, Fact]:
         """What a report says of it; None where there is nothing to say."""
-        requests = len(self.times)
+        known = self.requests is not None and self.duration
         return {
             "source": self.source,
-            "requests": requests,
+            "requests": self.requests,
             "duration": self.duration,
-            "rate": requests / self.duration if self.duration > 0 else None,
-            "speedup": self.speedup,
+            "rate": (self.requests or 0) / self.duration if known and self.duration else None,
+            **asdict(self.shaping),
             "seed": self.seed,
         }
 
 
-def recorded(path: Path, *, factor: float = 1.0, with_sizes: bool = False) -> Traffic:
-    """Read a trace and speed it up.
+def recorded(
+    path: Path,
+    shaping: Shaping = Shaping(),
+    *,
+    form: str | None = None,
+    measure: Measure | None = None,
+    with_sizes: bool = False,
+    seed: int = 0,
+) -> Traffic:
+    """Read a trace and make it denser.
 
     Args:
-        path: A CSV file, plain or gzipped.
-        factor: What its times are divided by.
-        with_sizes: Whether its sizes count items; otherwise each request is one item.
+        path: The file.
+        shaping: How.
+        form: The name of its format; told from its content if None.
+        measure: What its sizes are to count; the most natural of the format if None.
+        with_sizes: Whether sizes count as items; otherwise each request is one item.
+        seed: Of the lots that `rate_scale` draws.
 
     Raises:
         TraceError: It can't be read.
-        ValueError: The factor is not positive.
+        ValueError: A factor is not positive.
     """
-    trace = read_trace(path)
-    times = speedup(trace.times, factor)
-    sizes: list[int] | None = trace.sizes.tolist() if with_sizes else None
-    return Traffic(str(path), times, float(times[-1]), sizes, speedup=factor)
+    trace = read_trace(path, form=form, measure=measure)
+    times, origins = superpose(trace.times, shaping.superpose)
+    denser, again = scale_rate(times, shaping.rate_scale, seed)
+    faster = speedup(denser, shaping.speedup)
+    if not len(faster):
+        raise ValueError(f"rate-scale: expected a factor that leaves a request, got none of {path}")
+    sizes: list[int] | None = trace.sizes[origins[again]].tolist() if with_sizes else None
+    return Traffic(str(path), faster, float(faster[-1]), sizes, shaping)
+
+
+def streamed(
+    path: Path,
+    factor: float = 1.0,
+    *,
+    form: str | None = None,
+    measure: Measure | None = None,
+    with_sizes: bool = False,
+) -> Traffic:
+    """Read a trace as it is replayed, in the same memory whatever its length.
+
+    The arguments are those of `recorded`; `factor` divides the times.
+
+    Raises:
+        ValueError: The factor is not positive. Faults of the file come when it is read.
+    """
+    if not 0 < factor < float("inf"):
+        raise ValueError(f"speedup: expected a positive number, got {factor}")
+
+    def requests() -> Iterator[Request]:
+        for time, size in stream_trace(path, form=form, measure=measure):
+            yield time / factor, size if with_sizes else 1
+
+    return Traffic(str(path), requests, None, shaping=Shaping(speedup=factor))
 
 
 def made(kind: str, *, rate: float, duration: float, seed: int = 0) -> Traffic:
@@ -73,4 +150,15 @@ def made(kind: str, *, rate: float, duration: float, seed: int = 0) -> Traffic:
         ValueError: A number is not positive, or too many requests would come.
     """
     times = GENERATORS[kind](rate, duration, seed=seed)
-    return Traffic(kind, times, duration, seed=seed)
+    poisson_rate = rate if kind == "poisson" else None
+    return Traffic(kind, times, duration, seed=seed, poisson_rate=poisson_rate)
+
+
+def closed(users: int, duration: float, think: Span, turnaround: Span, seed: int = 0) -> Traffic:
+    """Users who send again when they are answered.
+
+    Raises:
+        ValueError: As `ClosedLoop`.
+    """
+    loop = ClosedLoop(users, duration, think, turnaround, seed)
+    return Traffic("closed", loop, duration, seed=seed)

@@ -14,6 +14,8 @@ from adaptive_batching.cli import main
 RECORDED = Path(__file__).parents[2] / "../shared/traces/azure_llm_2023_conv.csv.gz"
 MADE = ("--arrivals", "poisson", "--rate", "2000", "--duration", "1")
 
+CLOSED = ("--arrivals", "closed", "--users", 16, "--duration", 0.5)
+
 
 def run(*arguments):
     return CliRunner().invoke(main, ["simulate", *map(str, arguments)])
@@ -62,6 +64,8 @@ def test_a_trace_is_sped_up(trace):
         "requests": 101,
         "duration": 1.0,
         "rate": 101.0,
+        "superpose": 1,
+        "rate_scale": 1.0,
         "speedup": 10.0,
         "seed": None,
     }
@@ -127,10 +131,10 @@ def test_a_table_for_people():
         (("TRACE", "--speedup", "fast"), "'fast' is not a valid float"),
         ((*MADE, "--speedup", 2), "expected no --speedup without a TRACE, got 2.0"),
         (("nowhere.csv",), "nowhere.csv: expected a readable file, got No such file"),
-        ((__file__,), "line 1: expected the header 't_seconds,size', got"),
+        ((__file__,), "line 1: expected one of the header 't_seconds,size', "),
         (("--arrivals", "uniform"), "'uniform' is not one of"),
-        (("--arrivals", "poisson", "--rate", 5), "with --arrivals, got no --duration"),
-        (("--arrivals", "poisson", "--duration", 5), "with --arrivals, got no --rate"),
+        (("--arrivals", "poisson", "--rate", 5), "with --arrivals poisson, got no --duration"),
+        (("--arrivals", "poisson", "--duration", 5), "with --arrivals poisson, got no --rate"),
         ((*MADE, "--rate", -5), "rate: expected a positive number, got -5.0"),
         ((*MADE, "--rate", 1e12), "expected at most 1e+08 requests"),
         ((*MADE, "--duration", "long"), "expected a duration with a unit"),
@@ -149,6 +153,21 @@ def test_a_table_for_people():
         ((*MADE, "--workers", 0), "0 is not in the range x>=1"),
         ((*MADE, "--seed", -1), "-1 is not in the range x>=0"),
         ((*MADE, "--timer-resolution", "1"), "expected a duration with a unit"),
+        (("TRACE", "--users", 5), "expected no --users with a TRACE, got 5"),
+        (("TRACE", "--superpose", 0), "superpose: expected 1 copy or more"),
+        (("TRACE", "--rate-scale", 1e-9), "expected a factor that leaves a request"),
+        (("TRACE", "--stream", "--superpose", 2), "expected no --superpose with --stream, got 2"),
+        (("TRACE", "--stream", "--speedup", 0), "speedup: expected a positive number, got 0.0"),
+        (("TRACE", "--stream", "--limit"), "limit: expected arrivals that are known"),
+        (("TRACE", "--trace-format", "times"), "line 1: expected a finite number of seconds"),
+        ((*MADE, "--sizes", "items"), "expected no --sizes without a TRACE, got items"),
+        ((*MADE, "--think", "1ms"), "expected no --think with --arrivals poisson"),
+        ((*CLOSED, "--rate", 5), "expected no --rate with --arrivals closed, got 5.0"),
+        ((*CLOSED, "--limit"), "limit: expected arrivals that are known, got users or a stream"),
+        (CLOSED[:-2], "expected --users and --duration with --arrivals closed, got no --duration"),
+        ((*CLOSED, "--turnaround", "0s"), "expected more than 0 seconds together, got 0"),
+        ((*CLOSED, "--think", "5ms-1ms"), "expected a range of 0 seconds or more"),
+        ((*MADE, "--limit", "--workers", 1, "--workers", 2), "expected one --workers with --limit"),
         ((*MADE, "--format", "xml"), "'xml' is not one of"),
     ],
 )
@@ -177,3 +196,65 @@ def test_a_recorded_trace():
     for row in answer(RECORDED, *conditions)["rows"]:
         assert row["requests"] == 19_366
         assert row["goodput"] > 0.99
+
+
+def test_a_limit():
+    """What who knows all arrivals could have done, beside what the policies did."""
+    overload = ("--arrivals", "poisson", "--rate", 9400, "--duration", 0.5, "--max-latency", "25ms")
+    reply = answer(*overload, "--limit")
+    assert reply["limit"]["kind"] == "exact"
+    assert reply["limit"]["mean_latency"] is None
+    assert max(row["goodput"] for row in reply["rows"]) <= reply["limit"]["goodput"] < 0.95
+    shown = run(*overload, "--limit", "--workers", 2).output
+    assert "(upper bound)" in shown
+    assert "of limit" in shown
+
+
+def test_the_least_mean():
+    """For Poisson traffic and one worker."""
+    assert answer(*MADE, "--limit")["limit"] == {
+        "goodput": 1.0,
+        "kind": "exact",
+        "mean_latency": pytest.approx(8.38e-3, rel=0.01),
+    }
+
+
+def test_streaming_says_the_same(trace):
+    """Without the facts that are known only at the end."""
+    kept = answer(trace, "--speedup", 10, "--sizes", "items")
+    streamed = answer(trace, "--speedup", 10, "--sizes", "items", "--stream")
+    assert streamed["trace"]["requests"] is None
+    assert streamed["trace"]["speedup"] == 10.0
+    for one, other in zip(kept["rows"], streamed["rows"], strict=True):
+        assert one["on_time"] == other["on_time"]
+        assert one["mean_latency"] == pytest.approx(other["mean_latency"])
+    assert "streamed" in run(trace, "--stream").output
+
+
+def test_denser_traffic(trace):
+    """Copies over one another, and more requests on the same clock."""
+    facts = answer(trace, "--superpose", 4, "--rate-scale", 2.5, "--policy", "greedy")["trace"]
+    assert (facts["superpose"], facts["rate_scale"], facts["duration"]) == (4, 2.5, 10.0)
+    assert facts["requests"] == pytest.approx(1010, rel=0.05)
+
+
+def test_closed_loop():
+    """Users who wait for their answers, told in the title and counted by answers a second."""
+    reply = answer(*CLOSED, "--think", "0s", "--turnaround", "0.3ms-2.3ms")
+    assert reply["trace"]["source"] == "closed"
+    assert reply["trace"]["requests"] is None
+    cork, greedy = (row["throughput"] for row in reply["rows"])
+    assert cork > 1.1 * greedy
+    shown = run(*CLOSED).output
+    assert "closed loop: 16 users, think 0s, turnaround 300µs-2.3ms, 500 ms" in shown
+
+
+def test_tokens(tmp_path):
+    """Sizes may count tokens; limits and durations then count them too."""
+    path = tmp_path / "azure"
+    rows = "".join(f"2023-11-16 18:00:00.{index:03},1000,50\n" for index in range(100))
+    path.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + rows)
+    conditions = ("--latency", "5ms+0.001ms", "--max-batch-size", 4200)
+    for measure, largest in (("tokens", 4000), ("cost", 4200)):
+        rows = answer(path, *conditions, "--sizes", measure)["rows"]
+        assert largest / 2 < rows[0]["mean_batch_size"] <= largest

@@ -18,7 +18,8 @@ from adaptive_batching.core import (
     make_policy,
 )
 from adaptive_batching.errors import PolicyError
-from adaptive_batching.simulation.engine import History, simulate
+from adaptive_batching.simulation.engine import simulate
+from adaptive_batching.simulation.history import History
 from adaptive_batching.simulation.servers import Server
 
 
@@ -254,7 +255,9 @@ scenarios = st.fixed_dictionaries(
     {
         "times": st.lists(st.floats(0, 0.2), max_size=120).map(sorted),
         "sizes": st.lists(st.integers(1, 5), min_size=120, max_size=120),
-        "policy": st.sampled_from(["cork", "greedy", "aimd", "window:2ms"]),
+        "policy": st.sampled_from(
+            ["cork", "greedy", "aimd", "window:2ms", "deferred", "bentoml", "bentoml:0"]
+        ),
         "workers": st.integers(1, 4),
         "max_batch_size": st.integers(4, 16),
         "max_latency": st.sampled_from([inf, 0.025, 0.008]),

@@ -11,8 +11,8 @@ from rich.console import Console
 from adaptive_batching.core import BatchRecord, JobOutcome, JobRecord, Limits, Outcome, Reason
 from adaptive_batching.core.policies.greedy import Greedy
 from adaptive_batching.simulation.arrivals import poisson
-from adaptive_batching.simulation.engine import History
 from adaptive_batching.simulation.experiment import Experiment
+from adaptive_batching.simulation.history import History
 from adaptive_batching.simulation.report import summarize, table
 from adaptive_batching.simulation.servers import Server
 
@@ -83,7 +83,7 @@ def test_a_table_for_people():
     with console.capture() as printed:
         console.print(table([summary([job(0.0, 0.0125)]), summary()], "title"))
     lines = [line.split() for line in printed.get().splitlines() if "greedy" in line]
-    assert lines[0][2:8] == ["100.00%", "0.00%", "0.00%", "12.50", "12.50", "12.50"]
+    assert lines[0][2:9] == ["100.00%", "0.00%", "0.00%", "80", "12.50", "12.50", "12.50"]
     assert set(lines[1][2:]) == {"-"}
 
 

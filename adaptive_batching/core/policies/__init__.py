@@ -1,23 +1,53 @@
 """The policies by name; one algorithm per file."""
 
 from collections.abc import Callable
+from importlib import import_module
+from typing import cast
 
-from adaptive_batching.core.policies.aimd import AIMD
+from adaptive_batching.core.policies.aimd import AIMD, EndToEndAIMD
+from adaptive_batching.core.policies.bentoml import BentoML
 from adaptive_batching.core.policies.cork import Cork
+from adaptive_batching.core.policies.deferred import Deferred
+from adaptive_batching.core.policies.dropping import Dropping
 from adaptive_batching.core.policies.greedy import Greedy
+from adaptive_batching.core.policies.nexus import Nexus
+from adaptive_batching.core.policies.triton import Triton
 from adaptive_batching.core.policies.window import Window
 from adaptive_batching.core.policy import Policy
 from adaptive_batching.units import parse_duration
 
 PolicyLike = str | Policy | Callable[[], Policy]
-"""A name such as `cork` or `window:2ms`, a policy's class or factory, or one made for this use."""
+"""A name such as `cork`, `window:2ms` or `my_module:MyPolicy`, a policy's class or factory, or one
+made for this use."""
 
-_PLAIN: dict[str, Callable[[], Policy]] = {"cork": Cork, "greedy": Greedy, "aimd": AIMD}
+_PLAIN: dict[str, Callable[[], Policy]] = {
+    "cork": Cork,
+    "greedy": Greedy,
+    "aimd": AIMD,
+    "nexus": Nexus,
+    "deferred": Deferred,
+    "bentoml": BentoML,
+}
 _WITH_ARGUMENT: dict[str, Callable[[str], Policy]] = {
     "window": lambda text: Window(parse_duration(text)),
-    "aimd": lambda text: AIMD(float(text)),
+    "aimd": lambda text: EndToEndAIMD() if text == "e2e" else AIMD(float(text)),
+    "triton": Triton.parse,
+    "bentoml": lambda text: BentoML(0.0 if text == "0" else parse_duration(text)),
 }
-KNOWN = ("cork", "greedy", "window:TIMEOUT", "aimd[:STEP]")
+_DROP = "+drop"
+KNOWN = (
+    "cork",
+    "greedy",
+    "window:TIMEOUT",
+    "aimd[:STEP]",
+    "aimd:e2e",
+    "triton:SIZES[/DELAY]",
+    "nexus",
+    "deferred",
+    "bentoml[:TICK]",
+    f"NAME{_DROP}",
+    "MODULE:CLASS",
+)
 
 
 def make_policy(policy: PolicyLike) -> Policy:
@@ -38,14 +68,53 @@ def make_policy(policy: PolicyLike) -> Policy:
 
 
 def _by_name(text: str) -> Policy:
+    name = text.removesuffix(_DROP)
+    try:
+        policy = _make(name)
+        return policy if name == text else Dropping(policy)
+    except _Unknown as unknown:
+        msg = f"policy: expected one of {', '.join(KNOWN)}, got {text!r}{unknown}"
+        raise ValueError(msg) from None
+    except (TypeError, ValueError) as error:
+        msg = f"policy {text!r}: {error}"
+        raise ValueError(msg) from error
+
+
+def _make(text: str) -> Policy:
     name, colon, argument = text.partition(":")
     if not colon and name in _PLAIN:
         return _PLAIN[name]()
     if colon and name in _WITH_ARGUMENT:
-        try:
-            return _WITH_ARGUMENT[name](argument)
-        except ValueError as error:
-            msg = f"policy {text!r}: {error}"
-            raise ValueError(msg) from error
-    msg = f"policy: expected one of {', '.join(KNOWN)}, got {text!r}"
-    raise ValueError(msg)
+        return _WITH_ARGUMENT[name](argument)
+    if colon and _dotted(name) and _dotted(argument):
+        return make_policy(_imported(name, argument))
+    raise _Unknown
+
+
+class _Unknown(ValueError):
+    """There is no such policy."""
+
+
+def _dotted(name: str) -> bool:
+    return all(part.isidentifier() for part in name.split("."))
+
+
+def _imported(module_name: str, path: str) -> Callable[[], Policy]:
+    """A policy of the user's own; what its module raises while it is imported goes through."""
+    found = _find_module(module_name)
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    if found is None:
+        raise _Unknown(f" (module {module_name!r} has no {path})")
+    if not callable(found):
+        raise TypeError(f"expected a class or a function that makes a policy, got {found!r}")
+    return cast("Callable[[], Policy]", found)
+
+
+def _find_module(name: str) -> object:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # it is there, and what it imports isn't
+        raise _Unknown(f" (no module named {error.name!r})") from None

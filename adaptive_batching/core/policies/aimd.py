@@ -40,7 +40,23 @@ class AIMD:
 
     def observe(self, batch: BatchRecord) -> None:
         """Seek the size."""
-        if batch.outcome is Outcome.OVERLOADED or batch.duration > self._objective:
+        if batch.outcome is Outcome.OVERLOADED or self._measure(batch) > self._objective:
             self.size = max(1.0, self.size * _BACK_OFF)
         elif batch.outcome is Outcome.DONE and batch.size >= int(self.size):
             self.size = min(self._most, self.size + self.step)
+
+    def _measure(self, batch: BatchRecord) -> float:
+        """What is held against the objective (seconds)."""
+        return batch.duration
+
+
+class EndToEndAIMD(AIMD):
+    """The same against the latency from arrival, which is what was promised: for comparison.
+
+    It collapses: a queue makes the batches late, which makes them smaller, which costs the capacity
+    that the queue needs. At 60 to 80 % of capacity it ends with batches of one.
+    """
+
+    def _measure(self, batch: BatchRecord) -> float:
+        """How long its oldest member had to wait for the answer (seconds)."""
+        return batch.finished - batch.oldest_arrived

@@ -1,0 +1,39 @@
+"""Symphony's deferred batch scheduling: release as late as the promise allows."""
+
+from itertools import islice
+from math import inf
+
+from adaptive_batching.core.job import Reason
+from adaptive_batching.core.policies.dropping import shed_or_probe
+from adaptive_batching.core.policies.nexus import outside_window
+from adaptive_batching.core.policy import Decision, Dispatch, Hold, QueueView
+from adaptive_batching.core.records import BatchRecord
+
+
+class Deferred:
+    """Release a batch only inside its window [d - L(n + 1), d - L(n)], d its earliest deadline.
+
+    Before that it could still take one more and be in time; after that it would be late. So batches
+    are as large and workers as few as the promise allows, and releases space themselves out; the
+    price is latency at low load, which sits at the deadline. Who can't make it is dropped as in
+    Nexus. (Symphony, arXiv 2308.07470.)
+
+    Without a deadline, and before the first batch has run, it releases at once.
+    """
+
+    def decide(self, queue: QueueView, now: float) -> Decision:
+        """Drop, wait for the window, or release."""
+        late = outside_window(queue, now)
+        if late:
+            return shed_or_probe(queue, late, now)
+        limit = queue.limits.max_batch_size
+        if queue.items >= limit:
+            return Dispatch(limit, Reason.FULL)
+        deadline = min(job.deadline for job in islice(queue.jobs(), limit))
+        if deadline == inf or not queue.latency.batches:
+            return Dispatch(limit, Reason.READY)
+        opens = deadline - queue.latency.predict(queue.items + 1)
+        return Dispatch(limit, Reason.DEADLINE) if now >= opens else Hold(opens)
+
+    def observe(self, batch: BatchRecord) -> None:
+        """Learn nothing."""

@@ -1,0 +1,42 @@
+"""Who keeps what of a simulation: every record, or whatever else a collector makes of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome, JobRecord
+
+
+class Collector(Protocol):
+    """Is told what happens, in the order in which it happens."""
+
+    def batch_released(self, batch: Batch) -> None:
+        """A batch has left."""
+        ...
+
+    def batch_ended(self, record: BatchRecord) -> None:
+        """A batch has ended; its jobs follow."""
+        ...
+
+    def jobs_ended(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
+        """Some jobs have ended, all in the same way."""
+        ...
+
+
+@dataclass(slots=True)
+class History:
+    """What happened, in the order in which it ended."""
+
+    jobs: list[JobRecord] = field(default_factory=list)
+    batches: list[BatchRecord] = field(default_factory=list)
+
+    def batch_released(self, batch: Batch) -> None:
+        """Its record comes when it has ended."""
+
+    def batch_ended(self, record: BatchRecord) -> None:
+        """Keep it."""
+        self.batches.append(record)
+
+    def jobs_ended(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
+        """Keep a record of each."""
+        self.jobs.extend([JobRecord(job.arrived, now, job.size, outcome) for job in jobs])

@@ -1,0 +1,64 @@
+"""A feed hands out blocks, and finds in any of them what it would have found in the first."""
+
+from math import inf, nan
+
+import pytest
+
+from adaptive_batching.simulation import feed as module
+from adaptive_batching.simulation.closed_loop import ClosedLoop, Span
+from adaptive_batching.simulation.feed import Feed
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    monkeypatch.setattr(module, "_BLOCK", 2)
+
+
+def drained(feed):
+    blocks = [(feed.times[:-1], feed.sizes[:])]
+    while feed.refill():
+        blocks.append((feed.times[:-1], feed.sizes[:]))
+    return blocks
+
+
+def test_blocks():
+    """Each is in place before the last is over, with a sentinel behind it."""
+    assert drained(Feed(iter([1, 2, 3]), [7, 8, 9])) == [([1.0, 2.0], [7, 8]), ([3.0], [9])]
+    assert Feed([1.0]).times[-1] == inf
+
+
+def test_nothing():
+    """No arrivals, only the sentinel."""
+    assert drained(Feed([])) == [([], [])]
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "sizes", "message"),
+    [
+        ([1, 2, 3, nan], None, "expected finite seconds"),
+        ([1, 2, 1.5], None, r"expected times in order, got 1\.5 after 2\.0"),
+        ([1, 2, 3], [1, 1], "expected one for each of 3 arrivals, got 2"),
+        ([1, 2, 3], [1] * 4, "expected one for each of 3 arrivals, got more"),
+    ],
+)
+def test_faults_beyond_the_first_block(arrivals, sizes, message):
+    """They are found when they are reached."""
+    with pytest.raises(ValueError, match=message):
+        drained(Feed(arrivals, sizes))
+
+
+def test_users_come_again_in_order():
+    """Between those who are still to come, never before those who came."""
+    feed = Feed(ClosedLoop(2, 100.0, Span(0.0, 0.0), Span(1.0, 2.0)))
+    first, second = feed.times[:-1]
+    feed.answered(1, second, 2)
+    assert feed.times[:2] == [first, second]
+    assert second + 1 <= feed.times[2] <= second + 2
+    assert len(feed.sizes) == len(feed.times) - 1
+
+
+def test_others_do_not():
+    """An answer changes nothing about arrivals that are known."""
+    feed = Feed([1.0, 2.0])
+    feed.answered(5, 1.5, 1)
+    assert feed.times == [1.0, 2.0, inf]

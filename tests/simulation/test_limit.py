@@ -1,0 +1,50 @@
+"""A limit says what kind of limit it is."""
+
+import pytest
+
+from adaptive_batching.core import Limits
+from adaptive_batching.simulation.arrivals import poisson
+from adaptive_batching.simulation.experiment import Experiment
+from adaptive_batching.simulation.limit import limit_of
+from adaptive_batching.simulation.servers import Server
+
+STEADY = Server(5e-3, 5e-5)
+TIMES = poisson(2000.0, 0.5, seed=1)
+
+
+def experiment(server=STEADY, **options):
+    return Experiment(TIMES, server, Limits(64, 12e-3), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "workers", "kind"),
+    [
+        ({}, 1, "exact"),
+        ({}, 2, "upper bound"),
+        ({"sizes": [3] * len(TIMES)}, 1, "exact"),
+        ({"sizes": [1, 2] * len(TIMES)}, 1, "upper bound"),
+        ({"warmup": 0.1}, 1, "upper bound"),
+        ({"server": Server(5e-3, 5e-5, jitter=0.1)}, 1, "without noise"),
+    ],
+)
+def test_kinds(options, workers, kind):
+    """Exact only where a schedule reaches it."""
+    sizes = options.get("sizes")
+    if sizes:
+        options = {"sizes": sizes[: len(TIMES)]}
+    assert limit_of(experiment(**options), workers).kind == kind
+
+
+def test_the_least_mean_is_for_one_worker_and_poisson():
+    """Otherwise there is none."""
+    assert limit_of(experiment(), 1, 2000.0).mean_latency == pytest.approx(8.38e-3, rel=0.01)
+    assert limit_of(experiment(), 2, 2000.0).mean_latency is None
+    assert limit_of(experiment(), 1).mean_latency is None
+
+
+def test_for_people():
+    """In one line."""
+    assert str(limit_of(experiment(), 1, 2000.0)) == (
+        "limit: goodput 100.00% (exact), mean latency 8.38 ms expected"
+    )
+    assert str(limit_of(experiment(warmup=9.0))) == "limit: goodput - (upper bound)"

@@ -1,0 +1,54 @@
+"""The least mean latency of one worker under Poisson arrivals is the known one."""
+
+import numpy as np
+import pytest
+
+from adaptive_batching.core import Limits
+from adaptive_batching.simulation.arrivals import poisson
+from adaptive_batching.simulation.experiment import Experiment
+from adaptive_batching.simulation.optimum import least_mean_latency
+from adaptive_batching.simulation.servers import Server
+
+DURATIONS = 5e-3 + 5e-5 * np.arange(1, 65)
+CAPACITY = 64 / 8.2e-3
+
+
+@pytest.mark.parametrize(
+    ("load", "milliseconds"),
+    [
+        (0.02, 6.683), (0.05, 7.533), (0.1, 7.817), (0.2, 8.183), (0.3, 8.547), (0.5, 9.375),
+        (0.7, 10.380), (0.9, 11.724), (0.95, 12.537),
+    ],
+)  # fmt: skip
+def test_published_table(load, milliseconds):
+    """From relative value iteration over every decision, to a tenth of a percent."""
+    best = least_mean_latency(load * CAPACITY, DURATIONS)
+    assert best.mean_latency * 1e3 == pytest.approx(milliseconds, rel=1e-3)
+
+
+@pytest.mark.parametrize(("load", "jobs"), [(0.02, 1), (0.05, 1), (0.1, 2), (0.2, 4), (0.3, 6)])
+def test_the_limit(load, jobs):
+    """It waits for 0.4 of a typical batch, where that matters at all."""
+    assert least_mean_latency(load * CAPACITY, DURATIONS).jobs == jobs
+
+
+def test_one_at_a_time():
+    """Batches of one are the M/D/1 queue, known in closed form."""
+    best = least_mean_latency(0.7, np.array([1.0]))
+    assert best.mean_latency == pytest.approx(1 + 0.7 / (2 * (1 - 0.7)), rel=1e-9)
+
+
+def test_simulation_agrees():
+    """Greedy at half load is as good as the optimum, to the accuracy of 40,000 requests."""
+    rate = 0.5 * CAPACITY
+    times = poisson(rate, 40_000 / rate, seed=1)
+    row = Experiment(times, Server(5e-3, 5e-5), Limits(64)).run("greedy")
+    assert row.mean_latency == pytest.approx(
+        least_mean_latency(rate, DURATIONS).mean_latency, rel=0.01
+    )
+
+
+@pytest.mark.parametrize("load", [0.999, 1.0, 2.0])
+def test_too_much_load(load):
+    """No stable mean, or one that says nothing."""
+    assert least_mean_latency(load * CAPACITY, DURATIONS) is None
