@@ -18,8 +18,8 @@ class Limit:
     """What no policy beats.
 
     Attributes:
-        goodput: Share of the requests that who knows all arrivals could answer in time; None
-            without requests.
+        goodput: Share of the requests that who knows all arrivals could answer in time, however
+            many may wait; None without requests.
         kind: Whether that can be reached (`exact`), or is merely never passed (`upper bound`:
             several workers, items of several sizes, or a warm-up whose end finds nobody busy), or
             holds for the mean durations of a noisy worker, which luck may beat (`without noise`).
