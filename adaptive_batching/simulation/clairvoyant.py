@@ -77,8 +77,9 @@ def most_on_time(times: Times, durations: Times, max_latency: float) -> int:
     """
     due = times + max_latency
     reach = _reach(times, due, durations)
-    longest_first = durations[::-1, np.newaxis]
-    table = _Table(len(durations))
+    batch = max(reach, default=0) or 1
+    longest_first = durations[:batch][::-1, np.newaxis]
+    table = _Table(batch)
     following = np.append(times[1:], -inf)  # the last row is kept whole: nothing follows it
     for index, (arrived, upcoming) in enumerate(zip(times, following, strict=True)):
         rows = table.last(max(reach[index], 1))
@@ -97,7 +98,10 @@ def _reach(times: Times, due: Times, durations: Times) -> list[int]:
     reach = np.zeros(len(times), np.int64)
     for size, duration in enumerate(durations[: len(times)], 1):
         newest = times[size - 1 :]
-        reach[size - 1 :][newest + duration <= due[: len(newest)]] = size
+        possible = newest + duration <= due[: len(newest)]
+        if not possible.any():
+            break  # nor is a larger one: it spans more and takes no less
+        reach[size - 1 :][possible] = size
     sizes: list[int] = reach.tolist()
     return sizes
 
