@@ -2,11 +2,14 @@
 
 from adaptive_batching.simulation.arrivals import clumped, mmpp, poisson
 from adaptive_batching.simulation.closed_loop import ClosedLoop, Span
+from adaptive_batching.simulation.conditions import ColdStart, Drift, Failures, SharedDevice
+from adaptive_batching.simulation.curves import Padded, Table
 from adaptive_batching.simulation.engine import drive, simulate
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.feed import Feed
 from adaptive_batching.simulation.history import Collector, History
 from adaptive_batching.simulation.limit import Limit, limit_of
+from adaptive_batching.simulation.replications import replicate
 from adaptive_batching.simulation.report import Row, summarize, table
 from adaptive_batching.simulation.servers import Server
 from adaptive_batching.simulation.shaping import scale_rate, speedup, superpose
@@ -15,14 +18,20 @@ from adaptive_batching.simulation.traces import Trace, read_trace, stream_trace
 
 __all__ = [
     "ClosedLoop",
+    "ColdStart",
     "Collector",
+    "Drift",
     "Experiment",
+    "Failures",
     "Feed",
     "History",
     "Limit",
+    "Padded",
     "Row",
     "Server",
+    "SharedDevice",
     "Span",
+    "Table",
     "Tally",
     "Trace",
     "clumped",
@@ -31,6 +40,7 @@ __all__ = [
     "mmpp",
     "poisson",
     "read_trace",
+    "replicate",
     "scale_rate",
     "simulate",
     "speedup",

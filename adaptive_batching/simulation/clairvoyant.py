@@ -34,11 +34,12 @@ def on_time_at_most(
     """How many jobs can be answered in time, and whether that is exact or only an upper bound.
 
     It is exact for one worker and jobs of one size. For jobs of several sizes each is taken for as
-    small as the smallest, because who knows all of them may serve the small ones first.
+    small as the smallest, because who knows all of them may serve the small ones first; and where a
+    larger batch takes less time, a smaller one is taken to last no longer.
 
     Args:
         times: When the jobs arrive (seconds), in order.
-        duration: Seconds for a batch of so many items; more items take no less.
+        duration: Seconds for a batch of so many items.
         max_latency: Seconds from arrival to answer.
         max_batch_size: Items.
         workers: Batches that may run at the same time.
@@ -49,16 +50,16 @@ def on_time_at_most(
     times, items = times[fitting], items[fitting]
     if not len(times) or max_latency == inf:
         return len(times), True
-    small, alike = int(items.min()), bool((items == items[0]).all())
-    most = max_batch_size // small
-    durations = np.array([duration(small * jobs) for jobs in range(1, most + 1)])
-    if workers == 1 and alike:
+    lasting = np.array([duration(size) for size in range(1, max_batch_size + 1)])
+    least = np.minimum.accumulate(lasting[::-1])[::-1]
+    small = int(items.min())
+    durations = least[small - 1 :: small]
+    if workers == 1 and (items == small).all() and (least == lasting).all():
         return most_on_time(times, durations, max_latency), True
-    longest = durations[-1] if alike else duration(max_batch_size)
-    slack = (workers - 1) / workers * float(longest - durations[0])
+    slack = (workers - 1) / workers * float(lasting.max() - durations[0])
     bound = most_on_time(times, durations / workers, max_latency + slack)
     seconds = workers * (times[-1] + max_latency - times[0])
-    per_item = min(duration(size) / size for size in range(1, max_batch_size + 1))
+    per_item = (lasting / np.arange(1, max_batch_size + 1)).min()
     work = np.cumsum(np.sort(items)) * per_item
     return min(bound, int(np.searchsorted(work, seconds * _ROUNDING, "right"))), False
 
@@ -76,8 +77,9 @@ def most_on_time(times: Times, durations: Times, max_latency: float) -> int:
     """
     due = times + max_latency
     reach = _reach(times, due, durations)
-    longest_first = durations[::-1, np.newaxis]
-    table = _Table(len(durations))
+    batch = max(reach, default=0) or 1
+    longest_first = durations[:batch][::-1, np.newaxis]
+    table = _Table(batch)
     following = np.append(times[1:], -inf)  # the last row is kept whole: nothing follows it
     for index, (arrived, upcoming) in enumerate(zip(times, following, strict=True)):
         rows = table.last(max(reach[index], 1))
@@ -96,7 +98,10 @@ def _reach(times: Times, due: Times, durations: Times) -> list[int]:
     reach = np.zeros(len(times), np.int64)
     for size, duration in enumerate(durations[: len(times)], 1):
         newest = times[size - 1 :]
-        reach[size - 1 :][newest + duration <= due[: len(newest)]] = size
+        possible = newest + duration <= due[: len(newest)]
+        if not possible.any():
+            break  # nor is a larger one: it spans more and takes no less
+        reach[size - 1 :][possible] = size
     sizes: list[int] = reach.tolist()
     return sizes
 

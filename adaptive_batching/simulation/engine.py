@@ -5,7 +5,7 @@ that end before jobs that arrive; then `next` is asked until it says `Hold`; the
 armed. A batch released at t that takes d ends at t + d, to the last bit.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from math import ceil, inf, nextafter
@@ -21,12 +21,16 @@ from adaptive_batching.core import (
 )
 from adaptive_batching.errors import PolicyError, QueueFull, Refused
 from adaptive_batching.simulation.closed_loop import ClosedLoop
+from adaptive_batching.simulation.conditions import Situated
 from adaptive_batching.simulation.feed import Feed
 from adaptive_batching.simulation.history import Collector, History
+from adaptive_batching.simulation.servers import Service
 
-Service = Callable[[int], float]
-"""A worker: the size of a batch in items -> the seconds that it takes."""
-
+_ENDS_AS = {
+    Outcome.DONE: JobOutcome.DONE,
+    Outcome.FAILED: JobOutcome.FAILED,
+    Outcome.OVERLOADED: JobOutcome.FAILED,
+}
 _SHED_AS = {ShedReason.HOPELESS: JobOutcome.SHED, ShedReason.EXPIRED: JobOutcome.EXPIRED}
 
 
@@ -106,7 +110,7 @@ class _Run:
         self._service = service
         self._patience = patience
         self._resolution = resolution
-        self._ends: list[tuple[float, int, Batch]] = []
+        self._ends: list[tuple[float, int, Batch, Outcome]] = []
         self._order = count()
         self._wake = inf
 
@@ -130,9 +134,9 @@ class _Run:
     def _finish(self, now: float) -> None:
         ends = self._ends
         while ends and ends[0][0] == now:
-            batch = heappop(ends)[2]
-            self._collector.batch_ended(self._scheduler.finish(batch, Outcome.DONE, now))
-            self._end_jobs(batch.jobs, now, JobOutcome.DONE)
+            _, _, batch, outcome = heappop(ends)
+            self._collector.batch_ended(self._scheduler.finish(batch, outcome, now))
+            self._end_jobs(batch.jobs, now, _ENDS_AS[outcome])
 
     def _admit(self, before: float) -> None:
         """Submit all that arrives before that instant.
@@ -175,17 +179,23 @@ class _Run:
                 return
             if isinstance(step, Batch):
                 self._collector.batch_released(step)
-                heappush(self._ends, (self._end(step), next(self._order), step))
+                heappush(self._ends, self._run(step))
             else:
                 self._end_jobs(step.jobs, now, _SHED_AS[step.reason])
 
-    def _end(self, batch: Batch) -> float:
-        duration = self._service(batch.size)
+    def _run(self, batch: Batch) -> tuple[float, int, Batch, Outcome]:
+        """When and how it ends, in the order of time and then of release."""
+        service, outcome = self._service, Outcome.DONE
+        if isinstance(service, Situated):
+            beside = self._scheduler.permits.running - 1
+            duration, _, _, outcome = service.run(batch.size, batch.released, beside)
+        else:
+            duration = service(batch.size)
         end = batch.released + duration
         if not (duration >= 0 and end < inf):
             msg = f"service: expected finite seconds of 0 or more for a batch of {batch.size}"
             raise ValueError(f"{msg}, got {duration}")
-        return end
+        return end, next(self._order), batch, outcome
 
     def _tick(self, until: float) -> float:
         """When a timer set for that instant fires; never before it."""

@@ -18,8 +18,8 @@ class Limit:
     """What no policy beats.
 
     Attributes:
-        goodput: Share of the requests that who knows all arrivals could answer in time; None
-            without requests.
+        goodput: Share of the requests that who knows all arrivals could answer in time, however
+            many may wait; None without requests.
         kind: Whether that can be reached (`exact`), or is merely never passed (`upper bound`:
             several workers, items of several sizes, or a warm-up whose end finds nobody busy), or
             holds for the mean durations of a noisy worker, which luck may beat (`without noise`).
@@ -49,11 +49,14 @@ def limit_of(experiment: Experiment, workers: int = 1, rate: float | None = None
         rate: Arrivals a second if they are Poisson; None if they are not.
 
     Raises:
-        ValueError: The arrivals are not known beforehand, or too many to be kept.
+        ValueError: The arrivals are not known beforehand or not kept, or durations depend on
+            more than the size.
     """
     if not isinstance(experiment.arrivals, np.ndarray):
         raise ValueError("limit: expected arrivals that are known, got users or a stream")  # noqa: TRY004
     server, limits = experiment.server, experiment.limits
+    if server.conditions:
+        raise ValueError("limit: expected durations that depend on the size alone, got conditions")
     counted = experiment.arrivals >= experiment.warmup
     times = experiment.arrivals[counted]
     sizes = None if experiment.sizes is None else np.asarray(experiment.sizes)[counted].tolist()
@@ -66,7 +69,8 @@ def limit_of(experiment: Experiment, workers: int = 1, rate: float | None = None
         sizes=sizes,
     )
     mean = None
-    if rate is not None and workers == 1 and sizes is None and not server.noisy:
+    simple = sizes is None and server.curve is None and not server.noisy
+    if rate is not None and workers == 1 and simple:
         batches = range(1, limits.max_batch_size + 1)
         best = least_mean_latency(rate, np.array([server.mean(size) for size in batches]))
         mean = None if best is None else best.mean_latency

@@ -1,13 +1,18 @@
 """Synthetic workers: how long a batch takes, with the jitter and the pauses of real machines."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
 
+from adaptive_batching.simulation.conditions import Condition, Situated
+from adaptive_batching.simulation.curves import Curve, parse_table
 from adaptive_batching.units import parse_duration
+
+Service = Curve | Situated
+"""A worker: the size of a batch in items -> the seconds that it takes."""
 
 _BLOCK = 4096  # draws at a time: a single draw costs as much as a hundred of a block
 _STREAM = 1  # arrivals made with the same seed must not share our random numbers
@@ -18,12 +23,16 @@ _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 class Server:
     """How long batches take: `duration = (fixed + per_item * size) * noise + pause`.
 
+    A `curve` may stand in the place of the line, and `conditions` change what comes of it, in turn.
+
     Attributes:
         fixed: Seconds that any batch takes.
         per_item: Seconds that each item adds.
         jitter: Sigma of the lognormal noise, whose mean is 1; 0 for none.
         pause_probability: Share of the batches that meet a pause of the machine.
         pause: Length of a pause (seconds).
+        curve: Seconds by size, instead of `fixed` and `per_item`.
+        conditions: What else happens to batches.
     """
 
     fixed: float
@@ -31,6 +40,8 @@ class Server:
     jitter: float = 0.0
     pause_probability: float = 0.0
     pause: float = 0.0
+    curve: Curve | None = None
+    conditions: tuple[Condition, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("fixed", "per_item", "jitter", "pause"):
@@ -48,18 +59,26 @@ class Server:
 
     def mean(self, size: int) -> float:
         """Seconds that a batch takes on average."""
-        return self.fixed + self.per_item * size + self.pause_probability * self.pause
+        return self._ideal(size) + self.pause_probability * self.pause
 
-    def service(self, seed: int = 0) -> Callable[[int], float]:
+    def service(self, seed: int = 0) -> Service:
         """The same draws for the same seed: the nth batch of every policy meets the same luck."""
-        fixed, per_item = self.fixed, self.per_item
+        durations = self._durations(seed)
+        changes = [condition.begin(seed) for condition in self.conditions]
+        return Situated(durations, changes) if changes else durations
+
+    def _ideal(self, size: int) -> float:
+        return self.fixed + self.per_item * size if self.curve is None else self.curve(size)
+
+    def _durations(self, seed: int) -> Curve:
+        ideal = self._ideal
         if not self.jitter and not self.pause_probability:
-            return lambda size: fixed + per_item * size
+            return ideal
         draws = self._draws(np.random.default_rng([_STREAM, seed]))
 
         def duration(size: int) -> float:
             noise, pause = next(draws)
-            return (fixed + per_item * size) * noise + pause
+            return ideal(size) * noise + pause
 
         return duration
 
@@ -68,6 +87,17 @@ class Server:
             noise = rng.lognormal(-(self.jitter**2) / 2, self.jitter, _BLOCK)
             pauses = self.pause * (rng.random(_BLOCK) < self.pause_probability)
             yield from zip(noise.tolist(), pauses.tolist(), strict=True)
+
+
+def parse_server(text: str) -> Server:
+    """Read `5ms+0.05ms`, or a table such as `1:5ms,64:8ms`.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    if ":" in text:
+        return Server(0.0, 0.0, curve=parse_table(text))
+    return Server(*parse_latency(text))
 
 
 def parse_latency(text: str) -> tuple[float, float]:

@@ -142,6 +142,16 @@ def test_a_table_for_people():
         ((*MADE, "--latency", "1.7e308s+1s"), "service: expected finite seconds of 0 or more"),
         ((*MADE, "--policy", "magic"), "policy: expected one of cork, greedy"),
         ((*MADE, "--policy", "window:2"), "policy 'window:2': expected a duration with a unit"),
+        ((*MADE, "--latency", "1:5"), "expected a duration with a unit"),
+        ((*MADE, "--latency", "8:5ms,1:3ms"), "table: expected increasing sizes"),
+        ((*MADE, "--pad-to", "8,4"), "buckets: expected increasing sizes from 1"),
+        ((*MADE, "--drift", "2x"), "expected FACTORx@TIME or FACTORx@TIME-TIME, got '2x'"),
+        ((*MADE, "--cold-start", "5"), "expected BATCHES:DURATION such as 5:200ms, got '5'"),
+        ((*MADE, "--failures", "some"), "expected a percentage such as 0.5%, got 'some'"),
+        ((*MADE, "--shared-device", "1"), "expected a percentage such as 0.5%, got '1'"),
+        ((*MADE, "--failures", "1%", "--limit"), "expected durations that depend on the size"),
+        ((*MADE, "--replications", 0), "0 is not in the range x>=1"),
+        ((*MADE, "--replications", 2, "--limit"), "expected no --limit with --replications"),
         ((*MADE, "--latency", "5ms"), "expected FIXED+PER_ITEM such as 5ms+0.05ms, got '5ms'"),
         ((*MADE, "--pause", "often"), "expected PERCENT:DURATION such as 0.5%:10ms, got 'often'"),
         ((*MADE, "--pause", "200%:1ms"), "pause_probability: expected 0 to 1, got 2.0"),
@@ -258,3 +268,30 @@ def test_tokens(tmp_path):
     for measure, largest in (("tokens", 4000), ("cost", 4200)):
         rows = answer(path, *conditions, "--sizes", measure)["rows"]
         assert largest / 2 < rows[0]["mean_batch_size"] <= largest
+
+
+def test_workers_of_all_kinds():
+    """Measured and padded, drifting, cold, failing and sharing a device."""
+    plain, padded = (
+        answer(*MADE, "--latency", "1:5ms,64:8ms", *more)["rows"][1]["mean_latency"]
+        for more in ((), ("--pad-to", "64"))
+    )
+    assert padded > 1.1 * plain
+    harsh = ("--drift", "2x@0.5s", "--drift", "0.5x@0.6s-0.8s", "--cold-start", "5:50ms")
+    shared = ("--failures", "10%", "--shared-device", "30%", "--workers", 2)
+    for row in answer(*MADE, *harsh, *shared)["rows"]:
+        assert row["failed"] > 0
+        assert row["requests"] == sum(row[end] for end in ("on_time", "late", "shed", "failed"))
+
+
+def test_replications():
+    """Means with intervals, and the second policy against the first."""
+    reply = answer(*MADE, "--replications", 3, "--policy", "greedy", "--policy", "cork")
+    assert reply["replications"] == 3
+    greedy, cork = reply["rows"]
+    assert greedy["change"] == {}
+    assert greedy["figures"]["mean_latency"]["half_width"] > 0
+    assert abs(cork["change"]["mean_latency"]["mean"]) < 0.05
+    shown = run(*MADE, "--replications", 2, "--policy", "greedy").output
+    assert "2 seeds, ± 95 % confidence, change against greedy" in shown
+    assert "…" not in shown

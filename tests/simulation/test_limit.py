@@ -4,6 +4,8 @@ import pytest
 
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation.arrivals import poisson
+from adaptive_batching.simulation.conditions import Drift
+from adaptive_batching.simulation.curves import Padded
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.limit import limit_of
 from adaptive_batching.simulation.servers import Server
@@ -48,3 +50,17 @@ def test_for_people():
         "limit: goodput 100.00% (exact), mean latency 8.38 ms expected"
     )
     assert str(limit_of(experiment(warmup=9.0))) == "limit: goodput - (upper bound)"
+
+
+def test_no_limit_where_durations_vary_in_time():
+    """It would hold for no batch."""
+    drifting = Server(5e-3, 5e-5, conditions=(Drift(2.0, 1.0),))
+    with pytest.raises(ValueError, match="expected durations that depend on the size alone"):
+        limit_of(experiment(drifting))
+
+
+def test_curves_have_a_limit():
+    """But no least mean: with steps it may pay to serve fewer than wait."""
+    padded = Server(0.0, 0.0, curve=Padded(lambda size: 5e-3 + 5e-5 * size, (1, 32, 64)))
+    limit = limit_of(experiment(padded), 1, 2000.0)
+    assert (limit.kind, limit.mean_latency) == ("exact", None)
