@@ -4,17 +4,15 @@ The rule is that of BentoML's CORK dispatcher with its two unknowns, the cost of
 next arrival, estimated properly, and with one new term: the other workers.
 """
 
-from itertools import islice
 from math import inf
 
 from adaptive_batching.core.job import Job, Reason
+from adaptive_batching.core.policies.shedding import EXTRAPOLATION, hopeless, shed_or_probe
 from adaptive_batching.core.policy import (
     Decision,
     Dispatch,
     Hold,
     QueueView,
-    Shed,
-    ShedReason,
 )
 from adaptive_batching.core.records import BatchRecord
 
@@ -28,7 +26,6 @@ _STARVED = 0.8  # phi at which holding costs all that it gains
 _DAMPED = 0.4  # phi from which it begins to cost; also where boarding is limited
 _BOARDING = 1.5  # times the batch size in equilibrium
 _LONGEST_MARGIN = 0.8  # of max_latency: a margin may not make a full batch hopeless
-_EXTRAPOLATION = 2.0  # times the largest size seen; beyond that nothing is refused on its account
 
 
 class Cork:
@@ -65,9 +62,9 @@ class Cork:
         due = inf
         if queue.head.deadline != inf:
             limit = _affordable(queue, limit, now)
-            hopeless = _hopeless(queue, _shed_margin(queue) if overloaded else 0.0, now)
-            if hopeless:
-                return _shed_or_probe(queue, hopeless, now)
+            late = hopeless(queue, _shed_margin(queue) if overloaded else 0.0, now)
+            if late:
+                return shed_or_probe(queue, late, now)
             due = _latest_release(queue, size)
         if queue.items >= limit:
             return Dispatch(limit, Reason.FULL)
@@ -94,7 +91,7 @@ class Cork:
         free = queue.next_free(now)
         if queue.items < limit and free + latency.predict(limit) <= job.deadline:
             return None  # the common case: even a full batch would do
-        longest = min(limit, _EXTRAPOLATION * latency.largest)
+        longest = min(limit, EXTRAPOLATION * latency.largest)
         full, rest = divmod(queue.items, limit)
         joining = limit if full else 0.5 * queue.arrivals.rate(now, queue.window) * (free - now)
         ahead = full * latency.predict(longest) / queue.workers
@@ -114,25 +111,6 @@ def _shed_margin(queue: QueueView) -> float:
     return max(0.0, min(queue.latency.margin, longest))
 
 
-def _hopeless(queue: QueueView, margin: float, now: float) -> list[Job]:
-    """The oldest jobs that would be late even if they left now.
-
-    Each one shed makes the batch shorter, which may save the next.
-    """
-    if not queue.latency.trusted:
-        return []
-    longest = min(queue.limits.max_batch_size, _EXTRAPOLATION * queue.latency.largest)
-    items = queue.items
-    hopeless = []
-    for job in queue.jobs():
-        duration = queue.latency.predict(min(items, longest)) * (1.0 + margin)
-        if now + duration <= job.deadline:
-            break
-        hopeless.append(job)
-        items -= job.size
-    return hopeless
-
-
 def _affordable(queue: QueueView, limit: int, now: float) -> int:
     """The batch that keeps the head's deadline even at the worst slope that is still believable.
 
@@ -140,35 +118,13 @@ def _affordable(queue: QueueView, limit: int, now: float) -> int:
     for late jobs waste capacity.
     """
     latency = queue.latency
-    tried = max(1, round(_EXTRAPOLATION * latency.largest))
+    tried = max(1, round(EXTRAPOLATION * latency.largest))
     if not latency.per_item_at_most or limit <= tried:
         return limit
     size, duration = latency.largest, latency.predict(latency.largest)
     spare = queue.head.deadline - now - duration
     in_time = size + spare / latency.per_item_at_most
     return max(tried, queue.head.size, int(min(in_time, limit)))
-
-
-def _shed_or_probe(queue: QueueView, hopeless: list[Job], now: float) -> Dispatch | Shed:
-    limit = queue.limits.max_batch_size
-    everything = len(hopeless) == queue.requests
-    patience = queue.head.deadline - queue.head.arrived
-    if everything and now - queue.last_release >= patience:
-        older = _all_but_newest(hopeless, limit)
-        if older:
-            return Shed(older, ShedReason.HOPELESS)
-        return Dispatch(limit, Reason.PROBE)
-    return Shed(hopeless, ShedReason.HOPELESS)
-
-
-def _all_but_newest(jobs: list[Job], limit: int) -> list[Job]:
-    """Who has to make room for the newest `limit` items."""
-    items = 0
-    for newer, job in enumerate(reversed(jobs)):
-        items += job.size
-        if items > limit:
-            return list(islice(jobs, len(jobs) - newer))
-    return []
 
 
 def _latest_release(queue: QueueView, size: int) -> float:

@@ -4,8 +4,8 @@ from itertools import islice
 from math import inf
 
 from adaptive_batching.core.job import Reason
-from adaptive_batching.core.policies.dropping import shed_or_probe
 from adaptive_batching.core.policies.nexus import outside_window
+from adaptive_batching.core.policies.shedding import shed_or_probe
 from adaptive_batching.core.policy import Decision, Dispatch, Hold, QueueView
 from adaptive_batching.core.records import BatchRecord
 

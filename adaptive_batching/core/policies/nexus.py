@@ -1,7 +1,7 @@
 """Nexus's early drop: give up the oldest to save a whole batch."""
 
 from adaptive_batching.core.job import Job, Reason
-from adaptive_batching.core.policies.dropping import shed_or_probe
+from adaptive_batching.core.policies.shedding import shed_or_probe
 from adaptive_batching.core.policy import Dispatch, QueueView, Shed
 from adaptive_batching.core.records import BatchRecord
 
