@@ -5,9 +5,10 @@
     │   ├── Overloaded           503  it could not have been answered in time
     │   ├── QueueFull            503  more waits already than `max_queue`
     │   ├── Draining             503  the dispatcher is closing
+    │   ├── NoWorkers            503  none is alive, nor will one be in time
     │   └── JobTooLarge          413  one request holds more items than a batch may
     ├── MalformedJSON            400  a client sent something else
-    ├── DeadlineExceeded         504  it was let in, and its deadline passed in the queue
+    ├── DeadlineExceeded         504  it was let in, and its deadline came before its answer
     ├── HandlerError                  the handler broke its contract
     │   ├── BatchFunctionError   500  wrong length, wrong type, an exit instead of an answer
     │   └── RemoteError          500  raised in a worker by something that can't be brought over
@@ -68,6 +69,12 @@ class Draining(Refused):
     code = "draining"
 
 
+class NoWorkers(Refused):
+    """No worker is alive, and one is not expected in time."""
+
+    code = "no_workers"
+
+
 class JobTooLarge(Refused):
     """One request brings more items than `max_batch_size`: it would never fit."""
 
@@ -83,7 +90,7 @@ class MalformedJSON(BatchingError, ValueError):
 
 
 class DeadlineExceeded(BatchingError):
-    """The request was let in, but its deadline passed before a worker could take it."""
+    """The request was let in, but its deadline came while it waited or while its batch ran."""
 
     status = 504
     code = "deadline_exceeded"

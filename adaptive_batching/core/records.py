@@ -42,7 +42,7 @@ class JobOutcome(enum.Enum):
     """Refused on a prediction."""
     QUEUE_FULL = "queue_full"
     EXPIRED = "expired"
-    """Its deadline passed in the queue."""
+    """Its deadline came before its answer, in the queue or in its batch."""
     CANCELLED = "cancelled"
     """Its caller went away."""
 

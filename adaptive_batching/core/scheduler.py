@@ -57,6 +57,7 @@ class Scheduler:
         self._views: dict[Hashable, QueueView] = {}
         self.draining = False
         """Whether it takes no more jobs."""
+        self._flushing = False
 
     def __repr__(self) -> str:
         return (
@@ -108,13 +109,18 @@ class Scheduler:
         self._left(job.key, job.size)
         return True
 
-    def drain(self) -> None:
-        """Take no more jobs and let what waits leave as soon as a worker is free."""
-        self.draining = True
+    def flush(self) -> None:
+        """From now on let what waits leave as soon as a worker is free."""
+        self._flushing = True
 
-    def abandon(self) -> list[Job]:
-        """Empty all queues and return what was in them."""
-        abandoned = [job for view in self._views.values() for job in view.queue]
+    def drain(self) -> None:
+        """Flush, and take no more jobs."""
+        self._flushing = self.draining = True
+
+    def abandon(self, due_before: float = inf) -> list[Job]:
+        """Take the jobs out whose deadline is before an instant, or all, and return them."""
+        waiting = [job for view in self._views.values() for job in view.queue]
+        abandoned = [job for job in waiting if due_before == inf or job.deadline < due_before]
         for job in abandoned:
             self.cancel(job)
         return abandoned
@@ -133,7 +139,7 @@ class Scheduler:
         until = _earliest_deadline(views[0])
         if until <= now:
             return self._expire(views[0], now)
-        if not self.permits.idle and (self._watcher is None or self.draining):
+        if not self.permits.idle and (self._watcher is None or self._flushing):
             return Hold(until)  # nobody computes an answer that is already late
         for view in views:
             step = self._decide(view, now)
@@ -173,7 +179,7 @@ class Scheduler:
     # ---------------------------------------------------------------------- one queue's decision
 
     def _decide(self, view: QueueView, now: float) -> Batch | Shed | Hold:
-        if self.draining:
+        if self._flushing:
             return self._release(view, Dispatch(self.limits.max_batch_size, Reason.DRAIN), now)
         self._digest(view, now)
         ask = self._policy.decide

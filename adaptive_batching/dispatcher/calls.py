@@ -40,23 +40,24 @@ class Call(Job, Generic[T, R]):
             self.future.set_exception(_awaitable(error))
 
 
-def share_out(calls: Sequence[Call[Any, Any]], results: Sequence[Any]) -> tuple[int, int]:
+def share_out(calls: Sequence[Call[Any, Any]], results: Sequence[Any]) -> tuple[int, int, int]:
     """Give each call its own result, or the error that stands in its place.
 
     Returns:
-        How many failed, and how many callers had gone.
+        How many got theirs, how many failed, and how many callers had gone.
     """
-    failed = cancelled = 0
+    done = failed = cancelled = 0
     for call, result in zip(calls, results, strict=True):
         future = call.future
-        if future.done():  # its caller left while the batch ran
-            cancelled += 1
+        if future.done():  # its caller left while the batch ran, or its deadline came
+            cancelled += future.cancelled()
         elif isinstance(result, BaseException):
             failed += 1
             future.set_exception(_awaitable(result))
         else:
+            done += 1
             future.set_result(result)
-    return failed, cancelled
+    return done, failed, cancelled
 
 
 def _awaitable(error: BaseException) -> BaseException:

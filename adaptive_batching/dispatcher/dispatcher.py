@@ -55,6 +55,11 @@ class Dispatcher(Generic[T, R]):
         wanted = self._limits.max_batch_size * (self.workers.health.wanted + 1)
         return min(wanted, self._limits.max_queue)
 
+    @property
+    def ready(self) -> bool:
+        """Whether its workers have been ready, so that it can answer."""
+        return self._driver is not None and self._driver.ready
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self
@@ -76,6 +81,8 @@ class Dispatcher(Generic[T, R]):
         self, item: T, key: Hashable = None, max_latency: float | None = None, size: int = 1
     ) -> R:
         """Let one item join a batch and return its own result.
+
+        The first call starts the workers, and its time begins when they are ready.
 
         Args:
             item: What the handler gets in its list.
@@ -99,6 +106,8 @@ class Dispatcher(Generic[T, R]):
             raise ValueError(
                 f"max_latency: expected a positive number of seconds, got {max_latency}"
             )
+        if not driver.ready:
+            await driver.started()
         now = self._clock()
         call: Call[T, R] = Call(item, loop.create_future(), now, size, now + max_latency, key)
         driver.admit(call)
@@ -107,6 +116,11 @@ class Dispatcher(Generic[T, R]):
         except asyncio.CancelledError:
             driver.withdraw(call)
             raise
+
+    def flush(self) -> None:
+        """From now on let what waits leave as soon as a worker is free."""
+        if self._driver is not None:
+            self._driver.flush()
 
     async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Let what waits finish, then stop the workers.

@@ -16,6 +16,7 @@ from adaptive_batching.core import (
     Batch,
     BatchRecord,
     Hold,
+    Job,
     JobOutcome,
     Outcome,
     Reason,
@@ -29,6 +30,7 @@ from adaptive_batching.errors import (
     BatchingError,
     DeadlineExceeded,
     Draining,
+    NoWorkers,
     Overloaded,
     PolicyError,
     QueueFull,
@@ -75,8 +77,12 @@ class Driver(Generic[T, R]):
         self._pump_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._running: dict[Batch, asyncio.Task[None]] = {}
+        self._overdue: dict[Batch, asyncio.TimerHandle] = {}
         self._drained = asyncio.Event()
         self._failure: BatchingError | None = None
+        self._start_took = 0.0  # seconds; a worker that died is back no sooner
+        self.ready = False
+        """Whether the workers have been ready."""
         self._starting = loop.create_task(self._start(), context=self._context)
 
     def __repr__(self) -> str:
@@ -92,8 +98,14 @@ class Driver(Generic[T, R]):
 
         Raises:
             WorkerStartError: They could not be started.
+            Draining: They are not wanted any more.
         """
-        await asyncio.shield(self._starting)
+        try:
+            await asyncio.shield(self._starting)
+        except asyncio.CancelledError:
+            if self.closing and not _is_cancelled():
+                raise Draining("the dispatcher was closed while its workers started") from None
+            raise
         if self._failure is not None:
             raise self._failure
 
@@ -107,6 +119,8 @@ class Driver(Generic[T, R]):
         if self._failure is not None:
             raise self._failure
         try:
+            if not self._scheduler.permits.capacity:
+                self._check_return(call)
             self._scheduler.submit(call)
         except Refused as refusal:
             full = isinstance(refusal, QueueFull)
@@ -119,6 +133,11 @@ class Driver(Generic[T, R]):
         """Its caller has gone."""
         if self._scheduler.cancel(call):
             self._ledger.enter(JobOutcome.CANCELLED)
+
+    def flush(self) -> None:
+        """From now on let what waits leave as soon as a worker is free."""
+        self._scheduler.flush()
+        self._pump_soon()
 
     async def drain(self, timeout: float | None) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Let what waits finish, at most `timeout` seconds, then stop the workers."""
@@ -191,6 +210,26 @@ class Driver(Generic[T, R]):
 
     def _launch(self, batch: Batch) -> None:
         self._running[batch] = self.loop.create_task(self._run(batch))
+        self._watch_deadlines(batch, batch.jobs)
+
+    def _watch_deadlines(self, batch: Batch, jobs: Sequence[Job]) -> None:
+        due = min(job.deadline for job in jobs)
+        if due < inf:
+            self._overdue[batch] = self.loop.call_at(due, self._expire_members, batch, due)
+
+    def _expire_members(self, batch: Batch, due: float) -> None:
+        """Nobody waits for a batch beyond his own deadline; the batch goes on for the others."""
+        late = [job for job in batch.jobs if job.deadline <= due]
+        expired = 0
+        for call in cast("list[Call[T, R]]", late):
+            if not call.future.done():
+                expired += 1
+                patience = call.deadline - call.arrived
+                call.fail(DeadlineExceeded(f"its batch still ran after {patience:.3f} s"))
+        self._ledger.enter(JobOutcome.EXPIRED, expired)
+        later = [job for job in batch.jobs if job.deadline > due]
+        if later:
+            self._watch_deadlines(batch, later)
 
     async def _run(self, batch: Batch) -> None:
         """Run one batch; whatever happens, its permit returns and each member gets one outcome."""
@@ -216,6 +255,9 @@ class Driver(Generic[T, R]):
 
     def _conclude(self, batch: Batch, outcome: Outcome, results: Sequence[Any]) -> None:
         del self._running[batch]
+        overdue = self._overdue.pop(batch, None)
+        if overdue is not None:
+            overdue.cancel()
         self._now = now = max(self._now, self._clock())
         try:
             record = self._scheduler.finish(batch, outcome, now)
@@ -223,8 +265,8 @@ class Driver(Generic[T, R]):
             self._give_up(error)
         else:
             self._tell(batch, record)
-        failed, cancelled = share_out(cast("list[Call[T, R]]", batch.jobs), results)
-        self._ledger.enter_batch(batch, failed, cancelled)
+        ends = share_out(cast("list[Call[T, R]]", batch.jobs), results)
+        self._ledger.enter_batch(batch, *ends)
         if not self._pump_due:
             self._pump_soon()
 
@@ -258,6 +300,7 @@ class Driver(Generic[T, R]):
     # ------------------------------------------------------------------------------- the workers
 
     async def _start(self) -> None:
+        begin = self._clock()
         try:
             await self._workers.aclose()  # of a loop that ended without closing them
             await self._workers.start(self._workers_changed)
@@ -266,6 +309,8 @@ class Driver(Generic[T, R]):
             self._failure = failure
             self._give_up(failure)
         else:
+            self._start_took = self._clock() - begin
+            self.ready = True
             self._workers_changed()
 
     def _workers_changed(self) -> None:
@@ -274,7 +319,23 @@ class Driver(Generic[T, R]):
         self._failure = None if health.alive else health.failure
         if self._failure is not None:
             self._give_up(self._failure)
+        elif self.ready and not health.alive:
+            back = self._clock() + self._start_took
+            hopeless = cast("list[Call[T, R]]", self._scheduler.abandon(due_before=back))
+            for call in hopeless:
+                call.fail(self._nobody())
+            self._ledger.enter(JobOutcome.SHED, len(hopeless))
         self._pump_soon()
+
+    def _check_return(self, call: Call[T, R]) -> None:
+        """No worker is alive; let the call in only if one can be back in time."""
+        if call.deadline < call.arrived + self._start_took:
+            raise self._nobody()
+
+    def _nobody(self) -> NoWorkers:
+        took = self._start_took
+        message = f"no worker is alive, and to start one took {took:.3f} s"
+        return NoWorkers(message, retry_after=took)
 
 
 def _stopped() -> WorkerLost:
@@ -289,6 +350,10 @@ def _start_error(error: Exception) -> WorkerStartError:
 
 def _stops_us(error: BaseException) -> bool:
     """Whether the program wants this task to end, or only the handler said so."""
+    cancelled = isinstance(error, asyncio.CancelledError) and _is_cancelled()
+    return isinstance(error, KeyboardInterrupt) or cancelled
+
+
+def _is_cancelled() -> bool:
     task = asyncio.current_task()
-    cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
-    return isinstance(error, KeyboardInterrupt) or bool(cancelled)
+    return task is not None and bool(task.cancelling())

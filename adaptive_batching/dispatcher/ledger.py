@@ -63,9 +63,9 @@ class Ledger:
         """Some requests have ended."""
         self.requests[outcome] += requests
 
-    def enter_batch(self, batch: Batch, failed: int, cancelled: int) -> None:
+    def enter_batch(self, batch: Batch, done: int, failed: int, cancelled: int) -> None:
         """A batch has ended, and its members with it."""
-        self.requests[JobOutcome.DONE] += len(batch.jobs) - failed - cancelled
+        self.requests[JobOutcome.DONE] += done
         if failed:
             self.requests[JobOutcome.FAILED] += failed
         if cancelled:
