@@ -2,18 +2,18 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 
 from aiohttp import HttpVersion10, HttpVersion11, web
 
-from adaptive_batching.errors import Overloaded
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.errors import NoWorkers, Overloaded
 from adaptive_batching.marshal.answer import Answer
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.rejections import Rejected, rejection
 from adaptive_batching.marshal.request_ids import request_id
 
-Submit = Callable[[bytes], Awaitable[bytes]]
 Page = Callable[[web.BaseRequest], web.Response]
 
 
@@ -21,15 +21,15 @@ class Lane:
     """The way of one endpoint's requests.
 
     Attributes:
-        submit: Lets a body join a batch and returns its answer.
+        dispatcher: Lets a body join a batch and returns its answer.
         max_body: Bytes that a body may have.
         responses: Answers by status.
     """
 
-    __slots__ = ("max_body", "responses", "submit")
+    __slots__ = ("dispatcher", "max_body", "responses")
 
-    def __init__(self, submit: Submit, max_body: int) -> None:
-        self.submit = submit
+    def __init__(self, dispatcher: Dispatcher[bytes, bytes], max_body: int) -> None:
+        self.dispatcher = dispatcher
         self.max_body = max_body
         self.responses: Counter[int] = Counter()
 
@@ -79,7 +79,7 @@ class Marshal:
                 response = self._page(request)
             else:
                 responses = lane.responses
-                answer = await lane.submit(await self._body(request, lane))
+                answer = await lane.dispatcher.submit(await self._body(request, lane))
                 response = self._answered(answer, request)
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
             response = self._failed(error, request)
@@ -103,6 +103,8 @@ class Marshal:
     async def _body(self, request: web.BaseRequest, lane: Lane) -> bytes:
         if request.method != "POST":
             raise Rejected(405, "method_not_allowed", headers={"Allow": "POST"})
+        if not lane.dispatcher.ready:
+            raise NoWorkers("the workers are still loading")
         if self.in_flight > self._max_in_flight:
             raise Overloaded(f"{self._max_in_flight} requests are in flight already")
         body = arrived_body(request, lane.max_body)

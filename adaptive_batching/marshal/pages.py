@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import web
 
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.errors import Draining, WorkerStartError
+from adaptive_batching.errors import Draining, NoWorkers
 from adaptive_batching.instrumentation.prometheus import Metrics
 
 
@@ -20,13 +20,13 @@ def readiness(dispatchers: Mapping[str, Dispatcher[Any, Any]], *, draining: bool
 
     Raises:
         Draining: We don't stay.
-        WorkerStartError: An endpoint has no worker.
+        NoWorkers: An endpoint has no worker.
     """
     if draining:
         raise Draining("no more requests should be sent here")
     lacking = [path for path, each in dispatchers.items() if not each.stats().workers]
     if lacking:
-        raise WorkerStartError(f"no worker is alive for {', '.join(lacking)}")
+        raise NoWorkers(f"no worker is alive for {', '.join(lacking)}")
     return web.json_response({"status": "ready"})
 
 

@@ -23,6 +23,8 @@ async def run_service(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then answer what was accepted; a second signal ends it now.
 
+    A signal that comes while the workers load ends it just as well.
+
     Args:
         service: What is served.
         host: The address to listen on.
@@ -37,13 +39,23 @@ async def run_service(
         OSError: The port is taken.
     """
     _allow_many_connections()
-    async with service.running(host, port, drain_timeout=drain_timeout) as running:
-        told = _told_to_stop()
+    told = _told_to_stop()  # before anything is started that would have to be stopped
+    running = service.prepared()
+    starting = asyncio.ensure_future(running.start(host, port))
+    try:
+        await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
+        if told.done():
+            return
+        await starting
         if on_ready is not None:
             on_ready(running)
         await told
         running.announce_end()
         await asyncio.sleep(drain_delay)
+    finally:
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await running.stop(drain_timeout)
 
 
 def _allow_many_connections() -> None:

@@ -72,7 +72,7 @@ class Running:
         """Listen and start the workers; returns when they are ready.
 
         Models may take minutes to load. Until then `/healthz` says yes and `/readyz` no, and what
-        is sent all the same waits in the queue.
+        is sent all the same is refused, so that its client can go elsewhere.
 
         Raises:
             WorkerStartError: A worker could not load its handler.
@@ -110,7 +110,7 @@ class Running:
         dispatcher: Dispatcher[bytes, bytes] = Dispatcher(
             workers, endpoint.limits, policy=endpoint.policy, observers=[histograms]
         )
-        lane = Lane(dispatcher.submit, endpoint.max_body)
+        lane = Lane(dispatcher, endpoint.max_body)
         self.dispatchers[endpoint.path] = dispatcher
         self._lanes[endpoint.path] = lane
         self.metrics.watch(endpoint.path, dispatcher, histograms)

@@ -123,12 +123,16 @@ class Service:
             WorkerStartError: A worker could not load its handler.
             OSError: The port is taken.
         """
-        running = Running(self, max_in_flight=self.max_in_flight, body_timeout=self.body_timeout)
+        running = self.prepared()
         try:
             await running.start(host, port)
             yield running
         finally:
             await running.stop(drain_timeout)
+
+    def prepared(self) -> Running:
+        """What serves it, not yet started; for those who start and stop it themselves."""
+        return Running(self, max_in_flight=self.max_in_flight, body_timeout=self.body_timeout)
 
     def _check_path(self, path: str) -> None:
         if not path.startswith("/") or set(path) & set("?#%{} "):

@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import aiohttp
 import pytest
@@ -89,6 +89,38 @@ async def test_a_second_signal_ends_it_at_once():
                     break
         process.send_signal(signal.SIGINT)
     assert process.returncode == -signal.SIGINT
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_while_workers_load(number):
+    """It ends as well as later on: nobody is waiting, and the exit status is 0."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(
+        *SERVE, "tests.marshal.apps:loading", f"--port={port}"
+    )
+    try:
+        async with asyncio.timeout(20), aiohttp.ClientSession() as session:
+            url = f"http://127.0.0.1:{port}"
+            await until_alive(session, url)
+            async with session.post(f"{url}/", json=1) as response:
+                assert (response.status, (await response.json())["error"]) == (503, "no_workers")
+            process.send_signal(number)
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def until_alive(session, url):
+    """Wait until somebody listens."""
+    while True:
+        with suppress(aiohttp.ClientConnectorError):
+            async with session.get(f"{url}/healthz") as response:
+                return response.status
+        await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize(

@@ -68,3 +68,17 @@ unloadable = Service("unloadable")
 class Unloadable:
     def __init__(self):
         raise RuntimeError("no model")
+
+
+loading = Service("loading")
+
+
+@loading.endpoint("/")
+class Loading:
+    """Takes longer than anybody waits."""
+
+    def __init__(self):
+        time.sleep(60)
+
+    def __call__(self, items):
+        return items

@@ -25,7 +25,7 @@ async def test_healthy_and_ready():
 
 
 async def test_alive_but_not_ready_while_a_model_loads():
-    """Nobody restarts it for that, and what is sent all the same is answered when it can be."""
+    """Nobody restarts it for that, and what is sent all the same is refused at once."""
     loaded = threading.Event()
     service = Service()
 
@@ -44,12 +44,13 @@ async def test_alive_but_not_ready_while_a_model_loads():
         client = Client(running, session)
         assert (await client.get("/healthz")).status == 200
         assert (await client.get("/readyz")).error == "no_workers"
-        early = asyncio.create_task(client.post("/", 1))
-        await until(lambda: client.stats("/").queued)
+        early = await client.post("/", 1)
+        assert (early.status, early.error) == (503, "no_workers")
+        assert int(early.headers["Retry-After"]) >= 1
         loaded.set()
         await starting
         assert (await client.get("/readyz")).status == 200
-        assert (await early).json == 1
+        assert (await client.post("/", 1)).json == 1
         await running.stop(1)
 
 
