@@ -1,6 +1,7 @@
 """A service at work: its workers, its listener, and how it ends without losing a request."""
 
 import asyncio
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from adaptive_batching.marshal.service import Endpoint
 
 _BACKLOG = 1024  # a burst of new connections; the kernel cuts it to net.core.somaxconn
+_CALM = 0.1  # seconds without a request after which connections that are still open are idle
 _LAST_WORDS = 1.0  # seconds to write the last answers to slow readers
 
 
@@ -57,6 +59,7 @@ class Running:
             body_timeout=body_timeout,
         )
         self.metrics.responses["other"] = self._marshal.unrouted
+        self._server: Server | None = None
         self._runner: web.ServerRunner | None = None
 
     @property
@@ -78,7 +81,8 @@ class Running:
             WorkerStartError: A worker could not load its handler.
             OSError: The port is taken.
         """
-        self._runner = web.ServerRunner(Server(self._marshal), shutdown_timeout=_LAST_WORDS)
+        self._server = Server(self._marshal)
+        self._runner = web.ServerRunner(self._server, shutdown_timeout=_LAST_WORDS)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port, backlog=_BACKLOG)
         await site.start()
@@ -86,23 +90,43 @@ class Running:
         await asyncio.gather(*(each.start() for each in self.dispatchers.values()))
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
-        """Listen no more, let batches leave at once, answer what is left, stop the workers.
+        """Listen no more, let batches leave at once, answer what comes, stop the workers.
+
+        Every answer closes its connection. Requests that are under way on the others are let in:
+        their clients could not know.
 
         Args:
             timeout: Seconds after which what is left is refused.
         """
         self.announce_end()
-        if self._runner is None:
+        if self._runner is None or self._server is None:
             return
+        deadline = time.monotonic() + timeout
         for site in self._runner.sites:
             await site.stop()
+        for each in self.dispatchers.values():
+            each.flush()
         try:
-            await asyncio.gather(*(each.aclose(timeout) for each in self.dispatchers.values()))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._calm(self._server)
+            left = max(0.0, deadline - time.monotonic())
+            await asyncio.gather(*(each.aclose(left) for each in self.dispatchers.values()))
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_WORDS):
                     await self._marshal.emptied()
         finally:
             await self._runner.cleanup()
+
+    async def _calm(self, server: Server) -> None:
+        """Wait until nothing is being answered and nothing more comes."""
+        seen = -1
+        while seen != server.requests_count:
+            await self._marshal.emptied()
+            if not server.connections:
+                return
+            seen = server.requests_count
+            await asyncio.sleep(_CALM)
 
     def _add(self, endpoint: "Endpoint") -> None:
         histograms = BatchHistograms(endpoint.limits.max_batch_size)

@@ -7,6 +7,7 @@ import threading
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
+from yarl import URL
 
 from adaptive_batching.marshal.running import Running
 from adaptive_batching.marshal.service import Service
@@ -64,6 +65,37 @@ async def test_not_ready_while_draining():
         assert (await client.get("/healthz")).status == 200
         answer = await client.post("/square", 3)
         assert (answer.json, answer.headers["Connection"]) == (9, "close")
+
+
+async def test_requests_on_open_connections_are_answered_while_draining():
+    """Whoever keeps a connection hears with the next answer, and not before, that it ends."""
+    async with client_of(apps.service) as client:
+        url = URL(client.running.url)
+        connections = [await asyncio.open_connection(url.host, url.port) for _ in range(5)]
+        post = b"POST /square HTTP/1.1\r\nHost: here\r\nContent-Length: 1\r\n\r\n%d"
+        for _, writer in connections:
+            writer.write(post % 2)
+        for reader, _ in connections:
+            assert (await reader.readuntil(b"\r\n\r\n4")).startswith(b"HTTP/1.1 200")
+        stopping = asyncio.create_task(client.running.stop(5))
+        for number, (reader, writer) in enumerate(connections):
+            await asyncio.sleep(0.04)
+            writer.write(post % number)
+            answer = await reader.read()  # until it is closed
+            assert answer.startswith(b"HTTP/1.1 200")
+            assert answer.endswith(b"\r\n\r\n%d" % number**2)
+            writer.close()
+        await stopping
+
+
+async def test_idle_connections_hold_nothing_up():
+    """A client that keeps one and sends nothing is not waited for."""
+    async with client_of(apps.service) as client:
+        url = URL(client.running.url)
+        _, writer = await asyncio.open_connection(url.host, url.port)
+        async with asyncio.timeout(2):
+            await client.running.stop(60)
+        writer.close()
 
 
 async def test_not_ready_without_a_worker():
