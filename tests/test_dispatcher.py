@@ -5,7 +5,7 @@ import contextvars
 import functools
 import logging
 from collections.abc import Callable, Coroutine
-from math import nan
+from math import inf, nan
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +26,7 @@ from adaptive_batching.errors import (
     DeadlineExceeded,
     Draining,
     JobTooLarge,
+    NoWorkers,
     Overloaded,
     PolicyError,
     QueueFull,
@@ -33,6 +34,7 @@ from adaptive_batching.errors import (
     WorkerStartError,
     WrongEventLoop,
 )
+from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
 from tests.virtual_time import VirtualTimeLoop, run_virtually
 
@@ -180,11 +182,11 @@ async def test_results_that_are_exceptions_belong_to_their_item() -> None:
 async def test_no_worker_before_the_deadline() -> None:
     """A call whose deadline passes in the queue ends at that instant and is never computed."""
     puppet = Puppet()
-    dispatcher = dispatcher_of(puppet, max_latency=0.5)
+    dispatcher = dispatcher_of(puppet, max_latency=inf)
     await dispatcher.start()
-    first, second = calls(dispatcher, 1)[0], None
+    (first,) = calls(dispatcher, 1)
     await turns()
-    (second,) = calls(dispatcher, 2)
+    (second,) = calls(dispatcher, 2, max_latency=0.5)
     with pytest.raises(DeadlineExceeded, match=r"0\.500 s in the queue"):
         await second
     assert asyncio.get_running_loop().time() == 0.5
@@ -192,6 +194,109 @@ async def test_no_worker_before_the_deadline() -> None:
     assert await first == 10
     await dispatcher.aclose()
     assert puppet.batches == [[1]]
+
+
+@virtually
+async def test_a_batch_that_runs_beyond_the_deadline() -> None:
+    """Each member is told at its own deadline; the batch goes on for those who still wait."""
+    puppet = Puppet()
+    dispatcher = dispatcher_of(puppet, policy="window:1ms")
+    await dispatcher.start()
+    (hasty,) = calls(dispatcher, 1, max_latency=0.2)
+    (patient,) = calls(dispatcher, 2)
+    with pytest.raises(DeadlineExceeded, match=r"its batch still ran after 0\.200 s"):
+        await hasty
+    assert asyncio.get_running_loop().time() == 0.2
+    await asyncio.sleep(1.0)
+    puppet.finish()
+    assert await patient == 20
+    await dispatcher.aclose()
+    requests = dispatcher.stats().requests
+    assert (requests[JobOutcome.DONE], requests[JobOutcome.EXPIRED]) == (1, 1)
+
+
+@virtually
+async def test_the_first_call_waits_for_the_workers() -> None:
+    """Its time begins when they are ready, so that loading a model is not lateness."""
+
+    class Slow(TaskWorkers):
+        async def start(self, on_change: Callable[[], None]) -> None:
+            await asyncio.sleep(30.0)
+            await super().start(on_change)
+
+    loop = asyncio.get_running_loop()
+    dispatcher = Dispatcher[int, int](Slow(tenfold, 1), Limits(64, 0.1), clock=loop.time)
+    assert not dispatcher.ready
+    assert await dispatcher.submit(1) == 10
+    assert dispatcher.ready
+    await dispatcher.aclose()
+
+
+@virtually
+async def test_closing_while_the_workers_start() -> None:
+    """Who waits for them is told, not cancelled."""
+
+    class Never(TaskWorkers):
+        async def start(self, on_change: Callable[[], None]) -> None:
+            await asyncio.Event().wait()
+
+    dispatcher = Dispatcher[int, int](Never(tenfold, 1), Limits())
+    (waiting,) = calls(dispatcher, 1)
+    await turns()
+    await dispatcher.aclose(timeout=1.0)
+    with pytest.raises(Draining, match="while its workers started"):
+        await waiting
+
+
+@virtually
+async def test_no_worker_can_be_back_in_time() -> None:
+    """When the last one dies, who can't wait for the next is told at once; the others wait."""
+
+    class Mortal(TaskWorkers):
+        dead = False
+
+        @property
+        def health(self) -> Health:
+            return Health(0, 1) if self.dead else super().health
+
+        async def start(self, on_change: Callable[[], None]) -> None:
+            await asyncio.sleep(2.0)
+            self.changed = on_change
+            await super().start(on_change)
+
+    loop = asyncio.get_running_loop()
+    workers = Mortal(tenfold, 1)
+    dispatcher = Dispatcher[int, int](workers, Limits(), clock=loop.time, policy="window:1s")
+    await dispatcher.start()
+    (hasty,) = calls(dispatcher, 1, max_latency=1.5)
+    (patient,) = calls(dispatcher, 2, max_latency=9.0)
+    await turns()
+    workers.dead = True
+    workers.changed()
+    with pytest.raises(NoWorkers, match="to start one took") as refusal:
+        await hasty
+    assert refusal.value.retry_after == 2.0
+    with pytest.raises(NoWorkers):
+        await dispatcher.submit(3, max_latency=1.0)
+    assert loop.time() == 2.0
+    workers.dead = False
+    workers.changed()
+    assert await patient == 20
+    await dispatcher.aclose()
+
+
+@virtually
+async def test_flushing_releases_and_still_accepts() -> None:
+    """What a policy would hold leaves at once, and so does what comes afterwards."""
+    dispatcher = dispatcher_of(tenfold, policy="window:60s")
+    await dispatcher.start()
+    corked = calls(dispatcher, 1, 2)
+    await turns()
+    dispatcher.flush()
+    assert await asyncio.gather(*corked) == [10, 20]
+    assert await dispatcher.submit(3) == 30
+    assert asyncio.get_running_loop().time() < 1.0
+    await dispatcher.aclose()
 
 
 @virtually

@@ -47,6 +47,8 @@ class Request:
     gone: bool = False
     """Its caller had gone when the last rule ended."""
     dispatched: int = 0
+    expired: bool = False
+    """Its deadline came first, in the queue or in its batch."""
     poisoned: bool = False
     answers: int = 0
 
@@ -248,7 +250,8 @@ class Dispatching(RuleBasedStateMachine):
         if not hasattr(self, "dispatcher"):
             return
         stats = self.dispatcher.stats()
-        running = [member for batch in self.puppets.running for member in batch.members]
+        held = [member for batch in self.puppets.running for member in batch.members]
+        running = [member for member in held if not member.expired]
         waiting = [request for request in self.requests if request.waits]
         assert sum(stats.requests.values()) == len(self.requests) - len(running) - len(waiting)
         assert stats.queued == sum(request.size for request in waiting)
@@ -256,7 +259,7 @@ class Dispatching(RuleBasedStateMachine):
         for request in self.requests:
             assert request.dispatched <= 1
             assert request.ended or request.waits or request in running
-            assert not (request.waits and request.deadline <= self.now)
+            assert request.ended or request.deadline > self.now
 
     @invariant()
     def hold_is_bounded(self) -> None:
@@ -366,8 +369,11 @@ class Dispatching(RuleBasedStateMachine):
             explained = request.size > self.limits.max_batch_size
         except QueueFull:
             explained = self.limits.max_queue == 6
-        except (Overloaded, DeadlineExceeded):
+        except Overloaded:
             explained = request.deadline < inf
+        except DeadlineExceeded:
+            request.expired = True
+            explained = request.deadline <= self.now
         except Draining:
             explained = self.closing
         except Exception as error:  # noqa: BLE001  whatever it is, it is not explained
