@@ -17,7 +17,7 @@ def arrived_body(request: web.BaseRequest, limit: int) -> bytes | None:
     Raises:
         Rejected: It is, or says that it will be, too large, or is compressed.
     """
-    if "Content-Encoding" in request.headers:
+    if "Content-Encoding" in request.headers and _is_encoded(request):
         raise Rejected(415, "unsupported_encoding", closes=True)
     stream = request.content
     if not stream.is_eof():
@@ -55,6 +55,11 @@ async def arriving_body(request: web.BaseRequest, limit: int, patience: float) -
     except web.RequestPayloadError:
         raise Rejected(400, "malformed", closes=True) from None
     return bytes(body)
+
+
+def _is_encoded(request: web.BaseRequest) -> bool:
+    codings = ",".join(request.headers.getall("Content-Encoding"))
+    return any(coding.strip().lower() != "identity" for coding in codings.split(","))
 
 
 def _too_large() -> Rejected:

@@ -21,14 +21,16 @@ class Lane:
     """The way of one endpoint's requests.
 
     Attributes:
+        path: Where it is.
         dispatcher: Lets a body join a batch and returns its answer.
         max_body: Bytes that a body may have.
         responses: Answers by status.
     """
 
-    __slots__ = ("dispatcher", "max_body", "responses")
+    __slots__ = ("dispatcher", "max_body", "path", "responses")
 
-    def __init__(self, dispatcher: Dispatcher[bytes, bytes], max_body: int) -> None:
+    def __init__(self, path: str, dispatcher: Dispatcher[bytes, bytes], max_body: int) -> None:
+        self.path = path
         self.dispatcher = dispatcher
         self.max_body = max_body
         self.responses: Counter[int] = Counter()
@@ -71,24 +73,23 @@ class Marshal:
         """Answer one request, whatever happens."""
         self.in_flight += 1
         response: web.StreamResponse
-        responses = self.unrouted
+        lane: Lane | None = None
         try:
             _check_protocol(request)
             lane = self._lanes.get(request.raw_path) or self._lanes.get(request.path)
             if lane is None:
                 response = self._page(request)
             else:
-                responses = lane.responses
                 answer = await lane.dispatcher.submit(await self._body(request, lane))
                 response = self._answered(answer, request)
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
-            response = self._failed(error, request)
+            response = self._failed(error, request, "other" if lane is None else lane.path)
         finally:
             self.in_flight -= 1
             if self._emptied is not None and not self.in_flight:
                 self._emptied.set_result(None)
                 self._emptied = None
-        responses[response.status] += 1
+        (self.unrouted if lane is None else lane.responses)[response.status] += 1
         if self.draining:
             response.force_close()
         return response
@@ -127,9 +128,9 @@ class Marshal:
             raise Rejected(405, "method_not_allowed", headers={"Allow": "GET, HEAD"})
         return page(request)
 
-    def _failed(self, error: Exception, request: web.BaseRequest) -> web.Response:
+    def _failed(self, error: Exception, request: web.BaseRequest, path: str) -> web.Response:
         name = request_id(request)
-        self._errors.enter(error, name)
+        self._errors.enter(error, name, path)
         return rejection(error, name)
 
 

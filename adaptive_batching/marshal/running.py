@@ -134,7 +134,7 @@ class Running:
         dispatcher: Dispatcher[bytes, bytes] = Dispatcher(
             workers, endpoint.limits, policy=endpoint.policy, observers=[histograms]
         )
-        lane = Lane(dispatcher, endpoint.max_body)
+        lane = Lane(endpoint.path, dispatcher, endpoint.max_body)
         self.dispatchers[endpoint.path] = dispatcher
         self._lanes[endpoint.path] = lane
         self.metrics.watch(endpoint.path, dispatcher, histograms)

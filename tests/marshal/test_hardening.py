@@ -181,12 +181,19 @@ async def test_half_a_body_and_a_goodbye(client):
 
 async def test_compressed_bodies_are_refused(client):
     """Unread: there is nothing to gain from inflating a bomb."""
-    for coding in ("gzip", "deflate", "br", "gzip, gzip", "identity"):
+    for coding in ("gzip", "deflate", "br", "gzip, gzip", "identity, gzip", ""):
         bomb = gzip.compress(bytes(100_000))
         headers = {"Content-Encoding": coding}
         answer = await client.post("/echo", bomb, headers=headers)
         assert (answer.status, answer.error) == (415, "unsupported_encoding")
     assert client.calls == []
+
+
+async def test_a_body_may_say_that_it_is_not_compressed(client):
+    """Which is what `identity` means, however it is written."""
+    for coding in ("identity", "Identity", "identity, identity"):
+        answer = await client.post("/echo", 1, headers={"Content-Encoding": coding})
+        assert (answer.status, answer.json) == (200, 1)
 
 
 # ------------------------------------------------------------------------- paths, methods, headers
