@@ -7,6 +7,12 @@ from math import inf
 from typing import Any, TypeVar
 
 from adaptive_batching.core import Limits, PolicyLike, make_policy
+from adaptive_batching.marshal.checks import (
+    check_count,
+    check_path,
+    check_seconds,
+    check_takes_a_list,
+)
 from adaptive_batching.marshal.running import Running
 from adaptive_batching.workers.placement import Placement, place
 
@@ -55,11 +61,17 @@ class Service:
         name: What it is called in messages.
         max_in_flight: Requests at a time; more are refused as overloaded.
         body_timeout: Seconds that a request's body may take to arrive.
+
+    Raises:
+        TypeError: One of them is no number.
+        ValueError: One of them is not positive.
     """
 
     def __init__(
         self, name: str = "service", *, max_in_flight: int = 4096, body_timeout: float = 10.0
     ) -> None:
+        check_count("max_in_flight", max_in_flight)
+        check_seconds("body_timeout", body_timeout)
         self.name = name
         self.max_in_flight = max_in_flight
         self.body_timeout = body_timeout
@@ -96,13 +108,21 @@ class Service:
             policy: When a batch leaves: `cork`, `greedy`, `window:2ms` or an object.
             max_queue: Items that may wait; more are refused, with 503.
             max_body: Bytes that one item's JSON may have; more is refused, with 413.
+
+        Raises:
+            TypeError: The handler can't be called with a list, or something is of a wrong type.
+            ValueError: Something is out of its range; the message says what was expected.
         """
-        self._check_path(path)
+        check_path(path)
+        if path in RESERVED or path in self._endpoints:
+            raise ValueError(f"path: expected one that is free, got {path}, which is taken")
+        check_count("max_body", max_body)
         make_policy(policy)
         limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
 
         def register(handler: H) -> H:
             placement = place(handler, workers, cpus)
+            check_takes_a_list(handler)
             self._endpoints[path] = Endpoint(path, handler, placement, limits, policy, max_body)
             return handler
 
@@ -133,11 +153,3 @@ class Service:
     def prepared(self) -> Running:
         """What serves it, not yet started; for those who start and stop it themselves."""
         return Running(self, max_in_flight=self.max_in_flight, body_timeout=self.body_timeout)
-
-    def _check_path(self, path: str) -> None:
-        if not path.startswith("/") or set(path) & set("?#%{} "):
-            msg = f"path: expected something like /predict, got {path!r}"
-            raise ValueError(msg)
-        if path in RESERVED or path in self._endpoints:
-            msg = f"path: {path} is taken"
-            raise ValueError(msg)

@@ -69,6 +69,9 @@ class Unloadable:
     def __init__(self):
         raise RuntimeError("no model")
 
+    def __call__(self, items):
+        return items
+
 
 loading = Service("loading")
 

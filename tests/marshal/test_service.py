@@ -139,3 +139,66 @@ def test_other_mistakes_in_the_decorator():
         service.endpoint("/a", cpus=[0])(lambda items: items)
     with pytest.raises(ValueError, match="Processes"):
         service.endpoint("/a", cpus=[0], workers=Threads(1))(lambda items: items)
+    with pytest.raises(TypeError, match="path: expected something like /predict, got 5"):
+        service.endpoint(5)
+    with pytest.raises(ValueError, match="max_body: expected at least 1, got 0"):
+        service.endpoint("/a", max_body=0)
+    with pytest.raises(TypeError, match="max_body: expected an integer, got '1MB'"):
+        service.endpoint("/a", max_body="1MB")
+
+
+def test_mistakes_in_a_service():
+    """What was expected, and what was there."""
+    with pytest.raises(ValueError, match="max_in_flight: expected at least 1, got 0"):
+        Service(max_in_flight=0)
+    with pytest.raises(TypeError, match="max_in_flight: expected an integer, got None"):
+        Service(max_in_flight=None)
+    for timeout in (-1, 0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="body_timeout: expected a positive number of seconds"):
+            Service(body_timeout=timeout)
+    with pytest.raises(TypeError, match="body_timeout: expected seconds, got '10s'"):
+        Service(body_timeout="10s")
+
+
+class TakesTwo:
+    def __call__(self, items, model):
+        return items
+
+
+class TakesNone:
+    def __call__(items):  # noqa: N805  the mistake that is meant
+        return items
+
+
+class TakesMore:
+    def __call__(self, items, *, model="small", **rest):
+        return items
+
+
+class NotCallable:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("handler", "got"),
+    [
+        (TakesTwo, r"\(self, items\), got TakesTwo.__call__\(self, items, model\)"),
+        (TakesNone, r"got TakesNone.__call__\(items\)"),
+        (NotCallable, r"expected NotCallable to define __call__\(self, items\)"),
+        (lambda items, model: items, r"\(items\), got .*<lambda>\(items, model\)"),
+        (lambda: None, r"<lambda>\(\)"),
+        (lambda items, *, model: items, r"<lambda>\(items, \*, model\)"),
+    ],
+)
+def test_handlers_that_are_not_called_with_a_list(handler, got):
+    """Found when they are registered, not when the first request comes."""
+    with pytest.raises(TypeError, match=got):
+        Service().endpoint("/a")(handler)
+
+
+@pytest.mark.parametrize("handler", [TakesMore, lambda *items: items, sorted, np.square])
+def test_handlers_that_can_be_called_with_a_list(handler):
+    """Whatever else they would take."""
+    service = Service()
+    service.endpoint("/a")(handler)
+    assert [each.path for each in service] == ["/a"]

@@ -1,0 +1,80 @@
+"""Mistakes in the description of a service, found where they are made."""
+
+import inspect
+from collections.abc import Callable
+from math import isfinite
+from typing import Any
+
+
+def check_count(name: str, count: object) -> None:
+    """See to it that something is an integer of 1 or more.
+
+    Raises:
+        TypeError: It is no integer.
+        ValueError: It is less.
+    """
+    if not isinstance(count, int):
+        raise TypeError(f"{name}: expected an integer, got {count!r}")
+    if count < 1:
+        raise ValueError(f"{name}: expected at least 1, got {count}")
+
+
+def check_seconds(name: str, seconds: object) -> None:
+    """See to it that something is a time that can pass.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is not positive, or endless.
+    """
+    if not isinstance(seconds, int | float):
+        raise TypeError(f"{name}: expected seconds, got {seconds!r}")
+    if not (seconds > 0 and isfinite(seconds)):
+        raise ValueError(f"{name}: expected a positive number of seconds, got {seconds}")
+
+
+def check_path(path: object) -> None:
+    """See to it that a request can have this path.
+
+    Raises:
+        TypeError: It is no text.
+        ValueError: No request's path is like that.
+    """
+    expected = "path: expected something like /predict"
+    if not isinstance(path, str):
+        raise TypeError(f"{expected}, got {path!r}")
+    if not path.startswith("/") or set(path) & set("?#%{} "):
+        raise ValueError(f"{expected}, got {path!r}")
+
+
+def check_takes_a_list(handler: Callable[..., Any]) -> None:
+    """See to it that a handler, or an instance of it if it is a class, is called with one list.
+
+    Raises:
+        TypeError: It would need more, or takes nothing.
+    """
+    called: Callable[..., Any] = handler
+    arguments: tuple[object, ...] = ([],)
+    if inspect.isclass(handler):
+        called = _call_of(handler)
+        arguments = (handler, [])  # in the place of the instance that does not exist yet
+        if not inspect.isfunction(called):
+            return  # something with a binding of its own
+    try:
+        signature = inspect.signature(called)
+    except (TypeError, ValueError):
+        return  # written in C: takes what it is given
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        name = getattr(called, "__qualname__", repr(called))
+        own = "self, " if inspect.isclass(handler) else ""
+        expected = f"a handler that takes one list, such as ({own}items)"
+        raise TypeError(f"handler: expected {expected}, got {name}{signature}") from None
+
+
+def _call_of(handler: type) -> Any:
+    for base in handler.__mro__:
+        if "__call__" in vars(base):
+            return vars(base)["__call__"]
+    expected = f"{handler.__qualname__} to define __call__(self, items)"
+    raise TypeError(f"handler: expected {expected}, got a class without")
