@@ -4,19 +4,22 @@ import asyncio
 import importlib
 import importlib.util
 import logging
-import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import click
 
+from adaptive_batching.cli.endings import forget_output, interruptible
 from adaptive_batching.errors import BatchingError
+from adaptive_batching.marshal.listening import ListenError
 from adaptive_batching.marshal.run import run_service
 from adaptive_batching.marshal.running import Running
 from adaptive_batching.marshal.service import Service
 from adaptive_batching.units import parse_duration
+
+_log = logging.getLogger("adaptive_batching")
 
 
 class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
@@ -70,31 +73,38 @@ def command(
     SIGTERM and Ctrl-C end it once everything it accepted is answered, a second one at once.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    service = _load(target)
-    serving = run_service(
-        service,
-        host,
-        port,
-        drain_delay=drain_delay,
-        drain_timeout=drain_timeout,
-        on_ready=_announce,
-    )
+    with interruptible():
+        service = _load(target)
+        _serve(
+            run_service(
+                service,
+                host,
+                port,
+                drain_delay=drain_delay,
+                drain_timeout=drain_timeout,
+                on_ready=_announce,
+            ),
+            _loop_factory(wanted=uvloop),
+        )
+
+
+def _serve(
+    serving: Coroutine[Any, Any, None], loop: Callable[[], asyncio.AbstractEventLoop] | None
+) -> None:
     try:
-        with asyncio.Runner(loop_factory=_loop_factory(wanted=uvloop)) as runner:
+        with asyncio.Runner(loop_factory=loop) as runner:
             runner.run(serving)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        msg = f"can't listen on {host} port {port}: {reason}"
-        raise click.ClickException(msg) from error
+    except ListenError as error:
+        if error.unresolved:
+            raise click.BadParameter(str(error), param_hint="--host") from error
+        raise click.ClickException(str(error)) from error
     except BatchingError as error:
         raise click.ClickException(str(error)) from error
 
 
 def _load(target: str) -> Service:
     """Import the service; like `python -m`, look in the current directory first."""
-    module, _, attribute = target.partition(":")
-    if not module or not attribute:
-        raise click.BadParameter(f"expected MODULE:SERVICE, got {target!r}")
+    module, attribute = _parts(target)
     sys.path.insert(0, str(Path.cwd()))
     try:
         loaded = importlib.import_module(module)
@@ -107,13 +117,33 @@ def _load(target: str) -> Service:
     if not isinstance(service, Service):
         found = "nothing" if service is None else f"a {type(service).__name__}"
         raise click.BadParameter(f"expected a Service at {target}, found {found}")
+    if not list(service):
+        raise click.BadParameter(f"expected endpoints in {target}, found a Service without any")
     return service
 
 
+def _parts(target: str) -> tuple[str, str]:
+    module, _, attribute = target.partition(":")
+    file = Path(module)
+    if attribute and (file.suffix == ".py" or len(file.parts) > 1):
+        name = f"{file.stem if file.suffix == '.py' else file.name}:{attribute}"
+        where = "" if file.parent == Path() else f" in {file.parent}"
+        msg = f"expected a module's name, not its file: say {name}{where}, got {target!r}"
+        raise click.BadParameter(msg)
+    if not attribute or not all(module.split(".")):
+        raise click.BadParameter(f"expected MODULE:SERVICE, such as digits:service, got {target!r}")
+    return module, attribute
+
+
 def _announce(running: Running) -> None:
-    for path in running.dispatchers:
-        click.echo(f"POST {running.url}{path}")
-    click.echo(f"GET  {running.url}/healthz /readyz /metrics")
+    """Say where it is; if nobody can hear it, it is there all the same."""
+    try:
+        for path in running.dispatchers:
+            click.echo(f"POST {running.url}{path}")
+        click.echo(f"GET  {running.url}/healthz /readyz /metrics")
+    except OSError as error:
+        forget_output()
+        _log.warning("%s is ready; standard output can't be written: %s", running.url, error)
 
 
 def _loop_factory(*, wanted: bool | None) -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -36,7 +36,7 @@ async def run_service(
 
     Raises:
         WorkerStartError: A worker could not load its handler.
-        OSError: The port is taken.
+        ListenError: The port is taken, or the address is not ours.
     """
     _allow_many_connections()
     told = _told_to_stop()  # before anything is started that would have to be stopped

@@ -13,6 +13,7 @@ from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.items import per_item
+from adaptive_batching.marshal.listening import listen
 from adaptive_batching.marshal.marshal import Lane, Marshal
 from adaptive_batching.marshal.server import Server
 from adaptive_batching.workers.placement import make_workers
@@ -20,7 +21,6 @@ from adaptive_batching.workers.placement import make_workers
 if TYPE_CHECKING:
     from adaptive_batching.marshal.service import Endpoint
 
-_BACKLOG = 1024  # a burst of new connections; the kernel cuts it to net.core.somaxconn
 _CALM = 0.1  # seconds without a request after which connections that are still open are idle
 _LAST_WORDS = 1.0  # seconds to write the last answers to slow readers
 
@@ -79,14 +79,12 @@ class Running:
 
         Raises:
             WorkerStartError: A worker could not load its handler.
-            OSError: The port is taken.
+            ListenError: The port is taken, or the address is not ours.
         """
         self._server = Server(self._marshal)
         self._runner = web.ServerRunner(self._server, shutdown_timeout=_LAST_WORDS)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, backlog=_BACKLOG)
-        await site.start()
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{site.port}"
+        self.url = await listen(self._runner, host, port)
         await asyncio.gather(*(each.start() for each in self.dispatchers.values()))
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait

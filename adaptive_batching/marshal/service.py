@@ -141,7 +141,7 @@ class Service:
 
         Raises:
             WorkerStartError: A worker could not load its handler.
-            OSError: The port is taken.
+            ListenError: The port is taken, or the address is not ours.
         """
         running = self.prepared()
         try:

@@ -6,11 +6,13 @@ import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import aiohttp
 import pytest
 from click.testing import CliRunner
 
+from adaptive_batching.cli import serve
 from adaptive_batching.cli.serve import command
 
 SERVE = [sys.executable, "-m", "adaptive_batching", "serve"]
@@ -130,7 +132,17 @@ async def until_alive(session, url):
         (["tests.nowhere:service"], "there is no module 'tests.nowhere'"),
         (["tests.marshal.apps:nothing"], "found nothing"),
         (["tests.marshal.apps:Square"], "found a type"),
-        (["tests.marshal.apps"], "expected MODULE:SERVICE"),
+        (["tests.marshal.apps"], "expected MODULE:SERVICE, such as digits:service"),
+        (["..digits:service"], "expected MODULE:SERVICE, such as digits:service"),
+        (["digits.py:service"], "not its file: say digits:service, got 'digits.py:service'"),
+        (["../digits:service"], "not its file: say digits:service in .., got"),
+        (["models/digits.py:service"], "not its file: say digits:service in models, got"),
+        (["tests.marshal.apps:empty"], "found a Service without any"),
+        (
+            ["tests.marshal.apps:corked", "--host=nonsense.invalid"],
+            "the host's name can't be resolved",
+        ),
+        (["tests.marshal.apps:corked", f"--host={'a' * 70}"], "the host's name can't be resolved"),
         (["tests.marshal.apps:service", "--drain-timeout=5"], "expected a duration with a unit"),
         (["tests.marshal.apps:service", "--port=70000"], "70000"),
     ],
@@ -139,7 +151,7 @@ def test_mistakes_on_the_command_line(arguments, message):
     """One sentence, exit status 2."""
     result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 2
-    assert message in result.output
+    assert message in " ".join(result.output.split())
 
 
 def test_a_port_that_is_taken():
@@ -158,3 +170,41 @@ def test_a_model_that_does_not_load():
     result = CliRunner().invoke(command, ["tests.marshal.apps:unloadable", "--port=0"])
     assert result.exit_code == 1
     assert "no model" in result.output
+
+
+def test_ctrl_c_while_the_module_is_imported(monkeypatch):
+    """Before it could take signals it ends as other programs do."""
+    monkeypatch.setattr(serve, "_load", interrupt)
+    assert CliRunner().invoke(command, ["tests.marshal.apps:corked"]).exit_code == 130
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+async def test_nobody_reads_what_it_says():
+    """A full disk or a reader that has gone is no reason not to serve."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with Path("/dev/full").open("wb") as full:  # noqa: ASYNC230  a device
+        process = await asyncio.create_subprocess_exec(
+            *SERVE,
+            "tests.marshal.apps:corked",
+            f"--port={port}",
+            "--drain-delay=0s",
+            stdout=full,
+            stderr=subprocess.PIPE,
+        )
+    try:
+        async with asyncio.timeout(20), aiohttp.ClientSession() as session:
+            warning = await process.stderr.readline()
+            assert b"standard output can't be written: [Errno 28] No space left" in warning
+            assert await until_alive(session, f"http://127.0.0.1:{port}") == 200
+            process.send_signal(signal.SIGTERM)
+            assert await process.stderr.read() == b""
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
