@@ -8,6 +8,7 @@ _UNDIGESTED = 16_384  # arrivals kept while every worker hangs; nobody decides t
 _SAMPLED_GAPS = 32  # per decision: bounds its cost, and neighbours say the same
 _GAP_MEMORY = 256.0  # gaps; then old ones count half
 _EDGES = (0.05, 0.2, 1.0)  # of the time that a batch of one takes
+_SAME_INSTANT = 10e-6  # seconds; who came together says nothing about who comes after a silence
 _PRIOR_GAPS = 8.0  # gaps of the plain rate; an age that was hardly seen says little
 _SILENCE = 2.0  # after a silence u the hazard is at most this / u: bursts end
 _CLUMP_BIN = 0.5e-3  # seconds; timers are no finer
@@ -30,7 +31,8 @@ class ArrivalRate:
     """
 
     __slots__ = (
-        "_answered", "_answers", "_clump", "_clump_counts", "_clump_ends", "_counted_until",
+        "_answered", "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
+        "_counted_until",
         "_fresh", "_gap_counts", "_gap_exposure", "_newest", "_rate", "_weight", "arrived",
     )  # fmt: skip
 
@@ -44,7 +46,9 @@ class ArrivalRate:
         self._gap_counts = [0.0] * (len(_EDGES) + 1)
         self._gap_exposure = [0.0] * (len(_EDGES) + 1)
         self._answered = -inf
+        self._come = 0  # arrivals since
         self._answers = 0
+        self._background = 0.0  # arrivals in a bin that belong to no clump
         self._weight = 1.0
         self._clump_counts = [0.0] * _CLUMP_BINS  # arrivals by time since the last answer
         self._clump_ends = [0.0] * (_CLUMP_BINS + 1)  # how long after it the next answer came
@@ -74,6 +78,7 @@ class ArrivalRate:
         if fresh[0] - self._answered < _CLUMP_BIN * _CLUMP_BINS:
             self._learn_clump(fresh)
         self._newest = fresh[-1]
+        self._come += len(fresh)
 
     def rate(self, now: float, window: float) -> float:
         """Arrivals per second over about the last `window` seconds."""
@@ -105,6 +110,7 @@ class ArrivalRate:
         self._clump_ends[int(seen) if seen < _CLUMP_BINS else _CLUMP_BINS] += self._weight
         self._weight *= _CLUMP_GROWTH
         self._answered = now
+        self._come = 0
         self._answers += 1
         if self._answers % _CLUMP_ROUND == 0:
             self._read_clump()
@@ -114,6 +120,8 @@ class ArrivalRate:
         since = (now - self._answered) / _CLUMP_BIN
         if since >= len(self._clump):
             return 0.0  # it is over, or too few answers were seen to know one
+        if self._come - since * self._background > self._clump[-1] + 1.0:
+            return 0.0  # all of it is here, beyond doubt
         return self._clump[-1] - self._come_by(since)
 
     def clump(self, now: float) -> Iterator[tuple[float, float]]:
@@ -124,7 +132,7 @@ class ArrivalRate:
             yield self._answered + (index + 1) * _CLUMP_BIN, self._clump[index] - come
 
     def _come_by(self, since: float) -> float:
-        """Arrivals expected in so many bins after an answer."""
+        """Arrivals of the clump that are expected in so many bins after an answer."""
         index = int(since)
         before = self._clump[index - 1] if index else 0.0
         return before + (since - index) * (self._clump[index] - before)
@@ -137,9 +145,11 @@ class ArrivalRate:
         for arrival in fresh[-_SAMPLED_GAPS:]:
             gap = arrival - previous
             previous = arrival
-            lower = 0.0
+            if gap < _SAME_INSTANT:
+                continue
+            lower = _SAME_INSTANT
             for index, edge in enumerate(_EDGES):
-                upper = edge * single
+                upper = max(edge * single, lower)
                 if gap <= upper:
                     exposures[index] += gap - lower
                     counts[index] += 1.0
@@ -174,6 +184,7 @@ class ArrivalRate:
             watching -= end / 2
             self._clump.append(expected)
         background = (expected - self._clump[_CLUMP_BINS // 2 - 1]) / (_CLUMP_BINS / 2)
+        self._background = background
         self._clump = [come - background * bins for bins, come in enumerate(self._clump, 1)]
         if self._weight > _OVERFLOW:
             self._clump_counts = [count / self._weight for count in self._clump_counts]

@@ -39,13 +39,14 @@ class MainScript:
 
     @classmethod
     def current(cls) -> Self | None:
-        """The program that runs now; None for the prompt, `python -c` and notebooks."""
+        """The program that runs now; None for prompts, `-c`, notebooks, pipes and archives."""
         main = sys.modules[_MAIN]
         path = getattr(main, "__file__", None)
-        if path is None:
+        if path is None or not Path(path).is_file():
             return None
-        spec = main.__spec__
-        return cls(str(Path(path).absolute()), spec.name if spec else None, tuple(sys.argv))
+        # a directory that is run has a spec, but no name that could be imported
+        module = main.__spec__.name if main.__spec__ and main.__spec__.name != _MAIN else None
+        return cls(str(Path(path).absolute()), module, tuple(sys.argv))
 
     @staticmethod
     def is_loading() -> bool:
@@ -101,8 +102,8 @@ class HandlerReference:
             module, main = _MAIN, MainScript.current()
             if main is None:
                 msg = (
-                    f"{qualname} was typed at a prompt or in a notebook, and worker processes can't"
-                    " import it from there: move it to a module"
+                    f"{qualname} comes from a prompt, a notebook, a pipe or an archive, and worker"
+                    " processes can't import it from there: move it to a module"
                 )
                 raise HandlerNotFound(msg)
             # what a worker pickles names its classes so

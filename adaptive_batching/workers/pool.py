@@ -79,15 +79,15 @@ class WorkerPool:
         Raises:
             ValueError: The machine does not have the cores.
         """
-        # Not before: workers import the module that asks for the cores, and are pinned to theirs.
-        _check_cpus(self._cpus)
-        self._loop = asyncio.get_running_loop()
         if MainScript.is_loading():
             msg = (
                 "a worker process that imports the program would start workers itself: put what"
                 " the program does under `if __name__ == '__main__':`"
             )
             raise UsageError(msg)
+        # Not before: workers import the module that asks for the cores, and are pinned to theirs.
+        _check_cpus(self._cpus)
+        self._loop = asyncio.get_running_loop()
         self._workers = [self._worker(number) for number in range(self._count)]
         try:
             async with asyncio.TaskGroup() as group:

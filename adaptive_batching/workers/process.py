@@ -155,6 +155,7 @@ class ProcessWorker:
                     str(theirs.fileno()),
                     stdin=asyncio.subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
+                    start_new_session=True,  # Ctrl-C is for the parent, also while it boots
                     env=os.environ | self._thread_limits(),
                 )
             loop = asyncio.get_running_loop()

@@ -104,7 +104,7 @@ def test_a_program_without_a_guard(tmp_path):
 def test_a_handler_typed_at_a_prompt():
     """The message says where to put it."""
     program = run("-c", PROGRAM + "asyncio.run(main())")
-    assert "Mirror was typed at a prompt or in a notebook" in program.stderr
+    assert "Mirror comes from a prompt, a notebook, a pipe or an archive" in program.stderr
     assert "move it to a module" in program.stderr
 
 
