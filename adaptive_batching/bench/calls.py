@@ -42,7 +42,8 @@ class BareBatcher:
             calls = [waiting.popleft() for _ in range(min(len(waiting), _MAX_BATCH_SIZE))]
             results = await self._handler([item for item, _ in calls])
             for (_, future), result in zip(calls, results, strict=True):
-                future.set_result(result)
+                if not future.done():  # its caller has gone
+                    future.set_result(result)
         self._running = None
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from adaptive_batching.bench import calls, http, simulator, workers
 from adaptive_batching.bench.loops import LOOPS, loop_factory
 from adaptive_batching.bench.report import Report
+from adaptive_batching.cli.endings import interruptible, writing
 
 _WIDTH = 110  # a line that the terminal wraps is better than a number cut short
 
@@ -99,8 +100,13 @@ async def _single(measurement: Coroutine[Any, Any, Report]) -> list[Report]:
 
 
 def _report(measurement: Measurement, loop: str, form: str) -> None:
-    with asyncio.Runner(loop_factory=loop_factory(loop)) as runner:
+    with interruptible(), asyncio.Runner(loop_factory=loop_factory(loop)) as runner:
         reports = runner.run(measurement)
+    with writing():
+        _show(reports, form)
+
+
+def _show(reports: list[Report], form: str) -> None:
     if form == "json":
         answer = {"reports": [report.as_json() for report in reports]}
         click.echo(json.dumps(answer, indent=2, allow_nan=False, ensure_ascii=False))

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from adaptive_batching.cli.endings import interruptible, writing
 from adaptive_batching.cli.simulate_options import with_options
 from adaptive_batching.core import Limits
 from adaptive_batching.errors import TraceError
@@ -36,7 +37,7 @@ from adaptive_batching.units import format_duration
 _WIDTH = 150  # a line that the terminal wraps is better than a number cut short
 
 
-@click.command(no_args_is_help=True)
+@click.command(no_args_is_help=True, context_settings={"show_default": True})
 @click.argument("trace", type=click.Path(path_type=Path), required=False)
 @with_options
 def command(
@@ -56,20 +57,42 @@ def command(
     Azure (LLM 2023, functions 2021), Mooncake or DISB, an access log, or a time a line.
     """
     contestants = [(policy, each) for each in workers for policy in policies]
-    make = partial(_prepare, trace, options)
+    with interruptible():
+        show = _simulated(
+            partial(_prepare, trace, options),
+            contestants,
+            seed,
+            replications,
+            form,
+            with_limit=with_limit,
+        )
+    with writing():
+        show()
+
+
+def _simulated(
+    make: Callable[[int], tuple[Traffic, Experiment]],
+    contestants: Sequence[tuple[str, int]],
+    seed: int,
+    replications: int,
+    form: str,
+    *,
+    with_limit: bool,
+) -> Callable[[], None]:
+    """Do what was asked for, and return what shows it."""
     try:
         traffic, experiment = make(seed)
         if replications > 1:
             _expect_none("with --replications", {"limit": with_limit}, "limit")
             seeds = range(seed, seed + replications)
             many = replicate(partial(_experiment_of, make), contestants, seeds)
-            _show_many(many, traffic, experiment, replications, form)
-            return
+            return partial(_show_many, many, traffic, experiment, replications, form)
         rows = [experiment.run(*each) for each in contestants]
+        workers = tuple(dict.fromkeys(each for _, each in contestants))
         limit = _limit(experiment, workers, traffic) if with_limit else None
     except (TraceError, ValueError) as error:
         raise click.UsageError(str(error)) from error
-    _show(rows, traffic, experiment, limit, form)
+    return partial(_show, rows, traffic, experiment, limit, form)
 
 
 def _prepare(
@@ -194,7 +217,7 @@ def _show(
             answer["limit"] = asdict(limit)
         click.echo(json.dumps(answer, indent=2, allow_nan=False))
         return
-    title = _title(traffic, experiment)
+    title = f"{_title(traffic, experiment)}, seed {experiment.seed}"
     if limit is None:
         _print(table(rows, title))
     else:
@@ -213,14 +236,24 @@ def _show_many(
         answer = {**facts, "rows": [asdict(row) for row in rows]}
         click.echo(json.dumps(answer, indent=2, allow_nan=False))
         return
-    seeds = f"{replications} seeds, ± 95 % confidence, change against {rows[0].policy}"
-    _print(replicated_table(rows, f"{_title(traffic, experiment)}\n{seeds}"))
+    first = rows[0].policy
+    seeds = f"{replications} seeds from {experiment.seed}, ± 95 % confidence"
+    _print(
+        replicated_table(rows, f"{_title(traffic, experiment)}\n{seeds}, change against {first}")
+    )
 
 
 def _title(traffic: Traffic, experiment: Experiment) -> str:
     promise = experiment.limits.max_latency
     within = "no max_latency" if promise == inf else f"within {format_duration(promise)}"
-    return f"{traffic}, {within}"
+    rate = traffic.facts["rate"]
+    known = () if rate is None else (f"{rate:,.0f} requests/s",)
+    shaped = (
+        f"{name.replace('_', ' ')} {factor:g}"
+        for name, factor in asdict(traffic.shaping).items()
+        if factor != 1
+    )
+    return ", ".join((str(traffic), *known, *shaped, within))
 
 
 def _print(drawn: Table) -> None:

@@ -1,7 +1,9 @@
 """The options of `adaptive-batching simulate`, and how their values are spelt."""
 
+import sys
 from collections.abc import Callable
 from math import inf, isfinite
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -41,6 +43,10 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer cl
 
 
 def _policy_name(text: str) -> str:
+    """Check it; the user's own are looked for in the current directory first."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
     make_policy(text)
     return text
 
@@ -91,7 +97,6 @@ _OPTIONS = (
         "--sizes",
         type=click.Choice(["ignore", "items", "tokens", "cost"]),
         default="ignore",
-        show_default=True,
         help="What the trace's sizes are, and so what --latency, --max-batch-size and --max-queue "
         "count: `ignore` counts each request as one item; `items`, `tokens` (of the prompt) and "
         "`cost` (all tokens, milliseconds, bytes) take what the format recorded.",
@@ -103,7 +108,6 @@ _OPTIONS = (
         type=_Parsed("policy", _policy_name),
         multiple=True,
         default=("cork", "greedy"),
-        show_default=True,
         help=f"{', '.join(KNOWN)}; repeat to compare.",
     ),
     click.option(
@@ -111,7 +115,6 @@ _OPTIONS = (
         type=click.IntRange(min=1),
         multiple=True,
         default=(1,),
-        show_default=True,
         help="Batches that may run at the same time; repeat to compare.",
     ),
     click.option(
@@ -119,7 +122,6 @@ _OPTIONS = (
         "server",
         type=_Parsed("fixed+per_item or table", parse_server),
         default="5ms+0.05ms",
-        show_default=True,
         help="How long a batch takes: fixed, and for each item; or measured, 1:5ms,8:5.5ms,64:8ms.",
     ),
     click.option(
@@ -154,9 +156,15 @@ _OPTIONS = (
         default="0%:0ms",
         help="Pauses of the machine: share of the batches and length, say 0.5%:10ms.",
     ),
-    click.option("--max-latency", type=_DURATION, default=inf, help="From arrival to answer."),
-    click.option("--max-batch-size", type=int, default=64, show_default=True, help="Items."),
-    click.option("--max-queue", type=int, default=65_536, show_default=True, help="Items waiting."),
+    click.option(
+        "--max-latency",
+        type=_DURATION,
+        default=inf,
+        show_default="none",
+        help="From arrival to answer.",
+    ),
+    click.option("--max-batch-size", type=int, default=64, help="Items."),
+    click.option("--max-queue", type=int, default=65_536, help="Items waiting."),
     click.option(
         "--timer-resolution", type=_DURATION, default=0.0, help="Round wake-ups up to this."
     ),

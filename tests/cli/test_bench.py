@@ -1,10 +1,13 @@
 """The benchmarks run, and say what they found; what they find is no test's business."""
 
+import asyncio
 import json
 
 import pytest
 from click.testing import CliRunner
 
+from adaptive_batching.bench import simulator
+from adaptive_batching.bench.calls import BareBatcher, no_op
 from adaptive_batching.cli import main
 
 
@@ -93,3 +96,23 @@ def test_an_unknown_loop():
     result = CliRunner().invoke(main, ["bench", "calls", "--loop", "trio"])
     assert result.exit_code == 2
     assert "'trio' is not one of 'asyncio', 'uvloop'" in result.stderr
+
+
+async def test_a_caller_of_the_bare_batcher_may_leave():
+    """As all do at once on Ctrl-C; the others get their results."""
+    batcher = BareBatcher(no_op)
+    calls = [asyncio.create_task(batcher.submit(number)) for number in range(3)]
+    await asyncio.sleep(0)
+    calls[1].cancel()
+    assert await calls[0] == 0
+    assert await calls[2] == 2
+
+
+def test_ctrl_c(monkeypatch):
+    """The exit status is the one that shells expect."""
+
+    async def interrupt(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulator, "measure", interrupt)
+    assert CliRunner().invoke(main, ["bench", "simulator"]).exit_code == 130

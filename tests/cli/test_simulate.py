@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from adaptive_batching.cli import main
+from adaptive_batching.cli import main, simulate
 
 RECORDED = Path(__file__).parents[2] / "../shared/traces/azure_llm_2023_conv.csv.gz"
 MADE = ("--arrivals", "poisson", "--rate", "2000", "--duration", "1")
@@ -115,9 +115,68 @@ def test_a_table_for_people():
     result = run(*MADE, "--max-latency", "25ms", "--workers", 1, "--workers", 2)
     assert result.exit_code == 0
     assert "poisson: " in result.output
-    assert "within 25 ms" in result.output
+    assert "within 25 ms, seed 0" in result.output
     assert "…" not in result.output
     assert sum("greedy" in line for line in result.output.splitlines()) == 2
+
+
+def test_the_title_says_how_the_trace_was_changed(trace):
+    """And how many requests a second that makes."""
+    title = " ".join(run(trace, "--speedup", 10, "--superpose", 2, "--seed", 7).output.split())
+    assert "202 requests in 1 s, 202 requests/s, superpose 2, speedup 10, no max_latency" in title
+    assert "no max_latency, seed 7" in title
+
+
+def test_the_help_shows_defaults():
+    """Of every option that has one."""
+    shown = " ".join(run("--help").output.split())
+    assert "aimd[:STEP], aimd:e2e" in shown
+    for default in ("0; x>=0", "(none)", "0%:0ms", "table", "1; x>=1", "cork, greedy"):
+        assert f"[default: {default}]" in shown
+
+
+def test_a_policy_of_the_current_directory(tmp_path):
+    """Found without PYTHONPATH, as `serve` finds its service."""
+    (tmp_path / "mine.py").write_text(
+        "from adaptive_batching.core.policies.greedy import Greedy as Mine\n"
+    )
+    command = Path(sys.executable).with_name("adaptive-batching")
+    arguments = ["simulate", *MADE, "--policy", "mine:Mine"]
+    done = subprocess.run(
+        [command, *arguments], cwd=tmp_path, capture_output=True, check=True, timeout=60
+    )
+    assert b"mine:Mine" in done.stdout
+
+
+def test_output_that_cannot_be_written():
+    """One sentence, no traceback."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "adaptive_batching", "simulate", *MADE],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"Error: can't write the output: No space left on device\n"
+
+
+def test_ctrl_c(monkeypatch):
+    """The exit status is the one that shells expect."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulate, "_prepare", interrupt)
+    assert run(*MADE).exit_code == 130
+
+
+def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
+    """A second byte order mark is no part of any format."""
+    path = tmp_path / "marked.csv"
+    path.write_text("\ufeff\ufefft_seconds,size\n0,1\n")
+    assert r"got '\ufefft_seconds,size'" in run(path).stderr
 
 
 @pytest.mark.parametrize(
@@ -293,5 +352,5 @@ def test_replications():
     assert greedy["figures"]["mean_latency"]["half_width"] > 0
     assert abs(cork["change"]["mean_latency"]["mean"]) < 0.05
     shown = run(*MADE, "--replications", 2, "--policy", "greedy").output
-    assert "2 seeds, ± 95 % confidence, change against greedy" in shown
+    assert "2 seeds from 0, ± 95 % confidence, change against greedy" in shown
     assert "…" not in shown

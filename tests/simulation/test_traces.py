@@ -66,7 +66,7 @@ HEAD = b"t_seconds,size\n0,1\n"
 FAULTS = {
     "empty file": (b"", 1, "an access log, got an empty line or file"),
     "no header": (b"0.0,1\n", 1, "one of the header 't_seconds,size', "),
-    "another header": (b"time,size\n0,1\n", 1, "got time,size"),
+    "another header": (b"time,size\n0,1\n", 1, "got 'time,size'"),
     "no rows": (b"t_seconds,size\n", 2, "at least one request, got the end"),
     "one column": (HEAD + b"1\n", 3, "2 columns, got 1 in '1'"),
     "three columns": (HEAD + b"1,2,3\n", 3, "2 columns, got 3 in '1,2,3'"),

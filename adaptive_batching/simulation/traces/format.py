@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Literal
 
-from adaptive_batching.simulation.traces.lines import SHOWN, Lines
+from adaptive_batching.simulation.traces.lines import SHOWN, Lines, shown
 
 Request = tuple[float, int]
 """When it came (seconds), and its size in the measure that was asked for."""
@@ -52,7 +52,7 @@ def columns(lines: Lines, header: str) -> Iterator[list[str]]:
     rows = iter(lines)
     first = next(rows, "")
     if first != header:
-        raise lines.fault(f"the header {header!r}", first or "an empty line or file")
+        raise lines.fault(f"the header {header!r}", shown(first))
     width = header.count(",") + 1
     for line in rows:
         cells = line.split(",")

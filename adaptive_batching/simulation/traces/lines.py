@@ -15,6 +15,11 @@ _FREE = 2**22  # bytes that any gzip may unpack to
 _RATIO = 200  # beyond it: real traces shrink to a tenth, deflate bombs to a thousandth
 
 
+def shown(first: str) -> str:
+    """A first line as it stands in a message, where what is invisible can be seen."""
+    return repr(first[: SHOWN - 2]) if first else "an empty line or file"
+
+
 class Lines:
     """An iterator of lines that knows where it is, for the messages of its readers.
 

@@ -15,7 +15,7 @@ from adaptive_batching.simulation.traces.azure_functions import AZURE_FUNCTIONS
 from adaptive_batching.simulation.traces.azure_llm import AZURE_LLM
 from adaptive_batching.simulation.traces.disb import DISB
 from adaptive_batching.simulation.traces.format import Format, Measure, Request
-from adaptive_batching.simulation.traces.lines import Lines
+from adaptive_batching.simulation.traces.lines import Lines, shown
 from adaptive_batching.simulation.traces.mooncake import MOONCAKE
 from adaptive_batching.simulation.traces.own import OWN
 from adaptive_batching.simulation.traces.plain import PLAIN
@@ -82,7 +82,7 @@ def _told(lines: Lines) -> Format:
         if known.looks(first):
             return known
     described = ", ".join(each.described for each in FORMATS.values())
-    raise lines.fault(f"one of {described}", first or "an empty line or file")
+    raise lines.fault(f"one of {described}", shown(first))
 
 
 def _column(known: Format, measure: Measure | None, lines: Lines) -> str:
