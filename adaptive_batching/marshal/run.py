@@ -75,7 +75,8 @@ def _told_to_stop() -> asyncio.Future[None]:
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
-        told.set_result(None)
+        if not told.done():  # two may have come within one turn of the loop
+            told.set_result(None)
 
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop)

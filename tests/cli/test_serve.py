@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from adaptive_batching.cli import serve
 from adaptive_batching.cli.serve import command
+from adaptive_batching.marshal.run import _told_to_stop
 
 SERVE = [sys.executable, "-m", "adaptive_batching", "serve"]
 
@@ -114,6 +115,21 @@ async def test_a_signal_while_workers_load(number):
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def test_two_signals_within_one_turn_are_one():
+    """A terminal and a program in between may both pass on the same Ctrl-C."""
+    told = _told_to_stop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.raise_signal(number)
+    errors = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    try:
+        await told
+        await asyncio.sleep(0.01)
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert errors == []
 
 
 async def until_alive(session, url):
