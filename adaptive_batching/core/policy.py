@@ -36,7 +36,8 @@ class Limits:
             if not (isinstance(items, int) and items >= 1):
                 msg = f"{name}: expected at least 1 item, got {items!r}"
                 raise ValueError(msg)
-        if not self.max_latency > 0:
+        seconds: object = self.max_latency
+        if not (isinstance(seconds, int | float) and seconds > 0):
             msg = f"max_latency: expected a positive number of seconds, got {self.max_latency!r}"
             raise ValueError(msg)
 

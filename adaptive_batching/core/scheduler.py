@@ -247,7 +247,7 @@ class Scheduler:
         if size < 1:
             return ValueError(f"size: expected at least 1 item, got {size}")
         if self.draining:
-            return Draining("this dispatcher is closing and takes no more requests")
+            return Draining("this dispatcher is closed and takes no more requests")
         limit = self.limits.max_batch_size
         return JobTooLarge(f"expected at most max_batch_size={limit} items, got {size}")
 

@@ -50,11 +50,12 @@ def _table(findings: Findings) -> Table:
 def _sentences(findings: Findings) -> list[str]:
     fit = f"A batch of n takes {_line(findings.fitted)}, says the fit"
     truth = f"{_line(findings.measured)} measured on the model alone"
+    more = "the rest is transport, JSON and whatever else the machine does under load"
     compared = f"All {findings.answers:,} answers are the model's own"
     if findings.wrong or findings.lost:
         compared = f"{findings.wrong:,} answers were WRONG and {findings.lost:,} LOST"
     gain = f"Batching answers {findings.gain:.1f} times as many requests within"
-    return [f"{fit}; {truth}.", f"{compared}. {gain} {MAX_LATENCY * 1e3:.0f} ms."]
+    return [f"{fit}; {truth}; {more}.", f"{compared}. {gain} {MAX_LATENCY * 1e3:.0f} ms."]
 
 
 def _line(line: Line | None) -> str:

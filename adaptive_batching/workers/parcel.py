@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any
 
-from adaptive_batching.errors import BatchFunctionError, RemoteError
+from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
 from adaptive_batching.wire.frames import Part
 
 _COUNT = Struct("<I")
@@ -73,20 +73,30 @@ def unpack(payload: bytearray) -> Any:
     return pickle.loads(pickled, buffers=buffers)  # noqa: S301 - from our own child only
 
 
+def pack_items(items: list[Any]) -> tuple[list[Part], dict[int, HandlerError]]:
+    """Pack a batch; items that can't be pickled are left out and named by their positions."""
+    try:
+        return pack(items), {}
+    except Exception:  # noqa: BLE001 - pickling runs the items' own code
+        refused = {
+            index: HandlerError(f"an item of type {_name(type(item))} can't be sent to a process")
+            for index, item in enumerate(items)
+            if not _can_be_packed(item)
+        }
+        return pack([item for index, item in enumerate(items) if index not in refused]), refused
+
+
 def pack_results(results: Sequence[Any]) -> list[Part]:
     """Pack what a handler returned, as the answer that `unpack_answer` reads.
 
-    Raises:
-        BatchFunctionError: It can't be pickled; the message names the type.
+    An exception stands in the place of a result that can't be pickled, and names its type.
     """
     if isinstance(results, list | tuple) and _hold_exceptions(results):
         results = [portable(r) if isinstance(r, BaseException) else r for r in results]
     try:
         return pack((True, results))
-    except Exception as error:  # noqa: BLE001 - pickling runs the results' own code
-        culprit = next((result for result in results if not _can_be_packed(result)), results)
-        msg = f"a result of type {_name(type(culprit))} can't be sent from its worker: {error}"
-        raise BatchFunctionError(msg) from None
+    except Exception:  # noqa: BLE001 - pickling runs the results' own code
+        return pack((True, [r if _can_be_packed(r) else _unsendable(r) for r in results]))
 
 
 def pack_error(error: BaseException) -> list[Part]:
@@ -133,6 +143,11 @@ def _hold_exceptions(results: Sequence[Any]) -> bool:
 
 def _lengths(buffers: int) -> Struct:
     return Struct(f"<{1 + buffers}Q")
+
+
+def _unsendable(result: object) -> BatchFunctionError:
+    msg = f"a result of type {_name(type(result))} can't be sent from its worker process"
+    return BatchFunctionError(msg)
 
 
 def _can_be_packed(value: object) -> bool:

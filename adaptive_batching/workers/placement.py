@@ -63,6 +63,9 @@ class Processes:
         _check_count(self.count)
         _check_positive("timeout", self.timeout)
         _check_positive("start_timeout", self.start_timeout)
+        if not (self.cpus is None or isinstance(self.cpus, Sequence)):
+            msg = f"cpus: expected a list with the core or cores of each process, got {self.cpus!r}"
+            raise TypeError(msg)
         if self.cpus is not None and len(self.cpus) != self.count:
             msg = f"expected cpus for {self.count} processes, got them for {len(self.cpus)}"
             raise ValueError(msg)

@@ -11,11 +11,17 @@ from contextlib import suppress
 from math import inf
 from typing import Any
 
-from adaptive_batching.errors import HandlerNotFound, WorkerLost, WorkerStartError, WorkerTimeout
+from adaptive_batching.errors import (
+    HandlerError,
+    HandlerNotFound,
+    WorkerLost,
+    WorkerStartError,
+    WorkerTimeout,
+)
 from adaptive_batching.units import format_duration
 from adaptive_batching.workers.channel import Channel
 from adaptive_batching.workers.instructions import Instructions
-from adaptive_batching.workers.parcel import pack, unpack_answer
+from adaptive_batching.workers.parcel import pack, pack_items, unpack_answer
 
 _GRACE = 2.0  # seconds to leave after the last batch; time enough to give a GPU back
 _THREAD_LIMITS = (
@@ -87,14 +93,17 @@ class ProcessWorker:
             WorkerTimeout: It was killed.
         """
         assert self._channel is not None
-        answer = self._channel.ask(pack(items))
+        payload, refused = pack_items(items)
+        if len(refused) == len(items):
+            return list(refused.values())
+        answer = self._channel.ask(payload)
         self._holding = len(items)
         loop = answer.get_loop()
         self._due = loop.time() + timeout
         if self._watchdog is None:
             self._watchdog = loop.call_at(self._due, self._watch, timeout)
         try:
-            payload = await answer
+            received = await answer
         except EOFError:
             await self.exited()
             msg = f"{self} {self._fate()} while it held a batch of {len(items)}"
@@ -105,7 +114,8 @@ class ProcessWorker:
         finally:
             self._due = inf
             self._holding = 0
-        return unpack_answer(payload)  # type: ignore[no-any-return]
+        results: Sequence[Any] = unpack_answer(received)
+        return _with_refused(results, refused) if refused else results
 
     def kill(self) -> None:
         """End it now, whatever it does."""
@@ -212,3 +222,10 @@ class ProcessWorker:
         if code is None or code >= 0:
             return f"exited with {code}"
         return f"was killed by {signal.Signals(-code).name}"
+
+
+def _with_refused(results: Sequence[Any], refused: dict[int, HandlerError]) -> list[Any]:
+    """Put the errors of the items that could not be sent into their places."""
+    answers = iter(results)
+    count = len(results) + len(refused)
+    return [refused[index] if index in refused else next(answers) for index in range(count)]
