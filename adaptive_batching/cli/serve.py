@@ -6,29 +6,18 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import click
 
+from adaptive_batching.cli.parameters import DURATION
 from adaptive_batching.errors import BatchingError
+from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.run import run_service
 from adaptive_batching.marshal.running import Running
 from adaptive_batching.marshal.service import Service
-from adaptive_batching.units import parse_duration
-
-
-class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        try:
-            return parse_duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 @click.command("serve")
@@ -45,15 +34,23 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
     "--drain-delay",
     default="200ms",
     show_default=True,
-    type=_Duration(),
+    type=DURATION,
     help="How long to go on accepting after the first signal, while /readyz says no.",
 )
 @click.option(
     "--drain-timeout",
     default="30s",
     show_default=True,
-    type=_Duration(),
+    type=DURATION,
     help="How long the last requests may take.",
+)
+@click.option(
+    "--record",
+    "records",
+    metavar="[PATH=]FILE",
+    multiple=True,
+    help="Write every request of an endpoint, without its payload, for simulate and fit: "
+    "out.csv.gz, or /predict=out.csv.gz if there are several endpoints.",
 )
 @click.option("--uvloop/--no-uvloop", default=None, help="Default: uvloop if it is installed.")
 def command(
@@ -63,6 +60,7 @@ def command(
     drain_delay: float,
     drain_timeout: float,
     *,
+    records: tuple[str, ...],
     uvloop: bool | None,
 ) -> None:
     """Serve the endpoints of MODULE:SERVICE over HTTP.
@@ -71,16 +69,21 @@ def command(
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     service = _load(target)
+    recorders = _recorders(records, [endpoint.path for endpoint in service])
     serving = run_service(
         service,
         host,
         port,
         drain_delay=drain_delay,
         drain_timeout=drain_timeout,
+        observers={path: [recorder] for path, recorder in recorders.items()},
         on_ready=_announce,
     )
     try:
-        with asyncio.Runner(loop_factory=_loop_factory(wanted=uvloop)) as runner:
+        with (
+            _opened(recorders.values()),
+            asyncio.Runner(loop_factory=_loop_factory(wanted=uvloop)) as runner,
+        ):
             runner.run(serving)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
@@ -108,6 +111,31 @@ def _load(target: str) -> Service:
         found = "nothing" if service is None else f"a {type(service).__name__}"
         raise click.BadParameter(f"expected a Service at {target}, found {found}")
     return service
+
+
+def _recorders(records: Iterable[str], paths: list[str]) -> dict[str, Recorder]:
+    """Which endpoint is recorded where; each has a file of its own, as it has its own model."""
+    recorders = {}
+    for record in records:
+        path, equals, file = record.partition("=")
+        if path not in paths or not equals:
+            if len(paths) != 1:
+                one_of = " or ".join(f"{path}=FILE" for path in paths)
+                raise click.BadParameter(f"--record: expected {one_of}, got {record!r}")
+            path, file = paths[0], record
+        recorders[path] = Recorder(file)
+    return recorders
+
+
+def _opened(recorders: Iterable[Recorder]) -> ExitStack:
+    with ExitStack() as opened:
+        for recorder in recorders:
+            try:
+                opened.enter_context(recorder)
+            except OSError as error:
+                msg = f"can't write {recorder.path}: {error.strerror}"
+                raise click.ClickException(msg) from error
+        return opened.pop_all()
 
 
 def _announce(running: Running) -> None:

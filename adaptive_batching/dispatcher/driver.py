@@ -7,15 +7,14 @@ a queue entry, not a task.
 
 import asyncio
 import contextvars
-import logging
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, Generic, TypeVar, cast
 
 from adaptive_batching.core import (
     Batch,
-    BatchRecord,
     Hold,
+    Job,
     JobOutcome,
     Outcome,
     Reason,
@@ -23,8 +22,9 @@ from adaptive_batching.core import (
     Shed,
     ShedReason,
 )
+from adaptive_batching.dispatcher.audience import Audience, Observer
 from adaptive_batching.dispatcher.calls import Call, share_out
-from adaptive_batching.dispatcher.ledger import Ledger, Observer, Stats
+from adaptive_batching.dispatcher.ledger import Ledger, Stats
 from adaptive_batching.errors import (
     BatchingError,
     DeadlineExceeded,
@@ -42,7 +42,6 @@ from adaptive_batching.workers.results import check_results
 
 T = TypeVar("T")
 R = TypeVar("R")
-_log = logging.getLogger("adaptive_batching")
 
 
 class Driver(Generic[T, R]):
@@ -53,7 +52,7 @@ class Driver(Generic[T, R]):
         scheduler: Decides; nobody else may drive it.
         workers: Where batches run; started at once.
         clock: Monotonic seconds, the loop's own or as good.
-        observers: Told about every batch.
+        observers: Told about every batch; a `JobObserver` about every request as well.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class Driver(Generic[T, R]):
         self._scheduler = scheduler
         self._workers = workers
         self._clock = clock
-        self._observers = observers
+        self._audience = Audience(observers)
         self._ledger = Ledger()
         self._context = contextvars.Context()  # no batch runs in its first caller's context
         self._now = -inf
@@ -110,7 +109,7 @@ class Driver(Generic[T, R]):
             self._scheduler.submit(call)
         except Refused as refusal:
             full = isinstance(refusal, QueueFull)
-            self._ledger.enter(JobOutcome.QUEUE_FULL if full else JobOutcome.SHED)
+            self._enter([call], JobOutcome.QUEUE_FULL if full else JobOutcome.SHED)
             raise
         if not self._pump_due:
             self._pump_soon()
@@ -118,7 +117,7 @@ class Driver(Generic[T, R]):
     def withdraw(self, call: Call[T, R]) -> None:
         """Its caller has gone."""
         if self._scheduler.cancel(call):
-            self._ledger.enter(JobOutcome.CANCELLED)
+            self._enter([call], JobOutcome.CANCELLED)
 
     async def drain(self, timeout: float | None) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Let what waits finish, at most `timeout` seconds, then stop the workers."""
@@ -217,23 +216,20 @@ class Driver(Generic[T, R]):
     def _conclude(self, batch: Batch, outcome: Outcome, results: Sequence[Any]) -> None:
         del self._running[batch]
         self._now = now = max(self._now, self._clock())
+        record = None
         try:
             record = self._scheduler.finish(batch, outcome, now)
         except PolicyError as error:
             self._give_up(error)
         else:
-            self._tell(batch, record)
-        failed, cancelled = share_out(cast("list[Call[T, R]]", batch.jobs), results)
+            self._audience.batch_ended(batch, record)
+        calls = cast("list[Call[T, R]]", batch.jobs)
+        if self._audience.of_jobs:
+            self._audience.members_ended(calls, results, now, record)
+        failed, cancelled = share_out(calls, results)
         self._ledger.enter_batch(batch, failed, cancelled)
         if not self._pump_due:
             self._pump_soon()
-
-    def _tell(self, batch: Batch, record: BatchRecord) -> None:
-        for observer in self._observers:
-            try:
-                observer.batch_ended(batch, record)
-            except Exception:  # noqa: BLE001  the batch is not to blame for it
-                _log.exception("an observer failed; batches go on")
 
     def _turn_away(self, shed: Shed) -> None:
         expired = shed.reason is ShedReason.EXPIRED
@@ -246,14 +242,20 @@ class Driver(Generic[T, R]):
                 retry_after = self._scheduler.latency.predict(1)
                 message = f"after {waited} an answer within {patience:.3f} s is out of reach"
                 call.fail(Overloaded(message, retry_after=retry_after))
-        self._ledger.enter(JobOutcome.EXPIRED if expired else JobOutcome.SHED, len(shed.jobs))
+        self._enter(shed.jobs, JobOutcome.EXPIRED if expired else JobOutcome.SHED)
 
     def _give_up(self, error: BatchingError) -> None:
         """Nobody will run what waits."""
         abandoned = cast("list[Call[T, R]]", self._scheduler.abandon())
         for call in abandoned:
             call.fail(error)
-        self._ledger.enter(JobOutcome.FAILED, len(abandoned))
+        self._enter(abandoned, JobOutcome.FAILED)
+
+    def _enter(self, jobs: Sequence[Job], outcome: JobOutcome) -> None:
+        """Some jobs have ended that never were in a batch."""
+        self._ledger.enter(outcome, len(jobs))
+        if self._audience.of_jobs and jobs:
+            self._audience.jobs_ended(jobs, outcome, self._clock())
 
     # ------------------------------------------------------------------------------- the workers
 

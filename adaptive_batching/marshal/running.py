@@ -1,13 +1,14 @@
 """A service at work: its workers, its listener, and how it ends without losing a request."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
@@ -18,6 +19,8 @@ from adaptive_batching.workers.placement import make_workers
 
 if TYPE_CHECKING:
     from adaptive_batching.marshal.service import Endpoint
+
+NO_OBSERVERS: Mapping[str, Sequence[Observer]] = MappingProxyType({})
 
 _BACKLOG = 1024  # a burst of new connections; the kernel cuts it to net.core.somaxconn
 _LAST_WORDS = 1.0  # seconds to write the last answers to slow readers
@@ -30,6 +33,7 @@ class Running:
         endpoints: What is served.
         max_in_flight: Requests at a time.
         body_timeout: Seconds that a body may take to arrive.
+        observers: Those of each path.
 
     Attributes:
         url: Where it listens, once it does.
@@ -38,14 +42,19 @@ class Running:
     """
 
     def __init__(
-        self, endpoints: "Iterable[Endpoint]", *, max_in_flight: int, body_timeout: float
+        self,
+        endpoints: "Iterable[Endpoint]",
+        *,
+        max_in_flight: int,
+        body_timeout: float,
+        observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
     ) -> None:
         self.url = ""
         self.metrics = Metrics()
         self.dispatchers: dict[str, Dispatcher[bytes, bytes]] = {}
         self._lanes: dict[str, Lane] = {}
         for endpoint in endpoints:
-            self._add(endpoint)
+            self._add(endpoint, observers.get(endpoint.path, ()))
         self._marshal = Marshal(
             self._lanes,
             {
@@ -104,11 +113,11 @@ class Running:
         finally:
             await self._runner.cleanup()
 
-    def _add(self, endpoint: "Endpoint") -> None:
+    def _add(self, endpoint: "Endpoint", observers: Sequence[Observer]) -> None:
         histograms = BatchHistograms(endpoint.limits.max_batch_size)
         workers = make_workers(endpoint.handler, endpoint.placement, wrap=per_item)
         dispatcher: Dispatcher[bytes, bytes] = Dispatcher(
-            workers, endpoint.limits, policy=endpoint.policy, observers=[histograms]
+            workers, endpoint.limits, policy=endpoint.policy, observers=[histograms, *observers]
         )
         lane = Lane(dispatcher.submit, endpoint.max_body)
         self.dispatchers[endpoint.path] = dispatcher

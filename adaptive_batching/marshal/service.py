@@ -1,13 +1,14 @@
 """A model behind HTTP: which handler answers which path, and what it promises."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import inf
 from typing import Any, TypeVar
 
 from adaptive_batching.core import Limits, PolicyLike, make_policy
-from adaptive_batching.marshal.running import Running
+from adaptive_batching.dispatcher import Observer
+from adaptive_batching.marshal.running import NO_OBSERVERS, Running
 from adaptive_batching.workers.placement import Placement, place
 
 H = TypeVar("H", bound=Callable[..., Any])
@@ -110,7 +111,12 @@ class Service:
 
     @asynccontextmanager
     async def running(
-        self, host: str = "127.0.0.1", port: int = 0, *, drain_timeout: float = 30.0
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        drain_timeout: float = 30.0,
+        observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
     ) -> AsyncIterator[Running]:
         """Serve while the block runs; `running.url` says where.
 
@@ -118,12 +124,18 @@ class Service:
             host: The address to listen on.
             port: The port; 0 takes a free one.
             drain_timeout: Seconds that the last requests have at the end.
+            observers: By path, who is told about its batches and requests: a `Recorder`.
 
         Raises:
             WorkerStartError: A worker could not load its handler.
             OSError: The port is taken.
         """
-        running = Running(self, max_in_flight=self.max_in_flight, body_timeout=self.body_timeout)
+        running = Running(
+            self,
+            max_in_flight=self.max_in_flight,
+            body_timeout=self.body_timeout,
+            observers=observers,
+        )
         try:
             await running.start(host, port)
             yield running
