@@ -1,5 +1,6 @@
 """`adaptive-batching simulate`: the same traffic through several policies, in virtual time."""
 
+import importlib.util
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -43,6 +44,18 @@ from adaptive_batching.simulation.traffic import Traffic
     is_flag=True,
     help="Say how good anyone could have been who knows all arrivals; for one number of workers.",
 )
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw it as well: one HTML file that needs nothing else. Wants the extra `plot`.",
+)
+@click.option(
+    "--load",
+    "loads",
+    type=float,
+    multiple=True,
+    help="Of the report: curves over the load, of the traffic this many times as dense; repeat.",
+)
 @FORMAT
 def command(
     trace: Path | None,
@@ -51,6 +64,8 @@ def command(
     workers: tuple[int, ...],
     seed: int,
     with_limit: bool,
+    report: Path | None,
+    loads: tuple[float, ...],
     form: str,
     **options: Any,
 ) -> None:
@@ -60,10 +75,17 @@ def command(
     t_seconds,size, a trace of Azure (LLM 2023, functions 2021), Mooncake or DISB, an access log, or
     a time a line.
     """
+    if loads and report is None:
+        raise click.UsageError("expected --report with --load")
+    if report is not None:
+        _expect_plotting()
+    runs = [(policy, each) for each in workers for policy in policies]
     try:
         traffic, experiment = conditions(trace, seed, options)
-        rows = [experiment.run(policy, each) for each in workers for policy in policies]
+        rows = [experiment.run(*run) for run in runs]
         limit = _limit(experiment, workers, traffic) if with_limit else None
+        if report is not None:
+            _write(report, title(traffic, experiment), experiment, rows, runs, limit, loads)
     except (TraceError, ValueError) as error:
         raise click.UsageError(str(error)) from error
     if form == "json":
@@ -79,6 +101,40 @@ def _limit(experiment: Experiment, workers: tuple[int, ...], traffic: Traffic) -
     if len(workers) > 1:
         raise click.UsageError(f"expected one --workers with --limit, got {len(workers)}")
     return limit_of(experiment, workers[0], traffic.poisson_rate)
+
+
+def _expect_plotting() -> None:
+    """Before anything is simulated."""
+    if importlib.util.find_spec("matplotlib") is None:
+        hint = "the report is drawn with matplotlib: pip install 'adaptive-batching[plot]'"
+        raise click.ClickException(hint)
+
+
+def _write(
+    path: Path,
+    heading: str,
+    experiment: Experiment,
+    rows: Sequence[Row],
+    runs: Sequence[tuple[str, int]],
+    limit: Limit | None,
+    loads: Sequence[float],
+) -> None:
+    from adaptive_batching.plots.page import page  # noqa: PLC0415  the extra
+    from adaptive_batching.plots.runs import record, sweep  # noqa: PLC0415
+
+    swept = sweep(experiment, runs, loads, with_limit=limit is not None) if loads else ()
+    drawn = page(
+        heading,
+        rows,
+        [record(experiment, *run) for run in runs],
+        max_latency=experiment.limits.max_latency,
+        limit=limit,
+        loads=swept,
+    )
+    try:
+        path.write_text(drawn, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"can't write {path}: {error.strerror}") from error
 
 
 def _print(rows: Sequence[Row], heading: str, limit: Limit | None) -> None:
