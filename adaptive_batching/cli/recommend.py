@@ -89,28 +89,28 @@ def _facts(trial: Trial) -> dict[str, Any]:
 def _print(best: Trial | None, tried: Sequence[Trial], points: list[Point], heading: str) -> None:
     console = Console(highlight=False)
     console.width = max(console.width, WIDTH)
+    console.print(heading)
     if best is None:
-        most = max(trial.row.workers for trial in tried)
-        console.print(_table(f"{heading}: not even {most} workers are enough", tried))
+        console.print(_table(tried), "no number of workers was enough", sep="")
         return
-    chosen = [trial for trial in tried if trial.row.workers == best.row.workers]
-    console.print(_table(heading, chosen))
+    console.print(_table([trial for trial in tried if trial.row.workers == best.row.workers]))
     console.print(f"--workers {best.row.workers} --max-batch-size {best.max_batch_size}\n")
-    drawn = _columns("The same under less and more of the traffic", "rate")
+    console.print("The same under less and more of the traffic")
+    drawn = _columns("rate")
     for point in points:
         drawn.add_row(f"{point.scale:g}", *_cells(point))
     console.print(drawn)
 
 
-def _table(heading: str, trials: Sequence[Trial]) -> Table:
-    drawn = _columns(heading, "workers", "batch limit")
+def _table(trials: Sequence[Trial]) -> Table:
+    drawn = _columns("workers", "batch limit")
     for trial in trials:
         drawn.add_row(str(trial.row.workers), str(trial.max_batch_size), *_cells(trial))
     return drawn
 
 
-def _columns(heading: str, *first: str) -> Table:
-    drawn = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD)
+def _columns(*first: str) -> Table:
+    drawn = Table(box=box.SIMPLE_HEAD)
     for name in (*first, "goodput", "p99 ms", "mean ms", "batch", "holds"):
         drawn.add_column(name, justify="right", no_wrap=True)
     return drawn

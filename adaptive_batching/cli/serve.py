@@ -70,20 +70,20 @@ def command(
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     service = _load(target)
     recorders = _recorders(records, [endpoint.path for endpoint in service])
-    serving = run_service(
-        service,
-        host,
-        port,
-        drain_delay=drain_delay,
-        drain_timeout=drain_timeout,
-        observers={path: [recorder] for path, recorder in recorders.items()},
-        on_ready=_announce,
-    )
     try:
         with (
             _opened(recorders.values()),
             asyncio.Runner(loop_factory=_loop_factory(wanted=uvloop)) as runner,
         ):
+            serving = run_service(
+                service,
+                host,
+                port,
+                drain_delay=drain_delay,
+                drain_timeout=drain_timeout,
+                observers={path: [recorder] for path, recorder in recorders.items()},
+                on_ready=_announce,
+            )
             runner.run(serving)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)

@@ -6,12 +6,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from adaptive_batching.core import PolicyLike
-from adaptive_batching.simulation.experiment import Experiment
+from adaptive_batching.simulation.arrivals import Times
+from adaptive_batching.simulation.closed_loop import ClosedLoop
+from adaptive_batching.simulation.experiment import Experiment, Stream
 from adaptive_batching.simulation.report import Row
 from adaptive_batching.simulation.shaping import scale_rate
 
 CURVE = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
 """Times the traffic's requests, on the same clock."""
+
+_LUCK = 1.05  # by which noisy workers may be faster than their mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +67,9 @@ def smallest(
 ) -> tuple[Trial | None, list[Trial]]:
     """Find the fewest workers that hold the target, and the best batch limit for them.
 
-    The limits tried are the experiment's own and the powers of two below it. Of those that hold the
-    target, the one with the most goodput is best, then the one with the least p99.
+    The limits tried are the experiment's own and the powers of two below it, but for those with
+    which even workers that never rest are too slow. Of those that hold the target, the one with the
+    most goodput is best, then the one with the least p99.
 
     Args:
         experiment: The traffic, the workers' durations and the largest batch limit.
@@ -74,12 +79,19 @@ def smallest(
 
     Returns:
         The best, None if there is none, and all that were tried.
+
+    Raises:
+        ValueError: The arrivals are not known beforehand.
     """
+    times = _known(experiment.arrivals)
     tried: list[Trial] = []
     for number in workers:
-        trials = [
-            Trial(limit, row, target.holds(row)) for limit, row in _rows(experiment, policy, number)
-        ]
+        trials = []
+        for limit in _limits(experiment.limits.max_batch_size):
+            limited = _with_limit(experiment, limit)
+            if not _hopeless(limited, times, number, target):
+                row = limited.run(policy, number)
+                trials.append(Trial(limit, row, target.holds(row)))
         tried += trials
         if holding := [trial for trial in trials if trial.holds]:
             return min(holding, key=_rank), tried
@@ -94,22 +106,34 @@ def curve(
     Raises:
         ValueError: The arrivals are not known beforehand.
     """
-    if not isinstance(experiment.arrivals, np.ndarray):
-        raise ValueError("capacity: expected arrivals that are known, got users or a stream")  # noqa: TRY004
     limited = _with_limit(experiment, best.max_batch_size)
     for scale in CURVE:
-        times, origins = scale_rate(experiment.arrivals, scale, experiment.seed)
+        times, origins = scale_rate(_known(experiment.arrivals), scale, experiment.seed)
         sizes = None if limited.sizes is None else np.asarray(limited.sizes)[origins].tolist()
         scaled = replace(limited, arrivals=times, sizes=sizes)
         row = best.row if scale == 1 else scaled.run(policy, best.row.workers)
         yield Point(scale, row, target.holds(row))
 
 
-def _rows(experiment: Experiment, policy: PolicyLike, workers: int) -> Iterator[tuple[int, Row]]:
-    largest = experiment.limits.max_batch_size
-    powers = [2**power for power in range(largest.bit_length()) if 2**power < largest]
-    for limit in (*powers, largest):
-        yield limit, _with_limit(experiment, limit).run(policy, workers)
+def _known(arrivals: Times | ClosedLoop | Stream) -> Times:
+    if not isinstance(arrivals, np.ndarray):
+        raise ValueError("capacity: expected arrivals that are known, got users or a stream")  # noqa: TRY004
+    return arrivals
+
+
+def _limits(largest: int) -> list[int]:
+    return [*(2**power for power in range(largest.bit_length()) if 2**power < largest), largest]
+
+
+def _hopeless(experiment: Experiment, times: Times, workers: int, target: Target) -> bool:
+    """Whether full batches on end, from the first arrival to the last deadline, are too few."""
+    limit = experiment.limits.max_batch_size
+    duration = experiment.server.mean(limit)
+    if experiment.sizes is not None or not duration or not len(times):
+        return False  # with sizes, a share of the requests may be any share of the items
+    span = float(times[-1] - times[0]) + target.max_latency
+    most = workers * limit * (span / duration + 1) * _LUCK
+    return most < target.goodput * len(times)
 
 
 def _with_limit(experiment: Experiment, max_batch_size: int) -> Experiment:
