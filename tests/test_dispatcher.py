@@ -665,7 +665,7 @@ async def test_an_observer_that_fails_does_not_silence_the_next() -> None:
 
 @virtually
 async def test_observers_of_jobs_hear_of_each() -> None:
-    """Before it is answered, with the batch that it was in; one that fails is logged and no more."""
+    """Before it is answered, with its batch if it had one; one that fails is logged and no more."""
     seen: list[tuple[list[Any], JobOutcome, bool]] = []
 
     def hear(jobs: Any, outcome: JobOutcome, now: float, batch: BatchRecord | None) -> None:
