@@ -9,16 +9,13 @@ import asyncio
 import time
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import theilslopes
 
+from adaptive_batching.core import BatchRecord, JobOutcome
 from adaptive_batching.replay.live import Conditions, Measured, send
 from adaptive_batching.simulation import Server, poisson
-
-if TYPE_CHECKING:
-    from adaptive_batching.core import BatchRecord
 
 _SECONDS = 1.5  # at half the rate, and again at the rate
 _ASKED = 60  # timers
@@ -69,11 +66,11 @@ async def measure(conditions: Conditions, rate: float, *, seconds: float = _SECO
 
 def _request(measured: Measured) -> float:
     """What clients waited beyond what the scheduler saw; errors and refusals say nothing."""
-    waits = [job.latency for job in measured.history.jobs if job.outcome.value == "done"]
+    waits = [job.latency for job in measured.history.jobs if job.outcome is JobOutcome.DONE]
     return max(0.0, fmean(waits) - measured.latency) if waits else 0.0
 
 
-def _line(batches: "list[BatchRecord]", conditions: Conditions) -> tuple[float, float, float]:
+def _line(batches: list[BatchRecord], conditions: Conditions) -> tuple[float, float, float]:
     """The slope that no pause bends, the level that matches the mean, the scatter about both."""
     sizes = np.array([batch.size for batch in batches])
     durations = np.array([batch.duration for batch in batches])
@@ -87,7 +84,7 @@ def _line(batches: "list[BatchRecord]", conditions: Conditions) -> tuple[float, 
 
 
 async def _timer_resolution() -> float:
-    """Twice the mean lateness of this loop's timers: as if they came at multiples of it."""
+    """Twice the median lateness of this loop's timers: as if they came at multiples of it."""
     late = []
     for asked in np.linspace(0.2e-3, 2.2e-3, _ASKED).tolist():
         begun = time.perf_counter()
