@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,8 @@ def command(
     """
     if not live:
         raise click.UsageError("expected --live: without it, `simulate` replays a trace")
+    # What is refused under overload stands in the table.
+    logging.getLogger("adaptive_batching").setLevel(logging.ERROR)
     try:
         traffic = recorded(trace, Shaping(speedup=speedup), form=trace_format)
         instants = _first(traffic, duration)

@@ -33,8 +33,8 @@ svg text { font-family: system-ui, sans-serif !important; }
 figure { margin: 0; break-inside: avoid; }
 @media print { body { max-width: none; padding: 0; font-size: 9pt; }
   main { grid-template-columns: 1fr 1fr; } .wide { overflow: visible; }
-  table { font-size: 8pt; }
-  th, td { padding: .2rem .4rem; } }
+  table { font-size: 7pt; }
+  th, td { padding: .15rem .3rem; } }
 """
 
 

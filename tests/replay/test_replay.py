@@ -1,6 +1,7 @@
 """The same requests live and simulated: counts and shapes, for times depend on the machine."""
 
 import json
+import logging
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +13,15 @@ from adaptive_batching.replay.fidelity import foretell
 from adaptive_batching.simulation import poisson
 
 INSTANTS = poisson(100, 1.0, seed=1)
+
+
+@pytest.fixture(autouse=True)
+def _log_level():
+    """The command lowers its own program's voice, not that of the other tests."""
+    logger = logging.getLogger("adaptive_batching")
+    level = logger.level
+    yield
+    logger.setLevel(level)
 
 
 @pytest.fixture
