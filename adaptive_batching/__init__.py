@@ -23,6 +23,7 @@ from adaptive_batching.errors import (
     Refused,
     WorkerError,
 )
+from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.workers.placement import Processes, Tasks, Threads
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ __all__ = [
     "QueueFull",
     "QueueView",
     "Reason",
+    "Recorder",
     "Refused",
     "Service",
     "Shed",

@@ -10,7 +10,7 @@ from types import MethodType
 from typing import Any, Generic, Never, Protocol, TypeVar, cast, overload
 
 from adaptive_batching.core import Limits, PolicyLike, make_policy
-from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.dispatcher.ledger import Stats
 from adaptive_batching.workers.placement import Placement, make_workers, place
 
@@ -179,6 +179,7 @@ def batched(
     cpus: Sequence[int | Sequence[int]] | None = None,
     policy: PolicyLike = "cork",
     max_queue: int = 65_536,
+    observers: Sequence[Observer] = (),
 ) -> _Decorator:
     """Turn a handler of lists into a function of one item that batches by itself.
 
@@ -195,6 +196,7 @@ def batched(
         policy: When a batch leaves: `cork`, `greedy`, `window:2ms`, `aimd`, or your own.
         max_queue: Items that may wait; beyond it calls are refused with `QueueFull`. The default
             only stops a runaway producer: about 32 MiB of waiting calls.
+        observers: Told about every batch, and about every call if they listen: a `Recorder`.
 
     Raises:
         TypeError: The handler is nothing of the above.
@@ -208,7 +210,10 @@ def batched(
         placement = place(handler, workers, cpus)
 
         def bind(bound: Callable[..., Any]) -> Batched[Any, Any]:
-            return Batched(bound, Dispatcher(make_workers(bound, placement), limits, policy=policy))
+            dispatcher: Dispatcher[Any, Any] = Dispatcher(
+                make_workers(bound, placement), limits, policy=policy, observers=observers
+            )
+            return Batched(bound, dispatcher)
 
         return BatchedMethod(handler, bind) if _is_method(handler) else bind(handler)
 

@@ -768,6 +768,55 @@ async def test_an_observer_that_fails_does_not_silence_the_next() -> None:
     assert len(seen) == 1
 
 
+@virtually
+async def test_observers_of_jobs_hear_of_each() -> None:
+    """Before it is answered, with its batch if it had one; one that fails is logged and no more."""
+    seen: list[tuple[list[Any], JobOutcome, bool]] = []
+
+    def hear(jobs: Any, outcome: JobOutcome, now: float, batch: BatchRecord | None) -> None:
+        seen.append(([job.item for job in jobs], outcome, batch is not None))
+        assert not any(job.future.done() for job in jobs)
+
+    listener = SimpleNamespace(batch_ended=lambda batch, record: None, jobs_ended=hear)
+    broken = SimpleNamespace(batch_ended=lambda batch, record: None, jobs_ended=None)
+    logging.getLogger("adaptive_batching").disabled = True
+    try:
+        observers = [broken, listener]
+        async with dispatcher_of(tenfold, max_batch_size=2, observers=observers) as dispatcher:
+            await outcomes(calls(dispatcher, 1, 2))
+            await outcomes(calls(dispatcher, 3, size=5))
+    finally:
+        logging.getLogger("adaptive_batching").disabled = False
+    assert seen == [([1, 2], JobOutcome.DONE, True), ([3], JobOutcome.SHED, False)]
+
+
+@virtually
+async def test_observers_of_jobs_hear_once_of_who_expired_in_a_batch() -> None:
+    """When he is due, not again when his batch ends; who has left is told with the batch."""
+    seen: list[tuple[list[Any], JobOutcome, bool]] = []
+
+    def hear(jobs: Any, outcome: JobOutcome, now: float, batch: BatchRecord | None) -> None:
+        seen.append(([job.item for job in jobs], outcome, batch is not None))
+
+    puppet = Puppet()
+    listener = SimpleNamespace(batch_ended=lambda batch, record: None, jobs_ended=hear)
+    dispatcher = dispatcher_of(puppet, max_batch_size=3, observers=[listener])
+    await dispatcher.start()
+    tasks = calls(dispatcher, 1, max_latency=0.5) + calls(dispatcher, 2, 3)
+    await asyncio.sleep(1.0)
+    tasks[2].cancel()
+    await turns()
+    puppet.finish()
+    await outcomes(tasks)
+    await dispatcher.aclose()
+    assert seen == [
+        ([1], JobOutcome.EXPIRED, False),
+        ([2], JobOutcome.DONE, True),
+        ([3], JobOutcome.CANCELLED, True),
+    ]
+    assert dispatcher.stats().requests[JobOutcome.EXPIRED] == 1
+
+
 # ------------------------------------------------------------------------------------------ stats
 
 

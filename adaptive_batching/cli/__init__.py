@@ -6,7 +6,11 @@ import click
 
 _COMMANDS = {
     "bench": "Measure the cost of batching beside bare baselines.",
+    "compare": "Fail if a policy is worse than another on some traffic.",
     "demo": "Batch single requests for a real model over HTTP and compare every answer.",
+    "fit": "Learn from a recording how long a batch of each size takes.",
+    "replay": "Send a trace to a running service and show the simulation beside it.",
+    "recommend": "Find the fewest workers that hold a promise under some traffic.",
     "serve": "Run a service: MODULE:SERVICE.",
     "simulate": "Replay traffic through the scheduler in virtual time.",
 }

@@ -5,33 +5,23 @@ import importlib
 import importlib.util
 import logging
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import click
 
 from adaptive_batching.cli.endings import forget_output, interruptible
+from adaptive_batching.cli.parameters import DURATION
 from adaptive_batching.errors import BatchingError
+from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.listening import ListenError
 from adaptive_batching.marshal.run import run_service
 from adaptive_batching.marshal.running import Running
 from adaptive_batching.marshal.service import Service
-from adaptive_batching.units import parse_duration
 
 _log = logging.getLogger("adaptive_batching")
-
-
-class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        try:
-            return parse_duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 @click.command("serve")
@@ -48,15 +38,23 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
     "--drain-delay",
     default="200ms",
     show_default=True,
-    type=_Duration(),
+    type=DURATION,
     help="How long to go on accepting after the first signal, while /readyz says no.",
 )
 @click.option(
     "--drain-timeout",
     default="30s",
     show_default=True,
-    type=_Duration(),
+    type=DURATION,
     help="How long the last requests may take.",
+)
+@click.option(
+    "--record",
+    "records",
+    metavar="[PATH=]FILE",
+    multiple=True,
+    help="Write every request of an endpoint, without its payload, for simulate and fit: "
+    "out.csv.gz, or /predict=out.csv.gz if there are several endpoints.",
 )
 @click.option("--uvloop/--no-uvloop", default=None, help="Default: uvloop if it is installed.")
 def command(
@@ -66,6 +64,7 @@ def command(
     drain_delay: float,
     drain_timeout: float,
     *,
+    records: tuple[str, ...],
     uvloop: bool | None,
 ) -> None:
     """Serve the endpoints of MODULE:SERVICE over HTTP.
@@ -75,17 +74,20 @@ def command(
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     with interruptible():
         service = _load(target)
-        _serve(
-            run_service(
-                service,
-                host,
-                port,
-                drain_delay=drain_delay,
-                drain_timeout=drain_timeout,
-                on_ready=_announce,
-            ),
-            _loop_factory(wanted=uvloop),
-        )
+        recorders = _recorders(records, [endpoint.path for endpoint in service])
+        with _opened(recorders.values()):
+            _serve(
+                run_service(
+                    service,
+                    host,
+                    port,
+                    drain_delay=drain_delay,
+                    drain_timeout=drain_timeout,
+                    observers={path: [recorder] for path, recorder in recorders.items()},
+                    on_ready=_announce,
+                ),
+                _loop_factory(wanted=uvloop),
+            )
 
 
 def _serve(
@@ -133,6 +135,31 @@ def _parts(target: str) -> tuple[str, str]:
     if not attribute or not all(module.split(".")):
         raise click.BadParameter(f"expected MODULE:SERVICE, such as digits:service, got {target!r}")
     return module, attribute
+
+
+def _recorders(records: Iterable[str], paths: list[str]) -> dict[str, Recorder]:
+    """Which endpoint is recorded where; each has a file of its own, as it has its own model."""
+    recorders = {}
+    for record in records:
+        path, equals, file = record.partition("=")
+        if path not in paths or not equals:
+            if len(paths) != 1:
+                one_of = " or ".join(f"{path}=FILE" for path in paths)
+                raise click.BadParameter(f"--record: expected {one_of}, got {record!r}")
+            path, file = paths[0], record
+        recorders[path] = Recorder(file)
+    return recorders
+
+
+def _opened(recorders: Iterable[Recorder]) -> ExitStack:
+    with ExitStack() as opened:
+        for recorder in recorders:
+            try:
+                opened.enter_context(recorder)
+            except OSError as error:
+                msg = f"can't write {recorder.path}: {error.strerror}"
+                raise click.ClickException(msg) from error
+        return opened.pop_all()
 
 
 def _announce(running: Running) -> None:

@@ -13,10 +13,11 @@ from adaptive_batching.core.policy import (
     Shed,
     ShedReason,
 )
-from adaptive_batching.core.records import BatchRecord, JobOutcome, JobRecord
+from adaptive_batching.core.records import RECORDING, BatchRecord, JobOutcome, JobRecord
 from adaptive_batching.core.scheduler import Scheduler
 
 __all__ = [
+    "RECORDING",
     "Batch",
     "BatchRecord",
     "Decision",

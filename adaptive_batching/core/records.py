@@ -6,6 +6,12 @@ from typing import NamedTuple
 
 from adaptive_batching.core.job import Outcome, Reason
 
+RECORDING = "t_seconds,size,latency_seconds,key,outcome,batch,batch_size,batch_seconds,reason"
+"""The header of a recording on disk: a row for each job; the last four are empty if it never ran.
+
+Whoever writes it (`instrumentation`) and whoever reads it (`simulation`) may not know each other.
+"""
+
 
 class BatchRecord(NamedTuple):
     """One batch that has ended. All times in seconds on the driver's clock."""

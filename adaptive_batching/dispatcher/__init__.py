@@ -1,6 +1,7 @@
 """Drives the scheduler on an asyncio loop: one item in, its own result out."""
 
+from adaptive_batching.dispatcher.audience import JobObserver, Observer
 from adaptive_batching.dispatcher.dispatcher import Dispatcher
-from adaptive_batching.dispatcher.ledger import Observer, Stats
+from adaptive_batching.dispatcher.ledger import Stats
 
-__all__ = ["Dispatcher", "Observer", "Stats"]
+__all__ = ["Dispatcher", "JobObserver", "Observer", "Stats"]

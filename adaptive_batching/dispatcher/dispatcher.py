@@ -6,9 +6,10 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, Self, TypeVar
 
 from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
+from adaptive_batching.dispatcher.audience import Observer
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.driver import Driver
-from adaptive_batching.dispatcher.ledger import Observer, Stats
+from adaptive_batching.dispatcher.ledger import Stats
 from adaptive_batching.errors import WrongEventLoop
 from adaptive_batching.workers.interface import Workers
 
@@ -27,7 +28,7 @@ class Dispatcher(Generic[T, R]):
         limits: Batch size, latency, queue.
         policy: Name, class or object; see `core.policies`.
         clock: Monotonic seconds.
-        observers: Told about every batch.
+        observers: Told about every batch; a `JobObserver` about every request as well.
     """
 
     def __init__(

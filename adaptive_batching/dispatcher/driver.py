@@ -7,14 +7,12 @@ a queue entry, not a task.
 
 import asyncio
 import contextvars
-import logging
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, Generic, TypeVar, cast
 
 from adaptive_batching.core import (
     Batch,
-    BatchRecord,
     Hold,
     Job,
     JobOutcome,
@@ -24,8 +22,9 @@ from adaptive_batching.core import (
     Shed,
     ShedReason,
 )
+from adaptive_batching.dispatcher.audience import Audience, Observer
 from adaptive_batching.dispatcher.calls import Call, share_out
-from adaptive_batching.dispatcher.ledger import Ledger, Observer, Stats
+from adaptive_batching.dispatcher.ledger import Ledger, Stats
 from adaptive_batching.errors import (
     BatchingError,
     DeadlineExceeded,
@@ -44,7 +43,6 @@ from adaptive_batching.workers.results import check_results
 
 T = TypeVar("T")
 R = TypeVar("R")
-_log = logging.getLogger("adaptive_batching")
 
 
 class Driver(Generic[T, R]):
@@ -55,7 +53,7 @@ class Driver(Generic[T, R]):
         scheduler: Decides; nobody else may drive it.
         workers: Where batches run; started at once.
         clock: Monotonic seconds, the loop's own or as good.
-        observers: Told about every batch.
+        observers: Told about every batch; a `JobObserver` about every request as well.
     """
 
     def __init__(
@@ -70,7 +68,7 @@ class Driver(Generic[T, R]):
         self._scheduler = scheduler
         self._workers = workers
         self._clock = clock
-        self._observers = observers
+        self._audience = Audience(observers)
         self._ledger = Ledger()
         self._context = contextvars.Context()  # no batch runs in its first caller's context
         self._now = -inf
@@ -124,7 +122,7 @@ class Driver(Generic[T, R]):
             self._scheduler.submit(call)
         except Refused as refusal:
             full = isinstance(refusal, QueueFull)
-            self._ledger.enter(JobOutcome.QUEUE_FULL if full else JobOutcome.SHED)
+            self._enter([call], JobOutcome.QUEUE_FULL if full else JobOutcome.SHED)
             raise
         if not self._pump_due:
             self._pump_soon()
@@ -132,7 +130,7 @@ class Driver(Generic[T, R]):
     def withdraw(self, call: Call[T, R]) -> None:
         """Its caller has gone."""
         if self._scheduler.cancel(call):
-            self._ledger.enter(JobOutcome.CANCELLED)
+            self._enter([call], JobOutcome.CANCELLED)
 
     def flush(self) -> None:
         """From now on let what waits leave as soon as a worker is free."""
@@ -219,14 +217,12 @@ class Driver(Generic[T, R]):
 
     def _expire_members(self, batch: Batch, due: float) -> None:
         """Nobody waits for a batch beyond his own deadline; the batch goes on for the others."""
-        late = [job for job in batch.jobs if job.deadline <= due]
-        expired = 0
-        for call in cast("list[Call[T, R]]", late):
-            if not call.future.done():
-                expired += 1
-                patience = call.deadline - call.arrived
-                call.fail(DeadlineExceeded(f"its batch still ran after {patience:.3f} s"))
-        self._ledger.enter(JobOutcome.EXPIRED, expired)
+        calls = cast("list[Call[T, R]]", batch.jobs)
+        expired = [call for call in calls if call.deadline <= due and not call.future.done()]
+        for call in expired:
+            patience = call.deadline - call.arrived
+            call.fail(DeadlineExceeded(f"its batch still ran after {patience:.3f} s"))
+        self._enter(expired, JobOutcome.EXPIRED)
         later = [job for job in batch.jobs if job.deadline > due]
         if later:
             self._watch_deadlines(batch, later)
@@ -259,23 +255,20 @@ class Driver(Generic[T, R]):
         if overdue is not None:
             overdue.cancel()
         self._now = now = max(self._now, self._clock())
+        record = None
         try:
             record = self._scheduler.finish(batch, outcome, now)
         except PolicyError as error:
             self._give_up(error)
         else:
-            self._tell(batch, record)
-        ends = share_out(cast("list[Call[T, R]]", batch.jobs), results)
+            self._audience.batch_ended(batch, record)
+        calls = cast("list[Call[T, R]]", batch.jobs)
+        if self._audience.of_jobs:
+            self._audience.members_ended(calls, results, now, record)
+        ends = share_out(calls, results)
         self._ledger.enter_batch(batch, *ends)
         if not self._pump_due:
             self._pump_soon()
-
-    def _tell(self, batch: Batch, record: BatchRecord) -> None:
-        for observer in self._observers:
-            try:
-                observer.batch_ended(batch, record)
-            except Exception:  # noqa: BLE001  the batch is not to blame for it
-                _log.exception("an observer failed; batches go on")
 
     def _turn_away(self, shed: Shed) -> None:
         expired = shed.reason is ShedReason.EXPIRED
@@ -288,14 +281,20 @@ class Driver(Generic[T, R]):
                 retry_after = self._scheduler.latency.predict(1)
                 message = f"after {waited} an answer within {patience:.3f} s is out of reach"
                 call.fail(Overloaded(message, retry_after=retry_after))
-        self._ledger.enter(JobOutcome.EXPIRED if expired else JobOutcome.SHED, len(shed.jobs))
+        self._enter(shed.jobs, JobOutcome.EXPIRED if expired else JobOutcome.SHED)
 
     def _give_up(self, error: BatchingError) -> None:
         """Nobody will run what waits."""
         abandoned = cast("list[Call[T, R]]", self._scheduler.abandon())
         for call in abandoned:
             call.fail(error)
-        self._ledger.enter(JobOutcome.FAILED, len(abandoned))
+        self._enter(abandoned, JobOutcome.FAILED)
+
+    def _enter(self, jobs: Sequence[Job], outcome: JobOutcome) -> None:
+        """Some jobs have ended without a batch, or before theirs."""
+        self._ledger.enter(outcome, len(jobs))
+        if self._audience.of_jobs and jobs:
+            self._audience.jobs_ended(jobs, outcome, self._clock())
 
     # ------------------------------------------------------------------------------- the workers
 
@@ -324,7 +323,7 @@ class Driver(Generic[T, R]):
             hopeless = cast("list[Call[T, R]]", self._scheduler.abandon(due_before=back))
             for call in hopeless:
                 call.fail(self._nobody())
-            self._ledger.enter(JobOutcome.SHED, len(hopeless))
+            self._enter(hopeless, JobOutcome.SHED)
         self._pump_soon()
 
     def _check_return(self, call: Call[T, R]) -> None:

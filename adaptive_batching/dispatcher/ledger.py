@@ -1,18 +1,10 @@
-"""What a dispatcher has done: its counts, and who wants to hear of every batch."""
+"""What a dispatcher has done, in counts."""
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
-from adaptive_batching.core import Batch, BatchRecord, JobOutcome, Reason
-
-
-class Observer(Protocol):
-    """Whoever wants to know what happened: metrics, traces, tests."""
-
-    def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
-        """A batch has ended; called before its members are answered, so be quick."""
-        ...
+from adaptive_batching.core import Batch, JobOutcome, Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Poisson traffic that no answer holds up."""
+"""Traffic that no answer holds up: Poisson, or at instants that were recorded."""
 
 import asyncio
 from collections.abc import Iterator
@@ -28,9 +28,10 @@ async def open_loop(plan: OpenLoop) -> list[Answer]:
 
 def instants(plan: OpenLoop) -> Iterator[float]:
     """When requests are sent (seconds from the beginning)."""
+    yield from plan.instants
     random = Random(plan.seed)  # noqa: S311  not a secret
     begin = 0.0
-    for rate, duration in plan.phases:
+    for rate, duration in [] if plan.instants else plan.phases:
         end = begin + duration
         now = begin + random.expovariate(rate)
         while now < end:

@@ -11,6 +11,7 @@ class OpenLoop(Struct, frozen=True, kw_only=True, tag=True):
     Attributes:
         url: Where they are posted.
         bodies: JSON bodies, sent by turns.
+        instants: When (seconds from the beginning), in order; drawn from the phases if empty.
         phases: Mean requests a second and seconds, one phase after another.
         seed: The same instants for the same seed.
         connections: Open at a time at the most; who finds none free waits, and that counts.
@@ -19,7 +20,8 @@ class OpenLoop(Struct, frozen=True, kw_only=True, tag=True):
 
     url: str
     bodies: list[bytes]
-    phases: list[tuple[float, float]]
+    instants: list[float] = []
+    phases: list[tuple[float, float]] = []
     seed: int = 0
     connections: int = 512
     patience: float = 60.0

@@ -3,9 +3,10 @@
 import asyncio
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
-from adaptive_batching.marshal.running import Running
+from adaptive_batching.dispatcher import Observer
+from adaptive_batching.marshal.running import NO_OBSERVERS, Running
 from adaptive_batching.marshal.service import Service
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -19,6 +20,7 @@ async def run_service(
     *,
     drain_delay: float = 0.2,
     drain_timeout: float = 30.0,
+    observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
     on_ready: Callable[[Running], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then answer what was accepted; a second signal ends it now.
@@ -32,6 +34,7 @@ async def run_service(
         drain_delay: Seconds to go on accepting while `/readyz` says no: load balancers need some
             time to look elsewhere.
         drain_timeout: Seconds that the last requests have.
+        observers: By path, who is told about its batches and requests.
         on_ready: Called once requests are answered.
 
     Raises:
@@ -40,7 +43,7 @@ async def run_service(
     """
     _allow_many_connections()
     told = _told_to_stop()  # before anything is started that would have to be stopped
-    running = service.prepared()
+    running = service.prepared(observers)
     starting = asyncio.ensure_future(running.start(host, port))
     try:
         await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)

@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
@@ -21,6 +22,8 @@ from adaptive_batching.workers.placement import make_workers
 if TYPE_CHECKING:
     from adaptive_batching.marshal.service import Endpoint
 
+NO_OBSERVERS: Mapping[str, Sequence[Observer]] = MappingProxyType({})
+
 _CALM = 0.1  # seconds without a request after which connections that are still open are idle
 _LAST_WORDS = 1.0  # seconds to write the last answers to slow readers
 
@@ -32,6 +35,7 @@ class Running:
         endpoints: What is served.
         max_in_flight: Requests at a time.
         body_timeout: Seconds that a body may take to arrive.
+        observers: Those of each path.
 
     Attributes:
         url: Where it listens, once it does.
@@ -40,14 +44,19 @@ class Running:
     """
 
     def __init__(
-        self, endpoints: "Iterable[Endpoint]", *, max_in_flight: int, body_timeout: float
+        self,
+        endpoints: "Iterable[Endpoint]",
+        *,
+        max_in_flight: int,
+        body_timeout: float,
+        observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
     ) -> None:
         self.url = ""
         self.metrics = Metrics()
         self.dispatchers: dict[str, Dispatcher[bytes, bytes]] = {}
         self._lanes: dict[str, Lane] = {}
         for endpoint in endpoints:
-            self._add(endpoint)
+            self._add(endpoint, observers.get(endpoint.path, ()))
         self._marshal = Marshal(
             self._lanes,
             {
@@ -126,11 +135,11 @@ class Running:
             seen = server.requests_count
             await asyncio.sleep(_CALM)
 
-    def _add(self, endpoint: "Endpoint") -> None:
+    def _add(self, endpoint: "Endpoint", observers: Sequence[Observer]) -> None:
         histograms = BatchHistograms(endpoint.limits.max_batch_size)
         workers = make_workers(endpoint.handler, endpoint.placement, wrap=per_item)
         dispatcher: Dispatcher[bytes, bytes] = Dispatcher(
-            workers, endpoint.limits, policy=endpoint.policy, observers=[histograms]
+            workers, endpoint.limits, policy=endpoint.policy, observers=[histograms, *observers]
         )
         lane = Lane(endpoint.path, dispatcher, endpoint.max_body)
         self.dispatchers[endpoint.path] = dispatcher

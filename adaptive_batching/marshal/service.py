@@ -1,19 +1,20 @@
 """A model behind HTTP: which handler answers which path, and what it promises."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import inf
 from typing import Any, TypeVar
 
 from adaptive_batching.core import Limits, PolicyLike, make_policy
+from adaptive_batching.dispatcher import Observer
 from adaptive_batching.marshal.checks import (
     check_count,
     check_path,
     check_seconds,
     check_takes_a_list,
 )
-from adaptive_batching.marshal.running import Running
+from adaptive_batching.marshal.running import NO_OBSERVERS, Running
 from adaptive_batching.workers.placement import Placement, place
 
 H = TypeVar("H", bound=Callable[..., Any])
@@ -130,7 +131,12 @@ class Service:
 
     @asynccontextmanager
     async def running(
-        self, host: str = "127.0.0.1", port: int = 0, *, drain_timeout: float = 30.0
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        drain_timeout: float = 30.0,
+        observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
     ) -> AsyncIterator[Running]:
         """Serve while the block runs; `running.url` says where.
 
@@ -138,18 +144,24 @@ class Service:
             host: The address to listen on.
             port: The port; 0 takes a free one.
             drain_timeout: Seconds that the last requests have at the end.
+            observers: By path, who is told about its batches and requests: a `Recorder`.
 
         Raises:
             WorkerStartError: A worker could not load its handler.
             ListenError: The port is taken, or the address is not ours.
         """
-        running = self.prepared()
+        running = self.prepared(observers)
         try:
             await running.start(host, port)
             yield running
         finally:
             await running.stop(drain_timeout)
 
-    def prepared(self) -> Running:
+    def prepared(self, observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS) -> Running:
         """What serves it, not yet started; for those who start and stop it themselves."""
-        return Running(self, max_in_flight=self.max_in_flight, body_timeout=self.body_timeout)
+        return Running(
+            self,
+            max_in_flight=self.max_in_flight,
+            body_timeout=self.body_timeout,
+            observers=observers,
+        )

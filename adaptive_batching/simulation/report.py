@@ -113,24 +113,34 @@ def table(rows: Sequence[Row], title: str, limit: float | None = None) -> Table:
         limit: The goodput that nobody beats, to add each row's share of it.
     """
     drawn = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for name in _COLUMNS if limit is None else (*_COLUMNS, "of limit"):
+    for name in columns(limit):
         drawn.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
     for row in rows:
-        share = () if limit is None else (_percent(_part(row.goodput, limit)),)
-        drawn.add_row(
-            row.policy,
-            str(row.workers),
-            _percent(row.goodput),
-            _share(row.late, row.requests),
-            _share(row.shed, row.requests),
-            _plain(row.throughput, ",.0f"),
-            *(_ms(value) for value in (row.mean_latency, row.p50_latency, row.p99_latency)),
-            _plain(row.mean_batch_size, ".1f"),
-            _plain(row.release_gap_cv, ".2f"),
-            _plain(row.jobs_per_second, ",.0f"),
-            *share,
-        )
+        drawn.add_row(*cells(row, limit))
     return drawn
+
+
+def columns(limit: float | None = None) -> Sequence[str]:
+    """The headings; `limit` as for `table`."""
+    return _COLUMNS if limit is None else (*_COLUMNS, "of limit")
+
+
+def cells(row: Row, limit: float | None = None) -> Sequence[str]:
+    """A row under these headings."""
+    share = () if limit is None else (_percent(_part(row.goodput, limit)),)
+    return (
+        row.policy,
+        str(row.workers),
+        _percent(row.goodput),
+        _share(row.late, row.requests),
+        _share(row.shed, row.requests),
+        _plain(row.throughput, ",.0f"),
+        *(_ms(value) for value in (row.mean_latency, row.p50_latency, row.p99_latency)),
+        _plain(row.mean_batch_size, ".1f"),
+        _plain(row.release_gap_cv, ".2f"),
+        _plain(row.jobs_per_second, ",.0f"),
+        *share,
+    )
 
 
 _COLUMNS = (

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from adaptive_batching.cli import serve
 from adaptive_batching.cli.serve import command
 from adaptive_batching.marshal.run import _told_to_stop
+from adaptive_batching.simulation.traces import read_trace
 
 SERVE = [sys.executable, "-m", "adaptive_batching", "serve"]
 
@@ -141,6 +142,23 @@ async def until_alive(session, url):
         await asyncio.sleep(0.02)
 
 
+async def test_recorded_traffic(tmp_path):
+    """Every request that reached the endpoint is in the file when the service has ended."""
+    path = tmp_path / "out.csv.gz"
+    options = (f"--record=/square={path}", "--drain-delay=0s")
+    async with served("tests.marshal.apps:service", *options) as (process, url, session):
+        for number in range(30):
+            async with session.post(f"{url}/square", json=number) as response:
+                assert response.status == 200
+            async with session.post(f"{url}/slow", json=number) as response:
+                assert response.status == 200
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0
+    trace = read_trace(path)
+    assert len(trace.times) == 30
+    assert trace.times[-1] > 0.5  # thirty answers of the slow endpoint lie between
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -161,6 +179,7 @@ async def until_alive(session, url):
         (["tests.marshal.apps:corked", f"--host={'a' * 70}"], "the host's name can't be resolved"),
         (["tests.marshal.apps:service", "--drain-timeout=5"], "expected a duration with a unit"),
         (["tests.marshal.apps:service", "--port=70000"], "70000"),
+        (["tests.marshal.apps:service", "--record=out"], "expected /square=FILE or /slow=FILE"),
     ],
 )
 def test_mistakes_on_the_command_line(arguments, message):
@@ -179,6 +198,14 @@ def test_a_port_that_is_taken():
         result = CliRunner().invoke(command, ["tests.marshal.apps:corked", f"--port={port}"])
     assert result.exit_code == 1
     assert f"can't listen on 127.0.0.1 port {port}: Address already in use" in result.output
+
+
+def test_a_recording_that_can_not_be_written(tmp_path):
+    """One sentence, exit status 1, before anything is served."""
+    record = f"--record=/slow={tmp_path}/no/out.csv.gz"
+    result = CliRunner().invoke(command, ["tests.marshal.apps:corked", "--port=0", record])
+    assert result.exit_code == 1
+    assert "out.csv.gz: No such file or directory" in result.output
 
 
 def test_a_model_that_does_not_load():

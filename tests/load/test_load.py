@@ -43,6 +43,11 @@ def test_the_same_seed_draws_the_same_instants():
     assert list(instants(plan("", seed=1))) != list(instants(plan("", seed=2)))
 
 
+def test_instants_that_are_named_are_kept():
+    """A recording is sent as it is; phases and seed have no say."""
+    assert list(instants(plan("", instants=[0.1, 0.1, 0.3], seed=2))) == [0.1, 0.1, 0.3]
+
+
 async def test_bodies_are_sent_by_turns_and_every_answer_comes_home():
     async with tiny_server() as tiny:
         answers = await run_open_loop(plan(f"{tiny.url}/echo"))

@@ -19,11 +19,22 @@ from adaptive_batching.simulation.traces.lines import Lines, shown
 from adaptive_batching.simulation.traces.mooncake import MOONCAKE
 from adaptive_batching.simulation.traces.own import OWN
 from adaptive_batching.simulation.traces.plain import PLAIN
+from adaptive_batching.simulation.traces.recording import RECORDED
 
 Sizes = npt.NDArray[np.int64]
 
 FORMATS: dict[str, Format] = {
-    each.name: each for each in (OWN, AZURE_LLM, AZURE_FUNCTIONS, MOONCAKE, DISB, PLAIN, ACCESS_LOG)
+    each.name: each
+    for each in (
+        OWN,
+        RECORDED,
+        AZURE_LLM,
+        AZURE_FUNCTIONS,
+        MOONCAKE,
+        DISB,
+        PLAIN,
+        ACCESS_LOG,
+    )
 }
 
 

@@ -1,0 +1,96 @@
+"""`adaptive-batching fit`: how long batches take, from a recording of real ones."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from adaptive_batching.cli.endings import interruptible, writing
+from adaptive_batching.cli.parameters import FORMAT, WIDTH
+from adaptive_batching.errors import TraceError
+from adaptive_batching.simulation.fit import Fit, Level, fit
+from adaptive_batching.simulation.goodness import Goodness
+from adaptive_batching.simulation.robust_line import Estimate
+from adaptive_batching.simulation.traces.recording import recorded_batches
+
+_MOST_LEVELS = 24  # lines of a table that people read
+
+
+@click.command("fit")
+@click.argument("recorded", type=click.Path(path_type=Path))
+@FORMAT
+def command(recorded: Path, *, form: str) -> None:
+    """Learn from RECORDED how long a batch of each size takes, and say how good that is.
+
+    RECORDED is what `serve --record` or a `Recorder` wrote. Batches that failed as a whole are left
+    out, and so are the first two of each power of two, as models compile for new shapes.
+    """
+    try:
+        with interruptible():
+            model = fit(recorded_batches(recorded))
+    except (TraceError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+    with writing():
+        if form == "json":
+            answer = {**asdict(model), "options": model.spelling}
+            click.echo(json.dumps(answer, indent=2, allow_nan=False))
+        else:
+            _print(model, recorded)
+
+
+def _print(model: Fit, recorded: Path) -> None:
+    console = Console(highlight=False)
+    console.width = max(console.width, WIDTH)
+    console.print(f"{recorded}: {model.batches:,} batches")
+    console.print(f"  fixed     {_interval(model.fixed)}")
+    console.print(f"  per item  {_interval(model.per_item)}")
+    console.print(_goodness({"line": model.line, "table": model.table}))
+    console.print(_levels(model.levels))
+    for warning in model.warnings:
+        console.print(f"Warning: {warning}")
+    console.print(f"simulate with: {model.spelling}", soft_wrap=True)
+
+
+def _interval(estimate: Estimate) -> str:
+    low, high = (f"{each * 1e3:.4g}" for each in (estimate.low, estimate.high))
+    return f"{estimate.value * 1e3:.4g} ms (95 of 100: {low} to {high})"
+
+
+def _goodness(judged: dict[str, Goodness]) -> Table:
+    largest = judged["line"].largest
+    expected = f"covers (90% \u00b1 {judged['line'].coverage_doubt:.1%})"
+    columns = ("error p50", "|error| p95", f"error at {largest}", "margin", expected)
+    drawn = _table("On batches that it was not learned from", "model", *columns)
+    for name, each in judged.items():
+        drawn.add_row(
+            name,
+            f"{each.error_p50:+.1%}",
+            f"{each.error_p95:.1%}",
+            f"{each.error_at_largest:+.1%}",
+            f"{each.margin:+.1%}",
+            f"{each.coverage:.1%}",
+        )
+    return drawn
+
+
+def _levels(levels: Sequence[Level]) -> Table:
+    step = -(-len(levels) // _MOST_LEVELS)
+    shown = [*levels[:-1:step], levels[-1]]
+    title = "By batch size" if step == 1 else f"By batch size, {len(shown)} of {len(levels)}"
+    drawn = _table(title, "items", "batches", "median ms", "table ms")
+    for each in shown:
+        cells = (f"{each.median * 1e3:.3f}", f"{each.predicted * 1e3:.3f}")
+        drawn.add_row(str(each.size), f"{each.batches:,}", *cells)
+    return drawn
+
+
+def _table(title: str, *columns: str) -> Table:
+    drawn = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in columns:
+        drawn.add_column(column, justify="right", no_wrap=True)
+    return drawn

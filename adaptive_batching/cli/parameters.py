@@ -1,0 +1,91 @@
+"""What people type on the command line: durations, shares, ranges, names of policies."""
+
+import re
+import sys
+from collections.abc import Callable
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import click
+
+from adaptive_batching.core import make_policy
+from adaptive_batching.units import parse_duration
+
+WIDTH = 150  # columns of a table: a line that the terminal wraps is better than a number cut short
+
+_SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
+_RANGE = re.compile(r"([0-9]{1,4})(?:\.\.([0-9]{1,4}))?")
+
+
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
+    """A type whose parser says by itself what it expected and what it got."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read what was typed; a default that is none is taken as it is."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _seconds(text: str) -> float:
+    """Read `20` or `20s`."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return parse_duration(text)
+    if not (isfinite(seconds) and seconds >= 0):
+        raise ValueError(f"expected 0 seconds or more, got {text!r}")
+    return seconds
+
+
+def _policy_name(text: str) -> str:
+    """Check it; the user's own are looked for in the current directory first."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    make_policy(text)
+    return text
+
+
+def _share(text: str) -> float:
+    """Read `99.5%`."""
+    match = _SHARE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"expected a percentage such as 99%, got {text!r}")
+    return float(match[1]) / 100
+
+
+def _goodput(text: str) -> float:
+    share = _share(text)
+    if not 0 < share <= 1:
+        raise ValueError(f"expected more than 0% and 100% at the most, got {text!r}")
+    return share
+
+
+def _range(text: str) -> range:
+    """Read `1..8`, both included, or `4`."""
+    match = _RANGE.fullmatch(text)
+    numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
+    if not numbers or numbers[0] < 1:
+        raise ValueError(f"expected a range from 1 such as 1..8, got {text!r}")
+    return numbers
+
+
+DURATION = Parsed("duration", parse_duration)
+SECONDS = Parsed("seconds", _seconds)
+POLICY = Parsed("policy", _policy_name)
+SHARE = Parsed("percent", _share)
+GOODPUT = Parsed("percent", _goodput)
+RANGE = Parsed("range", _range)
+
+FORMAT = click.option(
+    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True
+)

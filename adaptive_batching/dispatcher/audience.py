@@ -1,0 +1,84 @@
+"""Who hears of what a dispatcher does, and how they are told without harm to it."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome
+from adaptive_batching.dispatcher.calls import Call
+
+_log = logging.getLogger("adaptive_batching")
+
+
+class Observer(Protocol):
+    """Whoever wants to know what happened: metrics, traces, tests."""
+
+    def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
+        """A batch has ended; called before its members are answered, so be quick."""
+        ...
+
+
+@runtime_checkable
+class JobObserver(Observer, Protocol):
+    """One who also wants to hear of each request, the refused ones too."""
+
+    def jobs_ended(
+        self, jobs: Sequence[Job], outcome: JobOutcome, now: float, batch: BatchRecord | None
+    ) -> None:
+        """Some jobs have ended, all in the same way: members of a batch, or never in one."""
+        ...
+
+
+class Audience:
+    """The observers of one driver; one that fails is logged, and the others are told.
+
+    Attributes:
+        of_jobs: Those who want to hear of each request; while there are none, it costs nothing.
+    """
+
+    __slots__ = ("_of_batches", "of_jobs")
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._of_batches = tuple(observers)
+        self.of_jobs = tuple(each for each in observers if isinstance(each, JobObserver))
+
+    def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
+        """Tell of a batch."""
+        for observer in self._of_batches:
+            _tell(observer.batch_ended, batch, record)
+
+    def jobs_ended(
+        self, jobs: Sequence[Job], outcome: JobOutcome, now: float, batch: BatchRecord | None = None
+    ) -> None:
+        """Tell of some jobs."""
+        for observer in self.of_jobs:
+            _tell(observer.jobs_ended, jobs, outcome, now, batch)
+
+    def members_ended(
+        self,
+        calls: Sequence[Call[Any, Any]],
+        results: Sequence[Any],
+        now: float,
+        batch: BatchRecord | None,
+    ) -> None:
+        """Tell of a batch's members, who are about to get these results."""
+        members: dict[JobOutcome, list[Job]] = {}
+        for call, result in zip(calls, results, strict=True):
+            ending = _ending(call, result)
+            if ending is not None:
+                members.setdefault(ending, []).append(call)
+        for outcome, jobs in members.items():
+            self.jobs_ended(jobs, outcome, now, batch)
+
+
+def _ending(call: Call[Any, Any], result: Any) -> JobOutcome | None:
+    if call.future.done():  # its caller left while the batch ran, or was told when he was due
+        return JobOutcome.CANCELLED if call.future.cancelled() else None
+    return JobOutcome.FAILED if isinstance(result, BaseException) else JobOutcome.DONE
+
+
+def _tell(hear: Callable[..., None], *what: object) -> None:
+    try:
+        hear(*what)
+    except Exception:  # noqa: BLE001  the batch is not to blame for it
+        _log.exception("an observer failed; batches go on")

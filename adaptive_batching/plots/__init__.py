@@ -1,0 +1,1 @@
+"""Reports with figures; needs the extra `plot`."""

@@ -1,0 +1,95 @@
+"""What a report shows: every policy and number of workers with its records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+
+from adaptive_batching.core import Scheduler, make_policy
+from adaptive_batching.simulation import Experiment, History, Limit, Row, limit_of, simulate
+
+_MOST_SWEPT = 20_000  # requests at each load: a curve needs no more, and a page shouldn't take long
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One policy on so many workers.
+
+    Attributes:
+        name: For legends.
+        history: Its records.
+    """
+
+    name: str
+    history: History
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """All of them at one density of the traffic.
+
+    Attributes:
+        rate: Requests a second.
+        rows: One for each run, in their order.
+        limit: What nobody beats; None if it was not asked for.
+    """
+
+    rate: float
+    rows: Sequence[Row]
+    limit: Limit | None
+
+
+def record(experiment: Experiment, policy: str, workers: int) -> Run:
+    """Simulate with all records kept; the row of the same run is `Experiment.run`'s.
+
+    Raises:
+        ValueError: The traffic is a stream, of which no records can be kept.
+    """
+    if callable(experiment.arrivals):
+        raise ValueError("report: expected traffic that is kept, got a stream")  # noqa: TRY004
+    history = simulate(
+        experiment.arrivals,
+        Scheduler(make_policy(policy), experiment.limits, workers),
+        experiment.server.service(experiment.seed),
+        sizes=experiment.sizes,
+        timer_resolution=experiment.timer_resolution,
+    )
+    warm = experiment.warmup
+    jobs = [job for job in history.jobs if job.arrived >= warm]
+    batches = [batch for batch in history.batches if batch.released >= warm]
+    return Run(f"{policy}, {workers} worker{'s' * (workers > 1)}", History(jobs, batches))
+
+
+def sweep(
+    experiment: Experiment,
+    runs: Sequence[tuple[str, int]],
+    factors: Sequence[float],
+    *,
+    with_limit: bool = False,
+) -> list[Load]:
+    """The same traffic made so many times as dense, at most its first 20,000 requests.
+
+    Args:
+        experiment: Its arrivals are known beforehand.
+        runs: Policies and numbers of workers.
+        factors: What the times are divided by.
+        with_limit: Whether to compute the limit, for the workers of the first run.
+
+    Raises:
+        ValueError: The arrivals are users or a stream, or a factor is not positive.
+    """
+    arrivals = experiment.arrivals
+    if not isinstance(arrivals, np.ndarray) or not len(arrivals):
+        raise ValueError("load: expected arrivals that are known, got users or a stream")
+    loads = []
+    for factor in sorted(factors):
+        if not 0 < factor < inf:
+            raise ValueError(f"load: expected a positive factor, got {factor}")
+        times = arrivals[:_MOST_SWEPT] / factor
+        sizes = None if experiment.sizes is None else experiment.sizes[:_MOST_SWEPT]
+        denser = replace(experiment, arrivals=times, sizes=sizes, warmup=experiment.warmup / factor)
+        rows = [denser.run(policy, workers) for policy, workers in runs]
+        limit = limit_of(denser, runs[0][1]) if with_limit else None
+        loads.append(Load(len(times) / max(float(times[-1]), 1e-9), rows, limit))
+    return loads

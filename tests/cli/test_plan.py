@@ -1,0 +1,158 @@
+"""From a recording to a decision: fit, recommend and compare, as the documentation shows them."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from adaptive_batching.cli import main
+from adaptive_batching.core import Batch, Job, JobOutcome, Limits, Scheduler, make_policy
+from adaptive_batching.instrumentation.recording import Recorder
+from adaptive_batching.simulation import Feed, Server, drive, poisson
+
+GUIDE = Path(__file__).parents[2] / "docs/howto/plan.md"
+COMMANDS = [
+    line.removeprefix("$ adaptive-batching ")
+    for line in GUIDE.read_text().splitlines()
+    if line.startswith("$ ") and " serve " not in line
+]
+MODEL = ("--latency", "5.4ms+0.22ms", "--max-latency", "50ms")
+
+
+class _Recording:
+    """Records a simulation as a dispatcher would be recorded."""
+
+    def __init__(self, recorder):
+        self._recorder = recorder
+        self._record = None
+
+    def batch_released(self, batch: Batch) -> None:
+        pass
+
+    def batch_ended(self, record):
+        self._record = record
+        self._recorder.batch_ended(None, record)
+
+    def jobs_ended(self, jobs: list[Job], now: float, outcome: JobOutcome) -> None:
+        batch = self._record if outcome is JobOutcome.DONE else None
+        self._recorder.jobs_ended(jobs, outcome, now, batch)
+
+
+@pytest.fixture
+def traffic(tmp_path, monkeypatch):
+    """Two seconds of a service whose batches take 5.4 ms and 0.22 ms an item."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "traffic.csv.gz"
+    scheduler = Scheduler(make_policy("cork"), Limits(64, 50e-3), workers=1)
+    service = Server(5.4e-3, 0.22e-3, jitter=0.03).service()
+    with Recorder(path, clock=lambda: 0.0) as recorder:
+        drive(Feed(poisson(1500.0, 2.0, seed=1)), scheduler, service, _Recording(recorder))
+    return path
+
+
+def run(*arguments, status=0):
+    result = CliRunner().invoke(main, [*map(str, arguments)])
+    assert result.exit_code == status, result.output
+    return result.output
+
+
+def answer(*arguments, status=0):
+    output = run(*arguments, "--format", "json", status=status)
+    return json.loads(output, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_the_guide_shows(traffic, command):
+    """Every command of it runs as it stands."""
+    assert "traffic.csv.gz" in run(*shlex.split(command))
+
+
+def test_a_recording_leads_to_its_own_model(traffic):
+    """What is fitted, pasted into simulate, behaves as the recording did."""
+    model = answer("fit", traffic)
+    assert model["fixed"]["value"] == pytest.approx(5.4e-3, rel=0.05)
+    assert model["per_item"]["value"] == pytest.approx(0.22e-3, rel=0.05)
+    assert sum(level["batches"] for level in model["levels"]) == model["batches"]
+    simulated = answer(
+        *("simulate", traffic, *shlex.split(model["options"])),
+        *("--policy", "cork", "--max-latency", "50ms"),
+    )
+    recorded = np.genfromtxt(traffic, delimiter=",", skip_header=1, usecols=2)
+    assert simulated["rows"][0]["mean_latency"] == pytest.approx(recorded.mean(), rel=0.05)
+
+
+def test_the_smallest_recommendation(traffic):
+    """Workers, batch limit, all that was tried, and the curve; more traffic takes more workers."""
+    reply = answer("recommend", traffic, *MODEL)
+    assert reply["recommended"]["workers"] == 1
+    assert reply["target"] == {"goodput": 0.99, "max_latency": 0.05}
+    assert [point["scale"] for point in reply["curve"]] == [0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2]
+    four = answer("recommend", traffic, *MODEL, "--rate-scale", 4, "--policy", "greedy")
+    assert four["recommended"]["workers"] > 1
+    assert not any(each["holds"] for each in four["tried"] if each["workers"] == 1)
+
+
+def test_nothing_to_recommend(traffic):
+    """Exit status 1, and no recommendation."""
+    options = (traffic, *MODEL, "--rate-scale", 8, "--workers", "1..2")
+    reply = answer("recommend", *options, status=1)
+    assert reply["recommended"] is None
+    assert "no number of workers was enough" in run("recommend", *options, status=1)
+
+
+def test_a_policy_that_is_worse_fails_the_build(traffic):
+    """Exit status 1 with the reason; the other way round it is good enough."""
+    worse = answer("compare", traffic, *MODEL, *policies("cork", "window:20ms"), status=1)
+    assert worse["p99_increase"]["mean"] > 0.05
+    assert "p99 rose by" in worse["faults"][-1]
+    assert len(worse["runs"]) == 5
+    assert "Good enough" in run("compare", traffic, *MODEL, *policies("window:20ms", "cork"))
+
+
+def test_limits_of_a_comparison(traffic):
+    """Who allows more gets more."""
+    loose = ("--max-goodput-loss", "100%", "--max-p99-increase", "1000%")
+    answer("compare", traffic, *MODEL, *policies("cork", "window:20ms"), *loose)
+
+
+def test_the_same_policy_twice(traffic):
+    """Pairs share arrivals and luck, so nothing differs."""
+    options = (*MODEL, "--jitter", 0.2, "--replications", 3)
+    reply = answer("compare", traffic, *options, *policies("cork", "cork"))
+    assert reply["goodput_loss"] == reply["p99_increase"] == {"mean": 0, "low": 0, "high": 0}
+
+
+def policies(*names):
+    return [word for name in names for word in ("--policy", name)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "nowhere.csv"], "expected a readable file, got No such file"),
+        (["fit", GUIDE], "expected the header 't_seconds,size,latency_seconds"),
+        (["recommend", GUIDE], "expected one of the header"),
+        (["recommend", "traffic.csv.gz"], "expected --max-latency"),
+        (["recommend", "traffic.csv.gz", "--workers", "8..1"], "expected a range from 1"),
+        (["recommend", "traffic.csv.gz", "--workers", "0..2"], "expected a range from 1"),
+        (["recommend", "traffic.csv.gz", "--goodput", "0%"], "expected more than 0%"),
+        (["recommend", "traffic.csv.gz", "--goodput", "0.99"], "expected a percentage"),
+        (["recommend", "traffic.csv.gz", *MODEL, "--stream"], "expected arrivals that are known"),
+        (["compare", "traffic.csv.gz", "--policy", "cork"], "expected --policy twice, got 1"),
+        (["compare", "traffic.csv.gz", *policies("cork", "corks")], "corks"),
+    ],
+)
+def test_mistakes_on_the_command_line(traffic, arguments, message):
+    """One sentence, exit status 2."""
+    assert message in " ".join(run(*arguments, status=2).split())
+
+
+def test_a_recording_without_batches(tmp_path):
+    """Nothing can be learned from requests that were all refused."""
+    path = tmp_path / "refused.csv.gz"
+    with Recorder(path) as recorder:
+        recorder.jobs_ended([Job(0.0)], JobOutcome.SHED, 0.0, None)
+    assert "expected 20 batches or more" in run("fit", path, status=2)

@@ -1,0 +1,206 @@
+"""A recording holds every request of real traffic, however it ended, and the simulator reads it."""
+
+import asyncio
+import csv
+import gzip
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from adaptive_batching.core import BatchRecord, Job, JobOutcome, Limits, Outcome, Reason
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.errors import DeadlineExceeded, JobTooLarge, Overloaded
+from adaptive_batching.instrumentation import recording
+from adaptive_batching.instrumentation.recording import Recorder
+from adaptive_batching.simulation import read_trace
+from adaptive_batching.simulation.traces.recording import recorded_batches
+from adaptive_batching.workers.local import TaskWorkers
+from tests.virtual_time import run_virtually
+
+BATCH = BatchRecord(1.0, 1.5, 3, 3, None, Reason.FULL, Outcome.DONE, 0.5, 0.0, 0)
+
+
+def rows(path):
+    with gzip.open(path, "rt") as file:
+        return list(csv.DictReader(file))
+
+
+def told(recorder, arrived, outcome=JobOutcome.DONE, batch=None, **options):
+    """One request ends 0.25 s after its arrival."""
+    if batch is not None:
+        recorder.batch_ended(None, batch)
+    recorder.jobs_ended([Job(arrived, **options)], outcome, arrived + 0.25, batch)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "out.csv.gz"
+
+
+async def work(items):
+    """A tenth of a second a batch; some items fail by themselves."""
+    await asyncio.sleep(0.1)
+    return [KeyError(item) if item == "bad" else item for item in items]
+
+
+def test_every_way_to_end_is_a_row(path):
+    """Answered, failed, left, refused, expired: each once, with its batch if there was one."""
+
+    async def story():
+        clock = asyncio.get_running_loop().time
+        recorder = Recorder(path, clock=clock)
+        limits = Limits(max_batch_size=2, max_latency=1.0, max_queue=3)
+        with recorder:
+            dispatcher = Dispatcher(
+                TaskWorkers(work, 1), limits, policy="greedy", clock=clock, observers=[recorder]
+            )
+            async with dispatcher:
+                first = [asyncio.ensure_future(dispatcher.submit(x)) for x in ("good", "bad")]
+                await asyncio.sleep(0.05)
+                waiting = asyncio.ensure_future(dispatcher.submit("gone"))
+                hasty = asyncio.ensure_future(dispatcher.submit("hasty", max_latency=0.01))
+                await asyncio.sleep(0)
+                waiting.cancel()
+                with pytest.raises(JobTooLarge):
+                    await dispatcher.submit("large", size=3)
+                left = asyncio.ensure_future(dispatcher.submit("left"))
+                await asyncio.wait([hasty])
+                await asyncio.sleep(0.06)
+                left.cancel()
+                await asyncio.gather(*first, left, hasty, waiting, return_exceptions=True)
+                assert isinstance(hasty.exception(), DeadlineExceeded | Overloaded)
+
+    run_virtually(story())
+    ends = sorted((row["outcome"], row["batch"]) for row in rows(path))
+    assert ends == [
+        ("cancelled", ""),
+        ("cancelled", "2"),
+        ("done", "1"),
+        ("expired", ""),
+        ("failed", "1"),
+        ("shed", ""),
+    ]
+    first = next(row for row in rows(path) if row["outcome"] == "done")
+    assert first == {
+        "t_seconds": "0.000000",
+        "size": "1",
+        "latency_seconds": "0.100000",
+        "key": "",
+        "outcome": "done",
+        "batch": "1",
+        "batch_size": "2",
+        "batch_seconds": "0.100000",
+        "reason": "full",
+    }
+
+
+def test_the_simulator_reads_it(path):
+    """All arrivals in order from the first, refused ones too; `fit` gets the batches that ran."""
+    with Recorder(path, clock=lambda: 100.0) as recorder:
+        told(recorder, 105.5, batch=BATCH, size=3)
+        told(recorder, 105.0, JobOutcome.SHED, size=2)
+        told(recorder, 106.0, JobOutcome.FAILED, BATCH)
+    trace = read_trace(path)
+    assert trace.times.tolist() == [0.0, 0.5, 1.0]
+    assert trace.sizes.tolist() == [2, 3, 1]
+    assert list(recorded_batches(path)) == [(3, 0.5)]
+
+
+def test_keys_are_told_apart_and_not_given_away(path):
+    """Equal keys look equal within a file; nothing of them is written."""
+    with Recorder(path) as recorder:
+        for key in ("alice", "bob", "alice", None):
+            told(recorder, 1.0, key=key)
+    alice, bob, again, none = (row["key"] for row in rows(path))
+    assert alice == again != bob
+    assert none == ""
+    assert "alice" not in gzip.decompress(path.read_bytes()).decode()
+
+
+def test_a_killed_process_leaves_whole_blocks(path, monkeypatch):
+    """Whatever was written before the end can be read; only the last block is missing."""
+    monkeypatch.setattr(recording, "_BLOCK", 10)
+    recorder = Recorder(path)
+    for index in range(25):
+        told(recorder, float(index))
+    recorder._writer.shutdown()
+    assert len(rows(path)) == 21  # the first goes at once, to say early that nothing can be written
+    recorder.close()
+    assert len(rows(path)) == 25
+
+
+def test_a_slow_disk_costs_rows_and_nothing_else(path, monkeypatch, caplog):
+    """What the writer can't take is dropped, counted and reported."""
+    monkeypatch.setattr(recording, "_BLOCK", 1)
+    monkeypatch.setattr(recording, "_MOST_BLOCKS", 3)
+    recorder = Recorder(path)
+    stuck = asyncio.run(_while_stuck(recorder))
+    assert stuck == recorder.dropped == 7
+    assert len(rows(path)) == 3
+    assert "7 rows were dropped" in caplog.text
+
+
+async def _while_stuck(recorder):
+    gate = threading.Event()
+    write = recorder._write
+    recorder._write = lambda *what: gate.wait() and write(*what)
+    for index in range(10):
+        told(recorder, float(index))
+    dropped = recorder.dropped
+    gate.set()
+    recorder.close()
+    return dropped
+
+
+def test_a_full_disk_is_told_once(path, monkeypatch, caplog):
+    """The service goes on without its recording."""
+    monkeypatch.setattr(recording, "_BLOCK", 1)
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with Recorder(path) as recorder:
+        recorder._file = SimpleNamespace(write=full, flush=None, close=recorder._file.close)
+        for index in range(5):
+            told(recorder, float(index))
+    assert recorder.dropped == 5
+    assert caplog.text.count("what can't be written is dropped") == 1
+
+
+def test_nowhere_to_write(tmp_path, caplog):
+    """Opened by hand it says so; opened by its first row it is logged once, and nothing breaks."""
+    nowhere = tmp_path / "no" / "such" / "folder"
+    with pytest.raises(FileNotFoundError), Recorder(nowhere):
+        pass
+    recorder = Recorder(nowhere)
+    for index in range(3):
+        told(recorder, float(index))
+    recorder.close()
+    assert caplog.text.count("nothing is recorded") == 1
+    assert recorder.dropped == 3
+
+
+def test_a_program_that_never_closes_it(tmp_path):
+    """`@batched(observers=[Recorder(...)])` is enough: the end of the program writes the rest."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import asyncio\n"
+        "from adaptive_batching import Recorder, batched\n"
+        "@batched(observers=[Recorder('out.csv.gz')])\n"
+        "async def same(items):\n"
+        "    return items\n"
+        "async def main():\n"
+        "    await same.map(range(1000))\n"
+        "asyncio.run(main())\n"
+    )
+    subprocess.run([sys.executable, script], check=True, cwd=tmp_path, env=_with_this_package())
+    assert len(rows(tmp_path / "out.csv.gz")) == 1000
+
+
+def _with_this_package():
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -1,0 +1,96 @@
+"""The same requests live and simulated: counts and shapes, for times depend on the machine."""
+
+import json
+import logging
+
+import pytest
+from click.testing import CliRunner
+
+from adaptive_batching.cli import main
+from adaptive_batching.core import JobOutcome, Limits
+from adaptive_batching.replay import Conditions, Overhead, send
+from adaptive_batching.replay.fidelity import foretell
+from adaptive_batching.simulation import poisson
+
+INSTANTS = poisson(100, 1.0, seed=1)
+
+
+@pytest.fixture(autouse=True)
+def _log_level():
+    """The command lowers its own program's voice, not that of the other tests."""
+    logger = logging.getLogger("adaptive_batching")
+    level = logger.level
+    yield
+    logger.setLevel(level)
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "trace.csv"
+    rows = "".join(f"{time:.6f},1\n" for time in INSTANTS)
+    path.write_text(f"t_seconds,size\n{rows}")
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["replay", *map(str, arguments)])
+
+
+async def test_every_request_is_sent_at_its_instant_and_ends_once():
+    """The history is what the clients saw, in the order of sending."""
+    conditions = Conditions(2e-3, 0.1e-3, Limits(8), "greedy", workers=2)
+    measured = await send(conditions, INSTANTS)
+    jobs, batches = measured.history.jobs, measured.history.batches
+    assert [job.arrived for job in jobs] == INSTANTS.tolist()
+    assert {job.outcome for job in jobs} == {JobOutcome.DONE}
+    assert sum(batch.size for batch in batches) == len(jobs)
+    assert min(batch.oldest_arrived for batch in batches) == pytest.approx(INSTANTS[0])
+
+
+def test_the_overhead_is_added_to_what_is_simulated():
+    """A lone request takes its batch and the network; the batches are the scheduler's."""
+    conditions = Conditions(2e-3, 0.0, Limits(8), "greedy")
+    overhead = Overhead(request=1e-3, fixed=3e-3, per_item=0.0, jitter=0.0, timer_resolution=1e-3)
+    history = foretell(conditions, INSTANTS[:1], overhead)
+    assert history.jobs[0].latency == pytest.approx(4e-3)
+    assert history.batches[0].duration == pytest.approx(3e-3)
+
+
+def test_a_trace_is_sent_and_simulated(trace):
+    """The same requests in both columns, and what the simulation was told."""
+    arguments = ("--live", "--latency", "2ms+0.1ms", "--speedup", 2, "--warmup", "0s")
+    result = run(trace, *arguments, "--format", "json")
+    assert result.exit_code == 0, result.output
+    reply = json.loads(result.stdout)
+    assert reply["trace"]["sent"] == len(INSTANTS)
+    assert reply["measured"]["requests"] == reply["simulated"]["requests"] == len(INSTANTS)
+    assert reply["measured"]["goodput"] == reply["simulated"]["goodput"] == 1.0
+    assert reply["overhead"]["fixed"] > 0
+    assert set(reply["difference"]) == {
+        "mean_latency", "p50_latency", "p99_latency", "goodput", "mean_batch_size",
+    }  # fmt: skip
+
+
+def test_the_table_says_what_was_assumed(trace):
+    """Measured beside simulated, below it the overhead; only so many seconds are sent."""
+    result = run(trace, "--live", "--duration", 0.5, "--timer-resolution", "3ms", "--warmup", "0s")
+    assert result.exit_code == 0, result.output
+    sent = int((INSTANTS <= 0.5).sum())
+    assert f"{sent} requests of" in result.stdout
+    for heading in ("measured", "simulated", "difference", "p99 latency, ms", "of 3 ms"):
+        assert heading in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "expected --live"),
+        (("--live", "--speedup", "0"), "speedup"),
+        (("--live", "--duration", "0"), "expected a duration"),
+    ],
+)
+def test_mistakes_are_named(trace, arguments, complaint):
+    """Before anything is sent."""
+    result = run(trace, *arguments)
+    assert result.exit_code == 2
+    assert complaint in result.output
