@@ -19,7 +19,8 @@ import numpy as np
 
 from adaptive_batching.simulation.arrivals import Times
 
-_ROUNDING = 1 + 1e-9  # of the capacity: a bound may be too high and never too low
+_ROUNDING = 1 + 1e-9  # of capacity and patience: a bound may be too high and never too low
+_ROUNDING_OF_TIMES = 1e-12  # thirds of a second don't add up to one: that must not cost a job
 
 
 def on_time_at_most(
@@ -57,7 +58,8 @@ def on_time_at_most(
     if workers == 1 and (items == small).all() and (least == lasting).all():
         return most_on_time(times, durations, max_latency), True
     slack = (workers - 1) / workers * float(lasting.max() - durations[0])
-    bound = most_on_time(times, durations / workers, max_latency + slack)
+    patience = (max_latency + slack) * _ROUNDING + abs(float(times[-1])) * _ROUNDING_OF_TIMES
+    bound = most_on_time(times, durations / workers, patience)
     seconds = workers * (times[-1] + max_latency - times[0])
     per_item = (lasting / np.arange(1, max_batch_size + 1)).min()
     work = np.cumsum(np.sort(items)) * per_item

@@ -131,3 +131,11 @@ def test_large_units():
     conditions = {"max_batch_size": 300_000, "max_latency": 0.05, "sizes": sizes}
     bound, exact = on_time_at_most(times, Server(5e-3, 1e-6).mean, **conditions)
     assert (bound, exact) == (len(times), False)
+
+
+def test_thirds_that_do_not_add_up_cost_nobody() -> None:
+    """Three workers with a second each for three jobs: all are in time, whatever rounding says."""
+    bound, exact = on_time_at_most(
+        np.array([8.0, 8.0, 8.0]), float, max_latency=1.0, max_batch_size=1, workers=3
+    )
+    assert (bound, exact) == (3, False)
