@@ -299,7 +299,8 @@ class Dispatching(RuleBasedStateMachine):
             self.drain()
         for _ in range(len(self.requests) + 1):
             for batch in self.puppets.running:
-                batch.end.set_result(self.results(batch, set()))
+                if not batch.end.done():  # its worker may just have died
+                    batch.end.set_result(self.results(batch, set()))
             self.settle()
         assert self.closer.done()
         self.nothing_was_violated()
