@@ -1,12 +1,15 @@
 """How long a batch takes, learned from the batches already run."""
 
+from collections import deque
 from math import isfinite, sqrt
+from statistics import median
 
 _LEVEL_MEMORY = 0.98  # 50 batches: follows a model that slows down
 _SLOPE_MEMORY = 0.998  # 500 batches: batch sizes vary little for long stretches
 _CLIP = 4.0  # a pause of the machine is not a change of the model (Huber)
-_ALARM = 12.0  # CUSUM: a step of 4 sd or more is believed after four batches
-_KEPT_AT_CHANGE = 0.05
+_ALARM = 12.0  # CUSUM: slower by 4 sd or more is believed after four batches,
+_ALARM_FASTER = 6.0  # faster after two: pauses delay batches, nothing hurries them
+_KEPT_AT_CHANGE = 0.05  # of what is known of the slope
 _SPREAD_FLOOR = 0.02  # relative; no clock and no model repeats better than this
 _PRIOR_SLOPE_SPREAD = 0.1  # of the mean duration; how surprising a slope is before it is seen
 _LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
@@ -27,15 +30,17 @@ class LinearLatency:
     mean, so that the prediction is right at the sizes in use whatever the slope.
 
     Durations are clipped at 4 standard deviations; when that happens again and again in one
-    direction (CUSUM), it is no outlier but a change, and the memory is cut to 5 %.
+    direction (CUSUM), it is no outlier but a change: everything is taken to be so many times as
+    long as before, and what comes next counts for more than what was.
 
     Before the first batch it predicts 0: it knows nothing and forces nothing.
     """
 
     __slots__ = (
         "_above", "_below", "_covariance", "_level_weight", "_mean_duration", "_mean_size",
-        "_quantile", "_scatter", "_slope_duration", "_slope_size", "_slope_weight", "_spread",
-        "_variance", "batches", "fixed", "largest", "per_item", "per_item_at_most",
+        "_quantile", "_recent", "_scatter", "_since_change", "_slope_duration", "_slope_size",
+        "_slope_weight", "_spread", "_variance", "batches", "fixed", "largest", "per_item",
+        "per_item_at_most",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -62,6 +67,8 @@ class LinearLatency:
         self._quantile = 0.0  # of the relative residuals
         self._above = 0.0
         self._below = 0.0
+        self._recent: deque[float] = deque(maxlen=4)  # durations / their predictions
+        self._since_change = 0  # batches
 
     def __repr__(self) -> str:
         return f"<LinearLatency {self.fixed * 1e3:.3g} ms + {self.per_item * 1e3:.3g} ms * size>"
@@ -86,6 +93,7 @@ class LinearLatency:
             return  # a clock that jumped says nothing
         duration = min(duration, _LONGEST)
         self.batches += 1
+        self._since_change += 1
         self.largest = max(float(size), self.largest * 0.99)
         expected = self.predict(size)
         if self._level_weight and expected > 0:
@@ -95,7 +103,8 @@ class LinearLatency:
     def _guard(self, expected: float, duration: float) -> float:
         """Track the residuals; return the duration with outliers clipped."""
         residual = min(duration / expected - 1.0, _WORST)
-        learned = min(self.batches - 1, _TRUSTED_AFTER)
+        self._recent.append(residual + 1.0)
+        learned = self._since_change - 1
         if learned < _TRUSTED_AFTER:  # too early to call anything an outlier
             self._spread += (abs(residual) - self._spread) / (learned + 1)
             self._spread = max(self._spread, _SPREAD_FLOOR)
@@ -105,8 +114,8 @@ class LinearLatency:
         surprise = clipped / deviation
         self._above = max(0.0, self._above + surprise - 1.0)
         self._below = max(0.0, self._below - surprise - 1.0)
-        if max(self._above, self._below) >= _ALARM:
-            self._forget()
+        if self._above >= _ALARM or self._below >= _ALARM_FASTER:
+            self._rescale()
             return duration
         self._spread += 0.02 * (abs(clipped) - self._spread)
         self._spread = max(self._spread, _SPREAD_FLOOR)
@@ -115,16 +124,24 @@ class LinearLatency:
         self._quantile += step * (_MARGIN_QUANTILE - (residual < self._quantile))
         return expected * (1.0 + clipped)
 
-    def _forget(self) -> None:
-        """The model behind has changed: what was learned before counts little now."""
-        self._level_weight *= _KEPT_AT_CHANGE
+    def _rescale(self) -> None:
+        """The model behind has changed: everything takes so many times as long as it did.
+
+        To forget instead would leave the slope to the first few batches after the change, which
+        differ little in size from each other and much from those before: for half a second
+        predictions would be a fifth off. Proportions that are wrong are soon unlearned.
+        """
+        blamed = list(self._recent)
+        factor = median(blamed if self._above >= _ALARM else blamed[-2:])
+        self._mean_duration *= factor
+        self._level_weight = 1.0
+        self._slope_duration *= factor
         self._slope_weight *= _KEPT_AT_CHANGE
         self._variance *= _KEPT_AT_CHANGE
-        self._covariance *= _KEPT_AT_CHANGE
-        self._scatter *= _KEPT_AT_CHANGE
+        self._covariance *= _KEPT_AT_CHANGE * factor
+        self._scatter *= _KEPT_AT_CHANGE * factor**2
         self._above = self._below = 0.0
-        self.batches = 1  # the next few durations are taken as they come
-        self.largest *= 0.5
+        self._since_change = 1  # the next few durations are taken as they come
 
     def _fold(self, size: float, duration: float) -> None:
         """Update the moments (West's weighted recurrences) and solve for the line."""
