@@ -37,7 +37,7 @@ _SHED_AS = {ShedReason.HOPELESS: JobOutcome.SHED, ShedReason.EXPIRED: JobOutcome
 def simulate(
     arrivals: Iterable[float] | ClosedLoop,
     scheduler: Scheduler,
-    service: Service,
+    service: Service | Sequence[Service],
     *,
     sizes: Iterable[int] | None = None,
     max_latency: float | None = None,
@@ -49,7 +49,7 @@ def simulate(
         arrivals: When each job arrives (seconds), in order of time; or users who send again when
             they are answered.
         scheduler: Decides, and says how many workers there are; a fresh one for each simulation.
-        service: How long a batch takes.
+        service: How long a batch takes, on any worker or, if they differ, on each.
         sizes: Items that each job brings; 1 each if left out.
         max_latency: Seconds from each job's arrival to its deadline; by default the scheduler's.
         timer_resolution: Wake-ups come at the next multiple of it (seconds), as event loops round
@@ -74,7 +74,7 @@ def simulate(
 def drive(
     feed: Feed,
     scheduler: Scheduler,
-    service: Service,
+    service: Service | Sequence[Service],
     collector: Collector,
     *,
     max_latency: float | None = None,
@@ -97,7 +97,7 @@ class _Run:
         self,
         feed: Feed,
         scheduler: Scheduler,
-        service: Service,
+        service: Service | Sequence[Service],
         collector: Collector,
         *,
         patience: float,
@@ -107,7 +107,7 @@ class _Run:
         self._arrived = 0  # of the feed's present block
         self._collector = collector
         self._scheduler = scheduler
-        self._service = service
+        self._services = _of_each(service, len(scheduler.permits.workers))
         self._patience = patience
         self._resolution = resolution
         self._ends: list[tuple[float, int, Batch, Outcome]] = []
@@ -185,10 +185,11 @@ class _Run:
 
     def _run(self, batch: Batch) -> tuple[float, int, Batch, Outcome]:
         """When and how it ends, in the order of time and then of release."""
-        service, outcome = self._service, Outcome.DONE
+        service, outcome = self._services[batch.worker], Outcome.DONE
         if isinstance(service, Situated):
             beside = self._scheduler.permits.running - 1
-            duration, _, _, outcome = service.run(batch.size, batch.released, beside)
+            run = service.run(batch.size, batch.released, beside, batch.worker)
+            duration, outcome = run.seconds, run.outcome
         else:
             duration = service(batch.size)
         end = batch.released + duration
@@ -208,6 +209,13 @@ class _Run:
     def _end_jobs(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
         self._collector.jobs_ended(jobs, now, outcome)
         self._feed.answered(len(jobs), now, self._arrived)
+
+
+def _of_each(service: Service | Sequence[Service], workers: int) -> Sequence[Service]:
+    services = service if isinstance(service, Sequence) else [service] * workers
+    if len(services) != workers:
+        raise ValueError(f"service: expected one for each of {workers}, got {len(services)}")
+    return services
 
 
 def _refused_as(refused: Refused) -> JobOutcome:
