@@ -47,9 +47,9 @@ class Permits:
         return len(self._running)
 
     @property
-    def busy(self) -> list[Worker]:
-        """Workers that are alive and run a batch."""
-        return [worker for worker in self.workers if worker.batch is not None and worker.alive]
+    def alive(self) -> list[Worker]:
+        """Workers that hold a batch or could take one."""
+        return [worker for worker in self.workers if worker.alive]
 
     def set_alive(self, indexes: Collection[int]) -> None:
         """Say who is alive; a batch on a dead worker runs until it is given back."""
@@ -77,7 +77,8 @@ class Permits:
     def foremost(self, now: float) -> Worker | None:
         """Where a large batch would end first of all workers that are busy now."""
         large = self.latency.largest
-        ends = [(each.free(now) + each.latency.predict(large), each.index) for each in self.busy]
+        busy = [worker for worker in self.alive if worker.batch is not None]
+        ends = [(each.free(now) + each.latency.predict(large), each.index) for each in busy]
         return self.workers[min(ends)[1]] if ends else None
 
     @property

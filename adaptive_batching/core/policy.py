@@ -140,12 +140,16 @@ class QueueView:
         """How many workers like `worker` could do the work of all that are alive."""
         if self.worker is None:
             return self._permits.capacity
-        return self.worker.worth(self._permits.workers)
+        return self.worker.worth(self._permits.alive)
 
     @property
-    def busy(self) -> list[Worker]:
-        """Workers that run a batch."""
-        return self._permits.busy
+    def alive(self) -> list[Worker]:
+        """The workers that are alive."""
+        return self._permits.alive
+
+    def foremost(self, now: float) -> Worker | None:
+        """The busy worker on which a large batch would end first; None if none is busy."""
+        return self._permits.foremost(now)
 
     def aim(self, worker: Worker | None) -> None:
         """The scheduler says on which worker the next batch would run; None if all are alike."""

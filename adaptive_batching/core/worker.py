@@ -204,7 +204,7 @@ class Worker:
     def worth(self, workers: Iterable["Worker"]) -> float:
         """How many workers like this one could do the work of some."""
         factor = self.latency.factor
-        return sum(factor / each.latency.factor for each in workers if each.alive)
+        return sum(factor / each.latency.factor for each in workers)
 
     def learn(self, size: int, duration: float) -> None:
         """Hold a duration (seconds) against the pool's line."""

@@ -151,7 +151,10 @@ class WorkerPool:
     def _worker(self, number: int) -> ProcessWorker:
         cpus = tuple(self._cpus[number]) if self._cpus else None
         instructions = Instructions(self._handler, self._wrap, cpus, parent=os.getpid())
-        return ProcessWorker(number, instructions, lambda: self._on_change())
+        return ProcessWorker(number, instructions, self._lost)
+
+    def _lost(self) -> None:
+        self._on_change()
 
 
 def _nobody() -> None:

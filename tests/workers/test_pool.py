@@ -24,7 +24,6 @@ from adaptive_batching.workers.placement import Processes
 from tests.workers import handlers
 from tests.workers.handlers import dead
 
-
 NONE: frozenset[int] = frozenset()
 BOTH = frozenset({0, 1})
 
@@ -172,7 +171,7 @@ async def test_a_worker_killed_while_idle(started):
     pool = await started(handlers.double, on_change=changes)
     os.kill(pool.pids[0], signal.SIGKILL)
     await changes.until(lambda: pool.health == Health(NONE, 1))
-    with pytest.raises(WorkerLost, match="worker 0 .* is not alive"):
+    with pytest.raises(WorkerLost, match=r"worker 0 .* is not alive"):
         await pool.run([1], 0)
     await changes.until(lambda: pool.health == Health(frozenset({0}), 1, restarts=1))
     assert await pool.run([1], 0) == [2]

@@ -7,6 +7,7 @@ next arrival, estimated properly, and with one new term: the other workers.
 from math import inf
 
 from adaptive_batching.core.job import Job, Reason
+from adaptive_batching.core.policies.faster import wait_for_faster
 from adaptive_batching.core.policies.shedding import EXTRAPOLATION, hopeless, shed_or_probe
 from adaptive_batching.core.policy import (
     Decision,
@@ -55,10 +56,14 @@ class Cork:
 
     def decide(self, queue: QueueView, now: float) -> Decision:
         """Release, hold or shed; asked while a worker is idle."""
+        if queue.worker is not None:
+            waiting = wait_for_faster(queue, now)
+            if waiting is not None:
+                return waiting
         limit = queue.limits.max_batch_size
         size = min(queue.items, limit)
         rate = queue.arrivals.rate(now, queue.window)
-        overloaded = rate * queue.latency.predict(limit) > _OVERLOADED * limit * queue.workers
+        overloaded = rate * queue.latency.predict(limit) > _OVERLOADED * limit * queue.capacity
         due = inf
         if queue.head.deadline != inf:
             limit = _affordable(queue, limit, now)
@@ -94,7 +99,7 @@ class Cork:
         longest = min(limit, EXTRAPOLATION * latency.largest)
         full, rest = divmod(queue.items, limit)
         joining = limit if full else 0.5 * queue.arrivals.rate(now, queue.window) * (free - now)
-        ahead = full * latency.predict(longest) / queue.workers
+        ahead = full * latency.predict(longest) / queue.capacity
         finish = free + ahead + latency.predict(min(rest + job.size + joining, longest))
         return finish - job.deadline if finish > job.deadline else None
 
@@ -147,7 +152,7 @@ def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
         next_release = (queue.next_free(now) - now) / idle
     if next_release <= _TIMER:
         return now
-    phi = rate * queue.latency.per_item / queue.workers
+    phi = rate * queue.latency.per_item / queue.capacity
     damping = min(max((_STARVED - phi) / (_STARVED - _DAMPED), 0.0), 1.0)
     hazard, changes = queue.arrivals.hazard(now, rate, queue.latency.predict(1))
     gain = damping * hazard
@@ -174,9 +179,9 @@ def _clump_end(queue: QueueView, size: int, next_release: float, now: float) -> 
 
 def _boarding_limit(queue: QueueView, limit: int, rate: float) -> int:
     """A full batch, or less where long batches would starve the other workers."""
-    if queue.workers == 1 or rate * queue.latency.per_item <= _DAMPED * queue.workers:
+    if queue.workers == 1 or rate * queue.latency.per_item <= _DAMPED * queue.capacity:
         return limit
-    spare = queue.workers - rate * queue.latency.per_item
+    spare = queue.capacity - rate * queue.latency.per_item
     equilibrium = rate * queue.latency.fixed / spare if spare > 0 else limit
     boarding = max(1, round(_BOARDING * equilibrium), queue.head.size)
     return limit if queue.items > 2 * boarding else min(limit, boarding)
