@@ -330,7 +330,7 @@ class Naive:
 
     @property
     def permits(self):
-        return type("AlwaysIdle", (), {"idle": 1})
+        return type("AlwaysIdle", (), {"idle": 1, "capacity": 1})
 
 
 @given(scenarios)
