@@ -211,4 +211,7 @@ def _as_told(job: JobRecord) -> JobRecord:
 def _in_order(record: BatchRecord | JobRecord) -> tuple[object, ...]:
     if isinstance(record, BatchRecord):
         return (record.finished, record.released, -record.left_waiting)
-    return (record.finished, record.arrived, record.size, record.outcome.value)
+    return (
+        record.finished, record.arrived, record.size, record.outcome.value,
+        record.deadline, str(record.key),
+    )  # fmt: skip
