@@ -21,6 +21,7 @@ from adaptive_batching.core import (
 )
 from adaptive_batching.errors import PolicyError, QueueFull, Refused
 from adaptive_batching.simulation.closed_loop import ClosedLoop
+from adaptive_batching.simulation.collection import collecting_rarely
 from adaptive_batching.simulation.conditions import Situated
 from adaptive_batching.simulation.feed import Feed
 from adaptive_batching.simulation.history import Collector, History
@@ -85,9 +86,9 @@ def drive(
     With a feed that reads as it goes, any number of jobs takes the memory of those that wait.
     """
     patience = scheduler.limits.max_latency if max_latency is None else max_latency
-    _Run(
-        feed, scheduler, service, collector, patience=patience, resolution=timer_resolution
-    ).to_the_end()
+    run = _Run(feed, scheduler, service, collector, patience=patience, resolution=timer_resolution)
+    with collecting_rarely:
+        run.to_the_end()
 
 
 class _Run:
