@@ -13,7 +13,7 @@ import numpy as np
 
 from adaptive_batching.simulation.closed_loop import ClosedLoop
 
-_BLOCK = 65_536  # arrivals
+_BLOCK = 16_384  # arrivals
 
 
 class Feed:

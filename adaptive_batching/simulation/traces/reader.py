@@ -20,6 +20,7 @@ from adaptive_batching.simulation.traces.mooncake import MOONCAKE
 from adaptive_batching.simulation.traces.own import OWN
 from adaptive_batching.simulation.traces.plain import PLAIN
 from adaptive_batching.simulation.traces.recording import RECORDED
+from adaptive_batching.simulation.traces.sorting import in_order
 
 Sizes = npt.NDArray[np.int64]
 
@@ -70,13 +71,13 @@ def read_trace(
 def stream_trace(
     path: str | Path, *, form: str | None = None, measure: Measure | None = None
 ) -> Iterator[Request]:
-    """Like `read_trace`, one request at a time; only what has to be sorted fills the memory."""
+    """Like `read_trace`, request by request in bounded memory; long files are sorted on disk."""
     lines = Lines(path)
     known = _told(lines) if form is None else FORMATS[form]
     requests = known.read(lines, _column(known, measure, lines))
     zero = 0.0 if known.own_zero else None
     empty = True
-    for time, size in _checked(requests, lines, zero) if known.in_order else _sorted(requests):
+    for time, size in _checked(requests, lines, zero) if known.in_order else in_order(requests):
         zero = time if zero is None else zero
         if time < zero:
             raise lines.fault_at("as a whole", "0 seconds or more", f"{time:g}")
@@ -115,12 +116,6 @@ def _checked(requests: Iterator[Request], lines: Lines, zero: float | None) -> I
             raise lines.fault(expected, f"{time}")
         newest = time
         yield request
-
-
-def _sorted(requests: Iterator[Request]) -> Iterator[Request]:
-    times, sizes = _columns(requests)
-    order = np.argsort(times, kind="stable")
-    yield from zip(times[order].tolist(), sizes[order].tolist(), strict=True)
 
 
 def _columns(requests: Iterator[Request]) -> tuple[Times, Sizes]:
