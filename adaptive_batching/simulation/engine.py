@@ -11,6 +11,7 @@ from adaptive_batching.core import Job, Scheduler
 from adaptive_batching.errors import PolicyError, Refused
 from adaptive_batching.simulation.agenda import Agenda
 from adaptive_batching.simulation.closed_loop import ClosedLoop
+from adaptive_batching.simulation.collection import collecting_rarely
 from adaptive_batching.simulation.driver import Driver, Loop
 from adaptive_batching.simulation.feed import Feed
 from adaptive_batching.simulation.history import Backdated, Collector, History
@@ -83,7 +84,8 @@ def drive(
     services = of_each(service, len(scheduler.permits.workers))
     driver = Driver(scheduler, Pool(services, agenda), feed, told, loop)
     patience = scheduler.limits.max_latency if max_latency is None else max_latency
-    _Run(feed, agenda, driver, patience).to_the_end()
+    with collecting_rarely:
+        _Run(feed, agenda, driver, patience).to_the_end()
 
 
 def expect_nobody_left(scheduler: Scheduler) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
 from adaptive_batching.simulation.agenda import Agenda
+from adaptive_batching.simulation.collection import collecting_rarely
 from adaptive_batching.simulation.driver import Driver, Loop
 from adaptive_batching.simulation.engine import expect_nobody_left
 from adaptive_batching.simulation.feed import Feed
@@ -119,7 +120,8 @@ def drive_fleet(
     ]
     if isinstance(pool, SharedPool):
         pool.owners.extend(drivers)
-    _run(feed, agenda, drivers, _CHOICES[fleet.balance](drivers, seed))
+    with collecting_rarely:
+        _run(feed, agenda, drivers, _CHOICES[fleet.balance](drivers, seed))
     for scheduler in schedulers:
         expect_nobody_left(scheduler)
 

@@ -89,13 +89,15 @@ class Cork:
         Who joins its batch before a worker is free makes all of it wait; half of them are counted,
         which is certain enough to refuse on.
         """
+        if queue.idle:
+            return None
         latency = queue.latency
-        if queue.idle or not queue.workers or not latency.trusted:
-            return None  # when a dead worker will be back, nobody knows
         limit = queue.limits.max_batch_size
         free = queue.next_free(now)
         if queue.items < limit and free + latency.predict(limit) <= job.deadline:
-            return None  # the common case: even a full batch would do
+            return None  # the common case, asked for every job: even a full batch would do
+        if not queue.workers or not latency.trusted:
+            return None  # when a dead worker will be back, nobody knows
         longest = min(limit, EXTRAPOLATION * latency.largest)
         full, rest = divmod(queue.items, limit)
         joining = limit if full else 0.5 * queue.arrivals.rate(now, queue.window) * (free - now)
