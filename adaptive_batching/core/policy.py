@@ -145,6 +145,10 @@ class QueueView:
         """When the next busy worker is expected to be free (seconds); `inf` if none is busy."""
         return self._permits.next_free(now)
 
+    def next_expected(self, now: float) -> float:
+        """When the next busy worker can be counted on, whoever hangs left out; `inf` if none."""
+        return self._permits.next_expected(now, self.latency.margin)
+
 
 @runtime_checkable
 class Policy(Protocol):

@@ -25,6 +25,8 @@ _OVERLOADED = 0.97  # of capacity; the rest is noise in the estimate
 _STARVED = 0.8  # phi at which holding costs all that it gains
 _DAMPED = 0.4  # phi from which it begins to cost; also where boarding is limited
 _BOARDING = 1.5  # times the batch size in equilibrium
+_TIGHT = 2.0  # full batches: a promise shorter than that is broken where releases bunch
+_WARY = 1.5  # times the plain hold, where bunching costs answers and not only time
 _LONGEST_MARGIN = 0.8  # of max_latency: a margin may not make a full batch hopeless
 
 
@@ -66,6 +68,8 @@ class Cork:
             if late:
                 return shed_or_probe(queue, late, now)
             due = _latest_release(queue, size)
+            if not overloaded:  # there a late timer costs the head alone, and others fill its place
+                due -= _TIMER_LATE
         if queue.items >= limit:
             return Dispatch(limit, Reason.FULL)
         if now >= due:
@@ -94,7 +98,8 @@ class Cork:
         longest = min(limit, EXTRAPOLATION * latency.largest)
         full, rest = divmod(queue.items, limit)
         joining = limit if full else 0.5 * queue.arrivals.rate(now, queue.window) * (free - now)
-        ahead = full * latency.predict(longest) / queue.workers
+        batches = full - (queue.workers - 1) / queue.workers if full else 0.0
+        ahead = batches * latency.predict(longest) / queue.workers
         finish = free + ahead + latency.predict(min(rest + job.size + joining, longest))
         return finish - job.deadline if finish > job.deadline else None
 
@@ -130,31 +135,39 @@ def _affordable(queue: QueueView, limit: int, now: float) -> int:
 def _latest_release(queue: QueueView, size: int) -> float:
     """When the head must leave to be in time, with one more item and a slow batch."""
     slow = queue.latency.predict(size + 1) * (1.0 + queue.latency.margin)
-    return queue.head.deadline - slow - _TIMER_LATE
+    return queue.head.deadline - slow
 
 
 def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
     """Until when holding gains more than it costs; not later than `now` if it doesn't."""
     idle = queue.idle
-    all_idle = idle >= queue.workers
-    if all_idle:
+    if idle >= queue.workers:
         duration = queue.latency.predict(size)
         clump_end = _clump_end(queue, size, _CLUMP * duration / idle, now)
         if clump_end > now:
             return clump_end
-        next_release = _ALL_IDLE * duration / idle
+        if queue.arrivals.fan_out.recognised(rate):
+            return _fan_out_end(queue, size, _CLUMP * duration / idle, now)
+        free = now + _ALL_IDLE * duration
     else:
-        next_release = (queue.next_free(now) - now) / idle
-    if next_release <= _TIMER:
+        free = queue.next_expected(now)
+    next_release = (free - now) / idle
+    if not _TIMER < next_release < inf:
         return now
     phi = rate * queue.latency.per_item / queue.workers
     damping = min(max((_STARVED - phi) / (_STARVED - _DAMPED), 0.0), 1.0)
     hazard, changes = queue.arrivals.hazard(now, rate, queue.latency.predict(1))
     gain = damping * hazard
-    alone = all_idle and hazard < _IN_A_CLUMP * rate
-    if alone or size >= gain * next_release:
-        return now
-    flips = now + next_release if all_idle else queue.next_free(now) - size * idle / gain
+    if idle >= queue.workers:
+        if hazard < _IN_A_CLUMP * rate or size >= gain * next_release:
+            return now
+        flips = now + next_release
+    else:
+        if _tight(queue):
+            gain *= _WARY
+        if size >= gain * next_release:
+            return now
+        flips = free - size * idle / gain
     if flips <= now + _TIMER:
         return now
     return min(flips, max(changes, now + _TIMER))
@@ -170,6 +183,19 @@ def _clump_end(queue: QueueView, size: int, next_release: float, now: float) -> 
         if gain > best:
             best, end = gain, instant
     return end
+
+
+def _fan_out_end(queue: QueueView, size: int, next_release: float, now: float) -> float:
+    """Until when a silence in a clump that has `size` items here may mean that more follow."""
+    arrivals = queue.arrivals
+    end = arrivals.newest + arrivals.fan_out.worth(size, next_release)
+    return max(end, now + _TIMER) if end > now else now
+
+
+def _tight(queue: QueueView) -> bool:
+    """Whether two workers at once, instead of in turn, would make jobs late."""
+    full = queue.latency.predict(queue.limits.max_batch_size)
+    return queue.limits.max_latency < _TIGHT * full
 
 
 def _boarding_limit(queue: QueueView, limit: int, rate: float) -> int:
