@@ -74,7 +74,10 @@ async def send(conditions: Conditions, instants: Iterable[float]) -> Measured:
             url=running.url + _PATH, bodies=[item], instants=[float(each) for each in instants]
         )
         answers = await run_open_loop(plan)
-    history = History([_record(answer) for answer in answers], watch.since(answers[0].scheduled))
+    history = History(
+        [_record(answer, conditions.limits) for answer in answers],
+        watch.since(answers[0].scheduled),
+    )
     lags = [answer.lag for answer in answers]
     lag = quantiles(lags, n=100)[98] if len(lags) > 1 else lags[0]
     return Measured(history, watch.latency / max(1, watch.jobs), lag)
@@ -94,9 +97,10 @@ def _service(conditions: Conditions) -> Service:
     return service
 
 
-def _record(answer: Answer) -> JobRecord:
-    finished = answer.scheduled + answer.latency
-    return JobRecord(answer.scheduled, finished, 1, _OUTCOMES[answer.end])
+def _record(answer: Answer, limits: Limits) -> JobRecord:
+    came = answer.scheduled
+    outcome = _OUTCOMES[answer.end]
+    return JobRecord(came, came + answer.latency, 1, outcome, came + limits.max_latency)
 
 
 class _Watch:
