@@ -11,6 +11,7 @@ from adaptive_batching.simulation.history import Collector, History
 from adaptive_batching.simulation.limit import Limit, limit_of
 from adaptive_batching.simulation.replications import replicate
 from adaptive_batching.simulation.report import Row, summarize, table
+from adaptive_batching.simulation.retries import Retries
 from adaptive_batching.simulation.servers import Server
 from adaptive_batching.simulation.shaping import scale_rate, speedup, superpose
 from adaptive_batching.simulation.tally import Tally
@@ -27,6 +28,7 @@ __all__ = [
     "History",
     "Limit",
     "Padded",
+    "Retries",
     "Row",
     "Server",
     "SharedDevice",

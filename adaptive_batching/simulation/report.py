@@ -37,6 +37,7 @@ class Row:
         release_gap_cv: Standard deviation of the gaps between releases by their mean: 0 for
             batches evenly spaced, 1 for random ones, more when they bunch.
         jobs_per_second: Requests simulated in a second of real time.
+        sent_again: Times that a refused or late request was sent again, the warm-up included.
     """
 
     policy: str
@@ -55,6 +56,7 @@ class Row:
     batches: int
     release_gap_cv: float | None
     jobs_per_second: float | None
+    sent_again: int = 0
 
 
 def summarize(
