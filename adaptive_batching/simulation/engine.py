@@ -135,7 +135,7 @@ class _Run:
         feed, driver = self._feed, self._driver
         times, sizes, patience = feed.times, feed.sizes, self._patience
         submit = driver.scheduler.submit
-        wake = driver.wake
+        first = True  # its deadline is the earliest of them
         index = feed.come
         while True:
             while (now := times[index]) < before:
@@ -147,9 +147,11 @@ class _Run:
                     feed.come = index
                     driver.refused(job, refused)
                     continue
-                if job.deadline < wake:
-                    driver.wake = wake = driver.loop.tick(job.deadline)
-                    before = min(before, wake)
+                if first:
+                    first = False
+                    if job.deadline < driver.wake:
+                        driver.wake = driver.loop.tick(job.deadline)
+                        before = min(before, driver.wake)
             feed.come = index
             if now < inf or not index:
                 return

@@ -78,7 +78,7 @@ def summarize(
     batches = [batch for batch in history.batches if batch.released >= warmup]
     answered = [job for job in jobs if job.outcome is JobOutcome.DONE]
     shed = sum(job.outcome in SHED for job in jobs)
-    on_time = sum(job.in_time for job in answered)
+    on_time = sum(job.finished <= job.deadline for job in answered)
     mean, p50, p99 = _latencies(answered)
     return Row(
         policy=policy,
