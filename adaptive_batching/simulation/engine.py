@@ -79,7 +79,7 @@ def drive(
     """
     agenda = Agenda()
     loop = Loop(timer_resolution, loop_delay)
-    told = Backdated(collector, loop_delay) if loop_delay else collector
+    told = Backdated(collector) if loop_delay else collector
     driver = Driver(scheduler, Pool(service, agenda), feed, told, loop)
     patience = scheduler.limits.max_latency if max_latency is None else max_latency
     _Run(feed, agenda, driver, patience).to_the_end()
@@ -113,7 +113,7 @@ class _Run:
             self._admit(nextafter(now, inf))
             driver.decide(now)
             if driver.busy:
-                self._admit(min(agenda.next, driver.wake))
+                self._admit(min(agenda.next, driver.until))
         expect_nobody_left(driver.scheduler)
 
     def _admit(self, before: float) -> None:
@@ -128,7 +128,7 @@ class _Run:
             return
         while feed.next < before:
             driver.admit(feed.take(self._patience, driver.loop.delay))
-            before = min(before, driver.wake)
+            before = min(before, driver.until)
 
     def _admit_plain(self, before: float) -> None:
         """The same for jobs that are no more than a time and a size: the simulator's hot path."""
@@ -149,9 +149,9 @@ class _Run:
                     continue
                 if first:
                     first = False
-                    if job.deadline < driver.wake:
-                        driver.wake = driver.loop.tick(job.deadline)
-                        before = min(before, driver.wake)
+                    if job.deadline < driver.until:
+                        driver.arm(job.deadline)
+                        before = min(before, driver.until)
             feed.come = index
             if now < inf or not index:
                 return

@@ -107,7 +107,7 @@ def drive_fleet(
     """
     agenda = Agenda()
     loop = Loop(timer_resolution, loop_delay)
-    told = Backdated(collector, loop_delay) if loop_delay else collector
+    told = Backdated(collector) if loop_delay else collector
     if fleet.shared:
         pool: Pool = SharedPool(service, agenda, schedulers[0].permits.capacity)
     else:
