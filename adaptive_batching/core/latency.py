@@ -1,11 +1,13 @@
 """How long a batch takes, learned from the batches already run."""
 
+from collections import deque
 from math import isfinite, sqrt
 
 _LEVEL_MEMORY = 0.98  # 50 batches: follows a model that slows down
 _SLOPE_MEMORY = 0.998  # 500 batches: batch sizes vary little for long stretches
 _CLIP = 4.0  # a pause of the machine is not a change of the model (Huber)
 _ALARM = 12.0  # CUSUM: a step of 4 sd or more is believed after four batches
+_SEEN_OF_A_CHANGE = 4  # batches that raise the alarm at least: each adds at most _CLIP - 1 to it
 _KEPT_AT_CHANGE = 0.05
 _SPREAD_FLOOR = 0.02  # relative; no clock and no model repeats better than this
 _PRIOR_SLOPE_SPREAD = 0.1  # of the mean duration; how surprising a slope is before it is seen
@@ -27,15 +29,16 @@ class LinearLatency:
     mean, so that the prediction is right at the sizes in use whatever the slope.
 
     Durations are clipped at 4 standard deviations; when that happens again and again in one
-    direction (CUSUM), it is no outlier but a change, and the memory is cut to 5 %.
+    direction (CUSUM), it is no outlier but a change, and the fit begins anew with the batches that
+    raised the alarm: they are all there is of the new line.
 
     Before the first batch it predicts 0: it knows nothing and forces nothing.
     """
 
     __slots__ = (
         "_above", "_below", "_covariance", "_level_weight", "_mean_duration", "_mean_size",
-        "_quantile", "_scatter", "_slope_duration", "_slope_size", "_slope_weight", "_spread",
-        "_variance", "batches", "fixed", "largest", "per_item", "per_item_at_most",
+        "_newest", "_quantile", "_scatter", "_slope_duration", "_slope_size", "_slope_weight",
+        "_spread", "_variance", "batches", "fixed", "largest", "per_item", "per_item_at_most",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -62,6 +65,7 @@ class LinearLatency:
         self._quantile = 0.0  # of the relative residuals
         self._above = 0.0
         self._below = 0.0
+        self._newest: deque[tuple[int, float]] = deque(maxlen=_SEEN_OF_A_CHANGE)  # not clipped
 
     def __repr__(self) -> str:
         return f"<LinearLatency {self.fixed * 1e3:.3g} ms + {self.per_item * 1e3:.3g} ms * size>"
@@ -88,6 +92,7 @@ class LinearLatency:
         self.batches += 1
         self.largest = max(float(size), self.largest * 0.99)
         expected = self.predict(size)
+        self._newest.append((size, duration))
         if self._level_weight and expected > 0:
             duration = self._guard(expected, duration)
         self._fold(size, duration)
@@ -116,15 +121,21 @@ class LinearLatency:
         return expected * (1.0 + clipped)
 
     def _forget(self) -> None:
-        """The model behind has changed: what was learned before counts little now."""
-        self._level_weight *= _KEPT_AT_CHANGE
-        self._slope_weight *= _KEPT_AT_CHANGE
+        """The model behind has changed: begin anew with the batches that gave it away.
+
+        Of the old line a little of its slope is kept, but not its place: the jump from there to
+        here would be taken for a slope.
+        """
+        self._level_weight = self._slope_weight = 0.0
         self._variance *= _KEPT_AT_CHANGE
         self._covariance *= _KEPT_AT_CHANGE
         self._scatter *= _KEPT_AT_CHANGE
         self._above = self._below = 0.0
-        self.batches = 1  # the next few durations are taken as they come
-        self.largest *= 0.5
+        *before, _ = self._newest
+        for size, duration in before:
+            self._fold(size, duration)
+        self.batches = len(self._newest)  # the next is taken as it comes
+        self.largest = float(max(size for size, _ in self._newest))
 
     def _fold(self, size: float, duration: float) -> None:
         """Update the moments (West's weighted recurrences) and solve for the line."""
