@@ -11,6 +11,7 @@ _SEEN_OF_A_CHANGE = 4  # batches that raise the alarm at least: each adds at mos
 _KEPT_AT_CHANGE = 0.05
 _SPREAD_FLOOR = 0.02  # relative; no clock and no model repeats better than this
 _PRIOR_SLOPE_SPREAD = 0.1  # of the mean duration; how surprising a slope is before it is seen
+_ONE_SIZE = 1.0  # items squared, summed: two batches that differ by one item are half of that
 _LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
 _WORST = 1e3  # a batch a thousand times slower than expected is as surprising as can be
 _MARGIN_QUANTILE = 0.9  # 0.99 would be the machine's pauses: useless as a margin
@@ -49,7 +50,8 @@ class LinearLatency:
         self.per_item = 0.0
         """Seconds that each item adds."""
         self.per_item_at_most = 0.0
-        """The steepest slope that what was seen leaves believable (two standard deviations)."""
+        """The steepest slope that what was seen leaves possible: two standard deviations above;
+        as long as a single size was seen, that of batches without a fixed part."""
         self.largest = 0.0
         """About the largest size seen of late (items): beyond it, predictions extrapolate."""
         self._level_weight = 0.0
@@ -162,7 +164,8 @@ class LinearLatency:
         self.fixed = max(self._mean_duration - self.per_item * self._mean_size, 0.0)
         doubt = _PRIOR_SLOPE_SPREAD * self._mean_duration
         doubt *= sqrt(ridge / (self._variance + ridge)) if ridge else 0.0  # what is left of it
-        self.per_item_at_most = min(self.per_item + 2.0 * doubt, most)
+        one_size = self._variance < _ONE_SIZE
+        self.per_item_at_most = most if one_size else min(self.per_item + 2.0 * doubt, most)
 
     def _ridge(self) -> float:
         """How much variance of sizes the prior is worth: noise variance / prior variance of slopes.

@@ -201,7 +201,7 @@ def test_shedding_one_by_one() -> None:
 def test_an_extrapolation_sheds_nothing() -> None:
     """After batches of one only, nobody of a burst is shed, and as many leave as is safe (B1).
 
-    At the worst slope that is believable after 70 equal sizes, 45 are sure to be in time.
+    Batches of one may be all slope: ten of 0.1 s each are sure to be in time.
     """
     scheduler = Scheduler(Cork(), Limits(100, max_latency=1.0))
     for _ in range(70):
@@ -209,7 +209,18 @@ def test_an_extrapolation_sheds_nothing() -> None:
     submit(scheduler, 100, 100.0, patience=1.0)
     step = scheduler.next(100.0)
     assert isinstance(step, Batch)
-    assert (step.size, scheduler.items) == (45, 55)
+    assert (step.size, scheduler.items) == (10, 90)
+
+
+def test_a_batch_that_took_far_too_long_is_not_doubled() -> None:
+    """After two batches nothing is shed, but 22 items in 22 s are evidence against 44 (A4)."""
+    scheduler = Scheduler(Cork(), Limits(100, max_latency=9.5))
+    scheduler.latency.observe(1, 1.1)
+    scheduler.latency.observe(22, 22.1)
+    submit(scheduler, 100, 100.0, patience=9.5)
+    step = scheduler.next(100.0)
+    assert isinstance(step, Batch)
+    assert 5 <= step.size <= 10
 
 
 def test_a_probe_breaks_a_wrong_fit() -> None:

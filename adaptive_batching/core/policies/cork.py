@@ -112,19 +112,33 @@ def _shed_margin(queue: QueueView) -> float:
 
 
 def _affordable(queue: QueueView, limit: int, now: float) -> int:
-    """The batch that keeps the head's deadline even at the worst slope that is still believable.
+    """The batch that keeps the head's deadline even at the worst slope that is still possible.
 
     Only beyond the sizes that were tried: up to those, jobs are shed instead, because small batches
     for late jobs waste capacity.
     """
     latency = queue.latency
     tried = max(1, round(EXTRAPOLATION * latency.largest))
+    if not latency.trusted:
+        tried = min(tried, _ever_in_time(queue, limit))
     if not latency.per_item_at_most or limit <= tried:
         return limit
     size, duration = latency.largest, latency.predict(latency.largest)
     spare = queue.head.deadline - now - duration
     in_time = size + spare / latency.per_item_at_most
     return max(tried, queue.head.size, int(min(in_time, limit)))
+
+
+def _ever_in_time(queue: QueueView, limit: int) -> int:
+    """The largest batch that could be in time for one who has just come.
+
+    Nobody is shed before the fit is trusted, and batches that double until then may take minutes.
+    """
+    fixed, per_item = queue.latency.fixed, queue.latency.per_item
+    patience = queue.head.deadline - queue.head.arrived
+    if fixed + per_item * limit <= patience or not per_item:
+        return limit
+    return max(1, int((patience - fixed) / per_item))
 
 
 def _latest_release(queue: QueueView, size: int) -> float:
