@@ -93,6 +93,8 @@ class Scheduler:
             raise self._queue_full(size)
         view = self._views.get(job.key) or self._open(job.key)
         view.arrivals.arrived(job.arrived)
+        if size > 1:
+            view.arrivals.more_items += size - 1
         if self._doorkeeper is not None and job.deadline != inf:
             late_by = self._doorkeeper.refuse(view, job, job.arrived)
             if late_by is not None:

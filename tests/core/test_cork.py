@@ -3,6 +3,7 @@
 The workers take 5 ms and 0.05 ms an item, 64 items at the most: 7,805 requests a second each.
 """
 
+import random
 from collections.abc import Callable
 from heapq import heappop, heappush
 from math import inf
@@ -141,6 +142,23 @@ def test_a_closed_loop_is_not_split_in_halves() -> None:
     greedy, cork = (closed_loop(policy, 64, 1, 2.0) for policy in ("greedy", "cork"))
     assert sum(greedy[-50:]) / 50 < 40
     assert cork[-50:] == [64] * 50
+
+
+def test_requests_of_several_items_are_spaced_out_too() -> None:
+    """Four items a request: those who wait are counted in requests, what a worker does in items.
+
+    Counting a request's items as so many who wait, it gained 5 % on greedy where it can gain 15 %.
+    """
+    rng = random.Random(8)
+    sizes = [min(1 + int(rng.expovariate(0.29)), 16) for _ in range(8000)]
+    rate = 0.6 * CAPACITY * 4 / (sum(sizes) / len(sizes))
+    arrivals = poisson(rate, 5000 / rate, seed=8)
+    means = {}
+    for policy in ("greedy", "cork"):
+        scheduler = Scheduler(make_policy(policy), Limits(FULL), 4)
+        history = simulate(arrivals, scheduler, SERVICE, sizes=sizes[: len(arrivals)])
+        means[policy] = sum(job.latency for job in history.jobs) / len(history.jobs)
+    assert means["cork"] < 0.9 * means["greedy"]
 
 
 # ------------------------------------------------------------------------------ deadlines, shedding

@@ -58,7 +58,8 @@ class Cork:
         limit = queue.limits.max_batch_size
         size = min(queue.items, limit)
         rate = queue.arrivals.rate(now, queue.window)
-        overloaded = rate * queue.latency.predict(limit) > _OVERLOADED * limit * queue.workers
+        item_rate = rate * queue.arrivals.mean_size
+        overloaded = item_rate * queue.latency.predict(limit) > _OVERLOADED * limit * queue.workers
         due = inf
         if queue.head.deadline != inf:
             limit = _affordable(queue, limit, now)
@@ -71,11 +72,11 @@ class Cork:
         if now >= due:
             return Dispatch(limit, Reason.DEADLINE)
         if overloaded and queue.workers > 1:
-            worth_until = now + (limit - size) / rate  # the rest of a full batch is on its way
+            worth_until = now + (limit - size) / item_rate  # the rest of a full batch is on its way
         else:
             worth_until = _worth_until(queue, size, rate, now)
         if worth_until <= now:
-            return Dispatch(_boarding_limit(queue, limit, rate), Reason.READY)
+            return Dispatch(_boarding_limit(queue, limit, item_rate), Reason.READY)
         return Hold(min(worth_until, due))
 
     def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:
@@ -93,7 +94,8 @@ class Cork:
             return None  # the common case: even a full batch would do
         longest = min(limit, EXTRAPOLATION * latency.largest)
         full, rest = divmod(queue.items, limit)
-        joining = limit if full else 0.5 * queue.arrivals.rate(now, queue.window) * (free - now)
+        item_rate = queue.arrivals.rate(now, queue.window) * queue.arrivals.mean_size
+        joining = limit if full else 0.5 * item_rate * (free - now)
         ahead = full * latency.predict(longest) / queue.workers
         finish = free + ahead + latency.predict(min(rest + job.size + joining, longest))
         return finish - job.deadline if finish > job.deadline else None
@@ -142,18 +144,21 @@ def _ever_in_time(queue: QueueView, limit: int) -> int:
 
 
 def _latest_release(queue: QueueView, size: int) -> float:
-    """When the head must leave to be in time, with one more item and a slow batch."""
-    slow = queue.latency.predict(size + 1) * (1.0 + queue.latency.margin)
+    """When the head must leave to be in time, with one more job and a slow batch."""
+    slow = queue.latency.predict(size + queue.arrivals.mean_size) * (1.0 + queue.latency.margin)
     return queue.head.deadline - slow - _TIMER_LATE
 
 
 def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
-    """Until when holding gains more than it costs; not later than `now` if it doesn't."""
-    idle = queue.idle
+    """Until when holding gains more than it costs; not later than `now` if it doesn't.
+
+    Both are counted in jobs: it is they who wait, however many items they bring.
+    """
+    idle, waiting = queue.idle, queue.requests
     all_idle = idle >= queue.workers
     if all_idle:
         duration = queue.latency.predict(size)
-        clump_end = _clump_end(queue, size, _CLUMP * duration / idle, now)
+        clump_end = _clump_end(queue, _CLUMP * duration / idle, now)
         if clump_end > now:
             return clump_end
         next_release = _ALL_IDLE * duration / idle
@@ -161,36 +166,37 @@ def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
         next_release = (queue.next_free(now) - now) / idle
     if next_release <= _TIMER:
         return now
-    phi = rate * queue.latency.per_item / queue.workers
+    phi = rate * queue.arrivals.mean_size * queue.latency.per_item / queue.workers
     damping = min(max((_STARVED - phi) / (_STARVED - _DAMPED), 0.0), 1.0)
     hazard, changes = queue.arrivals.hazard(now, rate, queue.latency.predict(1))
     gain = damping * hazard
     alone = all_idle and hazard < _IN_A_CLUMP * rate
-    if alone or size >= gain * next_release:
+    if alone or waiting >= gain * next_release:
         return now
-    flips = now + next_release if all_idle else queue.next_free(now) - size * idle / gain
+    flips = now + next_release if all_idle else queue.next_free(now) - waiting * idle / gain
     if flips <= now + _TIMER:
         return now
     return min(flips, max(changes, now + _TIMER))
 
 
-def _clump_end(queue: QueueView, size: int, next_release: float, now: float) -> float:
+def _clump_end(queue: QueueView, next_release: float, now: float) -> float:
     """Where in the clump that follows an answer the gain of holding is greatest."""
-    if queue.arrivals.clump_size(now) * next_release <= size * _TIMER:
+    waiting = queue.requests
+    if queue.arrivals.clump_size(now) * next_release <= waiting * _TIMER:
         return now
     best, end = 0.0, now
     for instant, expected in queue.arrivals.clump(now):
-        gain = expected * next_release - size * (instant - now)
+        gain = expected * next_release - waiting * (instant - now)
         if gain > best:
             best, end = gain, instant
     return end
 
 
-def _boarding_limit(queue: QueueView, limit: int, rate: float) -> int:
+def _boarding_limit(queue: QueueView, limit: int, item_rate: float) -> int:
     """A full batch, or less where long batches would starve the other workers."""
-    if queue.workers == 1 or rate * queue.latency.per_item <= _DAMPED * queue.workers:
+    if queue.workers == 1 or item_rate * queue.latency.per_item <= _DAMPED * queue.workers:
         return limit
-    spare = queue.workers - rate * queue.latency.per_item
-    equilibrium = rate * queue.latency.fixed / spare if spare > 0 else limit
+    spare = queue.workers - item_rate * queue.latency.per_item
+    equilibrium = item_rate * queue.latency.fixed / spare if spare > 0 else limit
     boarding = max(1, round(_BOARDING * equilibrium), queue.head.size)
     return limit if queue.items > 2 * boarding else min(limit, boarding)
