@@ -137,8 +137,8 @@ class Scheduler:
             return _WAIT
         views = [view for view in self._views.values() if view.queue.requests]
         if len(views) > 1:
-            views.sort(key=_earliest_deadline)
-        until = _earliest_deadline(views[0])
+            views.sort(key=_urgency)
+        until = views[0].queue.earliest_deadline
         if until <= now:
             return self._expire(views[0], now)
         if not self.permits.idle and (self._watcher is None or self._flushing):
@@ -269,5 +269,7 @@ class Scheduler:
 _WAIT = Hold()
 
 
-def _earliest_deadline(view: QueueView) -> float:
-    return view.queue.earliest_deadline
+def _urgency(view: QueueView) -> tuple[float, float]:
+    """The earliest deadline first; where there is none, who has waited longest."""
+    queue = view.queue
+    return queue.earliest_deadline, queue.head.arrived
