@@ -30,6 +30,8 @@ class BatchRecord(NamedTuple):
     oldest_arrived: float
     left_waiting: int
     """Items that stayed in the queue when it left."""
+    worker: int = 0
+    """Index of the worker that ran it."""
 
     @property
     def duration(self) -> float:

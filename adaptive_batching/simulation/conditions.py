@@ -21,6 +21,7 @@ class Run(NamedTuple):
         seconds: How long it takes.
         now: When it begins (seconds).
         beside: Batches that run already.
+        worker: Index of its worker.
         outcome: How it ends.
         restart: If its worker dies over it, the seconds until that is back.
     """
@@ -28,6 +29,7 @@ class Run(NamedTuple):
     seconds: float
     now: float
     beside: int
+    worker: int = 0
     outcome: Outcome = Outcome.DONE
     restart: float | None = None
 
@@ -50,9 +52,9 @@ class Situated:
         self._durations = durations
         self._changes = changes
 
-    def run(self, size: int, now: float, beside: int) -> Run:
+    def run(self, size: int, now: float, beside: int, worker: int = 0) -> Run:
         """What becomes of a batch."""
-        run = Run(self._durations(size), now, beside)
+        run = Run(self._durations(size), now, beside, worker)
         for change in self._changes:
             run = change(run)
         return run

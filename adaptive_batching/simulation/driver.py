@@ -59,12 +59,20 @@ class Driver:
         feed: Is told of answers.
         collector: Is told what happens.
         loop: How late and how coarsely it notices.
+        first_worker: Which worker of the pool is its first.
     """
 
     def __init__(
-        self, scheduler: Scheduler, pool: Pool, feed: Feed, collector: Collector, loop: Loop
+        self,
+        scheduler: Scheduler,
+        pool: Pool,
+        feed: Feed,
+        collector: Collector,
+        loop: Loop,
+        first_worker: int = 0,
     ) -> None:
         self.scheduler = scheduler
+        self.first_worker = first_worker
         self.until = inf
         """Until when the scheduler wants to hold if nothing happens (seconds)."""
         self.wake = inf
@@ -145,20 +153,22 @@ class Driver:
         self._collector.batch_ended(self.scheduler.finish(batch, outcome, noticed))
         self._end(batch.jobs, noticed, _ENDS_AS[outcome])
 
-    def worker_lost(self, now: float, restart: float) -> None:
+    def worker_lost(self, worker: int, now: float, restart: float) -> None:
         """One permit less; if it was the last, nobody waits who can't be served in time."""
         noticed = now + self.loop.delay
         self.alert = True
         self._restart = restart
-        self.scheduler.permits.capacity -= 1
+        permits = self.scheduler.permits
+        permits.set_alive([each.index for each in permits.alive if each.index != worker])
         if self.deserted:
             hopeless = self.scheduler.abandon(due_before=noticed + restart)
             self._end(hopeless, noticed, JobOutcome.SHED)
 
-    def worker_back(self, now: float) -> None:
+    def worker_back(self, worker: int, now: float) -> None:
         """The permit is there again."""
         self.alert = True
-        self.scheduler.permits.capacity += 1
+        permits = self.scheduler.permits
+        permits.set_alive([*(each.index for each in permits.alive), worker])
 
     def _end(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
         self._collector.jobs_ended(jobs, now, outcome)

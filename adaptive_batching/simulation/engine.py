@@ -4,24 +4,25 @@ The rules are those of the live driver (see `driver`). A batch released at t tha
 t + d, to the last bit.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from math import inf, nextafter
 
 from adaptive_batching.core import Job, Scheduler
 from adaptive_batching.errors import PolicyError, Refused
 from adaptive_batching.simulation.agenda import Agenda
 from adaptive_batching.simulation.closed_loop import ClosedLoop
+from adaptive_batching.simulation.collection import collecting_rarely
 from adaptive_batching.simulation.driver import Driver, Loop
 from adaptive_batching.simulation.feed import Feed
 from adaptive_batching.simulation.history import Backdated, Collector, History
-from adaptive_batching.simulation.pool import Pool
+from adaptive_batching.simulation.pool import Pool, of_each
 from adaptive_batching.simulation.servers import Service
 
 
 def simulate(
     arrivals: Iterable[float] | ClosedLoop,
     scheduler: Scheduler,
-    service: Service,
+    service: Service | Sequence[Service],
     *,
     sizes: Iterable[int] | None = None,
     keys: Iterable[Hashable] | None = None,
@@ -36,7 +37,7 @@ def simulate(
         arrivals: When each job arrives (seconds), in order of time; or users who send again when
             they are answered.
         scheduler: Decides, and says how many workers there are; a fresh one for each simulation.
-        service: How long a batch takes.
+        service: How long a batch takes, on any worker or, if they differ, on each.
         sizes: Items that each job brings; 1 each if left out.
         keys: Batch key of each job; none if left out.
         max_latencies: Seconds from each job's arrival to its deadline; NaN for `max_latency`.
@@ -66,7 +67,7 @@ def simulate(
 def drive(
     feed: Feed,
     scheduler: Scheduler,
-    service: Service,
+    service: Service | Sequence[Service],
     collector: Collector,
     *,
     max_latency: float | None = None,
@@ -80,9 +81,11 @@ def drive(
     agenda = Agenda()
     loop = Loop(timer_resolution, loop_delay)
     told = Backdated(collector) if loop_delay else collector
-    driver = Driver(scheduler, Pool(service, agenda), feed, told, loop)
+    services = of_each(service, len(scheduler.permits.workers))
+    driver = Driver(scheduler, Pool(services, agenda), feed, told, loop)
     patience = scheduler.limits.max_latency if max_latency is None else max_latency
-    _Run(feed, agenda, driver, patience).to_the_end()
+    with collecting_rarely:
+        _Run(feed, agenda, driver, patience).to_the_end()
 
 
 def expect_nobody_left(scheduler: Scheduler) -> None:

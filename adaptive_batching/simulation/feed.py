@@ -19,7 +19,7 @@ from adaptive_batching.simulation.traces.format import Request
 
 T = TypeVar("T")
 
-_BLOCK = 65_536  # arrivals
+_BLOCK = 16_384  # arrivals
 
 
 class _Block(NamedTuple):

@@ -7,6 +7,7 @@ next one.
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import inf
 from operator import attrgetter
 from typing import Literal
@@ -15,11 +16,12 @@ import numpy as np
 
 from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
 from adaptive_batching.simulation.agenda import Agenda
+from adaptive_batching.simulation.collection import collecting_rarely
 from adaptive_batching.simulation.driver import Driver, Loop
 from adaptive_batching.simulation.engine import expect_nobody_left
 from adaptive_batching.simulation.feed import Feed
 from adaptive_batching.simulation.history import Backdated, Collector
-from adaptive_batching.simulation.pool import Pool, SharedPool
+from adaptive_batching.simulation.pool import Pool, SharedPool, of_each
 from adaptive_batching.simulation.servers import Service
 
 Balance = Literal["in-turn", "random", "least"]
@@ -81,7 +83,7 @@ ONE_DISPATCHER = Fleet()
 def drive_fleet(
     feed: Feed,
     schedulers: Sequence[Scheduler],
-    service: Service,
+    service: Service | Sequence[Service],
     collector: Collector,
     *,
     fleet: Fleet,
@@ -94,7 +96,7 @@ def drive_fleet(
     Args:
         feed: Where jobs come from.
         schedulers: One for each dispatcher, as `Fleet.schedulers` makes them.
-        service: How long a batch takes, on any worker.
+        service: How long a batch takes, on any worker or, if they differ, on each.
         collector: Is told what happens.
         fleet: How they stand to each other.
         timer_resolution: Wake-ups come at the next multiple of it (seconds).
@@ -108,14 +110,18 @@ def drive_fleet(
     agenda = Agenda()
     loop = Loop(timer_resolution, loop_delay)
     told = Backdated(collector) if loop_delay else collector
-    if fleet.shared:
-        pool: Pool = SharedPool(service, agenda, schedulers[0].permits.capacity)
-    else:
-        pool = Pool(service, agenda)
-    drivers = [Driver(scheduler, pool, feed, told, loop) for scheduler in schedulers]
+    shares = [scheduler.permits.capacity for scheduler in schedulers]
+    services = of_each(service, shares[0] if fleet.shared else sum(shares))
+    pool = (SharedPool if fleet.shared else Pool)(services, agenda)
+    firsts = [0] * len(shares) if fleet.shared else accumulate(shares[:-1], initial=0)
+    drivers = [
+        Driver(scheduler, pool, feed, told, loop, first)
+        for scheduler, first in zip(schedulers, firsts, strict=True)
+    ]
     if isinstance(pool, SharedPool):
         pool.owners.extend(drivers)
-    _run(feed, agenda, drivers, _CHOICES[fleet.balance](drivers, seed))
+    with collecting_rarely:
+        _run(feed, agenda, drivers, _CHOICES[fleet.balance](drivers, seed))
     for scheduler in schedulers:
         expect_nobody_left(scheduler)
 

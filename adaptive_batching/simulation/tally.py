@@ -9,7 +9,7 @@ import numpy as np
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome
 from adaptive_batching.simulation.report import SHED, Row
 
-_BLOCK = 65_536  # latencies that are counted at a time
+_BLOCK = 16_384  # latencies that are counted at a time
 _SHORTEST = 1e-7  # seconds; what is shorter counts as nothing
 _STEP = log(1.002)  # of the histogram: its percentiles are right to 0.1 %
 _BINS = int(log(1e14) / _STEP) + 1  # up to 1e7 seconds

@@ -3,7 +3,7 @@
 from math import inf, nan, nextafter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaptive_batching.core import (
@@ -389,7 +389,8 @@ class Naive:
 
     @property
     def permits(self):
-        return type("AlwaysIdle", (), {"idle": 1, "capacity": 1})
+        workers = self.scheduler.permits.workers
+        return type("AlwaysIdle", (), {"idle": 1, "capacity": 1, "workers": workers})
 
 
 @given(scenarios)
@@ -411,6 +412,7 @@ def test_running_ahead_changes_nothing(scenario):
     assert history(lambda scheduler: scheduler) == history(Naive)
 
 
+@settings(deadline=None)
 @given(
     users=st.integers(1, 40),
     policy=st.sampled_from(["cork", "greedy", "window:2ms"]),

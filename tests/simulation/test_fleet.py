@@ -1,7 +1,7 @@
 """Several dispatchers on one clock: replicas with their own workers, or all before one pool."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaptive_batching.core import JobOutcome, Limits
@@ -76,6 +76,7 @@ def test_workers_are_dealt_out():
     assert sorted(job.finished for job in history.jobs) == [1.0] * 5 + [2.0] * 4 + [3.0]
 
 
+@settings(deadline=None)
 @given(
     policy=st.sampled_from(["cork", "greedy", "window:2ms"]),
     workers=st.integers(1, 3),
@@ -101,6 +102,7 @@ def test_a_fleet_of_one_is_the_single_dispatcher(policy, workers, shared, loop_d
     assert history(drive, one[0]) == history(drive_fleet, several, fleet=fleet)
 
 
+@settings(deadline=None)
 @given(
     dispatchers=st.integers(2, 5),
     balance=st.sampled_from(["in-turn", "random", "least"]),

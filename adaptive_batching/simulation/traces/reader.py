@@ -20,6 +20,7 @@ from adaptive_batching.simulation.traces.mooncake import MOONCAKE
 from adaptive_batching.simulation.traces.own import OWN
 from adaptive_batching.simulation.traces.plain import PLAIN
 from adaptive_batching.simulation.traces.recording import RECORDED
+from adaptive_batching.simulation.traces.sorting import in_order
 
 Sizes = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.object_]
@@ -84,7 +85,7 @@ def stream_trace(
     measure: Measure | None = None,
     with_keys: bool = False,
 ) -> Iterator[Request]:
-    """Like `read_trace`, one request at a time; only what has to be sorted fills the memory."""
+    """Like `read_trace`, request by request in bounded memory; long files are sorted on disk."""
     lines = Lines(path)
     known = _told(lines) if form is None else FORMATS[form]
     if with_keys and not known.keyed:
@@ -93,7 +94,7 @@ def stream_trace(
     requests = known.read(lines, _column(known, measure, lines))
     zero = 0.0 if known.own_zero else None
     empty = True
-    for request in _checked(requests, lines, zero) if known.in_order else _sorted(requests):
+    for request in _checked(requests, lines, zero) if known.in_order else in_order(requests):
         time = request.time
         zero = time if zero is None else zero
         if time < zero:
@@ -133,19 +134,6 @@ def _checked(requests: Iterator[Request], lines: Lines, zero: float | None) -> I
             raise lines.fault(expected, f"{time}")
         newest = time
         yield request
-
-
-def _sorted(requests: Iterator[Request]) -> Iterator[Request]:
-    kept = _trace(requests)
-    order = np.argsort(kept.times, kind="stable").tolist()
-    for index in order:
-        patience = kept.max_latencies[index]
-        yield Request(
-            float(kept.times[index]),
-            int(kept.sizes[index]),
-            kept.keys[index],
-            None if np.isnan(patience) else float(patience),
-        )
 
 
 def _trace(requests: Iterator[Request]) -> Trace:
