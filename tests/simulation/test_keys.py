@@ -45,5 +45,5 @@ def test_spellings():
 )
 def test_misspellings(text):
     """Refused with what was expected and what came."""
-    with pytest.raises(ValueError, match="expected .*, got"):
+    with pytest.raises(ValueError, match=r"expected .*, got"):
         parse_keys(text)

@@ -323,7 +323,7 @@ def test_columns_that_are_not_ours(written, header):
 def test_impossible_deadlines(written, patience):
     """Named with the line."""
     rows = f"t_seconds,size,max_latency\n0,1,1\n1,1,{patience}\n".encode()
-    with pytest.raises(TraceError, match="line 3: expected .*, got"):
+    with pytest.raises(TraceError, match=r"line 3: expected .*, got"):
         read_trace(written(rows))
 
 
