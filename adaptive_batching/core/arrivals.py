@@ -4,10 +4,13 @@ from collections import deque
 from collections.abc import Iterator
 from math import exp, inf
 
+from adaptive_batching.core.fan_out import FanOut
+
 _UNDIGESTED = 16_384  # arrivals kept while every worker hangs; nobody decides then, so nobody asks
 _SAMPLED_GAPS = 32  # per decision: bounds its cost, and neighbours say the same
 _GAP_MEMORY = 256.0  # gaps; then old ones count half
 _EDGES = (0.05, 0.2, 1.0)  # of the time that a batch of one takes
+_END_OF_CLUMP = 1  # the edge beyond which a silence parts two clumps
 _SAME_INSTANT = 2e-6  # seconds; who came together says nothing about who comes after a silence
 _PRIOR_GAPS = 8.0  # gaps of the plain rate; an age that was hardly seen says little
 _SILENCE = 2.0  # after a silence u the hazard is at most this / u: bursts end
@@ -35,7 +38,7 @@ class ArrivalRate:
         "_answered", "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
         "_counted_until",
         "_fresh", "_gap_counts", "_gap_exposure", "_item_rate", "_newest", "_rate", "_weight",
-        "arrived", "more_items",
+        "arrived", "fan_out", "more_items",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -50,6 +53,8 @@ class ArrivalRate:
         self._counted_until = 0.0
         self._gap_counts = [0.0] * (len(_EDGES) + 1)
         self._gap_exposure = [0.0] * (len(_EDGES) + 1)
+        self.fan_out = FanOut()
+        """How much of a clump is still to come."""
         self._answered = -inf
         self._come = 0  # arrivals since
         self._answers = 0
@@ -92,6 +97,11 @@ class ArrivalRate:
         if window <= 0:
             return 0.0
         return self._rate * exp((self._counted_until - now) / window)
+
+    @property
+    def newest(self) -> float:
+        """When the last one came (seconds); -inf before the first."""
+        return self._newest
 
     @property
     def mean_size(self) -> float:
@@ -154,11 +164,13 @@ class ArrivalRate:
         previous = fresh[-_SAMPLED_GAPS - 1] if len(fresh) > _SAMPLED_GAPS else self._newest
         if previous == -inf:
             previous = fresh[0]
+        gaps = []
         for arrival in fresh[-_SAMPLED_GAPS:]:
             gap = arrival - previous
             previous = arrival
             if gap < _SAME_INSTANT:
                 continue
+            gaps.append(gap)
             lower = _SAME_INSTANT
             for index, edge in enumerate(_EDGES):
                 upper = max(edge * single, lower)
@@ -171,6 +183,7 @@ class ArrivalRate:
             else:
                 exposures[-1] += gap - lower
                 counts[-1] += 1.0
+        self.fan_out.learn(gaps, _EDGES[_END_OF_CLUMP] * single)
         if sum(counts) > _GAP_MEMORY:
             self._gap_counts = [count / 2 for count in counts]
             self._gap_exposure = [exposure / 2 for exposure in exposures]

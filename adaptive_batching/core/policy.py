@@ -12,6 +12,7 @@ from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
+from adaptive_batching.core.worker import Latency, Worker
 
 RATE_WINDOW = 16  # full batches: short enough to turn with the traffic, long enough to count it
 
@@ -112,11 +113,13 @@ class QueueView:
 
     Attributes:
         limits: What the user asked for.
-        latency: The fitted duration of a batch.
+        latency: The fitted duration of a batch, on the worker that it would run on.
+        worker: Which one that is: the best of the idle ones, or of the busy ones if none is idle;
+            None while all are alike.
         arrivals: The stream that feeds this queue.
     """
 
-    __slots__ = ("_permits", "arrivals", "latency", "limits", "queue")
+    __slots__ = ("_permits", "arrivals", "latency", "limits", "queue", "worker")
 
     def __init__(
         self, queue: JobQueue, permits: Permits, limits: Limits, latency: LinearLatency
@@ -124,7 +127,8 @@ class QueueView:
         self.queue = queue  # the scheduler's to change; policies read it through the names below
         self._permits = permits
         self.limits = limits
-        self.latency = latency
+        self.latency: Latency = latency
+        self.worker: Worker | None = None
         self.arrivals: ArrivalRate = queue.arrivals
 
     @property
@@ -162,9 +166,30 @@ class QueueView:
         return self._permits.idle
 
     @property
+    def capacity(self) -> float:
+        """How many workers like `worker` could do the work of all that are alive."""
+        if self.worker is None:
+            return self._permits.capacity
+        return self.worker.worth(self._permits.alive)
+
+    @property
+    def alive(self) -> list[Worker]:
+        """The workers that are alive."""
+        return self._permits.alive
+
+    def foremost(self, now: float) -> Worker | None:
+        """The busy worker on which a large batch would end first; None if none is busy."""
+        return self._permits.foremost(now)
+
+    def aim(self, worker: Worker | None) -> None:
+        """The scheduler says on which worker the next batch would run; None if all are alike."""
+        self.worker = worker
+        self.latency = self._permits.latency if worker is None else worker.latency
+
+    @property
     def window(self) -> float:
         """Seconds over which the arrival rate is taken: 16 full batches."""
-        return RATE_WINDOW * self.latency.predict(self.limits.max_batch_size)
+        return RATE_WINDOW * self._permits.latency.predict(self.limits.max_batch_size)
 
     @property
     def last_release(self) -> float:
@@ -172,8 +197,15 @@ class QueueView:
         return self._permits.last_release
 
     def next_free(self, now: float) -> float:
-        """When the next busy worker is expected to be free (seconds); `inf` if none is busy."""
+        """When the next busy worker is expected to be free (seconds); `inf` if none is busy.
+
+        If they differ, the one on which a large batch would end first.
+        """
         return self._permits.next_free(now)
+
+    def next_expected(self, now: float) -> float:
+        """When the next busy worker can be counted on, whoever hangs left out; `inf` if none."""
+        return self._permits.next_expected(now, self.latency.margin)
 
 
 @runtime_checkable

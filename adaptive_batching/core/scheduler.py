@@ -48,7 +48,7 @@ class Scheduler:
     def __init__(self, policy: Policy, limits: Limits, workers: int = 1) -> None:
         self.limits = limits
         self.latency = LinearLatency()
-        self.permits = Permits(workers)
+        self.permits = Permits(workers, self.latency)
         self.items = 0
         """Items waiting, in all queues."""
         self._policy = policy
@@ -97,6 +97,8 @@ class Scheduler:
         if size > 1:
             view.arrivals.more_items += size - 1
         if self._doorkeeper is not None and job.deadline != inf:
+            if self.permits.uneven or view.worker is not None:
+                self._aim(view, job.arrived)
             try:
                 late_by = self._doorkeeper.refuse(view, job, job.arrived)
             except Exception as error:
@@ -168,9 +170,10 @@ class Scheduler:
             batch.predicted,
             batch.jobs[0].arrived,
             batch.left_waiting,
+            batch.worker,
         )
         if outcome is Outcome.DONE:
-            self.latency.observe(batch.size, now - batch.released)
+            self.permits.learn(batch, now - batch.released)
         view = self._views.get(batch.key)
         if view is not None:
             self._digest(view, now)
@@ -188,6 +191,8 @@ class Scheduler:
         if self._flushing:
             return self._release(view, Dispatch(self.limits.max_batch_size, Reason.DRAIN), now)
         self._digest(view, now)
+        if self.permits.uneven or view.worker is not None:
+            self._aim(view, now)
         ask = self._policy.decide
         if self._watcher is not None and not self.permits.idle:
             ask = self._watcher.watch
@@ -216,8 +221,17 @@ class Scheduler:
             raise self._broken(expected, decision, now)
         size = allowed if len(jobs) == allowed else sum(job.size for job in jobs)
         self._left(jobs[0].key, size)
-        predicted = self.latency.predict(size)
-        batch = Batch(jobs, size, jobs[0].key, decision.reason, now, predicted, self.items)
+        worker = self.permits.idlest
+        batch = Batch(
+            jobs,
+            size,
+            jobs[0].key,
+            decision.reason,
+            now,
+            worker.latency.predict(size),
+            self.items,
+            worker.index,
+        )
         self.permits.take(batch)
         return batch
 
@@ -243,6 +257,14 @@ class Scheduler:
         view = QueueView(JobQueue(), self.permits, self.limits, self.latency)
         self._views[key] = view
         return view
+
+    def _aim(self, view: QueueView, now: float) -> None:
+        """Say to the policy which worker the next batch would run on."""
+        permits = self.permits
+        if permits.uneven:
+            view.aim(permits.idlest if permits.idle else permits.foremost(now))
+        else:
+            view.aim(None)
 
     def _left(self, key: Hashable, items: int) -> None:
         self.items -= items

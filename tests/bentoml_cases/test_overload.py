@@ -94,7 +94,7 @@ def test_b5_half_more_than_the_capacity(workers: int) -> None:
         assert sum(end.answered for end in steady) >= 0.97 * capacity * 6.0
         ages = [end.took for end in steady if not end.answered]
         assert all(age == 0.0 or age >= 0.8 * (1.0 - full) for age in ages)
-        assert sum(age == 0.0 for age in ages) > 0.9 * len(ages)
+        assert sum(age == 0.0 for age in ages) > 0.8 * len(ages)
 
     tell(story, model, max_batch_size=20, max_latency=1.0, workers=workers)
 

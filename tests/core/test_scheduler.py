@@ -137,7 +137,7 @@ def test_a_dead_worker_takes_its_permit_along() -> None:
     scheduler = scheduler_with(workers=0)
     submit(scheduler, 1)
     assert scheduler.next(0.0) == Hold(inf)
-    scheduler.permits.capacity = 1
+    scheduler.permits.set_alive([0])
     released(scheduler.next(0.0))
 
 

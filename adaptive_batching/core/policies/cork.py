@@ -7,6 +7,7 @@ next arrival, estimated properly, and with one new term: the other workers.
 from math import inf
 
 from adaptive_batching.core.job import Job, Reason
+from adaptive_batching.core.policies.faster import wait_for_faster
 from adaptive_batching.core.policies.shedding import EXTRAPOLATION, hopeless, shed_or_probe
 from adaptive_batching.core.policy import (
     Decision,
@@ -16,15 +17,15 @@ from adaptive_batching.core.policy import (
 )
 from adaptive_batching.core.records import BatchRecord
 
-_ALL_IDLE = 0.4  # of a batch's duration: reproduces the optimal control limit for one worker
-_CLUMP = 0.8  # of the same; those of a clump save a whole batch, if they come
-_IN_A_CLUMP = 2.0  # times the plain rate; below, no hold with all workers idle gains even 1 %
+_CLUMP = 0.8  # of a batch's duration: who misses the batch waits for nearly all of it
 _TIMER = 0.5e-3  # seconds; event-loop timers are no finer, so shorter holds are not worth arming
 _TIMER_LATE = 1e-3  # seconds; asyncio rounds waits up to a millisecond
 _OVERLOADED = 0.97  # of capacity; the rest is noise in the estimate
-_STARVED = 0.8  # phi at which holding costs all that it gains
-_DAMPED = 0.4  # phi from which it begins to cost; also where boarding is limited
-_BOARDING = 1.5  # times the batch size in equilibrium
+_RESERVE = 0.05  # of capacity: what the others need beyond the load, to be let idle for
+_LONG_BATCHES = 0.4  # phi from which they starve the other workers, so that boarding is limited
+_BOARDING = 2.0  # times the batch size in equilibrium
+_TIGHT = 2.0  # full batches: a promise shorter than that is broken where releases bunch
+_WARY = 1.5  # times the plain hold, where bunching costs answers and not only time
 _LONGEST_MARGIN = 0.8  # of max_latency: a margin may not make a full batch hopeless
 
 
@@ -55,11 +56,15 @@ class Cork:
 
     def decide(self, queue: QueueView, now: float) -> Decision:
         """Release, hold or shed; asked while a worker is idle."""
+        if queue.worker is not None:
+            waiting = wait_for_faster(queue, now)
+            if waiting is not None:
+                return waiting
         limit = queue.limits.max_batch_size
         size = min(queue.items, limit)
         rate = queue.arrivals.rate(now, queue.window)
         item_rate = rate * queue.arrivals.mean_size
-        overloaded = item_rate * queue.latency.predict(limit) > _OVERLOADED * limit * queue.workers
+        overloaded = item_rate * queue.latency.predict(limit) > _OVERLOADED * limit * queue.capacity
         due = inf
         if queue.head.deadline != inf:
             limit = _affordable(queue, limit, now)
@@ -67,6 +72,8 @@ class Cork:
             if late:
                 return shed_or_probe(queue, late, now)
             due = _latest_release(queue, size)
+            if not overloaded:  # there a late timer costs the head alone, and others fill its place
+                due -= _TIMER_LATE
         if queue.items >= limit:
             return Dispatch(limit, Reason.FULL)
         if now >= due:
@@ -85,18 +92,21 @@ class Cork:
         Who joins its batch before a worker is free makes all of it wait; half of them are counted,
         which is certain enough to refuse on.
         """
+        if queue.idle:
+            return None
         latency = queue.latency
-        if queue.idle or not queue.workers or not latency.trusted:
-            return None  # when a dead worker will be back, nobody knows
         limit = queue.limits.max_batch_size
         free = queue.next_free(now)
         if queue.items < limit and free + latency.predict(limit) <= job.deadline:
-            return None  # the common case: even a full batch would do
+            return None  # the common case, asked for every job: even a full batch would do
+        if not queue.workers or not latency.trusted:
+            return None  # when a dead worker will be back, nobody knows
         longest = min(limit, EXTRAPOLATION * latency.largest)
         full, rest = divmod(queue.items, limit)
         item_rate = queue.arrivals.rate(now, queue.window) * queue.arrivals.mean_size
         joining = limit if full else 0.5 * item_rate * (free - now)
-        ahead = full * latency.predict(longest) / queue.workers
+        batches = full - (queue.workers - 1) / queue.workers if full else 0.0
+        ahead = batches * latency.predict(longest) / queue.capacity
         finish = free + ahead + latency.predict(min(rest + job.size + joining, longest))
         return finish - job.deadline if finish > job.deadline else None
 
@@ -146,7 +156,7 @@ def _ever_in_time(queue: QueueView, limit: int) -> int:
 def _latest_release(queue: QueueView, size: int) -> float:
     """When the head must leave to be in time, with one more job and a slow batch."""
     slow = queue.latency.predict(size + queue.arrivals.mean_size) * (1.0 + queue.latency.margin)
-    return queue.head.deadline - slow - _TIMER_LATE
+    return queue.head.deadline - slow
 
 
 def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
@@ -154,29 +164,34 @@ def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
 
     Both are counted in jobs: it is they who wait, however many items they bring.
     """
-    idle, waiting = queue.idle, queue.requests
-    all_idle = idle >= queue.workers
-    if all_idle:
-        duration = queue.latency.predict(size)
-        clump_end = _clump_end(queue, _CLUMP * duration / idle, now)
-        if clump_end > now:
-            return clump_end
-        next_release = _ALL_IDLE * duration / idle
-    else:
-        next_release = (queue.next_free(now) - now) / idle
-    if next_release <= _TIMER:
+    idle, workers, waiting = queue.idle, queue.workers, queue.requests
+    if idle >= workers:
+        next_release = _CLUMP * queue.latency.predict(size) / idle
+        end = _clump_end(queue, next_release, now)
+        return end if end > now else _fan_out_end(queue, next_release, rate, now)
+    free = queue.next_expected(now)
+    next_release = (free - now) / idle
+    if not _TIMER < next_release < inf:
         return now
-    phi = rate * queue.arrivals.mean_size * queue.latency.per_item / queue.workers
-    damping = min(max((_STARVED - phi) / (_STARVED - _DAMPED), 0.0), 1.0)
     hazard, changes = queue.arrivals.hazard(now, rate, queue.latency.predict(1))
-    gain = damping * hazard
-    alone = all_idle and hazard < _IN_A_CLUMP * rate
-    if alone or waiting >= gain * next_release:
+    phi = rate * queue.arrivals.mean_size * queue.latency.per_item / queue.capacity
+    gain = hazard * _affordable_hold(phi, idle / workers)
+    if _tight(queue):
+        gain *= _WARY
+    if waiting >= gain * next_release:
         return now
-    flips = now + next_release if all_idle else queue.next_free(now) - waiting * idle / gain
-    if flips <= now + _TIMER:
-        return now
-    return min(flips, max(changes, now + _TIMER))
+    flips = free - waiting * idle / gain
+    return min(flips, max(changes, now + _TIMER)) if flips > now + _TIMER else now
+
+
+def _affordable_hold(phi: float, held: float) -> float:
+    """1 while the other workers could carry the load alone, 0 when they could not.
+
+    Args:
+        phi: Share of a cycle that grows with the batch: work that no waiting saves.
+        held: Share of the workers that stay idle.
+    """
+    return min(max((1.0 - held - phi) / _RESERVE, 0.0), 1.0)
 
 
 def _clump_end(queue: QueueView, next_release: float, now: float) -> float:
@@ -192,11 +207,26 @@ def _clump_end(queue: QueueView, next_release: float, now: float) -> float:
     return end
 
 
+def _fan_out_end(queue: QueueView, next_release: float, rate: float, now: float) -> float:
+    """Until when a silence in a clump may mean that more follow."""
+    arrivals = queue.arrivals
+    if not arrivals.fan_out.recognised(rate):
+        return now
+    end = arrivals.newest + arrivals.fan_out.worth(queue.requests, next_release)
+    return max(end, now + _TIMER) if end > now else now
+
+
+def _tight(queue: QueueView) -> bool:
+    """Whether two workers at once, instead of in turn, would make jobs late."""
+    full = queue.latency.predict(queue.limits.max_batch_size)
+    return queue.limits.max_latency < _TIGHT * full
+
+
 def _boarding_limit(queue: QueueView, limit: int, item_rate: float) -> int:
     """A full batch, or less where long batches would starve the other workers."""
-    if queue.workers == 1 or item_rate * queue.latency.per_item <= _DAMPED * queue.workers:
+    if queue.workers == 1 or item_rate * queue.latency.per_item <= _LONG_BATCHES * queue.capacity:
         return limit
-    spare = queue.workers - item_rate * queue.latency.per_item
+    spare = queue.capacity - item_rate * queue.latency.per_item
     equilibrium = item_rate * queue.latency.fixed / spare if spare > 0 else limit
     boarding = max(1, round(_BOARDING * equilibrium), queue.head.size)
     return limit if queue.items > 2 * boarding else min(limit, boarding)
