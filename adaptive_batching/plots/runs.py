@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from adaptive_batching.core import Scheduler, make_policy
+from adaptive_batching.core import LinearLatency, Scheduler, make_policy
 from adaptive_batching.simulation import Experiment, History, Limit, Row, limit_of, simulate
 
 _MOST_SWEPT = 20_000  # requests at each load: a curve needs no more, and a page shouldn't take long
@@ -19,10 +19,12 @@ class Run:
     Attributes:
         name: For legends.
         history: Its records.
+        learned: What its scheduler believed of the workers in the end.
     """
 
     name: str
     history: History
+    learned: LinearLatency
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,10 @@ def record(experiment: Experiment, policy: str, workers: int) -> Run:
     """
     if callable(experiment.arrivals):
         raise ValueError("report: expected traffic that is kept, got a stream")  # noqa: TRY004
+    scheduler = Scheduler(make_policy(policy), experiment.limits, workers)
     history = simulate(
         experiment.arrivals,
-        Scheduler(make_policy(policy), experiment.limits, workers),
+        scheduler,
         experiment.server.service(experiment.seed),
         sizes=experiment.sizes,
         timer_resolution=experiment.timer_resolution,
@@ -58,7 +61,8 @@ def record(experiment: Experiment, policy: str, workers: int) -> Run:
     warm = experiment.warmup
     jobs = [job for job in history.jobs if job.arrived >= warm]
     batches = [batch for batch in history.batches if batch.released >= warm]
-    return Run(f"{policy}, {workers} worker{'s' * (workers > 1)}", History(jobs, batches))
+    name = f"{policy}, {workers} worker{'s' * (workers > 1)}"
+    return Run(name, History(jobs, batches), scheduler.latency)
 
 
 def sweep(
