@@ -21,6 +21,7 @@ _WARM_AFTER = 2  # batches of each bucket of sizes, which is what just-in-time c
 _SHRINKAGE = 4.0  # batches of one size that count as much as the line
 _PAUSE = 4.0  # standard deviations beyond which a batch met a pause of the machine
 _QUIETEST = 1e-3  # relative noise; what a clock's ticks are is no pause
+_SHORTEST = 1e-9  # seconds; what is shorter is no time that a clock can tell
 _DRIFT = 0.05  # of the median, from the first quarter of the batches to the last
 
 
@@ -124,7 +125,7 @@ def _warm(batches: list[tuple[int, float]]) -> list[tuple[int, float]]:
     warm = []
     for size, duration in batches:
         seen[size.bit_length()] += 1
-        if seen[size.bit_length()] > _WARM_AFTER and duration > 0:
+        if seen[size.bit_length()] > _WARM_AFTER and duration >= _SHORTEST:
             warm.append((size, duration))
     return warm
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from adaptive_batching.errors import TraceError
+from adaptive_batching.simulation.traces.format import Request
 from adaptive_batching.simulation.traces.sorting import in_order
 
 PROGRAM = """
@@ -58,7 +59,10 @@ def test_memory_does_not_grow_with_the_trace(tmp_path, write):
 def shuffled(requests):
     """Two at each instant, told apart by their size."""
     rng = random.Random(1)
-    return sorted(((n // 2 / 8, n + 1) for n in range(requests)), key=lambda _: rng.random())
+    return sorted(
+        (Request(n // 2 / 8, n + 1, f"{n % 3}") for n in range(requests)),
+        key=lambda _: rng.random(),
+    )
 
 
 @pytest.mark.parametrize("requests", [0, 1, 99, 100, 101, 200, 1234])
@@ -74,7 +78,10 @@ def test_sorting_takes_the_memory_of_a_run():
 
     def peak(requests):
         tracemalloc.start()
-        assert sum(1 for _ in in_order(((-n / 8, n) for n in range(requests)), 2048)) == requests
+        assert (
+            sum(1 for _ in in_order((Request(-n / 8, n) for n in range(requests)), 2048))
+            == requests
+        )
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return most
@@ -88,5 +95,5 @@ def test_a_full_disk(tmp_path, monkeypatch):
         "adaptive_batching.simulation.traces.sorting.TemporaryFile",
         lambda: open("/dev/full", "w+b"),  # noqa: SIM115
     )
-    with pytest.raises(TraceError, match=r"16 bytes a request in TMPDIR.*No space left"):
+    with pytest.raises(TraceError, match=r"20 bytes a request in TMPDIR.*No space left"):
         list(in_order(iter(shuffled(2000)), run=100))

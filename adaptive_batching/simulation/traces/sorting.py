@@ -1,24 +1,24 @@
 """Requests that were not written in the order of arrival, sorted in bounded memory."""
 
-from array import array
 from collections.abc import Iterator
 from heapq import merge
 from itertools import islice, pairwise
-from operator import itemgetter
+from operator import attrgetter
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO
 
-import numpy as np
-import numpy.typing as npt
+import msgspec
 
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.traces.format import Request
 
 _RUN = 2**15  # requests that are sorted in memory; a longer file goes through the disk
 _PIECE = 256  # requests of each run that are in memory while runs are merged
-_RECORD = np.dtype([("time", np.float64), ("size", np.int64)])
+_LENGTH = 4  # bytes that say how long a piece is
 
-Records = npt.NDArray[Any]  # of _RECORD
+_time = attrgetter("time")
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Request]).decode
 
 
 def in_order(requests: Iterator[Request], run: int = _RUN) -> Iterator[Request]:
@@ -34,45 +34,36 @@ def in_order(requests: Iterator[Request], run: int = _RUN) -> Iterator[Request]:
     Raises:
         TraceError: The temporary file can't be written.
     """
-    newest = _sorted_run(requests, run)
+    newest = sorted(islice(requests, run), key=_time)
     if len(newest) < run:
-        yield from _pieces(newest)
+        yield from newest
         return
     try:
         yield from _merged(newest, requests, run)
     except OSError as error:
-        space = f"{_RECORD.itemsize} bytes a request in TMPDIR or /tmp"
+        space = "about 20 bytes a request in TMPDIR or /tmp, and its key's"
         raise TraceError(f"expected {space} to sort the trace, got {error.strerror}") from error
 
 
-def _merged(newest: Records, requests: Iterator[Request], run: int) -> Iterator[Request]:
+def _merged(newest: list[Request], requests: Iterator[Request], run: int) -> Iterator[Request]:
     with TemporaryFile() as file:
-        ends = [0]
-        while len(newest):
-            file.write(newest.tobytes())
-            ends.append(ends[-1] + len(newest))
-            newest = _sorted_run(requests, run)
-        yield from merge(*(_read(file, *bounds) for bounds in pairwise(ends)), key=itemgetter(0))
+        bounds = [0]
+        while newest:
+            _write(file, newest)
+            bounds.append(file.tell())
+            newest = sorted(islice(requests, run), key=_time)
+        yield from merge(*(_read(file, *each) for each in pairwise(bounds)), key=_time)
 
 
-def _sorted_run(requests: Iterator[Request], run: int) -> Records:
-    times, sizes = array("d"), array("q")
-    for time, size in islice(requests, run):
-        times.append(time)
-        sizes.append(size)
-    order = np.argsort(times, kind="stable")
-    records = np.empty(len(times), _RECORD)
-    records["time"], records["size"] = np.array(times)[order], np.array(sizes, np.int64)[order]
-    return records
-
-
-def _pieces(records: Records) -> Iterator[Request]:
-    for first in range(0, len(records), _PIECE):
-        yield from records[first : first + _PIECE].tolist()
+def _write(file: IO[bytes], requests: list[Request]) -> None:
+    for first in range(0, len(requests), _PIECE):
+        piece = _encode(requests[first : first + _PIECE])
+        file.write(len(piece).to_bytes(_LENGTH) + piece)
 
 
 def _read(file: IO[bytes], begin: int, end: int) -> Iterator[Request]:
-    for first in range(begin, end, _PIECE):
-        file.seek(first * _RECORD.itemsize)
-        piece = file.read(min(_PIECE, end - first) * _RECORD.itemsize)
-        yield from np.frombuffer(piece, _RECORD).tolist()
+    while begin < end:
+        file.seek(begin)
+        length = int.from_bytes(file.read(_LENGTH))
+        yield from _decode(file.read(length))
+        begin += _LENGTH + length
