@@ -192,6 +192,7 @@ def _write(
         max_latency=experiment.limits.max_latency,
         limit=limit,
         loads=swept,
+        mean=None if experiment.server.conditions else experiment.server.mean,
     )
     try:
         path.write_text(drawn, encoding="utf-8")

@@ -78,6 +78,7 @@ FAULTS = {
     "not a number at all": (HEAD + b"nan,1\n", 3, "a finite number of seconds, got 'nan'"),
     "infinite": (HEAD + b"inf,1\n", 3, "a finite number of seconds, got 'inf'"),
     "too large": (HEAD + b"1e999,1\n", 3, "a finite number of seconds, got '1e999'"),
+    "beyond sums": (HEAD + b"1e308,1\n", 3, "a time within 1e+18 seconds, got '1e308'"),
     "negative": (b"t_seconds,size\n-1,1\n", 2, "0 seconds or more, got -1"),
     "out of order": (HEAD + b"2,1\n1.5,1\n", 4, "times in order, 2.0 or later, got 1.5"),
     "size 0": (HEAD + b"1,0\n", 3, "an integer from 1, got '0'"),
@@ -193,6 +194,14 @@ SAMPLES = {
         LOG % (b"37 +0000", b"-", b' "http://x" "curl"') + LOG % (b"36 +0000", b"5", b' "-" "-"'),
         [(0.0, 5), (1.0, 1)],
     ),
+    "instants at both ends of time": (
+        b"0001-01-01T00:00:00+14:00\n9999-12-31T23:59:59-14:00\n",
+        [(0.0, 1), (315537998399.0, 1)],
+    ),
+    "a time within a request": (
+        LOG.replace(b"GET", b"[11/Oct/2000:13:55:36 -0700]") % (b"36 -0700", b"9", b""),
+        [(0.0, 9)],
+    ),
     "a byte order mark": (b"\xef\xbb\xbf" + GOOD, [(0.0, 5), (0.5, 1), (0.5, 7)]),
 }
 
@@ -252,6 +261,11 @@ OTHER_FAULTS = {
     "an early DISB": (b'{"tasks": [{"load": {"trace": [-1]}}]}', "expected 0 seconds or more"),
     "a broken log": (LOG % (b"36 -0700", b"1", b"") + b"x\n", "line 2: expected a line such as"),
     "a month of 31": (LOG % (b"36 -9900", b"1", b""), "line 1: expected a line such as"),
+    "a span beyond floats": (b"-1e308\n1e308\n", "line 1: expected a time within 1e+18 seconds"),
+    "a line of many times": (
+        b"1.2.3.4 - - " + b'[10/Oct/2000:13:55:36 -0700] "' * 30_000,  # not in minutes
+        "line 1: expected one of",
+    ),
     "one endless line": (b"1" * (2**20 + 1), "line 1: expected lines of less than 1048576 bytes"),
     "a bomb of lines": (
         gzip.compress((b"0" * 1000 + b"1\n") * 5000),
@@ -261,6 +275,7 @@ OTHER_FAULTS = {
 }
 
 
+@pytest.mark.timeout(20)
 @pytest.mark.parametrize("name", OTHER_FAULTS)
 def test_faults_of_the_other_formats(written, name):
     """Each names its place, what was expected and what was there."""
