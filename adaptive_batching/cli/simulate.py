@@ -12,7 +12,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from adaptive_batching.cli.conditions import condition_options, conditions, expect_none, title
+from adaptive_batching.cli.conditions import (
+    condition_options,
+    conditions,
+    expect_none,
+    number_of_workers,
+    title,
+)
 from adaptive_batching.cli.endings import interruptible, writing
 from adaptive_batching.cli.parameters import FORMAT, POLICY, WIDTH
 from adaptive_batching.core.policies import KNOWN
@@ -90,7 +96,9 @@ def command(
         raise click.UsageError("expected --report with --load")
     if report is not None:
         _expect_plotting()
-    contestants = [(policy, each) for each in workers for policy in policies]
+    number = number_of_workers(options["servers"], workers)
+    numbers = (number,) if isinstance(number, int) else number
+    contestants = [(policy, each) for each in numbers for policy in policies]
     with interruptible():
         show = _simulated(
             partial(_prepare, trace, options),

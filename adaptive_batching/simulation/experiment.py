@@ -12,7 +12,7 @@ from adaptive_batching.simulation.engine import drive
 from adaptive_batching.simulation.feed import Feed
 from adaptive_batching.simulation.history import History
 from adaptive_batching.simulation.report import Row, summarize
-from adaptive_batching.simulation.servers import Server
+from adaptive_batching.simulation.servers import Server, UnevenServers
 from adaptive_batching.simulation.tally import Tally
 
 Stream = Callable[[], Iterator[tuple[float, int]]]
@@ -26,7 +26,7 @@ class Experiment:
     Attributes:
         arrivals: When requests come (seconds); or users who send again when answered; or a stream,
             of which no records are kept, so that its percentiles are right to 0.1 % only.
-        server: How long a worker takes for a batch.
+        server: How long a worker takes for a batch, or each of them if they differ.
         limits: Of batches, latency and queue.
         sizes: Items that each request brings; 1 each if None.
         timer_resolution: Of the wake-ups (seconds); 0 for a perfect timer.
@@ -35,7 +35,7 @@ class Experiment:
     """
 
     arrivals: Times | ClosedLoop | Stream
-    server: Server
+    server: Server | UnevenServers
     limits: Limits
     sizes: Sequence[int] | None = None
     timer_resolution: float = 0.0
@@ -50,7 +50,7 @@ class Experiment:
             workers: Batches that may run at the same time.
 
         Raises:
-            ValueError: No policy has that name.
+            ValueError: No policy has that name, or the workers differ and are not so many.
         """
         decider = make_policy(policy)
         name = policy if isinstance(policy, str) else type(decider).__name__.lower()

@@ -8,6 +8,7 @@ import numpy as np
 from adaptive_batching.simulation.clairvoyant import on_time_at_most
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.optimum import least_mean_latency
+from adaptive_batching.simulation.servers import UnevenServers
 from adaptive_batching.units import format_duration
 
 Kind = Literal["exact", "upper bound", "without noise"]
@@ -55,6 +56,8 @@ def limit_of(experiment: Experiment, workers: int = 1, rate: float | None = None
     if not isinstance(experiment.arrivals, np.ndarray):
         raise ValueError("limit: expected arrivals that are known, got users or a stream")  # noqa: TRY004
     server, limits = experiment.server, experiment.limits
+    if isinstance(server, UnevenServers):
+        raise ValueError("limit: expected workers that are alike, got some that differ")  # noqa: TRY004
     if server.conditions:
         raise ValueError("limit: expected durations that depend on the size alone, got conditions")
     counted = experiment.arrivals >= experiment.warmup
