@@ -214,7 +214,9 @@ class _Run:
 def _of_each(service: Service | Sequence[Service], workers: int) -> Sequence[Service]:
     services = service if isinstance(service, Sequence) else [service] * workers
     if len(services) != workers:
-        raise ValueError(f"service: expected one for each of {workers}, got {len(services)}")
+        raise ValueError(
+            f"service: expected one for each of {workers} workers, got {len(services)}"
+        )
     return services
 
 

@@ -91,6 +91,7 @@ def test_spellings():
     """As people type them."""
     assert parse_drift("2x@6s") == Drift(2.0, 6.0)
     assert parse_drift("0.5x@6s-20s") == Drift(0.5, 6.0, 14.0)
+    assert parse_drift("3:2x@6s") == Drift(2.0, 6.0, worker=3)
     assert parse_cold_start("5:200ms") == ColdStart(5, 0.2)
     assert parse_failures("0.5%") == Failures(0.005)
     assert parse_shared("30%") == SharedDevice(0.3)
@@ -119,3 +120,13 @@ def test_impossible_numbers():
         SharedDevice(float("inf"))
     with pytest.raises(ValueError, match="failures: expected a share of 0 to 1"):
         Failures(2.0)
+
+
+def test_a_drift_of_one_worker():
+    """The others go on as they were."""
+    server = Server(1.0, 0.0, conditions=(Drift(3.0, 1.0, worker=1),))
+    scheduler = Scheduler(make_policy("greedy"), Limits(1), workers=2)
+    history = simulate([0.0, 0.0, 2.0, 2.0], scheduler, server.service())
+    assert sorted((each.worker, each.duration) for each in history.batches) == [
+        (0, 1.0), (0, 1.0), (1, 1.0), (1, 3.0),
+    ]  # fmt: skip

@@ -36,10 +36,12 @@ def wait_for_faster(queue: QueueView, now: float) -> Decision | None:
     clearing = _clearing(queue, slow, now)
     pays_until = fast.batch.predicted_finish + on_slow - on_fast - clearing
     if now <= slow_until:
-        pays = free + on_fast < now + on_slow and now < pays_until
-        if not pays or free > fast_until:
+        pays = free + on_fast + clearing < now + on_slow and now < pays_until
+        last_call = slow_until - _TIMER_LATE
+        overdue = fast.batch.released + fast.batch.predicted * longer <= now  # 1 in 10 is
+        if not pays or free > fast_until or (overdue and now >= last_call):
             return None
-        until = min(pays_until, slow_until) if now < slow_until else pays_until
+        until = min(pays_until, last_call) if now < last_call else pays_until
     elif clearing == inf and on_slow * longer <= queue.head.deadline - queue.head.arrived:
         return None  # somebody has to go: those whom the slow one can't answer, but not the others
     else:
