@@ -87,7 +87,7 @@ def test_workers_that_differ():
     """Each has its own durations and its own luck; there must be one for each worker."""
     assert parse_servers("2x5ms+1ms") == (Server(5e-3, 1e-3),) * 2
     assert parse_servers("5ms+1ms") == (Server(5e-3, 1e-3),)
-    servers = UnevenServers(parse_servers("2x1s+0s") + (Server(3.0, 0.0),))
+    servers = UnevenServers((*parse_servers("2x1s+0s"), Server(3.0, 0.0)))
     history = simulate([0.0] * 3, Scheduler(make_policy("greedy"), Limits(1), 3), servers.service())
     assert [each.duration for each in history.batches] == [1.0, 1.0, 3.0]
     noisy = UnevenServers((Server(1.0, 0.0, jitter=0.1),) * 2).service(seed=1)
