@@ -74,6 +74,30 @@ class Permits:
         earliest = self._earliest
         return earliest if earliest > now else now  # noqa: FURB136  max() costs thrice as much
 
+    def next_expected(self, now: float, overrun: float) -> float:
+        """When the next worker can be counted on (seconds); `inf` if no busy one can.
+
+        An overdue batch is expected within the overrun that most batches stay below. One that is
+        later still has met a pause of the machine, and nobody knows how long that takes.
+
+        Args:
+            now: The present (seconds).
+            overrun: Share of its predicted duration by which a batch may be late.
+        """
+        if self.uneven:
+            worker = self.foremost(now)
+            return inf if worker is None else worker.free(now)
+        if self._earliest > now:
+            return self._earliest
+        expected = inf
+        for batch in self._running:
+            finish = batch.predicted_finish
+            if finish <= now:
+                finish += overrun * batch.predicted
+            if now < finish < expected:
+                expected = finish
+        return expected
+
     def foremost(self, now: float) -> Worker | None:
         """Where a large batch would end first of all workers that are busy now."""
         large = self.latency.largest

@@ -173,6 +173,10 @@ class QueueView:
         """
         return self._permits.next_free(now)
 
+    def next_expected(self, now: float) -> float:
+        """When the next busy worker can be counted on, whoever hangs left out; `inf` if none."""
+        return self._permits.next_expected(now, self.latency.margin)
+
 
 @runtime_checkable
 class Policy(Protocol):

@@ -93,6 +93,8 @@ class Scheduler:
             raise self._queue_full(size)
         view = self._views.get(job.key) or self._open(job.key)
         view.arrivals.arrived(job.arrived)
+        if size > 1:
+            view.arrivals.more_items += size - 1
         if self._doorkeeper is not None and job.deadline != inf:
             if self.permits.uneven or view.worker is not None:
                 self._aim(view, job.arrived)
@@ -137,8 +139,8 @@ class Scheduler:
             return _WAIT
         views = [view for view in self._views.values() if view.queue.requests]
         if len(views) > 1:
-            views.sort(key=_earliest_deadline)
-        until = _earliest_deadline(views[0])
+            views.sort(key=_urgency)
+        until = views[0].queue.earliest_deadline
         if until <= now:
             return self._expire(views[0], now)
         if not self.permits.idle and (self._watcher is None or self._flushing):
@@ -289,5 +291,7 @@ class Scheduler:
 _WAIT = Hold()
 
 
-def _earliest_deadline(view: QueueView) -> float:
-    return view.queue.earliest_deadline
+def _urgency(view: QueueView) -> tuple[float, float]:
+    """The earliest deadline first; where there is none, who has waited longest."""
+    queue = view.queue
+    return queue.earliest_deadline, queue.head.arrived

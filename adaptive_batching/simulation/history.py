@@ -6,6 +6,8 @@ from typing import Protocol
 
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome, JobRecord
 
+_tuple = tuple.__new__  # what a named tuple's own constructor calls, for twice the price
+
 
 class Collector(Protocol):
     """Is told what happens, in the order in which it happens."""
@@ -21,6 +23,27 @@ class Collector(Protocol):
     def jobs_ended(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
         """Some jobs have ended, all in the same way."""
         ...
+
+
+class Backdated:
+    """Tells a collector that jobs came earlier than the event loop noticed them.
+
+    Args:
+        collector: Who is told.
+        delay: By how much (seconds).
+    """
+
+    def __init__(self, collector: Collector, delay: float) -> None:
+        self._delay = delay
+        self._collector = collector
+        self.batch_released = collector.batch_released
+        self.batch_ended = collector.batch_ended
+
+    def jobs_ended(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
+        """Their patience began when they came."""
+        delay = self._delay
+        came = [Job(job.arrived - delay, job.size, job.deadline - delay, job.key) for job in jobs]
+        self._collector.jobs_ended(came, now, outcome)
 
 
 @dataclass(slots=True)
@@ -39,4 +62,7 @@ class History:
 
     def jobs_ended(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
         """Keep a record of each."""
-        self.jobs.extend([JobRecord(job.arrived, now, job.size, outcome) for job in jobs])
+        self.jobs += [
+            _tuple(JobRecord, (job.arrived, now, job.size, outcome, job.deadline, job.key))
+            for job in jobs
+        ]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 from rich import box
@@ -24,7 +23,7 @@ class Row:
         policy: Its name.
         workers: Batches that could run at the same time.
         requests: Requests that arrived after the warm-up, answered or not.
-        on_time: Answered within max_latency; all that were answered when there is none.
+        on_time: Answered by their own deadlines; all that were answered when there is none.
         late: Answered after it.
         shed: Refused, turned away by a full queue, or expired in the queue.
         failed: Answered with an error, or given up by the caller.
@@ -63,7 +62,6 @@ def summarize(
     *,
     policy: str,
     workers: int,
-    max_latency: float = inf,
     warmup: float = 0.0,
     elapsed: float = 0.0,
 ) -> Row:
@@ -73,7 +71,6 @@ def summarize(
         history: The records.
         policy: Name for the row.
         workers: Number for the row.
-        max_latency: Promise that the answers are held against (seconds).
         warmup: What arrived or left before this instant is not counted (seconds).
         elapsed: Real seconds that the simulation took.
     """
@@ -81,8 +78,7 @@ def summarize(
     batches = [batch for batch in history.batches if batch.released >= warmup]
     answered = [job for job in jobs if job.outcome is JobOutcome.DONE]
     shed = sum(job.outcome in SHED for job in jobs)
-    # The engine's deadline, computed the same way, so that an answer at the deadline is in time.
-    on_time = sum(job.finished <= job.arrived + max_latency for job in answered)
+    on_time = sum(job.in_time for job in answered)
     mean, p50, p99 = _latencies(answered)
     return Row(
         policy=policy,

@@ -68,6 +68,7 @@ def test_a_trace_is_sped_up(trace):
         "rate_scale": 1.0,
         "speedup": 10.0,
         "seed": None,
+        "keys": None,
     }
     assert reply["rows"][0]["mean_batch_size"] == 1.0
 
@@ -285,6 +286,7 @@ def test_the_least_mean():
         "goodput": 1.0,
         "kind": "exact",
         "mean_latency": pytest.approx(8.38e-3, rel=0.01),
+        "relaxed": [],
     }
 
 

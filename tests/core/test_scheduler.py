@@ -85,6 +85,22 @@ def test_keys_never_mix_and_the_most_urgent_goes_first() -> None:
     assert [released(scheduler.next(0.0)).key for _ in range(2)] == ["b", "a"]
 
 
+def test_without_deadlines_no_key_starves_another() -> None:
+    """Who has waited longest goes first, whichever key was there first and however busy it is."""
+    scheduler = scheduler_with(max_batch_size=2)
+    submit(scheduler, 2, now=0.0, key="busy")
+    running = released(scheduler.next(0.0))
+    submit(scheduler, 1, now=0.5, key="quiet")
+    submit(scheduler, 2, now=0.7, key="busy")
+    left = []
+    for now in (1.0, 2.0):
+        scheduler.finish(running, Outcome.DONE, now)
+        running = released(scheduler.next(now))
+        left.append(running.key)
+        submit(scheduler, 2, now=now, key="busy")
+    assert left == ["quiet", "busy"]
+
+
 def test_emptied_queues_of_many_keys_are_forgotten() -> None:
     """A key for every client does not fill the memory."""
     scheduler = scheduler_with()

@@ -330,7 +330,8 @@ class Naive:
 
     @property
     def permits(self):
-        return type("AlwaysIdle", (), {"idle": 1, "workers": self.scheduler.permits.workers})
+        workers = self.scheduler.permits.workers
+        return type("AlwaysIdle", (), {"idle": 1, "capacity": 1, "workers": workers})
 
 
 @given(scenarios)

@@ -51,7 +51,8 @@ def test_users_come_again_in_order():
     """Between those who are still to come, never before those who came."""
     feed = Feed(ClosedLoop(2, 100.0, Span(0.0, 0.0), Span(1.0, 2.0)))
     first, second = feed.times[:-1]
-    feed.answered(1, second, 2)
+    feed.come = 2
+    feed.answered(1, second)
     assert feed.times[:2] == [first, second]
     assert second + 1 <= feed.times[2] <= second + 2
     assert len(feed.sizes) == len(feed.times) - 1
@@ -60,5 +61,5 @@ def test_users_come_again_in_order():
 def test_others_do_not():
     """An answer changes nothing about arrivals that are known."""
     feed = Feed([1.0, 2.0])
-    feed.answered(5, 1.5, 1)
+    feed.answered(5, 1.5)
     assert feed.times == [1.0, 2.0, inf]

@@ -49,7 +49,9 @@ def test_for_people():
     assert str(limit_of(experiment(), 1, 2000.0)) == (
         "limit: goodput 100.00% (exact), mean latency 8.38 ms expected"
     )
-    assert str(limit_of(experiment(warmup=9.0))) == "limit: goodput - (upper bound)"
+    assert str(limit_of(experiment(warmup=9.0))) == (
+        "limit: goodput - (upper bound), as if nobody were busy after the warm-up"
+    )
 
 
 def test_no_limit_where_durations_vary_in_time():

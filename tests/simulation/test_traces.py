@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaptive_batching.errors import TraceError
-from adaptive_batching.simulation.traces import read_trace, stream_trace
+from adaptive_batching.simulation.traces import Request, read_trace, stream_trace
 
 RECORDED = Path(__file__).parents[2] / "../shared/traces"
 GOOD = b"t_seconds,size\n0.0,5\n0.5,\n0.5,7\n"
@@ -202,8 +202,9 @@ def test_formats(written, name, pack):
     """Each is told by its first line; times count from the first request or the format's zero."""
     content, expected = SAMPLES[name]
     read = list(stream_trace(written(pack(content), "whatever")))
-    assert [size for _, size in read] == [size for _, size in expected]
-    assert [time for time, _ in read] == pytest.approx([time for time, _ in expected], abs=1e-9)
+    assert [request.size for request in read] == [size for _, size in expected]
+    times = [time for time, _ in expected]
+    assert [request.time for request in read] == pytest.approx(times, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -291,6 +292,6 @@ def test_a_stream_opens_nothing_before_it_is_read(tmp_path):
     path = tmp_path / "trace"
     requests = stream_trace(path)
     path.write_bytes(HEAD + b"nonsense\n")
-    assert next(requests) == (0.0, 1)
+    assert next(requests) == Request(0.0)
     with pytest.raises(TraceError, match="line 3"):
         next(requests)

@@ -85,6 +85,7 @@ def _clearing(queue: QueueView, slow: Worker, now: float) -> float:
     limit = queue.limits.max_batch_size
     faster = [each for each in queue.alive if each.latency.factor < slow.latency.factor]
     per_item = slow.latency.predict(limit) / limit / slow.worth(faster)
-    if queue.arrivals.rate(now, queue.window) * per_item > _OVERLOADED:
+    item_rate = queue.arrivals.rate(now, queue.window) * queue.arrivals.mean_size
+    if item_rate * per_item > _OVERLOADED:
         return inf
     return max(0, queue.items - limit) * per_item
