@@ -10,7 +10,8 @@ at a share of the capacity of all four together.
 
 Answer: who is asked whenever he is idle answers late, and his batch is what the 99th percentile
 shows. A slow worker is worth its use where the fast ones alone would be overloaded, and where its
-batch ends before a fast one could have done it.
+batch ends before a fast one could have done it. The price: in overload, one whose full batch
+would break the promise stands idle; in small batches it would answer a point more.
 """
 
 from dataclasses import replace
