@@ -92,7 +92,7 @@ class Cork:
         Who joins its batch before a worker is free makes all of it wait; half of them are counted,
         which is certain enough to refuse on.
         """
-        if queue.idle and not leaves_to_faster(queue, job, now):
+        if queue.idle and (queue.worker is None or not leaves_to_faster(queue, job, now)):
             return None
         latency = queue.latency
         limit = queue.limits.max_batch_size
