@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from adaptive_batching.cli.conditions import condition_options, conditions, title
+from adaptive_batching.cli.conditions import condition_options, conditions, number_of_workers, title
 from adaptive_batching.cli.endings import interruptible, writing
 from adaptive_batching.cli.parameters import FORMAT, POLICY, SHARE, WIDTH
 from adaptive_batching.cli.progress import progress
@@ -67,6 +67,7 @@ def command(
     """
     if len(policies) != 2:
         raise click.UsageError(f"expected --policy twice, got {len(policies)}")
+    workers = number_of_workers(options["servers"], workers)
     try:
         with interruptible():
             with progress("replications", replications) as done:

@@ -1,6 +1,6 @@
 """The options that say what is simulated: which traffic, which workers, which limits."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import reduce
 from math import inf
@@ -25,7 +25,13 @@ from adaptive_batching.simulation.curves import Padded, parse_buckets
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.fleet import Balance, Fleet
 from adaptive_batching.simulation.keys import Lots, parse_keys
-from adaptive_batching.simulation.servers import Server, parse_pause, parse_server
+from adaptive_batching.simulation.servers import (
+    Server,
+    UnevenServers,
+    parse_pause,
+    parse_server,
+    parse_servers,
+)
 from adaptive_batching.simulation.traces import FORMATS
 from adaptive_batching.simulation.traffic import (
     Shaping,
@@ -38,6 +44,7 @@ from adaptive_batching.simulation.traffic import (
 from adaptive_batching.units import format_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
+_N = TypeVar("_N")
 
 _SPAN = Parsed("duration or range", parse_span)
 
@@ -95,6 +102,13 @@ _WORKERS_AND_LIMITS = (
         help="How long a batch takes: fixed, and for each item; or measured, 1:5ms,8:5.5ms,64:8ms.",
     ),
     click.option(
+        "--worker",
+        "servers",
+        type=Parsed("[number x] latency", parse_servers),
+        multiple=True,
+        help="A --latency for each worker instead, if they differ; 2x5ms+0.05ms for two; repeat.",
+    ),
+    click.option(
         "--pad-to",
         type=Parsed("sizes", parse_buckets),
         help="Batches are padded to the next of these sizes, say 8,16,64, or pow2.",
@@ -104,7 +118,8 @@ _WORKERS_AND_LIMITS = (
         "drifts",
         type=Parsed("factor@time", parse_drift),
         multiple=True,
-        help="Batches take 2x@6s from then on, or 2x@6s-20s little by little; may be repeated.",
+        help="Batches take 2x@6s from then on, or 2x@6s-20s little by little, or 3:2x@6s on worker "
+        "3 alone, the first being 0; may be repeated.",
     ),
     click.option(
         "--cold-start",
@@ -199,6 +214,20 @@ def conditions(
     if isinstance(lots, Lots):
         traffic = replace(traffic, keys=replace(lots, seed=seed), keyed=str(lots))
     return traffic, _experiment(traffic, seed, **rest)
+
+
+def number_of_workers(servers: Sequence[tuple[Server, ...]], workers: _N) -> _N | int:
+    """How many --worker describe, or else what --workers says.
+
+    Raises:
+        click.UsageError: Both were given.
+    """
+    if not servers:
+        return workers
+    source = click.get_current_context().get_parameter_source("workers")
+    if source is not click.core.ParameterSource.DEFAULT:
+        raise click.UsageError(f"expected no --workers with --worker, got {workers}")
+    return sum(map(len, servers))
 
 
 def title(traffic: Traffic, experiment: Experiment) -> str:
@@ -311,6 +340,17 @@ def _experiment(
 def _server(
     *,
     server: Server,
+    servers: tuple[tuple[Server, ...], ...],
+    **conditions: Any,
+) -> Server | UnevenServers:
+    if not servers:
+        return _situated(server, **conditions)
+    return UnevenServers(tuple(_situated(each, **conditions) for some in servers for each in some))
+
+
+def _situated(
+    server: Server,
+    *,
     jitter: float,
     pause: tuple[float, float],
     pad_to: tuple[int, ...] | None,

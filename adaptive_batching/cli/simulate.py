@@ -12,16 +12,24 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from adaptive_batching.cli.conditions import condition_options, conditions, expect_none, title
+from adaptive_batching.cli.conditions import (
+    condition_options,
+    conditions,
+    expect_none,
+    number_of_workers,
+    title,
+)
 from adaptive_batching.cli.endings import interruptible, writing
 from adaptive_batching.cli.parameters import FORMAT, POLICY, WIDTH
 from adaptive_batching.cli.progress import progress
 from adaptive_batching.core.policies import KNOWN
 from adaptive_batching.errors import TraceError
+from adaptive_batching.simulation.curves import Curve
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.limit import Limit, limit_of
 from adaptive_batching.simulation.replications import Replicated, replicate, replicated_table
 from adaptive_batching.simulation.report import Row, keys_table, table
+from adaptive_batching.simulation.servers import Server
 from adaptive_batching.simulation.traffic import Traffic
 
 
@@ -91,7 +99,9 @@ def command(
         raise click.UsageError("expected --report with --load")
     if report is not None:
         _expect_plotting()
-    contestants = [(policy, each) for each in workers for policy in policies]
+    number = number_of_workers(options["servers"], workers)
+    numbers = (number,) if isinstance(number, int) else number
+    contestants = [(policy, each) for each in numbers for policy in policies]
     with interruptible():
         show = _simulated(
             partial(_prepare, trace, options),
@@ -192,12 +202,18 @@ def _write(
         max_latency=experiment.limits.max_latency,
         limit=limit,
         loads=swept,
-        mean=None if experiment.server.conditions else experiment.server.mean,
+        mean=_constant_mean(experiment),
     )
     try:
         path.write_text(drawn, encoding="utf-8")
     except OSError as error:
         raise click.ClickException(f"can't write {path}: {error.strerror}") from error
+
+
+def _constant_mean(experiment: Experiment) -> Curve | None:
+    """How long batches take on average; None if that depends on the worker or the hour."""
+    server = experiment.server
+    return server.mean if isinstance(server, Server) and not server.conditions else None
 
 
 def _show(

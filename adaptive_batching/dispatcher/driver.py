@@ -21,10 +21,11 @@ from adaptive_batching.core import (
     Scheduler,
     Shed,
     ShedReason,
+    Worker,
 )
 from adaptive_batching.dispatcher.audience import Audience, Observer
 from adaptive_batching.dispatcher.calls import Call, share_out
-from adaptive_batching.dispatcher.ledger import Ledger, Stats
+from adaptive_batching.dispatcher.ledger import Ledger, Stats, WorkerStats
 from adaptive_batching.errors import (
     BatchingError,
     DeadlineExceeded,
@@ -171,7 +172,13 @@ class Driver(Generic[T, R]):
             queued=scheduler.items,
             running=scheduler.permits.running,
             workers=scheduler.permits.capacity,
+            per_worker=tuple(map(self._stats_of, scheduler.permits.workers)),
         )
+
+    def _stats_of(self, worker: Worker) -> WorkerStats:
+        latency = worker.latency
+        full = latency.predict(self._scheduler.limits.max_batch_size)
+        return WorkerStats(worker.alive, worker.batches, latency.fixed, latency.per_item, full)
 
     # --------------------------------------------------------------------- the loop of decisions
 

@@ -19,7 +19,7 @@ from adaptive_batching.simulation.keys import Lots
 from adaptive_batching.simulation.limit import Limit, limit_of
 from adaptive_batching.simulation.replications import replicate
 from adaptive_batching.simulation.report import Row, summarize, table
-from adaptive_batching.simulation.servers import Server
+from adaptive_batching.simulation.servers import Server, UnevenServers
 from adaptive_batching.simulation.shaping import scale_rate, speedup, superpose
 from adaptive_batching.simulation.tally import Tally
 from adaptive_batching.simulation.traces import Request, Trace, read_trace, stream_trace
@@ -47,6 +47,7 @@ __all__ = [
     "Table",
     "Tally",
     "Trace",
+    "UnevenServers",
     "clumped",
     "drive",
     "drive_fleet",

@@ -19,6 +19,8 @@ _RUN = (
 )
 _BLOCK = 4096  # draws at a time: a single draw costs as much as a hundred of a block
 _STREAM = 1  # arrivals made with the same seed must not share our random numbers
+_UNEVEN = 7  # the seeds of unlike workers must not be those of other simulations
+_SEVERAL = re.compile(r"([1-9][0-9]{0,3})x")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 
 
@@ -99,6 +101,34 @@ class Server:
             if self.residuals:
                 pauses += np.fromiter(in_runs(self.residuals, rng, _RUN), float, _BLOCK)
             yield from zip(noise.tolist(), pauses.tolist(), strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class UnevenServers:
+    """Workers that differ.
+
+    Attributes:
+        each: One for each worker, by index.
+    """
+
+    each: tuple[Server, ...]
+
+    def service(self, seed: int = 0) -> list[Service]:
+        """As `Server.service`, for each worker with a luck of its own."""
+        seeds = np.random.SeedSequence([_UNEVEN, seed]).generate_state(len(self.each)).tolist()
+        return [server.service(own) for server, own in zip(self.each, seeds, strict=True)]
+
+
+def parse_servers(text: str) -> tuple[Server, ...]:
+    """Read `5ms+0.05ms` for a worker, or `2x5ms+0.05ms` for two that are alike.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    several = _SEVERAL.match(text)
+    if several is None:
+        return (parse_server(text),)
+    return (parse_server(text[several.end() :]),) * int(several[1])
 
 
 def in_runs(measured: Sequence[float], rng: np.random.Generator, length: int) -> Iterator[float]:

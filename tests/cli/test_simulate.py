@@ -208,7 +208,7 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--latency", "1:5"), "expected a duration with a unit"),
         ((*MADE, "--latency", "8:5ms,1:3ms"), "table: expected increasing sizes"),
         ((*MADE, "--pad-to", "8,4"), "buckets: expected increasing sizes from 1"),
-        ((*MADE, "--drift", "2x"), "expected FACTORx@TIME or FACTORx@TIME-TIME, got '2x'"),
+        ((*MADE, "--drift", "2x"), "expected [WORKER:]FACTORx@TIME[-TIME] such as 2x@6s, got '2x'"),
         ((*MADE, "--cold-start", "5"), "expected BATCHES:DURATION such as 5:200ms, got '5'"),
         ((*MADE, "--failures", "some"), "expected a percentage such as 0.5%, got 'some'"),
         ((*MADE, "--shared-device", "1"), "expected a percentage such as 0.5%, got '1'"),
@@ -445,3 +445,12 @@ def test_a_bar_for_who_sits_at_a_terminal():
                 done()
         assert ("replications" in screen.file.getvalue()) is looking
         assert ("3/3" in screen.file.getvalue()) is looking
+
+
+def test_workers_that_differ():
+    """As many as are described; of more or fewer, nothing is known."""
+    uneven = ("--worker", "2x5ms+0.05ms", "--worker", "20ms+0.2ms", "--drift", "0:2x@0.5s")
+    assert [row["workers"] for row in answer(*MADE, *uneven)["rows"]] == [3, 3]
+    result = run(*MADE, *uneven, "--workers", 2)
+    assert "expected no --workers with --worker" in result.output
+    assert "expected workers that are alike" in run(*MADE, *uneven, "--limit").output

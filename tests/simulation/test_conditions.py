@@ -128,6 +128,7 @@ def test_spellings():
     """As people type them."""
     assert parse_drift("2x@6s") == Drift(2.0, 6.0)
     assert parse_drift("0.5x@6s-20s") == Drift(0.5, 6.0, 14.0)
+    assert parse_drift("3:2x@6s") == Drift(2.0, 6.0, worker=3)
     assert parse_cold_start("5:200ms") == ColdStart(5, 0.2)
     assert parse_failures("0.5%") == Failures(0.005)
     assert parse_crashes("0.1%:2s") == Crashes(0.001, 2.0)
@@ -162,3 +163,13 @@ def test_impossible_numbers():
         Crashes(2.0, 1.0)
     with pytest.raises(ValueError, match="crashes: expected 0 seconds or more to restart"):
         Crashes(0.1, -1.0)
+
+
+def test_a_drift_of_one_worker():
+    """The others go on as they were."""
+    server = Server(1.0, 0.0, conditions=(Drift(3.0, 1.0, worker=1),))
+    scheduler = Scheduler(make_policy("greedy"), Limits(1), workers=2)
+    history = simulate([0.0, 0.0, 2.0, 2.0], scheduler, server.service())
+    assert sorted((each.worker, each.duration) for each in history.batches) == [
+        (0, 1.0), (0, 1.0), (1, 1.0), (1, 3.0),
+    ]  # fmt: skip

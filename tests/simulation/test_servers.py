@@ -6,7 +6,15 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from adaptive_batching.simulation.servers import Server, parse_latency, parse_pause
+from adaptive_batching.core import Limits, Scheduler, make_policy
+from adaptive_batching.simulation.engine import simulate
+from adaptive_batching.simulation.servers import (
+    Server,
+    UnevenServers,
+    parse_latency,
+    parse_pause,
+    parse_servers,
+)
 
 
 def test_without_jitter_it_is_exact():
@@ -93,3 +101,16 @@ def test_misspelt_pause(text):
     """Refused with what was expected and what came."""
     with pytest.raises(ValueError, match=r"expected .*, got"):
         parse_pause(text)
+
+
+def test_workers_that_differ():
+    """Each has its own durations and its own luck; there must be one for each worker."""
+    assert parse_servers("2x5ms+1ms") == (Server(5e-3, 1e-3),) * 2
+    assert parse_servers("5ms+1ms") == (Server(5e-3, 1e-3),)
+    servers = UnevenServers((*parse_servers("2x1s+0s"), Server(3.0, 0.0)))
+    history = simulate([0.0] * 3, Scheduler(make_policy("greedy"), Limits(1), 3), servers.service())
+    assert [each.duration for each in history.batches] == [1.0, 1.0, 3.0]
+    noisy = UnevenServers((Server(1.0, 0.0, jitter=0.1),) * 2).service(seed=1)
+    assert noisy[0](1) != noisy[1](1)
+    with pytest.raises(ValueError, match="expected one for each of 2 workers, got 3"):
+        simulate([0.0], Scheduler(make_policy("greedy"), Limits(1), 2), servers.service())

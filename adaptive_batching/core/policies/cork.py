@@ -7,7 +7,7 @@ next arrival, estimated properly, and with one new term: the other workers.
 from math import inf
 
 from adaptive_batching.core.job import Job, Reason
-from adaptive_batching.core.policies.faster import wait_for_faster
+from adaptive_batching.core.policies.faster import leaves_to_faster, wait_for_faster
 from adaptive_batching.core.policies.shedding import EXTRAPOLATION, hopeless, shed_or_probe
 from adaptive_batching.core.policy import (
     Decision,
@@ -92,7 +92,7 @@ class Cork:
         Who joins its batch before a worker is free makes all of it wait; half of them are counted,
         which is certain enough to refuse on.
         """
-        if queue.idle:
+        if queue.idle and (queue.worker is None or not leaves_to_faster(queue, job, now)):
             return None
         latency = queue.latency
         limit = queue.limits.max_batch_size
