@@ -22,6 +22,7 @@ from adaptive_batching.simulation.conditions import (
 )
 from adaptive_batching.simulation.curves import Padded, parse_buckets
 from adaptive_batching.simulation.experiment import Experiment
+from adaptive_batching.simulation.model_file import read_model
 from adaptive_batching.simulation.servers import Server, parse_pause, parse_server
 from adaptive_batching.simulation.traces import FORMATS
 from adaptive_batching.simulation.traffic import (
@@ -36,6 +37,7 @@ from adaptive_batching.units import format_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_LATENCY = "5ms+0.05ms"
 _SPAN = Parsed("duration or range", parse_span)
 
 _TRAFFIC = (
@@ -81,8 +83,13 @@ _WORKERS_AND_LIMITS = (
         "--latency",
         "server",
         type=Parsed("fixed+per_item or table", parse_server),
-        default="5ms+0.05ms",
+        show_default=_LATENCY,
         help="How long a batch takes: fixed, and for each item; or measured, 1:5ms,8:5.5ms,64:8ms.",
+    ),
+    click.option(
+        "--latency-from",
+        type=Parsed("file", read_model),
+        help="How long batches took, with their scatter: what `fit --save` wrote.",
     ),
     click.option(
         "--pad-to",
@@ -243,15 +250,20 @@ def _experiment(
 
 def _server(
     *,
-    server: Server,
+    server: Server | None,
+    latency_from: Server | None,
     jitter: float,
     pause: tuple[float, float],
     pad_to: tuple[int, ...] | None,
     drifts: tuple[Condition, ...],
     **others: Condition | None,
 ) -> Server:
+    if server is not None and latency_from is not None:
+        raise click.UsageError("expected --latency or --latency-from, got both")
+    server = latency_from or server or parse_server(_LATENCY)
     conditions = (*drifts, *(each for each in others.values() if each is not None))
-    curve = server.curve if pad_to is None else Padded(server.mean, pad_to)
+    steady = replace(server, residuals=())  # they come on top of the padded batch as well
+    curve = server.curve if pad_to is None else Padded(steady.mean, pad_to)
     share, length = pause
     return replace(
         server,
