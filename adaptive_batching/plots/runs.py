@@ -6,8 +6,7 @@ from math import inf
 
 import numpy as np
 
-from adaptive_batching.core import Scheduler, make_policy
-from adaptive_batching.simulation import Experiment, History, Limit, Row, limit_of, simulate
+from adaptive_batching.simulation import Experiment, History, Limit, Row, limit_of
 
 _MOST_SWEPT = 20_000  # requests at each load: a curve needs no more, and a page shouldn't take long
 
@@ -48,13 +47,8 @@ def record(experiment: Experiment, policy: str, workers: int) -> Run:
     """
     if callable(experiment.arrivals):
         raise ValueError("report: expected traffic that is kept, got a stream")  # noqa: TRY004
-    history = simulate(
-        experiment.arrivals,
-        Scheduler(make_policy(policy), experiment.limits, workers),
-        experiment.server.service(experiment.seed),
-        sizes=experiment.sizes,
-        timer_resolution=experiment.timer_resolution,
-    )
+    history = History()
+    experiment.play(policy, workers, history)
     warm = experiment.warmup
     jobs = [job for job in history.jobs if job.arrived >= warm]
     batches = [batch for batch in history.batches if batch.released >= warm]
@@ -87,8 +81,8 @@ def sweep(
         if not 0 < factor < inf:
             raise ValueError(f"load: expected a positive factor, got {factor}")
         times = arrivals[:_MOST_SWEPT] / factor
-        sizes = None if experiment.sizes is None else experiment.sizes[:_MOST_SWEPT]
-        denser = replace(experiment, arrivals=times, sizes=sizes, warmup=experiment.warmup / factor)
+        first = experiment.only(np.arange(len(times)))
+        denser = replace(first, arrivals=times, warmup=experiment.warmup / factor)
         rows = [denser.run(policy, workers) for policy, workers in runs]
         limit = limit_of(denser, runs[0][1]) if with_limit else None
         loads.append(Load(len(times) / max(float(times[-1]), 1e-9), rows, limit))

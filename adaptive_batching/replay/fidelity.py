@@ -116,6 +116,5 @@ def _row(name: str, history: History, conditions: Conditions, warmup: float) -> 
         history,
         policy=name,
         workers=conditions.workers,
-        max_latency=conditions.limits.max_latency,
         warmup=warmup,
     )

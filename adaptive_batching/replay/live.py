@@ -80,8 +80,12 @@ async def send(conditions: Conditions, instants: Times) -> Measured:
     async with _service(conditions).running(observers={_PATH: [watch]}) as running:
         plan = OpenLoop(url=running.url + _PATH, bodies=items, instants=instants.tolist())
         answers = await run_open_loop(plan)
+    limits = conditions.limits
     return Measured(
-        History([_record(answer) for answer in answers], watch.batches(answers[0].scheduled)),
+        History(
+            [_record(answer, limits) for answer in answers],
+            watch.batches(answers[0].scheduled),
+        ),
         np.array([answer.lag for answer in answers]),
         watch.taken,
         [
@@ -106,6 +110,7 @@ def _service(conditions: Conditions) -> Service:
     return service
 
 
-def _record(answer: Answer) -> JobRecord:
-    finished = answer.scheduled + answer.latency
-    return JobRecord(answer.scheduled, finished, 1, _OUTCOMES[answer.end])
+def _record(answer: Answer, limits: Limits) -> JobRecord:
+    came = answer.scheduled
+    outcome = _OUTCOMES[answer.end]
+    return JobRecord(came, came + answer.latency, 1, outcome, came + limits.max_latency)

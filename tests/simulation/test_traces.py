@@ -1,6 +1,7 @@
 """Traces are read as they are, and every fault names its file, its line and what was expected."""
 
 import gzip
+from math import isnan
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaptive_batching.errors import TraceError
-from adaptive_batching.simulation.traces import read_trace, stream_trace
+from adaptive_batching.simulation.traces import Request, read_trace, stream_trace
 
 RECORDED = Path(__file__).parents[2] / "../shared/traces"
 GOOD = b"t_seconds,size\n0.0,5\n0.5,\n0.5,7\n"
@@ -202,8 +203,9 @@ def test_formats(written, name, pack):
     """Each is told by its first line; times count from the first request or the format's zero."""
     content, expected = SAMPLES[name]
     read = list(stream_trace(written(pack(content), "whatever")))
-    assert [size for _, size in read] == [size for _, size in expected]
-    assert [time for time, _ in read] == pytest.approx([time for time, _ in expected], abs=1e-9)
+    assert [request.size for request in read] == [size for _, size in expected]
+    times = [time for time, _ in expected]
+    assert [request.time for request in read] == pytest.approx(times, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -291,6 +293,57 @@ def test_a_stream_opens_nothing_before_it_is_read(tmp_path):
     path = tmp_path / "trace"
     requests = stream_trace(path)
     path.write_bytes(HEAD + b"nonsense\n")
-    assert next(requests) == (0.0, 1)
+    assert next(requests) == Request(0.0)
     with pytest.raises(TraceError, match="line 3"):
         next(requests)
+
+
+def test_keys_and_deadlines_of_our_own_form(written):
+    """In any order after the time; empty cells say nothing."""
+    rows = b"t_seconds,max_latency,key,size\n0,0.5,a,2\n1,,b,\n2,1,,3\n"
+    assert list(stream_trace(written(rows))) == [
+        Request(0.0, 2, "a", 0.5),
+        Request(1.0, 1, "b", None),
+        Request(2.0, 3, None, 1.0),
+    ]
+    trace = read_trace(written(rows), with_keys=True)
+    assert trace.keys.tolist() == ["a", "b", None]
+    assert trace.max_latencies[[0, 2]].tolist() == [0.5, 1.0]
+    assert isnan(trace.max_latencies[1])
+
+
+@pytest.mark.parametrize("header", [b"t_seconds,size,key,key", b"t_seconds,color", b"t_seconds"])
+def test_columns_that_are_not_ours(written, header):
+    """The message says which there may be."""
+    with pytest.raises(TraceError, match="with ',key' and ',max_latency' if known"):
+        read_trace(written(header + b"\n0,1,2,3\n"))
+
+
+@pytest.mark.parametrize("patience", ["0", "-1", "nan", "soon"])
+def test_impossible_deadlines(written, patience):
+    """Named with the line."""
+    rows = f"t_seconds,size,max_latency\n0,1,1\n1,1,{patience}\n".encode()
+    with pytest.raises(TraceError, match=r"line 3: expected .*, got"):
+        read_trace(written(rows))
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("azure-functions", "a/f"), ("common log", "/apache_pb.gif"), ("disb", "resnet")],
+)
+def test_keys_of_other_formats(written, name, key):
+    """The function, the path without its query, the task: whose requests run the same code."""
+    content = {
+        "azure-functions": b"app,func,end_timestamp,duration\na,f,3.0,1.0\n",
+        "common log": b'1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif?x=1 HTTP/1.0"'
+        b" 200 5\n",
+        "disb": b'{"tasks": [{"id": "resnet", "load": {"trace": [0, 5]}}]}',
+    }[name]
+    assert read_trace(written(content), with_keys=True).keys[0] == key
+
+
+def test_a_format_without_keys(written):
+    """The message says which formats have some."""
+    expected = "its keys: expected csv or recording or azure-functions"
+    with pytest.raises(TraceError, match=f"{expected}.*, got times, which has none"):
+        read_trace(written(b"1\n"), with_keys=True)

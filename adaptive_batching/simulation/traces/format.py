@@ -5,12 +5,23 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from adaptive_batching.simulation.traces.lines import SHOWN, Lines, shown
 
-Request = tuple[float, int]
-"""When it came (seconds), and its size in the measure that was asked for."""
+
+class Request(NamedTuple):
+    """One request as it was recorded."""
+
+    time: float
+    """When it came (seconds)."""
+    size: int = 1
+    """In the measure that was asked for; 1 if that was not recorded."""
+    key: str | None = None
+    """Requests of different keys share no batch; None if it has none."""
+    max_latency: float | None = None
+    """Seconds that it is ready to wait; None if it did not say."""
+
 
 Measure = Literal["items", "tokens", "cost"]
 """What a size counts: things to predict for, tokens of the prompt, or all the work it makes."""
@@ -36,6 +47,7 @@ class Format:
             given for it; empty if it has no sizes.
         own_zero: Whether its times count from a zero of their own, not from the first request.
         in_order: Whether it is written in the order of arrival; otherwise it is sorted.
+        keyed: Whether it may tell the keys of its requests.
     """
 
     name: str
@@ -45,6 +57,7 @@ class Format:
     measures: Mapping[Measure, str] = field(default_factory=dict)
     own_zero: bool = True
     in_order: bool = True
+    keyed: bool = False
 
 
 def columns(lines: Lines, header: str) -> Iterator[list[str]]:

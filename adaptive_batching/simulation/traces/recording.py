@@ -43,8 +43,8 @@ def _duration(text: str, lines: Lines) -> float:
 
 
 def _read(lines: Lines, _: str) -> Iterator[Request]:
-    for time, size, *_rest in columns(lines, RECORDING):
-        yield number(time, lines), count(size, lines, 1)
+    for time, size, _latency, key, *_rest in columns(lines, RECORDING):
+        yield Request(number(time, lines), count(size, lines, 1), key or None)
 
 
 RECORDED = Format(
@@ -54,5 +54,6 @@ RECORDED = Format(
     described="the header of a recording",
     measures={"items": "size"},
     own_zero=False,
+    keyed=True,
     in_order=False,  # a row is written when its request ends
 )

@@ -1,0 +1,71 @@
+"""How much of a clump is still to come: callers that fan one request out into several."""
+
+from collections.abc import Iterable
+from math import inf, log
+
+_POSITIONS = 64  # in a clump; those beyond are like the last
+_MEMORY = 64.0  # clumps; then old ones count half
+_DOUBT = 2.0  # clumps that did not go on, assumed before any was seen
+_CLUMPED = 3.0  # times the plain rate; of independent arrivals, gaps cut short say 2 at the most
+
+
+class FanOut:
+    """Whether the nth of a clump is followed by another, and how soon; O(1) per arrival.
+
+    A clump ends where a silence is longer than its gaps may be. A gap's length alone can't tell the
+    end of a clump from a pause in it; how many have come can, as callers fan out into a like number
+    of requests again and again.
+    """
+
+    __slots__ = ("_ended", "_followed", "_gap", "_gaps", "_position")
+
+    def __init__(self) -> None:
+        self._followed = [0.0] * _POSITIONS  # how often another came soon after the nth
+        self._ended = [_DOUBT] + [0.0] * (_POSITIONS - 1)
+        self._gap = 0.0  # mean within clumps (seconds)
+        self._gaps = 0.0  # seen
+        self._position = 0
+
+    def __repr__(self) -> str:
+        return f"<FanOut position={self._position} gap={self._gap:.3g} s>"
+
+    def learn(self, gaps: Iterable[float], longest: float) -> None:
+        """Learn from silences between arrivals (seconds), in turn; longer ones part clumps."""
+        position, mean = self._position, self._gap
+        followed, ended = self._followed, self._ended
+        for gap in gaps:
+            counts = followed if gap <= longest else ended
+            counts[position] += 1.0
+            if counts[position] > _MEMORY:
+                followed[position] /= 2
+                ended[position] /= 2
+            if gap > longest:
+                position = 0
+                continue
+            self._gaps = min(self._gaps + 1.0, _MEMORY)
+            mean += (gap - mean) / self._gaps
+            position = min(position + 1, _POSITIONS - 1)
+        self._position, self._gap = position, mean
+
+    def recognised(self, rate: float) -> bool:
+        """Whether arrivals follow each other far sooner than `rate` (a second) would have it."""
+        followed = sum(self._followed)
+        soon = followed / (followed + sum(self._ended))
+        return soon > _CLUMPED * rate * self._gap
+
+    def worth(self, cost: float, gain: float) -> float:
+        """How long a silence is worth while waiting for another of this clump (seconds).
+
+        Args:
+            cost: Of waiting, a second.
+            gain: When another comes.
+
+        The longer the silence, the likelier that the clump is over: its gaps are taken to be
+        exponential, and Bayes' rule gives the hazard, which is compared with `cost / gain`.
+        """
+        followed, ended = self._followed[self._position], self._ended[self._position]
+        share = cost * self._gap / gain if gain > 0 else inf
+        if not (followed > 0 and share < 1):
+            return 0.0
+        odds = followed / (ended + _DOUBT)
+        return self._gap * log(max(1.0, odds * (1 - share) / share)) if share > 0 else inf
