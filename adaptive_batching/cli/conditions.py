@@ -25,6 +25,7 @@ from adaptive_batching.simulation.curves import Padded, parse_buckets
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.fleet import Balance, Fleet
 from adaptive_batching.simulation.keys import Lots, parse_keys
+from adaptive_batching.simulation.model_file import read_model
 from adaptive_batching.simulation.servers import (
     Server,
     UnevenServers,
@@ -46,6 +47,7 @@ from adaptive_batching.units import format_duration
 F = TypeVar("F", bound=Callable[..., Any])
 _N = TypeVar("_N")
 
+_LATENCY = "5ms+0.05ms"
 _SPAN = Parsed("duration or range", parse_span)
 
 _TRAFFIC = (
@@ -98,8 +100,13 @@ _WORKERS_AND_LIMITS = (
         "--latency",
         "server",
         type=Parsed("fixed+per_item or table", parse_server),
-        default="5ms+0.05ms",
+        show_default=_LATENCY,
         help="How long a batch takes: fixed, and for each item; or measured, 1:5ms,8:5.5ms,64:8ms.",
+    ),
+    click.option(
+        "--latency-from",
+        type=Parsed("file", read_model),
+        help="How long batches took, with their scatter: what `fit --save` wrote.",
     ),
     click.option(
         "--worker",
@@ -339,13 +346,19 @@ def _experiment(
 
 def _server(
     *,
-    server: Server,
+    server: Server | None,
+    latency_from: Server | None,
     servers: tuple[tuple[Server, ...], ...],
     **conditions: Any,
 ) -> Server | UnevenServers:
-    if not servers:
-        return _situated(server, **conditions)
-    return UnevenServers(tuple(_situated(each, **conditions) for some in servers for each in some))
+    given = {"latency": server, "latency_from": latency_from, "worker": servers}
+    several = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if len(several) > 1:
+        raise click.UsageError(f"expected one of {' and '.join(several)}, got both")
+    if servers:
+        each = tuple(_situated(one, **conditions) for some in servers for one in some)
+        return UnevenServers(each)
+    return _situated(latency_from or server or parse_server(_LATENCY), **conditions)
 
 
 def _situated(
@@ -358,7 +371,8 @@ def _situated(
     **others: Condition | None,
 ) -> Server:
     conditions = (*drifts, *(each for each in others.values() if each is not None))
-    curve = server.curve if pad_to is None else Padded(server.mean, pad_to)
+    steady = replace(server, residuals=())  # they come on top of the padded batch as well
+    curve = server.curve if pad_to is None else Padded(steady.mean, pad_to)
     share, length = pause
     return replace(
         server,

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from adaptive_batching.cli import main
 from adaptive_batching.core import JobOutcome, Limits
-from adaptive_batching.replay import Conditions, Overhead, send
+from adaptive_batching.replay import Conditions, Overhead, compare, send
 from adaptive_batching.replay.fidelity import foretell
 from adaptive_batching.simulation import poisson
 
@@ -81,6 +81,26 @@ def test_a_member_of_a_running_batch_is_told_when_its_deadline_comes():
     assert history.jobs[0].outcome is JobOutcome.EXPIRED
     assert history.jobs[0].latency == pytest.approx(11e-3)
     assert history.batches[0].duration == pytest.approx(15e-3)
+
+
+def far_off(found):
+    """The figures in which the simulation is off by more than a busy machine excuses."""
+    bounds = {"mean_latency": 0.15, "p50_latency": 0.15, "p99_latency": 0.3, "goodput": 0.02}
+    return {
+        name: (getattr(found.measured, name), getattr(found.simulated, name))
+        for name, bound in bounds.items()
+        if getattr(found.simulated, name) != pytest.approx(getattr(found.measured, name), rel=bound)
+    }
+
+
+async def test_the_simulation_says_what_the_service_did():
+    """Two workers, half loaded; tried again only if the generator says there was no time for it."""
+    conditions = Conditions(20e-3, 1e-3, Limits(16, max_latency=0.3), workers=2)
+    for _ in range(3):
+        found = await compare(conditions, poisson(400, 2.0, seed=1), warmup=0.4)
+        if not far_off(found) or found.lag < 5e-3:
+            break
+    assert not far_off(found)
 
 
 def test_a_trace_is_sent_and_simulated(trace):

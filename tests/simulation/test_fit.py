@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.fit import fit
+from adaptive_batching.simulation.model_file import read_model, save_model
 from adaptive_batching.simulation.robust_line import fit_line
 from adaptive_batching.simulation.servers import Server, parse_latency, parse_pause
 from adaptive_batching.simulation.traces.recording import recorded_batches
@@ -86,6 +87,24 @@ def test_a_model_that_pads_to_powers_of_two():
     assert any("a line is off by" in warning for warning in model.warnings)
     predicted = [level.predicted for level in model.levels]
     assert predicted == sorted(predicted)
+    assert model.spelling.startswith("--latency 1:2.")
+
+
+def test_a_saved_model_comes_back(tmp_path):
+    """The table to the last bit, beyond it the line, and what is drawn is what was measured."""
+    model = fit(batches(any_size(2000)))
+    save_model(model, tmp_path / "model.json")
+    server = read_model(str(tmp_path / "model.json"))
+    assert server.curve is not None
+    assert [server.curve(level.size) for level in model.levels] == [
+        level.predicted for level in model.levels
+    ]
+    largest = model.levels[-1]
+    beyond = largest.predicted + 10 * model.per_item.value
+    assert server.curve(largest.size + 10) == pytest.approx(beyond)
+    service = server.service(seed=1)
+    drawn = {round(service(8) - server.curve(8), 12) for _ in range(500)}
+    assert drawn <= {round(residual, 12) for residual in model.residuals}
 
 
 def test_the_margin_covers_what_it_promises():
