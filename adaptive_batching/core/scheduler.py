@@ -83,6 +83,7 @@ class Scheduler:
             QueueFull: Too many items wait already.
             Overloaded: It would be late by all that is known.
             Draining: `drain` was called.
+            PolicyError: The policy can't say whether to let it in.
             ValueError: It holds no items.
         """
         size = job.size
@@ -98,10 +99,13 @@ class Scheduler:
         if self._doorkeeper is not None and job.deadline != inf:
             if self.permits.uneven or view.worker is not None:
                 self._aim(view, job.arrived)
-            late_by = self._doorkeeper.refuse(view, job, job.arrived)
+            try:
+                late_by = self._doorkeeper.refuse(view, job, job.arrived)
+            except Exception as error:
+                msg = f"{type(self._policy).__name__}.refuse raised {error!r}"
+                raise PolicyError(msg) from error
             if late_by is not None:
-                msg = f"would be answered about {format_duration(late_by)} after its deadline"
-                raise Overloaded(msg, retry_after=late_by)
+                raise self._refusal(late_by)
         view.queue.append(job)
         self.items += size
 
@@ -232,11 +236,14 @@ class Scheduler:
         return batch
 
     def _turn_away(self, view: QueueView, decision: Shed) -> Shed:
-        if not decision.jobs:
+        jobs = decision.jobs
+        if not jobs:
             raise self._broken("a Shed of at least one job", decision, None)
-        for job in decision.jobs:
-            if not self.cancel(job):
-                raise self._broken("a Shed of waiting jobs", decision, None)
+        # All at first: whoever is taken out has to be told, and a mistake tells those who wait.
+        if len(set(jobs)) < len(jobs) or not all(job.waiting for job in jobs):
+            raise self._broken("a Shed of waiting jobs, each once", decision, None)
+        for job in jobs:
+            self.cancel(job)
         return decision
 
     def _expire(self, view: QueueView, now: float) -> Shed:
@@ -274,6 +281,13 @@ class Scheduler:
             return Draining("this dispatcher is closed and takes no more requests")
         limit = self.limits.max_batch_size
         return JobTooLarge(f"expected at most max_batch_size={limit} items, got {size}")
+
+    def _refusal(self, late_by: float) -> Overloaded | PolicyError:
+        if isinstance(late_by, bool) or not isinstance(late_by, int | float):
+            name = type(self._policy).__name__
+            return PolicyError(f"{name}.refuse: expected None or seconds, got {late_by!r}")
+        msg = f"would be answered about {format_duration(late_by)} after its deadline"
+        return Overloaded(msg, retry_after=late_by)
 
     def _queue_full(self, size: int) -> QueueFull:
         limits = self.limits

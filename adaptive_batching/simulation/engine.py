@@ -80,7 +80,7 @@ def drive(
     """
     agenda = Agenda()
     loop = Loop(timer_resolution, loop_delay)
-    told = Backdated(collector, loop_delay) if loop_delay else collector
+    told = Backdated(collector) if loop_delay else collector
     services = of_each(service, len(scheduler.permits.workers))
     driver = Driver(scheduler, Pool(services, agenda), feed, told, loop)
     patience = scheduler.limits.max_latency if max_latency is None else max_latency
@@ -116,7 +116,7 @@ class _Run:
             self._admit(nextafter(now, inf))
             driver.decide(now)
             if driver.busy:
-                self._admit(min(agenda.next, driver.wake))
+                self._admit(min(agenda.next, driver.until))
         expect_nobody_left(driver.scheduler)
 
     def _admit(self, before: float) -> None:
@@ -131,14 +131,14 @@ class _Run:
             return
         while feed.next < before:
             driver.admit(feed.take(self._patience, driver.loop.delay))
-            before = min(before, driver.wake)
+            before = min(before, driver.until)
 
     def _admit_plain(self, before: float) -> None:
         """The same for jobs that are no more than a time and a size: the simulator's hot path."""
         feed, driver = self._feed, self._driver
         times, sizes, patience = feed.times, feed.sizes, self._patience
         submit = driver.scheduler.submit
-        wake = driver.wake
+        first = True  # its deadline is the earliest of them
         index = feed.come
         while True:
             while (now := times[index]) < before:
@@ -150,9 +150,11 @@ class _Run:
                     feed.come = index
                     driver.refused(job, refused)
                     continue
-                if job.deadline < wake:
-                    driver.wake = wake = driver.loop.tick(job.deadline)
-                    before = min(before, wake)
+                if first:
+                    first = False
+                    if job.deadline < driver.until:
+                        driver.arm(job.deadline)
+                        before = min(before, driver.until)
             feed.come = index
             if now < inf or not index:
                 return
