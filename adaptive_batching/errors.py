@@ -40,7 +40,8 @@ class Refused(BatchingError):
     """The request was turned away before any work was done for it.
 
     Attributes:
-        retry_after: Seconds after which another try is likely to be let in; 0 if not known.
+        retry_after: Seconds after which this request would be let in if nobody else came until
+            then, by the predictions and a twentieth more; 0 for at once, or if not known.
     """
 
     status = 503

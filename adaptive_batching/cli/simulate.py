@@ -24,6 +24,7 @@ from adaptive_batching.cli.parameters import FORMAT, POLICY, WIDTH
 from adaptive_batching.cli.progress import progress
 from adaptive_batching.core.policies import KNOWN
 from adaptive_batching.errors import TraceError
+from adaptive_batching.simulation.curves import Curve
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.limit import Limit, limit_of
 from adaptive_batching.simulation.replications import Replicated, replicate, replicated_table
@@ -193,7 +194,6 @@ def _write(
     from adaptive_batching.plots.page import page  # noqa: PLC0415  the extra
     from adaptive_batching.plots.runs import record, sweep  # noqa: PLC0415
 
-    server = experiment.server
     swept = sweep(experiment, runs, loads, with_limit=limit is not None) if loads else ()
     drawn = page(
         heading,
@@ -202,12 +202,18 @@ def _write(
         max_latency=experiment.limits.max_latency,
         limit=limit,
         loads=swept,
-        mean=server.mean if isinstance(server, Server) and not server.conditions else None,
+        mean=_constant_mean(experiment),
     )
     try:
         path.write_text(drawn, encoding="utf-8")
     except OSError as error:
         raise click.ClickException(f"can't write {path}: {error.strerror}") from error
+
+
+def _constant_mean(experiment: Experiment) -> Curve | None:
+    """How long batches take on average; None if that depends on the worker or the hour."""
+    server = experiment.server
+    return server.mean if isinstance(server, Server) and not server.conditions else None
 
 
 def _show(

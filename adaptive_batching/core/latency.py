@@ -2,13 +2,14 @@
 
 from collections import deque
 from math import isfinite, sqrt
+from statistics import median
 
 _LEVEL_MEMORY = 0.98  # 50 batches: follows a model that slows down
 _SLOPE_MEMORY = 0.998  # 500 batches: batch sizes vary little for long stretches
 _CLIP = 4.0  # a pause of the machine is not a change of the model (Huber)
-_ALARM = 12.0  # CUSUM: a step of 4 sd or more is believed after four batches
-_SEEN_OF_A_CHANGE = 4  # batches that raise the alarm at least: each adds at most _CLIP - 1 to it
-_KEPT_AT_CHANGE = 0.05
+_ALARM = 12.0  # CUSUM: slower by 4 sd or more is believed after four batches,
+_ALARM_FASTER = 6.0  # faster after two: pauses delay batches, nothing hurries them
+_KEPT_AT_CHANGE = 0.05  # of what is known of the slope
 _SPREAD_FLOOR = 0.02  # relative; no clock and no model repeats better than this
 _PRIOR_SLOPE_SPREAD = 0.1  # of the mean duration; how surprising a slope is before it is seen
 _ONE_SIZE = 1.0  # items squared, summed: two batches that differ by one item are half of that
@@ -30,16 +31,17 @@ class LinearLatency:
     mean, so that the prediction is right at the sizes in use whatever the slope.
 
     Durations are clipped at 4 standard deviations; when that happens again and again in one
-    direction (CUSUM), it is no outlier but a change, and the fit begins anew with the batches that
-    raised the alarm: they are all there is of the new line.
+    direction (CUSUM), it is no outlier but a change: everything is taken to be so many times as
+    long as before, and the line is laid through the batches that raised the alarm.
 
     Before the first batch it predicts 0: it knows nothing and forces nothing.
     """
 
     __slots__ = (
         "_above", "_below", "_covariance", "_level_weight", "_mean_duration", "_mean_size",
-        "_newest", "_quantile", "_scatter", "_slope_duration", "_slope_size", "_slope_weight",
-        "_spread", "_variance", "batches", "fixed", "largest", "per_item", "per_item_at_most",
+        "_newest", "_quantile", "_scatter", "_since_change", "_slope_duration", "_slope_size",
+        "_slope_weight", "_spread", "_variance", "batches", "fixed", "largest", "per_item",
+        "per_item_at_most",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -67,7 +69,8 @@ class LinearLatency:
         self._quantile = 0.0  # of the relative residuals
         self._above = 0.0
         self._below = 0.0
-        self._newest: deque[tuple[int, float]] = deque(maxlen=_SEEN_OF_A_CHANGE)  # not clipped
+        self._newest: deque[tuple[int, float]] = deque(maxlen=4)  # sizes, durations not clipped
+        self._since_change = 0  # batches
 
     def __repr__(self) -> str:
         return f"<LinearLatency {self.fixed * 1e3:.3g} ms + {self.per_item * 1e3:.3g} ms * size>"
@@ -92,17 +95,21 @@ class LinearLatency:
             return  # a clock that jumped says nothing
         duration = min(duration, _LONGEST)
         self.batches += 1
+        self._since_change += 1
         self.largest = max(float(size), self.largest * 0.99)
         expected = self.predict(size)
         self._newest.append((size, duration))
+        guarded = duration
         if self._level_weight and expected > 0:
-            duration = self._guard(expected, duration)
-        self._fold(size, duration)
+            guarded = self._guard(expected, duration)
+        if guarded == duration:  # an outlier says nothing of the slope
+            self._fold_slope(size, duration)
+        self._fold_level(size, guarded)
 
     def _guard(self, expected: float, duration: float) -> float:
         """Track the residuals; return the duration with outliers clipped."""
         residual = min(duration / expected - 1.0, _WORST)
-        learned = min(self.batches - 1, _TRUSTED_AFTER)
+        learned = self._since_change - 1
         if learned < _TRUSTED_AFTER:  # too early to call anything an outlier
             self._spread += (abs(residual) - self._spread) / (learned + 1)
             self._spread = max(self._spread, _SPREAD_FLOOR)
@@ -112,8 +119,8 @@ class LinearLatency:
         surprise = clipped / deviation
         self._above = max(0.0, self._above + surprise - 1.0)
         self._below = max(0.0, self._below - surprise - 1.0)
-        if max(self._above, self._below) >= _ALARM:
-            self._forget()
+        if self._above >= _ALARM or self._below >= _ALARM_FASTER:
+            self._rescale()
             return duration
         self._spread += 0.02 * (abs(clipped) - self._spread)
         self._spread = max(self._spread, _SPREAD_FLOOR)
@@ -122,30 +129,29 @@ class LinearLatency:
         self._quantile += step * (_MARGIN_QUANTILE - (residual < self._quantile))
         return expected * (1.0 + clipped)
 
-    def _forget(self) -> None:
-        """The model behind has changed: begin anew with the batches that gave it away.
+    def _rescale(self) -> None:
+        """The model behind has changed: everything takes so many times as long as it did.
 
-        Of the old line a little of its slope is kept, but not its place: the jump from there to
-        here would be taken for a slope.
+        Of the old line the slope is kept, in proportion, but not its place. To forget the slope
+        would leave it to the first few batches after the change, which differ little in size from
+        each other: for half a second predictions would be a fifth off. To keep the place would take
+        the jump from there to here for a slope. Proportions that are wrong are soon unlearned.
         """
+        blamed = list(self._newest) if self._above >= _ALARM else list(self._newest)[-2:]
+        factor = median(duration / self.predict(size) for size, duration in blamed)
         self._level_weight = self._slope_weight = 0.0
         self._variance *= _KEPT_AT_CHANGE
-        self._covariance *= _KEPT_AT_CHANGE
-        self._scatter *= _KEPT_AT_CHANGE
+        self._covariance *= _KEPT_AT_CHANGE * factor
+        self._scatter *= _KEPT_AT_CHANGE * factor**2
         self._above = self._below = 0.0
-        *before, _ = self._newest
+        *before, _ = blamed
         for size, duration in before:
-            self._fold(size, duration)
-        self.batches = len(self._newest)  # the next is taken as it comes
-        self.largest = float(max(size for size, _ in self._newest))
+            self._fold_slope(size, duration)
+            self._fold_level(size, duration)
+        self._since_change = len(blamed)  # the next few durations are taken as they come
 
-    def _fold(self, size: float, duration: float) -> None:
-        """Update the moments (West's weighted recurrences) and solve for the line."""
-        self._level_weight = self._level_weight * _LEVEL_MEMORY + 1.0
-        share = 1.0 / self._level_weight
-        self._mean_size += share * (size - self._mean_size)
-        self._mean_duration += share * (duration - self._mean_duration)
-
+    def _fold_slope(self, size: float, duration: float) -> None:
+        """Update the long moments (West's weighted recurrences)."""
         self._slope_weight = self._slope_weight * _SLOPE_MEMORY + 1.0
         share = 1.0 / self._slope_weight
         size_step = size - self._slope_size
@@ -157,6 +163,12 @@ class LinearLatency:
         self._covariance = self._covariance * _SLOPE_MEMORY + kept * size_step * duration_step
         self._scatter = self._scatter * _SLOPE_MEMORY + kept * duration_step * duration_step
 
+    def _fold_level(self, size: float, duration: float) -> None:
+        """Update the short means and lay the line through them."""
+        self._level_weight = self._level_weight * _LEVEL_MEMORY + 1.0
+        share = 1.0 / self._level_weight
+        self._mean_size += share * (size - self._mean_size)
+        self._mean_duration += share * (duration - self._mean_duration)
         ridge = self._ridge()
         slope = self._covariance / (self._variance + ridge)
         most = self._mean_duration / self._mean_size  # as fixed >= 0

@@ -226,7 +226,7 @@ class Doorkeeper(Protocol):
     """A policy may also turn jobs away at the door, before they wait for nothing."""
 
     def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:
-        """None to let the job in, or the seconds after which another try may succeed."""
+        """None to let the job in, or the seconds after which it could be if nobody else came."""
         ...
 
 

@@ -5,7 +5,7 @@ one wake-up for `Hold.until`. Call again after submits, after a batch has ended,
 """
 
 from collections.abc import Hashable
-from math import inf
+from math import ceil, inf
 
 from adaptive_batching.core.job import Batch, Job, Outcome, Reason
 from adaptive_batching.core.latency import LinearLatency
@@ -34,6 +34,7 @@ from adaptive_batching.errors import (
 from adaptive_batching.units import format_duration
 
 _REMEMBERED_QUEUES = 64  # batch keys; an emptied queue beyond that forgets its arrivals
+_LATER = 1.05  # times the predicted wait: who comes back a moment too early comes in vain
 
 
 class Scheduler:
@@ -91,23 +92,30 @@ class Scheduler:
         if not 0 < size <= limits.max_batch_size or self.draining:
             raise self._never(size)
         if self.items + size > limits.max_queue:
-            raise self._queue_full(size)
+            raise self._queue_full(job)
         view = self._views.get(job.key) or self._open(job.key)
         view.arrivals.arrived(job.arrived)
         if size > 1:
             view.arrivals.more_items += size - 1
         if self._doorkeeper is not None and job.deadline != inf:
-            if self.permits.uneven or view.worker is not None:
-                self._aim(view, job.arrived)
-            try:
-                late_by = self._doorkeeper.refuse(view, job, job.arrived)
-            except Exception as error:
-                msg = f"{type(self._policy).__name__}.refuse raised {error!r}"
-                raise PolicyError(msg) from error
-            if late_by is not None:
-                raise self._refusal(late_by)
+            wait = self._refuse(self._doorkeeper, view, job, job.arrived)
+            if wait is not None:
+                msg = f"out of reach within {format_duration(job.deadline - job.arrived)}"
+                raise Overloaded(f"an answer is {msg}", retry_after=wait)
         view.queue.append(job)
         self.items += size
+
+    def retry_after(self, job: Job, now: float) -> float:
+        """Seconds after which a job like this one would be let in, if nobody else came.
+
+        For those that were shed from the queue, once all is decided that there is to decide now; 0
+        if they would be let in at once, as may well be: they have waited, and need not any more.
+        """
+        view = self._views.get(job.key)
+        if view is None or self._doorkeeper is None or job.deadline == inf:
+            return 0.0
+        again = Job(now, job.size, now + job.deadline - job.arrived, job.key)
+        return self._refuse(self._doorkeeper, view, again, now) or 0.0
 
     def cancel(self, job: Job) -> bool:
         """Take a job out of the queue; False if it has already left."""
@@ -282,18 +290,34 @@ class Scheduler:
         limit = self.limits.max_batch_size
         return JobTooLarge(f"expected at most max_batch_size={limit} items, got {size}")
 
-    def _refusal(self, late_by: float) -> Overloaded | PolicyError:
-        if isinstance(late_by, bool) or not isinstance(late_by, int | float):
-            name = type(self._policy).__name__
-            return PolicyError(f"{name}.refuse: expected None or seconds, got {late_by!r}")
-        msg = f"would be answered about {format_duration(late_by)} after its deadline"
-        return Overloaded(msg, retry_after=late_by)
+    def _refuse(
+        self, doorkeeper: Doorkeeper, view: QueueView, job: Job, now: float
+    ) -> float | None:
+        if self.permits.uneven or view.worker is not None:
+            self._aim(view, now)
+        name = type(self._policy).__name__
+        try:
+            wait = doorkeeper.refuse(view, job, now)
+        except Exception as error:
+            raise PolicyError(f"{name}.refuse raised {error!r}") from error
+        if wait is None:
+            return None
+        if isinstance(wait, bool) or not isinstance(wait, int | float):
+            raise PolicyError(f"{name}.refuse: expected None or seconds, got {wait!r}")
+        return wait * _LATER
 
-    def _queue_full(self, size: int) -> QueueFull:
-        limits = self.limits
-        clearing = self.latency.predict(limits.max_batch_size) / max(1, self.permits.capacity)
-        msg = f"{self.items} of max_queue={limits.max_queue} items wait, no room for {size} more"
-        return QueueFull(msg, retry_after=clearing)
+    def _queue_full(self, job: Job) -> QueueFull:
+        """Room comes with the batches that leave; then the door has to be open as well."""
+        limits, permits, now = self.limits, self.permits, job.arrived
+        full = self.latency.predict(limits.max_batch_size)
+        batches = ceil((self.items + job.size - limits.max_queue) / limits.max_batch_size)
+        wait = 0.0 if permits.idle else permits.next_free(now) - now
+        wait += (batches - 1) * full / max(1, permits.capacity)
+        wait = max(wait * _LATER, self.retry_after(job, now))
+        msg = (
+            f"{self.items} of max_queue={limits.max_queue} items wait, no room for {job.size} more"
+        )
+        return QueueFull(msg, retry_after=wait if wait < inf else full)
 
     def _broken(self, expected: str, decision: object, now: float | None) -> PolicyError:
         at = "" if now is None else f" at now={now!r}"

@@ -191,18 +191,21 @@ class Driver(Generic[T, R]):
         self._pump_due = False
         # Loops fire early by their clock's resolution (uvloop: half a millisecond).
         self._now = now = max(self._now, self._clock(), not_before)
+        turned_away: list[Shed] = []
         try:
             step = self._scheduler.next(now)
             while not isinstance(step, Hold):
                 if isinstance(step, Batch):
                     self._launch(step)
                 else:
-                    self._turn_away(step)
+                    turned_away.append(step)
                 step = self._scheduler.next(now)
         except PolicyError as error:
             self._give_up(error)
         else:
             self._arm(step.until)
+        for shed in turned_away:  # now that it is known who is busy, and so when to come again
+            self._turn_away(shed)
         if not self._scheduler.items and not self._scheduler.permits.running:
             self._drained.set()
 
@@ -285,7 +288,7 @@ class Driver(Generic[T, R]):
                 call.fail(DeadlineExceeded(f"no worker was free in {waited}"))
             else:
                 patience = call.deadline - call.arrived
-                retry_after = self._scheduler.latency.predict(1)
+                retry_after = self._scheduler.retry_after(call, self._now)
                 message = f"after {waited} an answer within {patience:.3f} s is out of reach"
                 call.fail(Overloaded(message, retry_after=retry_after))
         self._enter(shed.jobs, JobOutcome.EXPIRED if expired else JobOutcome.SHED)

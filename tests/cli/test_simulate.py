@@ -372,15 +372,6 @@ def test_replications():
     assert "…" not in shown
 
 
-def test_workers_that_differ():
-    """As many as are described; of more or fewer, nothing is known."""
-    uneven = ("--worker", "2x5ms+0.05ms", "--worker", "20ms+0.2ms", "--drift", "0:2x@0.5s")
-    assert [row["workers"] for row in answer(*MADE, *uneven)["rows"]] == [3, 3]
-    result = run(*MADE, *uneven, "--workers", 2)
-    assert "expected no --workers with --worker" in result.output
-    assert "expected workers that are alike" in run(*MADE, *uneven, "--limit").output
-
-
 def test_keys_by_lot():
     """The first comes most often; each has figures of its own, and the title says so."""
     keyed = (*MADE, "--keys", "zipf:4", "--policy", "greedy", "--max-latency", "50ms")
@@ -454,3 +445,12 @@ def test_a_bar_for_who_sits_at_a_terminal():
                 done()
         assert ("replications" in screen.file.getvalue()) is looking
         assert ("3/3" in screen.file.getvalue()) is looking
+
+
+def test_workers_that_differ():
+    """As many as are described; of more or fewer, nothing is known."""
+    uneven = ("--worker", "2x5ms+0.05ms", "--worker", "20ms+0.2ms", "--drift", "0:2x@0.5s")
+    assert [row["workers"] for row in answer(*MADE, *uneven)["rows"]] == [3, 3]
+    result = run(*MADE, *uneven, "--workers", 2)
+    assert "expected no --workers with --worker" in result.output
+    assert "expected workers that are alike" in run(*MADE, *uneven, "--limit").output

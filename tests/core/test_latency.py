@@ -79,6 +79,41 @@ def test_the_jump_to_a_slower_model_is_no_slope() -> None:
         assert latency.predict(size) == pytest.approx(8 * (0.02 + 0.002 * size), rel=0.06)
 
 
+def slowed_down(change: int, after: int) -> LinearLatency:
+    """300 batches of 18 to 30 items, then some of 58 to 64 that take `change` times as long."""
+    rng = random.Random(4)
+    before = [(size, 5e-3 + 0.05e-3 * size) for size in (rng.randint(18, 30) for _ in range(300))]
+    sizes = [rng.randint(58, 64) for _ in range(after)]
+    return learned(before + [(size, change * (5e-3 + 0.05e-3 * size)) for size in sizes])
+
+
+def test_a_change_keeps_the_proportions() -> None:
+    """The queue that a slower model leaves makes large batches only: what small ones take now is
+    known all the same, because slope and intercept are taken to have grown alike.
+    """
+    latency = slowed_down(2, after=5)
+    for size in (20, 40, 64):
+        assert latency.predict(size) == pytest.approx(10e-3 + 0.1e-3 * size, rel=0.06)
+    assert latency.trusted
+
+
+def test_proportions_that_are_wrong_are_unlearned() -> None:
+    """Only the intercept has grown: fifty batches of all sizes later, the line is right again."""
+    rng = random.Random(5)
+    sizes = [rng.randint(1, 64) for _ in range(350)]
+    before = [(size, 5e-3 + 0.05e-3 * size) for size in sizes[:300]]
+    latency = learned(before + [(size, 13e-3 + 0.05e-3 * size) for size in sizes[300:]])
+    assert latency.predict(1) == pytest.approx(13.05e-3, rel=0.03)
+    assert latency.predict(64) == pytest.approx(16.2e-3, rel=0.03)
+
+
+def test_a_recovery_is_believed_sooner_than_a_slowdown() -> None:
+    """Pauses make batches late, nothing makes them early: two that are faster are no accident."""
+    slow = [(1 + i % 64, 10e-3 + 0.1e-3 * (1 + i % 64)) for i in range(100)]
+    latency = learned(slow + [(8, 5.4e-3)] * 2)
+    assert latency.predict(40) == pytest.approx(7e-3, rel=0.02)
+
+
 def test_a_clock_that_jumps_is_ignored() -> None:
     """Negative and infinite durations teach nothing."""
     latency = learned([(4, 0.01), (4, -1.0), (4, float("inf")), (4, float("nan"))])

@@ -7,6 +7,7 @@ next arrival, estimated properly, and with one new term: the other workers.
 from math import inf
 
 from adaptive_batching.core.job import Job, Reason
+from adaptive_batching.core.policies.door import retry_after
 from adaptive_batching.core.policies.faster import leaves_to_faster, wait_for_faster
 from adaptive_batching.core.policies.shedding import EXTRAPOLATION, hopeless, shed_or_probe
 from adaptive_batching.core.policy import (
@@ -87,28 +88,18 @@ class Cork:
         return Hold(min(worth_until, due))
 
     def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:
-        """Seconds by which the job would be late, or None if it can make its deadline.
-
-        Who joins its batch before a worker is free makes all of it wait; half of them are counted,
-        which is certain enough to refuse on.
-        """
-        if queue.idle and (queue.worker is None or not leaves_to_faster(queue, job, now)):
-            return None
+        """None if the job can make its deadline, or the seconds after which it could."""
         latency = queue.latency
         limit = queue.limits.max_batch_size
-        free = queue.next_free(now)
-        if queue.items < limit and free + latency.predict(limit) <= job.deadline:
+        if queue.idle:
+            left = queue.worker is not None and leaves_to_faster(queue, job, now)
+            if not left and queue.items + job.size <= limit * queue.idle:
+                return None  # whatever is predicted: a wrong fit must meet the facts
+        elif queue.items < limit and queue.next_free(now) + latency.predict(limit) <= job.deadline:
             return None  # the common case, asked for every job: even a full batch would do
         if not queue.workers or not latency.trusted:
             return None  # when a dead worker will be back, nobody knows
-        longest = min(limit, EXTRAPOLATION * latency.largest)
-        full, rest = divmod(queue.items, limit)
-        item_rate = queue.arrivals.rate(now, queue.window) * queue.arrivals.mean_size
-        joining = limit if full else 0.5 * item_rate * (free - now)
-        batches = full - (queue.workers - 1) / queue.workers if full else 0.0
-        ahead = batches * latency.predict(longest) / queue.capacity
-        finish = free + ahead + latency.predict(min(rest + job.size + joining, longest))
-        return finish - job.deadline if finish > job.deadline else None
+        return retry_after(queue, job, now)
 
     def observe(self, batch: BatchRecord) -> None:
         """Nothing: the scheduler's latency model and arrivals have seen it."""

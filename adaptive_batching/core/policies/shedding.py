@@ -11,15 +11,20 @@ EXTRAPOLATION = 2.0  # times the largest size seen; beyond that nothing is refus
 def hopeless(queue: QueueView, margin: float, now: float) -> list[Job]:
     """The oldest jobs that would be late even if they left now.
 
-    Each one shed makes the batch shorter, which may save the next.
+    Each one shed makes the batch shorter, which may save the next. The margin is the share by which
+    the batch may overrun; it is kept only while those behind fill the batch without the job: an
+    even chance of being in time is better than an empty place.
     """
     if not queue.latency.trusted:
         return []
-    longest = min(queue.limits.max_batch_size, EXTRAPOLATION * queue.latency.largest)
+    limit = queue.limits.max_batch_size
+    longest = min(limit, EXTRAPOLATION * queue.latency.largest)
     items = queue.items
     late = []
     for job in queue.jobs():
-        duration = queue.latency.predict(min(items, longest)) * (1.0 + margin)
+        duration = queue.latency.predict(min(items, longest))
+        if items - job.size >= limit:
+            duration *= 1.0 + margin
         if now + duration <= job.deadline:
             break
         late.append(job)
