@@ -1,7 +1,7 @@
 """How much of a clump is still to come: callers that fan one request out into several."""
 
 from collections.abc import Iterable
-from math import exp, inf, log
+from math import inf, log
 
 _POSITIONS = 64  # in a clump; those beyond are like the last
 _MEMORY = 64.0  # clumps; then old ones count half

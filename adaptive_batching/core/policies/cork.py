@@ -16,7 +16,10 @@ from adaptive_batching.core.policy import (
 )
 from adaptive_batching.core.records import BatchRecord
 
+_ALL_IDLE = 0.4  # of a batch's duration: reproduces the optimal control limit for one worker
+_IN_A_CLUMP = 2.0  # times the plain rate; below, no hold with all workers idle gains even 1 %
 _CLUMP = 0.8  # of a batch's duration: who misses the batch waits for nearly all of it
+_LONGEST_CLUMP = 0.3  # of a batch of one; longer holds would knit the callers of a loop together
 _TIMER = 0.5e-3  # seconds; event-loop timers are no finer, so shorter holds are not worth arming
 _TIMER_LATE = 1e-3  # seconds; asyncio rounds waits up to a millisecond
 _OVERLOADED = 0.97  # of capacity; the rest is noise in the estimate
@@ -140,9 +143,7 @@ def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
     """Until when holding gains more than it costs; not later than `now` if it doesn't."""
     idle, workers = queue.idle, queue.workers
     if idle >= workers:
-        next_release = _CLUMP * queue.latency.predict(size) / idle
-        end = _clump_end(queue, size, next_release, now)
-        return end if end > now else _fan_out_end(queue, size, next_release, rate, now)
+        return _clump_worth_until(queue, size, rate, now)
     free = queue.next_expected(now)
     next_release = (free - now) / idle
     if not _TIMER < next_release < inf:
@@ -155,6 +156,24 @@ def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
         return now
     flips = free - size * idle / gain
     return min(flips, max(changes, now + _TIMER)) if flips > now + _TIMER else now
+
+
+def _clump_worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
+    """With all workers idle nothing is worth waiting for but the rest of a clump."""
+    latency, arrivals = queue.latency, queue.arrivals
+    duration = latency.predict(size) / queue.idle
+    clump_end = _clump_end(queue, size, _CLUMP * duration, now)
+    if clump_end > now:
+        return clump_end
+    longest = queue.head.arrived + _LONGEST_CLUMP * latency.predict(1)
+    if now < longest and arrivals.fan_out.recognised(rate):
+        end = arrivals.newest + arrivals.fan_out.worth(size, _CLUMP * duration)
+        return min(max(end, now + _TIMER), longest) if end > now else now
+    hazard, changes = arrivals.hazard(now, rate, latency.predict(1))
+    next_release = _ALL_IDLE * duration
+    if next_release <= _TIMER or hazard < _IN_A_CLUMP * rate or size >= hazard * next_release:
+        return now
+    return min(now + next_release, max(changes, now + _TIMER))
 
 
 def _affordable_hold(phi: float, held: float) -> float:
@@ -177,17 +196,6 @@ def _clump_end(queue: QueueView, size: int, next_release: float, now: float) -> 
         if gain > best:
             best, end = gain, instant
     return end
-
-
-def _fan_out_end(
-    queue: QueueView, size: int, next_release: float, rate: float, now: float
-) -> float:
-    """Until when a silence in a clump may mean that more follow."""
-    arrivals = queue.arrivals
-    if not arrivals.fan_out.recognised(rate):
-        return now
-    end = arrivals.newest + arrivals.fan_out.worth(size, next_release)
-    return max(end, now + _TIMER) if end > now else now
 
 
 def _tight(queue: QueueView) -> bool:
