@@ -27,7 +27,8 @@ _RESERVE = 0.05  # of capacity: what the others need beyond the load, to be let 
 _LONG_BATCHES = 0.4  # phi from which they starve the other workers, so that boarding is limited
 _BOARDING = 2.0  # times the batch size in equilibrium
 _TIGHT = 2.0  # full batches: a promise shorter than that is broken where releases bunch
-_WARY = 1.5  # times the plain hold, where bunching costs answers and not only time
+_SECOND_BATCH = 1.0  # margin: as long again as predicted
+_WARY = 2.0  # times the plain hold, where bunching costs answers and not only time
 _LONGEST_MARGIN = 0.8  # of max_latency: a margin may not make a full batch hopeless
 
 
@@ -44,12 +45,13 @@ class Cork:
 
     With all workers idle that waits for the rest of a clump only: against independent arrivals it
     releases at once, which for one worker is optimal. With some of several busy it spaces the
-    releases out, as bus companies hold buses against bunching (Newell & Potts 1964, Daganzo 2009).
+    releases out, as bus companies hold buses against bunching (Newell & Potts 1964, Daganzo 2009),
+    and twice as carefully if the promise is too tight to bear two at once.
     Right after an answer, callers that send again at once come in a clump, which is looked up in a
     histogram of arrivals since the last answer.
 
-    Holding costs capacity as `phi`, the share of a cycle that grows with the batch, nears 1: it is
-    damped there, and the batch is limited to 1.5 times its equilibrium instead, to spread the work.
+    A worker is let idle only while the others could carry the load. Where batches grow long with
+    their size (`phi`), a batch is limited to twice its equilibrium too, to spread the work.
 
     Jobs that can't make their deadline even if released now are shed from the head. A prediction
     beyond twice the largest batch seen sheds nothing, and when everything looks hopeless for one
@@ -65,7 +67,7 @@ class Cork:
         due = inf
         if queue.head.deadline != inf:
             limit = _affordable(queue, limit, now)
-            late = hopeless(queue, _shed_margin(queue) if overloaded else 0.0, now)
+            late = _late(queue, now) if overloaded else hopeless(queue, 0.0, now)
             if late:
                 return shed_or_probe(queue, late, now)
             due = _latest_release(queue, size)
@@ -108,8 +110,18 @@ class Cork:
         """Nothing: the scheduler's latency model and arrivals have seen it."""
 
 
+def _late(queue: QueueView, now: float) -> list[Job]:
+    """In overload, somebody has to go; better who would be late than who would make it.
+
+    Nine batches in ten are the margin. With many behind to take its place, a job needs time for a
+    second batch: those are shed early who would only wait until a slow batch or a pause is too much
+    for them.
+    """
+    return hopeless(queue, _shed_margin(queue), now, crowded=_SECOND_BATCH)
+
+
 def _shed_margin(queue: QueueView) -> float:
-    """In overload, who is let through must make it; the share by which batches overrun."""
+    """The share by which batches overrun."""
     full = queue.latency.predict(queue.limits.max_batch_size)
     if full <= 0:
         return 0.0
