@@ -1,16 +1,16 @@
 """Does it pay to wait for the rest of a clump, and with long batches?
 
-Covers: the mean and 99th percentile of the latency in milliseconds, with one worker, of callers that
-fan one request out into 8 within a millisecond; then the change against `greedy` with models whose
+Covers: the mean and 99th percentile of the latency in milliseconds, with one worker, of callers who
+fan out into 8 requests within a millisecond; then the change against `greedy` with models whose
 batches take long in proportion to their size.
 
 Clumps: batches of 5 ms + 0.05 ms * n, at most 64. Long batches: 2 ms + 0.5 ms * n, at most 32,
 Poisson traffic. A jitter of 0.05, no deadline; 10,000 requests, the same for all.
 
-Answer: yes, while most of the clump is still out. `cork` knows how many there usually are, and does
-not wait once they are here; `bentoml` waits for its clock, which happens to take as long as a clump.
-With long batches a worker that is let idle costs capacity: `cork` does it only while the others can
-carry the load.
+Answer: yes, while most of it is still out. `cork` knows how many there usually are, and does not
+wait once they are here; `bentoml` waits for its clock, which happens to take as long as a clump.
+With long batches a worker that is let idle costs capacity: `cork` does it only while the others
+can carry the load.
 """
 
 from adaptive_batching.core import Limits

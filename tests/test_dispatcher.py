@@ -257,7 +257,7 @@ async def test_no_worker_can_be_back_in_time() -> None:
 
         @property
         def health(self) -> Health:
-            return Health(0, 1) if self.dead else super().health
+            return Health(frozenset(), 1) if self.dead else super().health
 
         async def start(self, on_change: Callable[[], None]) -> None:
             await asyncio.sleep(2.0)

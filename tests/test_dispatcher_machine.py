@@ -68,13 +68,14 @@ class Running:
     """A batch in the hands of the puppet."""
 
     members: list[Request]
+    worker: int
     end: asyncio.Future[Any]
 
 
 class Puppets:
-    """Workers of the tests: any number, alive as long as the test says so."""
+    """Workers of the tests: any of them, alive as long as the test says so."""
 
-    def __init__(self, alive: int, taken: Callable[[list[Request]], None]) -> None:
+    def __init__(self, alive: frozenset[int], taken: Callable[[Running], None]) -> None:
         self.alive = alive
         self.running: list[Running] = []
         self.started = False
@@ -83,16 +84,16 @@ class Puppets:
 
     @property
     def health(self) -> Health:
-        return Health(self.alive if self.started else 0, 4)
+        return Health(self.alive if self.started else frozenset(), 4)
 
     async def start(self, on_change: Callable[[], None]) -> None:
         self.started = True
         self._changed = on_change
 
-    async def run(self, items: list[Request]) -> Any:
-        running = Running(items, asyncio.get_running_loop().create_future())
+    async def run(self, items: list[Request], worker: int, /) -> Any:
+        running = Running(items, worker, asyncio.get_running_loop().create_future())
+        self._taken(running)
         self.running.append(running)
-        self._taken(items)
         try:
             return await running.end
         finally:
@@ -101,11 +102,11 @@ class Puppets:
     async def aclose(self) -> None:
         self.started = False
 
-    def change(self, alive: int) -> None:
+    def change(self, alive: frozenset[int]) -> None:
         """Some die, others are back; who dies takes its batch along."""
         self.alive = alive
-        for running in self.running[alive:]:
-            if not running.end.done():
+        for running in self.running:
+            if running.worker not in alive and not running.end.done():
                 for member in running.members:
                     member.poisoned = True
                 running.end.set_exception(WorkerLost("it died"))
@@ -136,7 +137,7 @@ class Dispatching(RuleBasedStateMachine):
         self.idle_and_queued_since = inf
         self.longest_prediction = 0.0
         self.closing = False
-        self.puppets = Puppets(workers, self.taken)
+        self.puppets = Puppets(frozenset(range(workers)), self.taken)
         self.dispatcher: Dispatcher[Request, Any] = Dispatcher(
             self.puppets, self.limits, policy=policy, clock=self.loop.time
         )
@@ -223,8 +224,8 @@ class Dispatching(RuleBasedStateMachine):
         batch.end.set_result(answer)
         self.settle()
 
-    @rule(alive=st.integers(0, 4))
-    def workers_change(self, alive: int) -> None:
+    @rule(alive=st.frozensets(st.integers(0, 3)))
+    def workers_change(self, alive: frozenset[int]) -> None:
         self.puppets.change(alive)
         self.settle()
 
@@ -294,7 +295,7 @@ class Dispatching(RuleBasedStateMachine):
         """P9: after closing nothing is left, and everyone has an answer."""
         if not hasattr(self, "dispatcher"):
             return
-        self.puppets.change(2)
+        self.puppets.change(frozenset({0, 1}))
         if not self.closing:
             self.drain()
         for _ in range(len(self.requests) + 1):
@@ -338,15 +339,18 @@ class Dispatching(RuleBasedStateMachine):
             for index, member in enumerate(batch.members)
         ]
 
-    def taken(self, members: list[Request]) -> None:
+    def taken(self, started: Running) -> None:
         """A batch starts: P3 to P6."""
+        members = started.members
         batch = [member.number for member in members]
         if sum(member.size for member in members) > self.limits.max_batch_size:
             self.violations.append(f"P4: {batch} is larger than max_batch_size")
         if len({member.key for member in members}) != 1:
             self.violations.append(f"{batch} mixes keys")
-        if len(self.puppets.running) > self.puppets.alive:
+        if started.worker not in self.puppets.alive:
             self.violations.append(f"P5: {batch} has no worker")
+        if started.worker in {running.worker for running in self.puppets.running}:
+            self.violations.append(f"P5: {batch} runs beside another on one worker")
         for member in members:
             member.dispatched += 1
             if member.number < self.newest.get(member.key, -1):

@@ -8,8 +8,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
-from math import inf
+from math import inf, isnan, nan
 from operator import itemgetter
+from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -53,6 +54,8 @@ class Traffic:
     rate_exponent: float
     clump: int
     largest: int
+    keyed: int = 0
+    hurried: bool = False
 
     def __str__(self) -> str:
         return f"{JOBS} jobs at {10**self.rate_exponent:.0f}/s, clumps of up to {self.clump}"
@@ -66,6 +69,17 @@ class Traffic:
             times += [now] * rng.randint(1, self.clump)
         return times, [rng.randint(1, self.largest) for _ in times]
 
+    def keys(self) -> list[int | None]:
+        """The batch key of each."""
+        rng = random.Random(self.seed + 1)
+        return [rng.randrange(self.keyed) if self.keyed else None for _ in range(2 * JOBS)]
+
+    def patience(self) -> list[float]:
+        """The max_latency of each (seconds), NaN for the limit's."""
+        rng = random.Random(self.seed + 2)
+        own = [nan, 0.011, 0.04] if self.hurried else [nan]
+        return [rng.choice(own) for _ in range(2 * JOBS)]
+
 
 traffic = st.builds(
     Traffic,
@@ -73,6 +87,8 @@ traffic = st.builds(
     rate_exponent=st.floats(1, 4.3),  # 10 to 20,000 a second
     clump=st.sampled_from([1, 1, 3, 80]),
     largest=st.sampled_from([1, 1, 3, 5]),
+    keyed=st.sampled_from([0, 0, 3]),
+    hurried=st.sampled_from([False, False, True]),
 )
 
 
@@ -87,8 +103,7 @@ class Recorder:
 
 
 def live(
-    times: list[float],
-    sizes: list[int],
+    traffic: Traffic,
     limits: Limits,
     policy: str,
     workers: int,
@@ -96,24 +111,30 @@ def live(
 ) -> History:
     """What the dispatcher does with that traffic; an item is the number of items it stands for."""
     history, recorder = History(), Recorder()
+    times, sizes = traffic.arrivals()
+    requests = zip(times, sizes, traffic.keys(), traffic.patience(), strict=False)
 
     async def handler(items: list[int]) -> list[int]:
         await asyncio.sleep(service(sum(items)))
         return items
 
-    async def call(dispatcher: Dispatcher[int, int], size: int) -> None:
+    async def call(
+        dispatcher: Dispatcher[int, int], size: int, key: int | None, patience: float
+    ) -> None:
         loop = asyncio.get_running_loop()
         arrived = loop.time()
+        own = None if isnan(patience) else patience
+        deadline = arrived + (limits.max_latency if own is None else own)
         outcome = JobOutcome.DONE
         try:
-            assert await dispatcher.submit(size, size=size) == size
+            assert await dispatcher.submit(size, key, own, size) == size
         except QueueFull:
             outcome = JobOutcome.QUEUE_FULL
         except Refused:
             outcome = JobOutcome.SHED
         except DeadlineExceeded:
             outcome = JobOutcome.EXPIRED
-        history.jobs.append(JobRecord(arrived, loop.time(), size, outcome))
+        history.jobs.append(JobRecord(arrived, loop.time(), size, outcome, deadline, key))
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -126,11 +147,11 @@ def live(
             observers=[recorder],
         ) as dispatcher:
 
-            def arrive(together: list[int]) -> None:
-                calls.extend(loop.create_task(call(dispatcher, size)) for size in together)
+            def arrive(together: list[list[Any]]) -> None:
+                calls.extend(loop.create_task(call(dispatcher, *each)) for each in together)
 
-            for time, together in groupby(zip(times, sizes, strict=True), itemgetter(0)):
-                loop.call_at(time, arrive, [size for _, size in together])
+            for time, together in groupby(requests, itemgetter(0)):
+                loop.call_at(time, arrive, [each for _, *each in together])
             await asyncio.sleep(times[-1] + 1e-3)
             await asyncio.gather(*calls)
 
@@ -152,6 +173,7 @@ def first_difference(name: str, ours: list[object], theirs: list[object]) -> str
 @given(traffic, limits, policies, st.integers(1, 4), st.sampled_from([1e-6, 0.1]))
 @example(Traffic(1, 3.5, 1, 1), Limits(64, 0.012), "cork", 4, 1e-6)
 @example(Traffic(2, 4.0, 80, 5), Limits(8, 0.025, 50), "cork", 2, 0.1)
+@example(Traffic(3, 3.5, 3, 3, keyed=3, hurried=True), Limits(8, 0.025), "cork", 2, 0.1)
 def test_live_and_simulated_decisions_are_the_same(
     traffic: Traffic, limits: Limits, policy: str, workers: int, jitter: float
 ) -> None:
@@ -160,32 +182,36 @@ def test_live_and_simulated_decisions_are_the_same(
     """
     times, sizes = traffic.arrivals()
     server = Server(5e-3, 5e-5, jitter)
-    ours = live(times, sizes, limits, policy, workers, server.service(traffic.seed))
+    ours = live(traffic, limits, policy, workers, server.service(traffic.seed))
     theirs = simulate(
         times,
         Scheduler(make_policy(policy), limits, workers),
         server.service(traffic.seed),
         sizes=sizes,
+        keys=traffic.keys(),
+        max_latencies=traffic.patience()[: len(times)],
     )
     difference = first_difference(
         "batch", sorted(ours.batches, key=_in_order), sorted(theirs.batches, key=_in_order)
     )
-    ends = [_as_told(job, limits.max_latency) for job in theirs.jobs]
+    ends = [_as_told(job) for job in theirs.jobs]
     difference = difference or first_difference(
         "job", sorted(ours.jobs, key=_in_order), sorted(ends, key=_in_order)
     )
     assert not difference, f"{policy}, {workers} workers, {limits}, {traffic}: {difference}"
 
 
-def _as_told(job: JobRecord, max_latency: float) -> JobRecord:
+def _as_told(job: JobRecord) -> JobRecord:
     """What a live caller hears: the simulator says how late an answer was, he no longer waits."""
-    due = job.arrived + max_latency
-    if job.outcome is JobOutcome.DONE and job.finished > due:
-        return job._replace(finished=due, outcome=JobOutcome.EXPIRED)
+    if job.outcome is JobOutcome.DONE and not job.in_time:
+        return job._replace(finished=job.deadline, outcome=JobOutcome.EXPIRED)
     return job
 
 
 def _in_order(record: BatchRecord | JobRecord) -> tuple[object, ...]:
     if isinstance(record, BatchRecord):
         return (record.finished, record.released, -record.left_waiting)
-    return (record.finished, record.arrived, record.size, record.outcome.value)
+    return (
+        record.finished, record.arrived, record.size, record.outcome.value,
+        record.deadline, str(record.key),
+    )  # fmt: skip

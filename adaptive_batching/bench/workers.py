@@ -75,7 +75,7 @@ async def _pool(core: int) -> AsyncIterator[Trip]:
     workers = make_workers(echo, Processes(1, cpus=[core]))
     await workers.start(lambda: None)
     try:
-        yield lambda: workers.run(_BATCH)
+        yield lambda: workers.run(_BATCH, 0)
     finally:
         await workers.aclose()
 

@@ -16,12 +16,15 @@ from adaptive_batching.simulation.closed_loop import Span, parse_span
 from adaptive_batching.simulation.conditions import (
     Condition,
     parse_cold_start,
+    parse_crashes,
     parse_drift,
     parse_failures,
     parse_shared,
 )
 from adaptive_batching.simulation.curves import Padded, parse_buckets
 from adaptive_batching.simulation.experiment import Experiment
+from adaptive_batching.simulation.fleet import Balance, Fleet
+from adaptive_batching.simulation.keys import Lots, parse_keys
 from adaptive_batching.simulation.servers import Server, parse_pause, parse_server
 from adaptive_batching.simulation.traces import FORMATS
 from adaptive_batching.simulation.traffic import (
@@ -73,6 +76,13 @@ _TRAFFIC = (
         "count: `ignore` counts each request as one item; `items`, `tokens` (of the prompt) and "
         "`cost` (all tokens, milliseconds, bytes) take what the format recorded.",
     ),
+    click.option(
+        "--keys",
+        type=Parsed("keys", parse_keys),
+        help="Only requests of one batch key share a batch: `recorded` takes the keys of the "
+        "trace; 8 draws one of so many for each request, zipf:8 or zipf:8:1.2 the first of them "
+        "far more often.",
+    ),
     click.option("--stream", is_flag=True, help="Keep neither trace nor records: any length fits."),
 )
 
@@ -103,6 +113,11 @@ _WORKERS_AND_LIMITS = (
     ),
     click.option("--failures", type=Parsed("percent", parse_failures), help="Batches that fail."),
     click.option(
+        "--crashes",
+        type=Parsed("percent:duration", parse_crashes),
+        help="Batches over which a worker dies, and how long until it is back, say 0.1%:2s.",
+    ),
+    click.option(
         "--shared-device",
         type=Parsed("percent", parse_shared),
         help="A batch takes so much longer for each that runs when it begins, say 30%.",
@@ -121,12 +136,35 @@ _WORKERS_AND_LIMITS = (
         type=DURATION,
         default=inf,
         show_default="none",
-        help="From arrival to answer.",
+        help="From arrival to answer, of requests whose own is not in the trace.",
     ),
     click.option("--max-batch-size", type=int, default=64, help="Items."),
     click.option("--max-queue", type=int, default=65_536, help="Items waiting."),
     click.option(
         "--timer-resolution", type=DURATION, default=0.0, help="Round wake-ups up to this."
+    ),
+    click.option(
+        "--loop-delay",
+        type=DURATION,
+        default=0.0,
+        help="Of the event loop: everything is noticed so much later.",
+    ),
+    click.option(
+        "--dispatchers",
+        type=click.IntRange(min=1, max=1000),
+        default=1,
+        help="Each with a queue of its own and its share of the workers.",
+    ),
+    click.option(
+        "--balance",
+        type=click.Choice(["in-turn", "random", "least"]),
+        help="Which dispatcher gets a request; least: with the fewest under way.  "
+        "[default: in-turn]",
+    ),
+    click.option(
+        "--shared-workers",
+        is_flag=True,
+        help="Every dispatcher sends to all workers, which take batches as they come.",
     ),
     click.option("--warmup", type=SECONDS, default=0.0, help="Seconds left out of the statistics."),
 )
@@ -149,8 +187,17 @@ def conditions(
         click.UsageError: Options do not go together.
     """
     given = {name: options[name] for name in (*_MADE, *_CLOSED, *_RECORDED)}
-    rest = {name: value for name, value in options.items() if name not in given}
-    traffic = _made(seed, **given) if trace is None else _recorded(trace, seed, **given)
+    rest = {name: value for name, value in options.items() if name not in {*given, "keys"}}
+    lots = options["keys"]
+    with_keys = lots == "recorded"
+    if trace is None:
+        if with_keys:
+            raise click.UsageError("expected a TRACE with --keys recorded, got none")
+        traffic = _made(seed, **given)
+    else:
+        traffic = _recorded(trace, seed, with_keys=with_keys, **given)
+    if isinstance(lots, Lots):
+        traffic = replace(traffic, keys=replace(lots, seed=seed), keyed=str(lots))
     return traffic, _experiment(traffic, seed, **rest)
 
 
@@ -165,7 +212,11 @@ def title(traffic: Traffic, experiment: Experiment) -> str:
         for name, factor in asdict(traffic.shaping).items()
         if factor != 1
     )
-    return ", ".join((str(traffic), *known, *shaped, within))
+    keyed = () if traffic.keyed is None else (traffic.keyed,)
+    own = ("unless recorded",) if traffic.max_latencies is not None else ()
+    fleet = experiment.fleet
+    several = (str(fleet),) if fleet.dispatchers > 1 else ()
+    return ", ".join((str(traffic), *known, *shaped, *keyed, *several, " ".join((within, *own))))
 
 
 _MADE = ("arrivals", "rate", "duration")
@@ -183,10 +234,15 @@ def expect_none(where: str, given: Mapping[str, object], *names: str) -> None:
             raise click.UsageError(f"expected no --{option} {where}, got {given[name]}")
 
 
-def _recorded(trace: Path, seed: int, **given: Any) -> Traffic:
+def _recorded(trace: Path, seed: int, *, with_keys: bool, **given: Any) -> Traffic:
     expect_none("with a TRACE", given, *_MADE, *_CLOSED)
     measure = None if given["sizes"] == "ignore" else given["sizes"]
-    reading = {"form": given["trace_format"], "measure": measure, "with_sizes": measure is not None}
+    reading = {
+        "form": given["trace_format"],
+        "measure": measure,
+        "with_sizes": measure is not None,
+        "with_keys": with_keys,
+    }
     factors = {name: given[name] for name in _SHAPED if given[name] is not None}
     if given["stream"]:
         expect_none("with --stream", given, "superpose", "rate_scale")
@@ -227,15 +283,26 @@ def _experiment(
     max_batch_size: int,
     max_queue: int,
     timer_resolution: float,
+    loop_delay: float,
+    dispatchers: int,
+    balance: Balance | None,
+    shared_workers: bool,
     warmup: float,
     **workers: Any,
 ) -> Experiment:
+    if dispatchers == 1:
+        single = {"balance": balance, "shared_workers": shared_workers}
+        expect_none("with one dispatcher", single, *single)
     return Experiment(
         arrivals=traffic.arrivals,
         server=_server(**workers),
         limits=Limits(max_batch_size, max_latency, max_queue),
         sizes=traffic.sizes,
+        keys=traffic.keys,
+        max_latencies=traffic.max_latencies,
+        fleet=Fleet(dispatchers, balance or "in-turn", shared_workers),
         timer_resolution=timer_resolution,
+        loop_delay=loop_delay,
         warmup=warmup,
         seed=seed,
     )

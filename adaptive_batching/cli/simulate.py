@@ -15,12 +15,13 @@ from rich.table import Table
 from adaptive_batching.cli.conditions import condition_options, conditions, expect_none, title
 from adaptive_batching.cli.endings import interruptible, writing
 from adaptive_batching.cli.parameters import FORMAT, POLICY, WIDTH
+from adaptive_batching.cli.progress import progress
 from adaptive_batching.core.policies import KNOWN
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.limit import Limit, limit_of
 from adaptive_batching.simulation.replications import Replicated, replicate, replicated_table
-from adaptive_batching.simulation.report import Row, table
+from adaptive_batching.simulation.report import Row, keys_table, table
 from adaptive_batching.simulation.traffic import Traffic
 
 
@@ -125,12 +126,14 @@ def _simulated(
             given = {"limit": with_limit, "report": report}
             expect_none("with --replications", given, "limit", "report")
             seeds = range(seed, seed + replications)
-            many = replicate(partial(_experiment_of, make), contestants, seeds)
+            with progress("replications", replications) as done:
+                many = replicate(partial(_experiment_of, make), contestants, seeds, done=done)
             sure = f"{replications} seeds from {seed}, ± 95 % confidence"
             heading = f"{heading}\n{sure}, change against {many[0].policy}"
             return partial(_show_many, many, traffic, heading, replications, form)
         heading = f"{heading}, seed {seed}"
-        rows = [experiment.run(*each) for each in contestants]
+        with progress("simulations", len(contestants)) as done:
+            rows = [_run(experiment, each, done) for each in contestants]
         workers = tuple(dict.fromkeys(each for _, each in contestants))
         limit = _limit(experiment, workers, traffic) if with_limit else None
         if report is not None:
@@ -144,6 +147,12 @@ def _prepare(
     trace: Path | None, options: Mapping[str, Any], seed: int
 ) -> tuple[Traffic, Experiment]:
     return conditions(trace, seed, options)
+
+
+def _run(experiment: Experiment, contestant: tuple[str, int], done: Callable[[], None]) -> Row:
+    row = experiment.run(*contestant)
+    done()
+    return row
 
 
 def _experiment_of(make: Callable[[int], tuple[Traffic, Experiment]], seed: int) -> Experiment:
@@ -183,6 +192,7 @@ def _write(
         max_latency=experiment.limits.max_latency,
         limit=limit,
         loads=swept,
+        mean=None if experiment.server.conditions else experiment.server.mean,
     )
     try:
         path.write_text(drawn, encoding="utf-8")
@@ -198,10 +208,13 @@ def _show(
         if limit is not None:
             answer["limit"] = asdict(limit)
         click.echo(json.dumps(answer, indent=2, allow_nan=False))
-    elif limit is None:
+        return
+    if limit is None:
         _print(table(rows, heading))
     else:
         _print(table(rows, f"{heading}\n{limit}", limit.goodput))
+    if any(row.keys for row in rows):
+        _print(keys_table(rows))
 
 
 def _show_many(

@@ -76,6 +76,7 @@ class Batch:
         released: When it left (seconds).
         predicted: How long it is expected to run (seconds).
         left_waiting: Items of all keys that stayed behind.
+        worker: Index of the worker that runs it.
     """
 
     jobs: list[Job]
@@ -85,6 +86,7 @@ class Batch:
     released: float
     predicted: float
     left_waiting: int
+    worker: int
 
     @property
     def predicted_finish(self) -> float:

@@ -1,14 +1,17 @@
 """How long a batch takes, learned from the batches already run."""
 
+from collections import deque
 from math import isfinite, sqrt
 
 _LEVEL_MEMORY = 0.98  # 50 batches: follows a model that slows down
 _SLOPE_MEMORY = 0.998  # 500 batches: batch sizes vary little for long stretches
 _CLIP = 4.0  # a pause of the machine is not a change of the model (Huber)
 _ALARM = 12.0  # CUSUM: a step of 4 sd or more is believed after four batches
+_SEEN_OF_A_CHANGE = 4  # batches that raise the alarm at least: each adds at most _CLIP - 1 to it
 _KEPT_AT_CHANGE = 0.05
 _SPREAD_FLOOR = 0.02  # relative; no clock and no model repeats better than this
 _PRIOR_SLOPE_SPREAD = 0.1  # of the mean duration; how surprising a slope is before it is seen
+_ONE_SIZE = 1.0  # items squared, summed: two batches that differ by one item are half of that
 _LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
 _WORST = 1e3  # a batch a thousand times slower than expected is as surprising as can be
 _MARGIN_QUANTILE = 0.9  # 0.99 would be the machine's pauses: useless as a margin
@@ -27,15 +30,16 @@ class LinearLatency:
     mean, so that the prediction is right at the sizes in use whatever the slope.
 
     Durations are clipped at 4 standard deviations; when that happens again and again in one
-    direction (CUSUM), it is no outlier but a change, and the memory is cut to 5 %.
+    direction (CUSUM), it is no outlier but a change, and the fit begins anew with the batches that
+    raised the alarm: they are all there is of the new line.
 
     Before the first batch it predicts 0: it knows nothing and forces nothing.
     """
 
     __slots__ = (
         "_above", "_below", "_covariance", "_level_weight", "_mean_duration", "_mean_size",
-        "_quantile", "_scatter", "_slope_duration", "_slope_size", "_slope_weight", "_spread",
-        "_variance", "batches", "fixed", "largest", "per_item", "per_item_at_most",
+        "_newest", "_quantile", "_scatter", "_slope_duration", "_slope_size", "_slope_weight",
+        "_spread", "_variance", "batches", "fixed", "largest", "per_item", "per_item_at_most",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -46,7 +50,8 @@ class LinearLatency:
         self.per_item = 0.0
         """Seconds that each item adds."""
         self.per_item_at_most = 0.0
-        """The steepest slope that what was seen leaves believable (two standard deviations)."""
+        """The steepest slope that what was seen leaves possible: two standard deviations above;
+        as long as a single size was seen, that of batches without a fixed part."""
         self.largest = 0.0
         """About the largest size seen of late (items): beyond it, predictions extrapolate."""
         self._level_weight = 0.0
@@ -62,6 +67,7 @@ class LinearLatency:
         self._quantile = 0.0  # of the relative residuals
         self._above = 0.0
         self._below = 0.0
+        self._newest: deque[tuple[int, float]] = deque(maxlen=_SEEN_OF_A_CHANGE)  # not clipped
 
     def __repr__(self) -> str:
         return f"<LinearLatency {self.fixed * 1e3:.3g} ms + {self.per_item * 1e3:.3g} ms * size>"
@@ -88,6 +94,7 @@ class LinearLatency:
         self.batches += 1
         self.largest = max(float(size), self.largest * 0.99)
         expected = self.predict(size)
+        self._newest.append((size, duration))
         if self._level_weight and expected > 0:
             duration = self._guard(expected, duration)
         self._fold(size, duration)
@@ -116,15 +123,21 @@ class LinearLatency:
         return expected * (1.0 + clipped)
 
     def _forget(self) -> None:
-        """The model behind has changed: what was learned before counts little now."""
-        self._level_weight *= _KEPT_AT_CHANGE
-        self._slope_weight *= _KEPT_AT_CHANGE
+        """The model behind has changed: begin anew with the batches that gave it away.
+
+        Of the old line a little of its slope is kept, but not its place: the jump from there to
+        here would be taken for a slope.
+        """
+        self._level_weight = self._slope_weight = 0.0
         self._variance *= _KEPT_AT_CHANGE
         self._covariance *= _KEPT_AT_CHANGE
         self._scatter *= _KEPT_AT_CHANGE
         self._above = self._below = 0.0
-        self.batches = 1  # the next few durations are taken as they come
-        self.largest *= 0.5
+        *before, _ = self._newest
+        for size, duration in before:
+            self._fold(size, duration)
+        self.batches = len(self._newest)  # the next is taken as it comes
+        self.largest = float(max(size for size, _ in self._newest))
 
     def _fold(self, size: float, duration: float) -> None:
         """Update the moments (West's weighted recurrences) and solve for the line."""
@@ -151,7 +164,8 @@ class LinearLatency:
         self.fixed = max(self._mean_duration - self.per_item * self._mean_size, 0.0)
         doubt = _PRIOR_SLOPE_SPREAD * self._mean_duration
         doubt *= sqrt(ridge / (self._variance + ridge)) if ridge else 0.0  # what is left of it
-        self.per_item_at_most = min(self.per_item + 2.0 * doubt, most)
+        one_size = self._variance < _ONE_SIZE
+        self.per_item_at_most = most if one_size else min(self.per_item + 2.0 * doubt, most)
 
     def _ridge(self) -> float:
         """How much variance of sizes the prior is worth: noise variance / prior variance of slopes.

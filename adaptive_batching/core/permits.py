@@ -1,43 +1,76 @@
-"""The outbound semaphore: how many batches may run, and when the next of them ends."""
+"""The outbound semaphore: which workers there are, who is idle, and when the next is free."""
 
-from math import inf
+from collections import deque
+from collections.abc import Collection
+from math import exp, inf
 
 from adaptive_batching.core.job import Batch
+from adaptive_batching.core.latency import LinearLatency
+from adaptive_batching.core.worker import Worker
 
 
 class Permits:
-    """One permit a worker. Taken when a batch is released, returned when it has ended."""
+    """One permit a worker. Taken when a batch is released, returned when it has ended.
 
-    __slots__ = ("_capacity", "_earliest", "_running", "idle", "last_release")
+    Args:
+        workers: How many are alive, numbered from 0.
+        latency: The pool's; durations are learned through `learn`.
+    """
 
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
+    __slots__ = (
+        "_earliest", "_idle", "_running", "capacity", "idle", "last_release", "latency", "uneven",
+        "workers",
+    )  # fmt: skip
+
+    def __init__(self, workers: int, latency: LinearLatency | None = None) -> None:
+        self.latency = LinearLatency() if latency is None else latency
         self._running: set[Batch] = set()
         self._earliest = inf  # predicted finish among the running; they change only here
-        self.idle = capacity
-        """Permits to be had; never negative, even when workers die under their batches."""
+        self._idle: deque[Worker] = deque()  # who has been idle longest first
+        self.workers: list[Worker] = []
+        """All that there ever were, by index; who died keeps its place and what it has taught."""
+        self.capacity = 0
+        """Workers that are alive."""
+        self.idle = 0
+        """Permits to be had."""
         self.last_release = -inf
+        self.uneven = False
+        """Whether some worker is proven to be slower or faster than most."""
+        self.set_alive(range(workers))
 
     def __repr__(self) -> str:
         return f"<Permits idle={self.idle}/{self.capacity}>"
-
-    @property
-    def capacity(self) -> int:
-        """Workers that are alive."""
-        return self._capacity
-
-    @capacity.setter
-    def capacity(self, workers: int) -> None:
-        self._capacity = workers
-        self._count_idle()
 
     @property
     def running(self) -> int:
         """Batches that have left and not ended."""
         return len(self._running)
 
+    @property
+    def alive(self) -> list[Worker]:
+        """Workers that hold a batch or could take one."""
+        return [worker for worker in self.workers if worker.alive]
+
+    def set_alive(self, indexes: Collection[int]) -> None:
+        """Say who is alive; a batch on a dead worker runs until it is given back."""
+        while len(self.workers) <= max(indexes, default=-1):
+            self.workers.append(Worker(len(self.workers), self.latency))
+        for worker in self.workers:
+            was_idle = worker.alive and worker.batch is None
+            worker.alive = worker.index in indexes
+            if was_idle and not worker.alive:
+                self._idle.remove(worker)
+            elif worker.alive and worker.batch is None and not was_idle:
+                self._idle.append(worker)
+        self.capacity = len(indexes)
+        self.idle = len(self._idle)
+        self._compare()
+
     def next_free(self, now: float) -> float:
         """When the next running batch is expected to end (seconds): `now` if that is overdue."""
+        if self.uneven:
+            worker = self.foremost(now)
+            return inf if worker is None else worker.free(now)
         earliest = self._earliest
         return earliest if earliest > now else now  # noqa: FURB136  max() costs thrice as much
 
@@ -51,6 +84,9 @@ class Permits:
             now: The present (seconds).
             overrun: Share of its predicted duration by which a batch may be late.
         """
+        if self.uneven:
+            worker = self.foremost(now)
+            return inf if worker is None else worker.free(now)
         if self._earliest > now:
             return self._earliest
         expected = inf
@@ -62,19 +98,79 @@ class Permits:
                 expected = finish
         return expected
 
+    def foremost(self, now: float) -> Worker | None:
+        """Where a large batch would end first of all workers that are busy now."""
+        large = self.latency.largest
+        busy = [worker for worker in self.alive if worker.batch is not None]
+        ends = [(each.free(now) + each.latency.predict(large), each.index) for each in busy]
+        return self.workers[min(ends)[1]] if ends else None
+
+    @property
+    def idlest(self) -> Worker:
+        """Where a batch would end first of all idle workers; of equals, the one idle longest."""
+        if not self.uneven:
+            return self._idle[0]
+        return min(self._idle, key=_factor)
+
     def take(self, batch: Batch) -> None:
-        """The batch leaves."""
+        """The batch leaves for its worker, which must be idle."""
+        worker = self.workers[batch.worker]
+        if self._idle[0] is worker:
+            self._idle.popleft()
+        else:
+            self._idle.remove(worker)
+        worker.batch = batch
+        worker.released = batch.released
         self._running.add(batch)
-        self._count_idle()
+        self.idle -= 1
         self.last_release = batch.released
         self._earliest = min(self._earliest, batch.predicted_finish)
 
     def give_back(self, batch: Batch) -> None:
         """The batch has ended."""
         self._running.remove(batch)
-        self._count_idle()
+        worker = self.workers[batch.worker]
+        worker.batch = None
+        worker.batches += 1
+        if worker.alive:
+            self._idle.append(worker)
+            self.idle += 1
         if batch.predicted_finish <= self._earliest:
             self._earliest = min((b.predicted_finish for b in self._running), default=inf)
 
-    def _count_idle(self) -> None:
-        self.idle = max(0, self._capacity - len(self._running))
+    def learn(self, batch: Batch, duration: float) -> None:
+        """A batch ran to its end in so many seconds.
+
+        The pool's line is that of a worker as fast as most: durations are divided by their
+        worker's factor, so that it is learned from all of them and is no noisier than if they were
+        alike.
+        """
+        if len(self.workers) == 1:
+            self.latency.observe(batch.size, duration)
+            return
+        worker = self.workers[batch.worker]
+        worker.learn(batch.size, duration)
+        self.latency.observe(batch.size, duration / worker.latency.factor)
+        self._compare()
+
+    def _compare(self) -> None:
+        """Hold the workers against the one in the middle, the faster one of two: most are as it is.
+
+        What all have in common, a line that lags behind a model that changed, is not their doing.
+        """
+        ratios = sorted([worker.pace.log_ratio for worker in self.workers if worker.pace.batches])
+        if not ratios:
+            return
+        reference = ratios[(len(ratios) - 1) // 2]
+        self.uneven = False
+        for worker in self.workers:
+            pace = worker.pace
+            if pace.differs(reference):
+                worker.latency.factor = exp(pace.log_ratio - reference)
+                self.uneven = self.uneven or worker.alive
+            else:
+                worker.latency.factor = 1.0
+
+
+def _factor(worker: Worker) -> float:
+    return worker.latency.factor

@@ -12,6 +12,7 @@ from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
+from adaptive_batching.core.worker import Latency, Worker
 
 RATE_WINDOW = 16  # full batches: short enough to turn with the traffic, long enough to count it
 
@@ -44,17 +45,35 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Send the oldest jobs, up to `size` items."""
+    """Send the oldest jobs, up to `size` items.
+
+    Raises:
+        TypeError: The size is no whole number, or the reason is no `Reason`.
+    """
 
     size: int
     reason: Reason
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.size, int) or hasattr(self.size, "__index__")):
+            raise TypeError(f"Dispatch.size: expected a whole number of items, got {self.size!r}")
+        if not isinstance(self.reason, Reason):
+            raise TypeError(f"Dispatch.reason: expected a Reason, got {self.reason!r}")
+
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Do nothing before `until` (seconds), unless something arrives or ends; `inf`: only then."""
+    """Do nothing before `until` (seconds), unless something arrives or ends; `inf`: only then.
+
+    Raises:
+        TypeError: That is no number.
+    """
 
     until: float = inf
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.until, (float, int)):
+            raise TypeError(f"Hold.until: expected seconds, got {self.until!r}")
 
 
 class ShedReason(enum.Enum):
@@ -68,10 +87,22 @@ class ShedReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """Turn these waiting jobs away."""
+    """Turn these waiting jobs away.
+
+    Raises:
+        TypeError: They are no list, there is something else among them, or the reason is no
+            `ShedReason`.
+    """
 
     jobs: Sequence[Job]
     reason: ShedReason
+
+    def __post_init__(self) -> None:
+        jobs: object = self.jobs
+        if not (isinstance(jobs, Sequence) and all(isinstance(job, Job) for job in jobs)):
+            raise TypeError(f"Shed.jobs: expected a list of jobs, got {jobs!r}")
+        if not isinstance(self.reason, ShedReason):
+            raise TypeError(f"Shed.reason: expected a ShedReason, got {self.reason!r}")
 
 
 Decision = Dispatch | Hold | Shed
@@ -82,11 +113,13 @@ class QueueView:
 
     Attributes:
         limits: What the user asked for.
-        latency: The fitted duration of a batch.
+        latency: The fitted duration of a batch, on the worker that it would run on.
+        worker: Which one that is: the best of the idle ones, or of the busy ones if none is idle;
+            None while all are alike.
         arrivals: The stream that feeds this queue.
     """
 
-    __slots__ = ("_permits", "arrivals", "latency", "limits", "queue")
+    __slots__ = ("_permits", "arrivals", "latency", "limits", "queue", "worker")
 
     def __init__(
         self, queue: JobQueue, permits: Permits, limits: Limits, latency: LinearLatency
@@ -94,7 +127,8 @@ class QueueView:
         self.queue = queue  # the scheduler's to change; policies read it through the names below
         self._permits = permits
         self.limits = limits
-        self.latency = latency
+        self.latency: Latency = latency
+        self.worker: Worker | None = None
         self.arrivals: ArrivalRate = queue.arrivals
 
     @property
@@ -132,9 +166,30 @@ class QueueView:
         return self._permits.idle
 
     @property
+    def capacity(self) -> float:
+        """How many workers like `worker` could do the work of all that are alive."""
+        if self.worker is None:
+            return self._permits.capacity
+        return self.worker.worth(self._permits.alive)
+
+    @property
+    def alive(self) -> list[Worker]:
+        """The workers that are alive."""
+        return self._permits.alive
+
+    def foremost(self, now: float) -> Worker | None:
+        """The busy worker on which a large batch would end first; None if none is busy."""
+        return self._permits.foremost(now)
+
+    def aim(self, worker: Worker | None) -> None:
+        """The scheduler says on which worker the next batch would run; None if all are alike."""
+        self.worker = worker
+        self.latency = self._permits.latency if worker is None else worker.latency
+
+    @property
     def window(self) -> float:
         """Seconds over which the arrival rate is taken: 16 full batches."""
-        return RATE_WINDOW * self.latency.predict(self.limits.max_batch_size)
+        return RATE_WINDOW * self._permits.latency.predict(self.limits.max_batch_size)
 
     @property
     def last_release(self) -> float:
@@ -142,7 +197,10 @@ class QueueView:
         return self._permits.last_release
 
     def next_free(self, now: float) -> float:
-        """When the next busy worker is expected to be free (seconds); `inf` if none is busy."""
+        """When the next busy worker is expected to be free (seconds); `inf` if none is busy.
+
+        If they differ, the one on which a large batch would end first.
+        """
         return self._permits.next_free(now)
 
     def next_expected(self, now: float) -> float:

@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Hashable
+from math import inf
 from typing import NamedTuple
 
 from adaptive_batching.core.job import Outcome, Reason
@@ -29,6 +30,8 @@ class BatchRecord(NamedTuple):
     oldest_arrived: float
     left_waiting: int
     """Items that stayed in the queue when it left."""
+    worker: int = 0
+    """Index of the worker that ran it."""
 
     @property
     def duration(self) -> float:
@@ -61,6 +64,14 @@ class JobRecord(NamedTuple):
     size: int
     """Items."""
     outcome: JobOutcome
+    deadline: float = inf
+    """When its answer was due."""
+    key: Hashable = None
+
+    @property
+    def in_time(self) -> bool:
+        """Whether it was answered by its deadline."""
+        return self.outcome is JobOutcome.DONE and self.finished <= self.deadline
 
     @property
     def latency(self) -> float:

@@ -48,7 +48,7 @@ class Scheduler:
     def __init__(self, policy: Policy, limits: Limits, workers: int = 1) -> None:
         self.limits = limits
         self.latency = LinearLatency()
-        self.permits = Permits(workers)
+        self.permits = Permits(workers, self.latency)
         self.items = 0
         """Items waiting, in all queues."""
         self._policy = policy
@@ -83,6 +83,7 @@ class Scheduler:
             QueueFull: Too many items wait already.
             Overloaded: It would be late by all that is known.
             Draining: `drain` was called.
+            PolicyError: The policy can't say whether to let it in.
             ValueError: It holds no items.
         """
         size = job.size
@@ -93,11 +94,18 @@ class Scheduler:
             raise self._queue_full(size)
         view = self._views.get(job.key) or self._open(job.key)
         view.arrivals.arrived(job.arrived)
+        if size > 1:
+            view.arrivals.more_items += size - 1
         if self._doorkeeper is not None and job.deadline != inf:
-            late_by = self._doorkeeper.refuse(view, job, job.arrived)
+            if self.permits.uneven or view.worker is not None:
+                self._aim(view, job.arrived)
+            try:
+                late_by = self._doorkeeper.refuse(view, job, job.arrived)
+            except Exception as error:
+                msg = f"{type(self._policy).__name__}.refuse raised {error!r}"
+                raise PolicyError(msg) from error
             if late_by is not None:
-                msg = f"would be answered about {format_duration(late_by)} after its deadline"
-                raise Overloaded(msg, retry_after=late_by)
+                raise self._refusal(late_by)
         view.queue.append(job)
         self.items += size
 
@@ -135,8 +143,8 @@ class Scheduler:
             return _WAIT
         views = [view for view in self._views.values() if view.queue.requests]
         if len(views) > 1:
-            views.sort(key=_earliest_deadline)
-        until = _earliest_deadline(views[0])
+            views.sort(key=_urgency)
+        until = views[0].queue.earliest_deadline
         if until <= now:
             return self._expire(views[0], now)
         if not self.permits.idle and (self._watcher is None or self._flushing):
@@ -162,9 +170,10 @@ class Scheduler:
             batch.predicted,
             batch.jobs[0].arrived,
             batch.left_waiting,
+            batch.worker,
         )
         if outcome is Outcome.DONE:
-            self.latency.observe(batch.size, now - batch.released)
+            self.permits.learn(batch, now - batch.released)
         view = self._views.get(batch.key)
         if view is not None:
             self._digest(view, now)
@@ -182,6 +191,8 @@ class Scheduler:
         if self._flushing:
             return self._release(view, Dispatch(self.limits.max_batch_size, Reason.DRAIN), now)
         self._digest(view, now)
+        if self.permits.uneven or view.worker is not None:
+            self._aim(view, now)
         ask = self._policy.decide
         if self._watcher is not None and not self.permits.idle:
             ask = self._watcher.watch
@@ -210,17 +221,29 @@ class Scheduler:
             raise self._broken(expected, decision, now)
         size = allowed if len(jobs) == allowed else sum(job.size for job in jobs)
         self._left(jobs[0].key, size)
-        predicted = self.latency.predict(size)
-        batch = Batch(jobs, size, jobs[0].key, decision.reason, now, predicted, self.items)
+        worker = self.permits.idlest
+        batch = Batch(
+            jobs,
+            size,
+            jobs[0].key,
+            decision.reason,
+            now,
+            worker.latency.predict(size),
+            self.items,
+            worker.index,
+        )
         self.permits.take(batch)
         return batch
 
     def _turn_away(self, view: QueueView, decision: Shed) -> Shed:
-        if not decision.jobs:
+        jobs = decision.jobs
+        if not jobs:
             raise self._broken("a Shed of at least one job", decision, None)
-        for job in decision.jobs:
-            if not self.cancel(job):
-                raise self._broken("a Shed of waiting jobs", decision, None)
+        # All at first: whoever is taken out has to be told, and a mistake tells those who wait.
+        if len(set(jobs)) < len(jobs) or not all(job.waiting for job in jobs):
+            raise self._broken("a Shed of waiting jobs, each once", decision, None)
+        for job in jobs:
+            self.cancel(job)
         return decision
 
     def _expire(self, view: QueueView, now: float) -> Shed:
@@ -234,6 +257,14 @@ class Scheduler:
         view = QueueView(JobQueue(), self.permits, self.limits, self.latency)
         self._views[key] = view
         return view
+
+    def _aim(self, view: QueueView, now: float) -> None:
+        """Say to the policy which worker the next batch would run on."""
+        permits = self.permits
+        if permits.uneven:
+            view.aim(permits.idlest if permits.idle else permits.foremost(now))
+        else:
+            view.aim(None)
 
     def _left(self, key: Hashable, items: int) -> None:
         self.items -= items
@@ -251,6 +282,13 @@ class Scheduler:
         limit = self.limits.max_batch_size
         return JobTooLarge(f"expected at most max_batch_size={limit} items, got {size}")
 
+    def _refusal(self, late_by: float) -> Overloaded | PolicyError:
+        if isinstance(late_by, bool) or not isinstance(late_by, int | float):
+            name = type(self._policy).__name__
+            return PolicyError(f"{name}.refuse: expected None or seconds, got {late_by!r}")
+        msg = f"would be answered about {format_duration(late_by)} after its deadline"
+        return Overloaded(msg, retry_after=late_by)
+
     def _queue_full(self, size: int) -> QueueFull:
         limits = self.limits
         clearing = self.latency.predict(limits.max_batch_size) / max(1, self.permits.capacity)
@@ -267,5 +305,7 @@ class Scheduler:
 _WAIT = Hold()
 
 
-def _earliest_deadline(view: QueueView) -> float:
-    return view.queue.earliest_deadline
+def _urgency(view: QueueView) -> tuple[float, float]:
+    """The earliest deadline first; where there is none, who has waited longest."""
+    queue = view.queue
+    return queue.earliest_deadline, queue.head.arrived

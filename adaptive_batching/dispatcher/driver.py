@@ -233,7 +233,7 @@ class Driver(Generic[T, R]):
         results: Sequence[Any]
         interrupted: BaseException | None = None
         try:
-            answer = await self._workers.run([call.item for call in calls])
+            answer = await self._workers.run([call.item for call in calls], batch.worker)
             results = check_results(answer, len(calls))
             outcome = Outcome.DONE
         except Exception as error:  # noqa: BLE001  the handler's own, for its callers
@@ -314,7 +314,7 @@ class Driver(Generic[T, R]):
 
     def _workers_changed(self) -> None:
         health = self._workers.health
-        self._scheduler.permits.capacity = health.alive
+        self._scheduler.permits.set_alive(health.living)
         self._failure = None if health.alive else health.failure
         if self._failure is not None:
             self._give_up(self._failure)

@@ -6,8 +6,8 @@ from math import inf
 
 import numpy as np
 
-from adaptive_batching.core import Scheduler, make_policy
-from adaptive_batching.simulation import Experiment, History, Limit, Row, limit_of, simulate
+from adaptive_batching.core import BatchRecord, LinearLatency, Outcome
+from adaptive_batching.simulation import Experiment, History, Limit, Row, limit_of
 
 _MOST_SWEPT = 20_000  # requests at each load: a curve needs no more, and a page shouldn't take long
 
@@ -19,10 +19,12 @@ class Run:
     Attributes:
         name: For legends.
         history: Its records.
+        learned: What a scheduler that saw all its batches believes of the workers in the end.
     """
 
     name: str
     history: History
+    learned: LinearLatency
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +50,22 @@ def record(experiment: Experiment, policy: str, workers: int) -> Run:
     """
     if callable(experiment.arrivals):
         raise ValueError("report: expected traffic that is kept, got a stream")  # noqa: TRY004
-    history = simulate(
-        experiment.arrivals,
-        Scheduler(make_policy(policy), experiment.limits, workers),
-        experiment.server.service(experiment.seed),
-        sizes=experiment.sizes,
-        timer_resolution=experiment.timer_resolution,
-    )
+    history = History()
+    experiment.play(policy, workers, history)
     warm = experiment.warmup
     jobs = [job for job in history.jobs if job.arrived >= warm]
     batches = [batch for batch in history.batches if batch.released >= warm]
-    return Run(f"{policy}, {workers} worker{'s' * (workers > 1)}", History(jobs, batches))
+    name = f"{policy}, {workers} worker{'s' * (workers > 1)}"
+    return Run(name, History(jobs, batches), _learned(history.batches))
+
+
+def _learned(batches: Sequence[BatchRecord]) -> LinearLatency:
+    """They come in the order in which they ended, so it is what the run's one scheduler learned."""
+    latency = LinearLatency()
+    for batch in batches:
+        if batch.outcome is Outcome.DONE:
+            latency.observe(batch.size, batch.duration)
+    return latency
 
 
 def sweep(
@@ -87,8 +94,8 @@ def sweep(
         if not 0 < factor < inf:
             raise ValueError(f"load: expected a positive factor, got {factor}")
         times = arrivals[:_MOST_SWEPT] / factor
-        sizes = None if experiment.sizes is None else experiment.sizes[:_MOST_SWEPT]
-        denser = replace(experiment, arrivals=times, sizes=sizes, warmup=experiment.warmup / factor)
+        first = experiment.only(np.arange(len(times)))
+        denser = replace(first, arrivals=times, warmup=experiment.warmup / factor)
         rows = [denser.run(policy, workers) for policy, workers in runs]
         limit = limit_of(denser, runs[0][1]) if with_limit else None
         loads.append(Load(len(times) / max(float(times[-1]), 1e-9), rows, limit))

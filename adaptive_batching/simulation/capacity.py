@@ -109,8 +109,7 @@ def curve(
     limited = _with_limit(experiment, best.max_batch_size)
     for scale in CURVE:
         times, origins = scale_rate(_known(experiment.arrivals), scale, experiment.seed)
-        sizes = None if limited.sizes is None else np.asarray(limited.sizes)[origins].tolist()
-        scaled = replace(limited, arrivals=times, sizes=sizes)
+        scaled = replace(limited.only(origins), arrivals=times)
         row = best.row if scale == 1 else scaled.run(policy, best.row.workers)
         yield Point(scale, row, target.holds(row))
 

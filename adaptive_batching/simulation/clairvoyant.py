@@ -1,10 +1,12 @@
 """What a clairvoyant could have done: the most requests that anyone can answer in time.
 
-Who knows all arrivals loses nothing by serving them in order. A batch started at s that takes d can
-hold what arrived from s + d - max_latency until s; both ends of that window move forward from batch
-to batch, so its members may as well be the earliest that it can hold, and what it skips is dead for
-all later batches. So a state is "the first i are settled, dropped of them are given up", its value
-the earliest instant at which the worker is free, and a step is to drop one or to run the next m.
+Who knows all arrivals loses nothing by serving them in order, if their deadlines come in the same
+order. A batch started at s that takes d can hold what arrived until s and is due from s + d on;
+both ends of that window move forward from batch to batch, so its members may as well be the
+earliest that it can hold, and what it skips is dead for all later batches. So a state is "the first
+i are settled, dropped of them are given up", its value the earliest instant at which the worker is
+free, and a step is to drop one or to run the next m. Where deadlines come in another order, each is
+taken for as late as any before it, which makes it a bound; who has none can come after all others.
 
 Several workers are bounded by one that is as fast as all of them together. Run their batches on it
 in the order of their starts: one of them ends later than it did by at most the work that the others
@@ -27,46 +29,52 @@ def on_time_at_most(
     times: Times,
     duration: Callable[[int], float],
     *,
-    max_latency: float,
+    due: Times,
     max_batch_size: int,
     workers: int = 1,
     sizes: Sequence[int] | None = None,
 ) -> tuple[int, bool]:
     """How many jobs can be answered in time, and whether that is exact or only an upper bound.
 
-    It is exact for one worker and jobs of one size. For jobs of several sizes each is taken for as
-    small as the smallest, because who knows all of them may serve the small ones first; and where a
-    larger batch takes less time, a smaller one is taken to last no longer.
+    It is exact for one worker and jobs of one size whose deadlines come in order. For jobs of
+    several sizes each is taken for as small as the smallest, because who knows all of them may
+    serve the small ones first; and where a larger batch takes less time, a smaller one is taken to
+    last no longer.
 
     Args:
         times: When the jobs arrive (seconds), in order.
         duration: Seconds for a batch of so many items.
-        max_latency: Seconds from arrival to answer.
+        due: Their deadlines (seconds).
         max_batch_size: Items.
         workers: Batches that may run at the same time.
         sizes: Items of each job; 1 each if None.
     """
     items = np.ones(len(times), np.int64) if sizes is None else np.asarray(sizes, np.int64)
     fitting = items <= max_batch_size
-    times, items = times[fitting], items[fitting]
-    if not len(times) or max_latency == inf:
-        return len(times), True
+    timed = fitting & (due < inf)
+    unhurried = int(fitting.sum() - timed.sum())  # they can come last, after everybody else
+    times, due, items = times[timed], due[timed], items[timed]
+    if not len(times):
+        return unhurried, True
+    latest = np.maximum.accumulate(due)
     lasting = np.array([duration(size) for size in range(1, max_batch_size + 1)])
     least = np.minimum.accumulate(lasting[::-1])[::-1]
     small = int(items.min())
     durations = least[small - 1 :: small]
-    if workers == 1 and (items == small).all() and (least == lasting).all():
-        return most_on_time(times, durations, max_latency), True
+    alike = (items == small).all() and (latest == due).all()
+    if workers == 1 and alike and (least == lasting).all():
+        return unhurried + most_on_time(times, durations, due), True
     slack = (workers - 1) / workers * float(lasting.max() - durations[0])
-    patience = (max_latency + slack) * _ROUNDING + abs(float(times[-1])) * _ROUNDING_OF_TIMES
-    bound = most_on_time(times, durations / workers, patience)
-    seconds = workers * (times[-1] + max_latency - times[0])
+    patience = (latest - times + slack) * _ROUNDING + abs(float(times[-1])) * _ROUNDING_OF_TIMES
+    bound = most_on_time(times, durations / workers, np.maximum.accumulate(times + patience))
+    seconds = workers * (latest[-1] - times[0])
     per_item = (lasting / np.arange(1, max_batch_size + 1)).min()
     work = np.cumsum(np.sort(items)) * per_item
-    return min(bound, int(np.searchsorted(work, seconds * _ROUNDING, "right"))), False
+    bound = min(bound, int(np.searchsorted(work, seconds * _ROUNDING, "right")))
+    return unhurried + bound, False
 
 
-def most_on_time(times: Times, durations: Times, max_latency: float) -> int:
+def most_on_time(times: Times, durations: Times, due: Times) -> int:
     """The most jobs that one worker can answer in time, exactly.
 
     O(jobs * batch * backlog) time, O(batch * backlog) memory: of each state only those drop counts
@@ -75,9 +83,8 @@ def most_on_time(times: Times, durations: Times, max_latency: float) -> int:
     Args:
         times: When the jobs arrive (seconds), in order.
         durations: Seconds for a batch of 1, 2, ... jobs, non-decreasing.
-        max_latency: Seconds from arrival to answer, finite.
+        due: Their deadlines (seconds), finite and in the order of the arrivals.
     """
-    due = times + max_latency
     reach = _reach(times, due, durations)
     batch = max(reach, default=0) or 1
     longest_first = durations[:batch][::-1, np.newaxis]

@@ -21,13 +21,17 @@ class Run(NamedTuple):
         seconds: How long it takes.
         now: When it begins (seconds).
         beside: Batches that run already.
+        worker: Index of its worker.
         outcome: How it ends.
+        restart: If its worker dies over it, the seconds until that is back.
     """
 
     seconds: float
     now: float
     beside: int
+    worker: int = 0
     outcome: Outcome = Outcome.DONE
+    restart: float | None = None
 
 
 Change = Callable[[Run], Run]
@@ -48,9 +52,9 @@ class Situated:
         self._durations = durations
         self._changes = changes
 
-    def run(self, size: int, now: float, beside: int) -> Run:
+    def run(self, size: int, now: float, beside: int, worker: int = 0) -> Run:
         """What becomes of a batch."""
-        run = Run(self._durations(size), now, beside)
+        run = Run(self._durations(size), now, beside, worker)
         for change in self._changes:
             run = change(run)
         return run
@@ -134,6 +138,39 @@ class Failures:
 
 
 @dataclass(frozen=True, slots=True)
+class Crashes:
+    """Some workers die in the midst of a batch: its jobs fail, and a worker is missing for a while.
+
+    Attributes:
+        share: Of the batches.
+        restart: Seconds until the worker is back.
+    """
+
+    share: float
+    restart: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"crashes: expected a share of 0 to 1, got {self.share}")
+        if not (isfinite(self.restart) and self.restart >= 0):
+            msg = f"crashes: expected 0 seconds or more to restart, got {self.restart}"
+            raise ValueError(msg)
+
+    def begin(self, seed: int) -> Change:
+        """The nth batch of every policy meets the same luck; death comes at any moment alike."""
+        rng = np.random.default_rng([_CRASHES, seed])
+
+        def dying(run: Run) -> Run:
+            dies, moment = rng.random() < self.share, rng.random()
+            if not dies:
+                return run
+            seconds = run.seconds * moment
+            return run._replace(seconds=seconds, outcome=Outcome.FAILED, restart=self.restart)
+
+        return dying
+
+
+@dataclass(frozen=True, slots=True)
 class SharedDevice:
     """Workers on one device slow each other: as many as run when a batch begins, until its end.
 
@@ -189,6 +226,18 @@ def parse_failures(text: str) -> Failures:
     return Failures(_percentage(text))
 
 
+def parse_crashes(text: str) -> Crashes:
+    """Read `0.1%:2s`: one batch in a thousand kills its worker, which is back after 2 s.
+
+    Raises:
+        ValueError: It isn't a percentage and a duration with a colon between them.
+    """
+    share, colon, restart = text.partition(":")
+    if not colon or _PERCENT.fullmatch(share) is None:
+        raise ValueError(f"expected PERCENT:DURATION such as 0.1%:2s, got {text!r}")
+    return Crashes(_percentage(share), parse_duration(restart))
+
+
 def parse_shared(text: str) -> SharedDevice:
     """Read `30%`: each batch that runs beside another lengthens it by that much.
 
@@ -206,5 +255,6 @@ def _percentage(text: str) -> float:
 
 
 _STREAM = 4  # arrivals and workers made with the same seed must not share our random numbers
+_CRASHES = 6  # nor failures and crashes each other's
 _DRIFT = re.compile(r"([0-9]+(?:\.[0-9]+)?)x@([^-]+)(?:-([^-]+))?")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")

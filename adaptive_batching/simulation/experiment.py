@@ -1,22 +1,29 @@
 """One traffic, one kind of worker, one set of limits: what varies is the policy."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import tee
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from time import perf_counter
+from typing import Self
 
-from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
+import numpy as np
+import numpy.typing as npt
+
+from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.simulation.arrivals import Times
 from adaptive_batching.simulation.closed_loop import ClosedLoop
 from adaptive_batching.simulation.engine import drive
 from adaptive_batching.simulation.feed import Feed
-from adaptive_batching.simulation.history import History
+from adaptive_batching.simulation.fleet import ONE_DISPATCHER, Fleet, drive_fleet
+from adaptive_batching.simulation.history import Collector, History
 from adaptive_batching.simulation.report import Row, summarize
 from adaptive_batching.simulation.servers import Server
 from adaptive_batching.simulation.tally import Tally
+from adaptive_batching.simulation.traces.format import Request
 
-Stream = Callable[[], Iterator[tuple[float, int]]]
-"""Opens a source of times (seconds) and items anew, for traffic that is too long to be kept."""
+Chosen = npt.NDArray[np.int64]
+Stream = Callable[[], Iterator[Request]]
+"""Opens a source of requests anew, for traffic that is too long to be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,12 @@ class Experiment:
         server: How long a worker takes for a batch.
         limits: Of batches, latency and queue.
         sizes: Items that each request brings; 1 each if None.
+        keys: Batch key of each request, iterated anew for each run; there may be more of them than
+            requests. None for no keys, or those of the stream.
+        max_latencies: Seconds that each request is ready to wait; NaN for the limit's.
+        fleet: Several dispatchers instead of one.
         timer_resolution: Of the wake-ups (seconds); 0 for a perfect timer.
+        loop_delay: How late everything is noticed (seconds); 0 for an event loop that never lags.
         warmup: Seconds at the start that are simulated and not counted.
         seed: Of the workers' jitter and pauses.
     """
@@ -38,47 +50,80 @@ class Experiment:
     server: Server
     limits: Limits
     sizes: Sequence[int] | None = None
+    keys: Iterable[Hashable] | None = None
+    max_latencies: Times | None = None
+    fleet: Fleet = ONE_DISPATCHER
     timer_resolution: float = 0.0
+    loop_delay: float = 0.0
     warmup: float = 0.0
     seed: int = 0
 
     def run(self, policy: PolicyLike, workers: int = 1) -> Row:
-        """Simulate one policy from the beginning.
+        """Simulate one policy from the beginning and sum up.
 
         Args:
             policy: Its name, its class or factory, or a fresh one.
-            workers: Batches that may run at the same time.
+            workers: Batches that may run at the same time, all dispatchers together.
 
         Raises:
-            ValueError: No policy has that name.
+            ValueError: No policy has that name, or there are fewer workers than dispatchers.
         """
-        decider = make_policy(policy)
-        name = policy if isinstance(policy, str) else type(decider).__name__.lower()
-        promise = self.limits.max_latency
-        tally, history = Tally(promise, self.warmup), History()
+        name = policy if isinstance(policy, str) else type(make_policy(policy)).__name__.lower()
+        tally, history = Tally(self.warmup), History()
         streamed = callable(self.arrivals)
         begun = perf_counter()
-        drive(
-            self._feed(),
-            Scheduler(decider, self.limits, workers),
-            self.server.service(self.seed),
-            tally if streamed else history,
-            timer_resolution=self.timer_resolution,
-        )
+        self.play(policy, workers, tally if streamed else history)
         elapsed = perf_counter() - begun
         if streamed:
             return tally.row(name, workers, elapsed)
-        return summarize(
-            history,
-            policy=name,
-            workers=workers,
-            max_latency=promise,
-            warmup=self.warmup,
-            elapsed=elapsed,
+        return summarize(history, policy=name, workers=workers, warmup=self.warmup, elapsed=elapsed)
+
+    def play(self, policy: PolicyLike, workers: int, collector: Collector) -> None:
+        """Simulate one policy from the beginning and tell a collector; as `run`."""
+        feed = Feed(
+            self.arrivals() if callable(self.arrivals) else self.arrivals,
+            self.sizes,
+            self.keys,
+            self.max_latencies,
+        )
+        schedulers = self.fleet.schedulers(policy, self.limits, workers)
+        service = self.server.service(self.seed)
+        if len(schedulers) > 1:
+            drive_fleet(
+                feed,
+                schedulers,
+                service,
+                collector,
+                fleet=self.fleet,
+                timer_resolution=self.timer_resolution,
+                loop_delay=self.loop_delay,
+                seed=self.seed,
+            )
+            return
+        drive(
+            feed,
+            schedulers[0],
+            service,
+            collector,
+            timer_resolution=self.timer_resolution,
+            loop_delay=self.loop_delay,
         )
 
-    def _feed(self) -> Feed:
-        if not callable(self.arrivals):
-            return Feed(self.arrivals, self.sizes)
-        times, sizes = tee(self.arrivals())  # they are read in turn, a block at a time
-        return Feed((time for time, _ in times), (size for _, size in sizes))
+    def only(self, chosen: Chosen) -> Self:
+        """The same with some of its requests, which are known beforehand.
+
+        Args:
+            chosen: Their indices; one may be there more than once.
+        """
+        arrivals, sizes, keys, own = self.arrivals, self.sizes, self.keys, self.max_latencies
+        assert isinstance(arrivals, np.ndarray)
+        if keys is not None:
+            keys = list(islice(keys, len(arrivals)))
+            keys = [keys[index] for index in chosen]
+        return replace(
+            self,
+            arrivals=arrivals[chosen],
+            sizes=None if sizes is None else np.asarray(sizes)[chosen].tolist(),
+            keys=keys,
+            max_latencies=None if own is None else own[chosen],
+        )

@@ -20,6 +20,8 @@ _FEWEST = 20  # batches: less is an anecdote
 _WARM_AFTER = 2  # batches of each bucket of sizes, which is what just-in-time compilers see
 _SHRINKAGE = 4.0  # batches of one size that count as much as the line
 _PAUSE = 4.0  # standard deviations beyond which a batch met a pause of the machine
+_QUIETEST = 1e-3  # relative noise; what a clock's ticks are is no pause
+_SHORTEST = 1e-9  # seconds; what is shorter is no time that a clock can tell
 _DRIFT = 0.05  # of the median, from the first quarter of the batches to the last
 
 
@@ -91,8 +93,8 @@ def fit(batches: Iterable[tuple[int, float]]) -> Fit:
     """
     recorded = _warm(list(batches))
     if len(recorded) < _FEWEST:
-        msg = f"expected {_FEWEST} batches or more that ran to their end, got {len(recorded)}"
-        raise ValueError(msg)
+        counted = "that took some time, the first two of each power of two not counted"
+        raise ValueError(f"expected {_FEWEST} batches or more {counted}, got {len(recorded)}")
     sizes = np.array([size for size, _ in recorded], float)
     seconds = np.array([duration for _, duration in recorded])
     line = fit_line(sizes, seconds)
@@ -123,7 +125,7 @@ def _warm(batches: list[tuple[int, float]]) -> list[tuple[int, float]]:
     warm = []
     for size, duration in batches:
         seen[size.bit_length()] += 1
-        if seen[size.bit_length()] > _WARM_AFTER and duration > 0:
+        if seen[size.bit_length()] > _WARM_AFTER and duration >= _SHORTEST:
             warm.append((size, duration))
     return warm
 
@@ -149,7 +151,7 @@ def _noise(ratios: Array, seconds: Array) -> tuple[float, float, float]:
     """Sigma of the lognormal noise, the share of batches beyond it, and their excess (seconds)."""
     logs = np.log(ratios)
     sigma = 1.4826 * float(np.median(np.abs(logs - np.median(logs))))
-    paused = logs > _PAUSE * sigma
+    paused = logs > _PAUSE * max(sigma, _QUIETEST)
     if not paused.any():
         return sigma, 0.0, 0.0
     excess = (seconds - seconds / ratios)[paused]

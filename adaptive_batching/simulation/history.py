@@ -1,10 +1,12 @@
 """Who keeps what of a simulation: every record, or whatever else a collector makes of it."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome, JobRecord
+
+_tuple = tuple.__new__  # what a named tuple's own constructor calls, for twice the price
 
 
 class Collector(Protocol):
@@ -23,6 +25,40 @@ class Collector(Protocol):
         ...
 
 
+class NoticedJob(Job):
+    """A job that came earlier than the event loop noticed it; its patience began when it came.
+
+    Attributes:
+        came: When it came (seconds).
+        due: When its caller wants the answer (seconds).
+    """
+
+    __slots__ = ("came", "due")
+
+    def __init__(
+        self, came: float, delay: float, size: int, max_latency: float, key: Hashable
+    ) -> None:
+        noticed = came + delay
+        super().__init__(noticed, size, noticed + max_latency, key)
+        self.came = came
+        self.due = came + max_latency
+
+
+class Backdated:
+    """Tells a collector when jobs came, not when the event loop noticed them."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+        self.batch_released = collector.batch_released
+        self.batch_ended = collector.batch_ended
+
+    def jobs_ended(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
+        """As their callers see it."""
+        noticed = cast("Sequence[NoticedJob]", jobs)
+        came = [Job(job.came, job.size, job.due, job.key) for job in noticed]
+        self._collector.jobs_ended(came, now, outcome)
+
+
 @dataclass(slots=True)
 class History:
     """What happened, in the order in which it ended."""
@@ -39,4 +75,7 @@ class History:
 
     def jobs_ended(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
         """Keep a record of each."""
-        self.jobs.extend([JobRecord(job.arrived, now, job.size, outcome) for job in jobs])
+        self.jobs += [
+            _tuple(JobRecord, (job.arrived, now, job.size, outcome, job.deadline, job.key))
+            for job in jobs
+        ]

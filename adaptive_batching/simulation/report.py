@@ -1,8 +1,9 @@
 """What a simulation came to: one row for each policy and number of workers."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from math import inf
+from typing import Literal
 
 import numpy as np
 from rich import box
@@ -12,8 +13,20 @@ from adaptive_batching.core import BatchRecord, JobOutcome, JobRecord
 from adaptive_batching.simulation.arrivals import Times
 from adaptive_batching.simulation.history import History
 
+_KEYS_SHOWN = 10  # in a table; a program gets all of them
+
 SHED = frozenset({JobOutcome.SHED, JobOutcome.QUEUE_FULL, JobOutcome.EXPIRED})
 """Turned away in one way or another."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFigures:
+    """How the requests of one batch key fared; as of a `Row`."""
+
+    requests: int
+    goodput: float
+    mean_latency: float | None
+    p99_latency: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +37,7 @@ class Row:
         policy: Its name.
         workers: Batches that could run at the same time.
         requests: Requests that arrived after the warm-up, answered or not.
-        on_time: Answered within max_latency; all that were answered when there is none.
+        on_time: Answered by their own deadlines; all that were answered when there is none.
         late: Answered after it.
         shed: Refused, turned away by a full queue, or expired in the queue.
         failed: Answered with an error, or given up by the caller.
@@ -38,6 +51,7 @@ class Row:
         release_gap_cv: Standard deviation of the gaps between releases by their mean: 0 for
             batches evenly spaced, 1 for random ones, more when they bunch.
         jobs_per_second: Requests simulated in a second of real time.
+        keys: How each batch key fared, the busiest first; None without keys or records.
     """
 
     policy: str
@@ -56,6 +70,7 @@ class Row:
     batches: int
     release_gap_cv: float | None
     jobs_per_second: float | None
+    keys: dict[str, KeyFigures] | None = None
 
 
 def summarize(
@@ -63,7 +78,6 @@ def summarize(
     *,
     policy: str,
     workers: int,
-    max_latency: float = inf,
     warmup: float = 0.0,
     elapsed: float = 0.0,
 ) -> Row:
@@ -73,7 +87,6 @@ def summarize(
         history: The records.
         policy: Name for the row.
         workers: Number for the row.
-        max_latency: Promise that the answers are held against (seconds).
         warmup: What arrived or left before this instant is not counted (seconds).
         elapsed: Real seconds that the simulation took.
     """
@@ -81,8 +94,7 @@ def summarize(
     batches = [batch for batch in history.batches if batch.released >= warmup]
     answered = [job for job in jobs if job.outcome is JobOutcome.DONE]
     shed = sum(job.outcome in SHED for job in jobs)
-    # The engine's deadline, computed the same way, so that an answer at the deadline is in time.
-    on_time = sum(job.finished <= job.arrived + max_latency for job in answered)
+    on_time = sum(job.finished <= job.deadline for job in answered)
     mean, p50, p99 = _latencies(answered)
     return Row(
         policy=policy,
@@ -101,6 +113,7 @@ def summarize(
         batches=len(batches),
         release_gap_cv=_gap_cv(batches),
         jobs_per_second=len(history.jobs) / elapsed if elapsed > 0 else None,
+        keys=_by_key(jobs) if any(job.key is not None for job in jobs) else None,
     )
 
 
@@ -117,6 +130,26 @@ def table(rows: Sequence[Row], title: str, limit: float | None = None) -> Table:
         drawn.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
     for row in rows:
         drawn.add_row(*cells(row, limit))
+    return drawn
+
+
+def keys_table(rows: Sequence[Row]) -> Table:
+    """The busiest keys of each row, for people."""
+    drawn = Table(box=box.SIMPLE_HEAD)
+    for name in ("policy", "workers", "key", "requests", "goodput", "mean ms", "p99 ms"):
+        side: Literal["left", "right"] = "left" if name in {"policy", "key"} else "right"
+        drawn.add_column(name, justify=side, no_wrap=True)
+    for row in rows:
+        for key, figures in list((row.keys or {}).items())[:_KEYS_SHOWN]:
+            drawn.add_row(
+                row.policy,
+                str(row.workers),
+                key,
+                f"{figures.requests:,}",
+                _percent(figures.goodput),
+                _ms(figures.mean_latency),
+                _ms(figures.p99_latency),
+            )
     return drawn
 
 
@@ -147,6 +180,19 @@ _COLUMNS = (
     "policy", "workers", "goodput", "late", "shed", "answers/s", "mean ms", "p50 ms", "p99 ms",
     "batch", "gap CV", "jobs/s",
 )  # fmt: skip
+
+
+def _by_key(jobs: list[JobRecord]) -> dict[str, KeyFigures]:
+    members: defaultdict[Hashable, list[JobRecord]] = defaultdict(list)
+    for job in jobs:
+        members[job.key].append(job)
+    figures = {}
+    for key, ones in sorted(members.items(), key=lambda item: -len(item[1])):
+        mean, _, p99 = _latencies([job for job in ones if job.outcome is JobOutcome.DONE])
+        on_time = sum(job.in_time for job in ones)
+        name = "" if key is None else str(key)
+        figures[name] = KeyFigures(len(ones), on_time / len(ones), mean, p99)
+    return figures
 
 
 def _latencies(answered: list[JobRecord]) -> tuple[float | None, float | None, float | None]:

@@ -9,7 +9,7 @@ import numpy as np
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome
 from adaptive_batching.simulation.report import SHED, Row
 
-_BLOCK = 65_536  # latencies that are counted at a time
+_BLOCK = 16_384  # latencies that are counted at a time
 _SHORTEST = 1e-7  # seconds; what is shorter counts as nothing
 _STEP = log(1.002)  # of the histogram: its percentiles are right to 0.1 %
 _BINS = int(log(1e14) / _STEP) + 1  # up to 1e7 seconds
@@ -19,12 +19,10 @@ class Tally:
     """A collector that counts instead of keeping records; percentiles are right to 0.1 %.
 
     Args:
-        max_latency: Promise that the answers are held against (seconds).
         warmup: What arrived or left before this instant is not counted (seconds).
     """
 
-    def __init__(self, max_latency: float = inf, warmup: float = 0.0) -> None:
-        self._max_latency = max_latency
+    def __init__(self, warmup: float = 0.0) -> None:
         self._warmup = warmup
         self._seen = 0
         self._ended: Counter[JobOutcome] = Counter()
@@ -33,6 +31,7 @@ class Tally:
         self._histogram = np.zeros(_BINS, np.int64)
         self._arrived: list[float] = []
         self._finished: list[float] = []
+        self._due: list[float] = []
         self._last = -inf
         self._first = inf
         self._batches = 0
@@ -68,6 +67,7 @@ class Tally:
             return
         self._arrived.extend([job.arrived for job in jobs])
         self._finished.extend([now] * len(jobs))
+        self._due.extend([job.deadline for job in jobs])
         if len(self._arrived) >= _BLOCK:
             self._count()
 
@@ -98,18 +98,17 @@ class Tally:
         )
 
     def _count(self) -> None:
-        arrived, finished = np.array(self._arrived), np.array(self._finished)
-        self._arrived.clear()
-        self._finished.clear()
-        counted = arrived >= self._warmup
-        arrived, finished = arrived[counted], finished[counted]
+        columns = np.array([self._arrived, self._finished, self._due])
+        for column in (self._arrived, self._finished, self._due):
+            column.clear()
+        arrived, finished, due = columns[:, columns[0] >= self._warmup]
         if not len(arrived):
             return
         latencies = finished - arrived
         self._first = min(self._first, float(arrived.min()))
         self._last = max(self._last, float(finished.max()))
         self._ended[JobOutcome.DONE] += len(latencies)
-        self._on_time += int((finished <= arrived + self._max_latency).sum())
+        self._on_time += int((finished <= due).sum())
         self._latency += float(latencies.sum())
         steps = np.log(np.maximum(latencies, _SHORTEST) / _SHORTEST) / _STEP
         bins = np.minimum(steps.astype(np.int64), _BINS - 1)

@@ -1,8 +1,10 @@
 """What a simulation is fed: recorded or made, with the facts that a report has to name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import numpy as np
 
 from adaptive_batching.simulation.arrivals import GENERATORS, Times
 from adaptive_batching.simulation.closed_loop import ClosedLoop, Span
@@ -38,6 +40,11 @@ class Traffic:
         arrivals: Seconds from the start, users, or a stream.
         duration: Seconds from the start to the end; None if not known beforehand.
         sizes: Items of each request; None if each brings one.
+        keys: Batch key of each request, or more of them; None if there are none, or a stream has
+            them.
+        keyed: What is to be said of the keys; None if there are none.
+        max_latencies: Seconds that each request is ready to wait, NaN where it did not say; None if
+            nobody did.
         shaping: What was done to a recording.
         seed: Of the generator; None for a recording.
         poisson_rate: Requests a second if they are Poisson; None if they are not.
@@ -47,6 +54,9 @@ class Traffic:
     arrivals: Times | ClosedLoop | Stream
     duration: float | None
     sizes: Sequence[int] | None = None
+    keys: Iterable[Hashable] | None = None
+    keyed: str | None = None
+    max_latencies: Times | None = None
     shaping: Shaping = Shaping()
     seed: int | None = None
     poisson_rate: float | None = None
@@ -76,7 +86,11 @@ class Traffic:
             "rate": (self.requests or 0) / self.duration if known and self.duration else None,
             **asdict(self.shaping),
             "seed": self.seed,
+            "keys": self.keyed,
         }
+
+
+_RECORDED = "recorded keys"
 
 
 def recorded(
@@ -86,6 +100,7 @@ def recorded(
     form: str | None = None,
     measure: Measure | None = None,
     with_sizes: bool = False,
+    with_keys: bool = False,
     seed: int = 0,
 ) -> Traffic:
     """Read a trace and make it denser.
@@ -96,20 +111,31 @@ def recorded(
         form: The name of its format; told from its content if None.
         measure: What its sizes are to count; the most natural of the format if None.
         with_sizes: Whether sizes count as items; otherwise each request is one item.
+        with_keys: Whether only requests of one key may share a batch; otherwise all may.
         seed: Of the lots that `rate_scale` draws.
 
     Raises:
         TraceError: It can't be read.
         ValueError: A factor is not positive.
     """
-    trace = read_trace(path, form=form, measure=measure)
+    trace = read_trace(path, form=form, measure=measure, with_keys=with_keys)
     times, origins = superpose(trace.times, shaping.superpose)
     denser, again = scale_rate(times, shaping.rate_scale, seed)
     faster = speedup(denser, shaping.speedup)
     if not len(faster):
         raise ValueError(f"rate-scale: expected a factor that leaves a request, got none of {path}")
-    sizes: list[int] | None = trace.sizes[origins[again]].tolist() if with_sizes else None
-    return Traffic(str(path), faster, float(faster[-1]), sizes, shaping)
+    chosen = origins[again]
+    told = not np.isnan(trace.max_latencies).all()
+    return Traffic(
+        str(path),
+        faster,
+        float(faster[-1]),
+        sizes=trace.sizes[chosen].tolist() if with_sizes else None,
+        keys=trace.keys[chosen].tolist() if with_keys else None,
+        keyed=_RECORDED if with_keys else None,
+        max_latencies=trace.max_latencies[chosen] if told else None,
+        shaping=shaping,
+    )
 
 
 def streamed(
@@ -119,6 +145,7 @@ def streamed(
     form: str | None = None,
     measure: Measure | None = None,
     with_sizes: bool = False,
+    with_keys: bool = False,
 ) -> Traffic:
     """Read a trace as it is replayed, in the same memory whatever its length.
 
@@ -131,10 +158,17 @@ def streamed(
         raise ValueError(f"speedup: expected a positive number, got {factor}")
 
     def requests() -> Iterator[Request]:
-        for time, size in stream_trace(path, form=form, measure=measure):
-            yield time / factor, size if with_sizes else 1
+        trace = stream_trace(path, form=form, measure=measure, with_keys=with_keys)
+        for time, size, key, max_latency in trace:
+            yield Request(
+                time / factor,
+                size if with_sizes else 1,
+                key if with_keys else None,
+                max_latency,
+            )
 
-    return Traffic(str(path), requests, None, shaping=Shaping(speedup=factor))
+    keyed = _RECORDED if with_keys else None
+    return Traffic(str(path), requests, None, keyed=keyed, shaping=Shaping(speedup=factor))
 
 
 def made(kind: str, *, rate: float, duration: float, seed: int = 0) -> Traffic:

@@ -12,16 +12,21 @@ class Health:
     """How many workers can take batches.
 
     Attributes:
-        alive: Workers that hold a batch or could take one now.
+        living: Indexes of the workers that hold a batch or could take one now, from 0.
         wanted: Workers that there should be.
         restarts: Workers started again since the beginning.
         failure: Why none is alive, once that is known; None while they start.
     """
 
-    alive: int
+    living: frozenset[int]
     wanted: int
     restarts: int = 0
     failure: WorkerStartError | None = None
+
+    @property
+    def alive(self) -> int:
+        """How many they are."""
+        return len(self.living)
 
 
 class Workers(Protocol):
@@ -41,8 +46,8 @@ class Workers(Protocol):
         """
         ...
 
-    async def run(self, items: list[Any]) -> Sequence[Any]:
-        """Run one batch on an idle worker; the caller sees to it that there is one.
+    async def run(self, items: list[Any], worker: int, /) -> Sequence[Any]:
+        """Run one batch on the worker of that index; the caller sees to it that it is idle.
 
         Returns whatever the handler returned; an exception may stand in an item's place.
 

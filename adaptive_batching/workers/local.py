@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -38,7 +37,7 @@ class TaskWorkers:
     @property
     def health(self) -> Health:
         """All well once they are started."""
-        return Health(self._alive, self._count)
+        return Health(frozenset(range(self._alive)), self._count)
 
     async def start(self, on_change: Callable[[], None]) -> None:
         """Build the handler and warm it up; see `Workers.start`."""
@@ -53,7 +52,7 @@ class TaskWorkers:
         self._alive = self._count
         on_change()
 
-    def run(self, items: list[Any]) -> Coroutine[Any, Any, Sequence[Any]]:
+    def run(self, items: list[Any], _worker: int, /) -> Coroutine[Any, Any, Sequence[Any]]:
         """Run one batch: nothing but the handler's own coroutine; see `Workers.run`."""
         return self._call(items)
 
@@ -63,7 +62,7 @@ class TaskWorkers:
 
 
 class ThreadWorkers:
-    """Runs a handler in threads of its own, each on the one that has been idle longest.
+    """Runs a handler in threads of its own, each batch on the one that it is for.
 
     A thread can't be stopped: a batch that hangs keeps its thread, and `aclose` waits for it.
 
@@ -80,14 +79,13 @@ class ThreadWorkers:
         self._handler = handler
         self._wrap = wrap
         self._count = count
-        self._idle: deque[tuple[ThreadPoolExecutor, _Call]] = deque()
+        self._ready: list[tuple[ThreadPoolExecutor, _Call]] = []
         self._threads: list[ThreadPoolExecutor] = []
-        self._alive = 0
 
     @property
     def health(self) -> Health:
         """All well once they are started."""
-        return Health(self._alive, self._count)
+        return Health(frozenset(range(len(self._ready))), self._count)
 
     async def start(self, on_change: Callable[[], None]) -> None:
         """Build the handler in each thread and warm it up; see `Workers.start`."""
@@ -104,19 +102,15 @@ class ThreadWorkers:
             if not isinstance(error, Exception):
                 raise
             raise _start_error(self._handler, error) from error
-        self._idle.extend(zip(self._threads, calls, strict=True))
-        self._alive = self._count
+        self._ready = list(zip(self._threads, calls, strict=True))
         on_change()
 
-    async def run(self, items: list[Any]) -> Sequence[Any]:
+    async def run(self, items: list[Any], worker: int, /) -> Sequence[Any]:
         """Run one batch; see `Workers.run`."""
-        worker = self._idle.popleft()
-        thread, call = worker
+        thread, call = self._ready[worker]
         loop = asyncio.get_running_loop()
-        try:
-            error, results = await loop.run_in_executor(thread, _attempt, call, items)
-        finally:
-            self._idle.append(worker)  # if we were cancelled, what comes next queues behind
+        # if we are cancelled, the thread runs on, and what comes next queues behind
+        error, results = await loop.run_in_executor(thread, _attempt, call, items)
         if isinstance(error, Exception):
             raise error
         if error is not None:  # Ctrl-C and exits come to the main thread: this one was made here
@@ -126,9 +120,7 @@ class ThreadWorkers:
 
     async def aclose(self) -> None:
         """Wait until the threads are done; see `Workers.aclose`."""
-        threads, self._threads = self._threads, []
-        self._alive = 0
-        self._idle.clear()
+        threads, self._threads, self._ready = self._threads, [], []
         loop = asyncio.get_running_loop()
         # each thread's last job, so that `shutdown` finds it idle and does not block the loop
         await asyncio.gather(*(loop.run_in_executor(thread, _nothing) for thread in threads))

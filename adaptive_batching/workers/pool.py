@@ -3,7 +3,6 @@
 import asyncio
 import os
 import random
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from adaptive_batching.workers.process import ProcessWorker
 
 
 class WorkerPool:
-    """Runs batches in processes, each on the one that has been idle longest.
+    """Runs batches in processes, each on the one that it is for.
 
     A worker that died is started again in the background, sooner after the first death than after
     many. Whatever ends the event loop ends the processes.
@@ -48,7 +47,6 @@ class WorkerPool:
         self._timeout = timeout
         self._start_timeout = start_timeout
         self._workers: list[ProcessWorker] = []
-        self._idle: deque[ProcessWorker] = deque()
         self._keepers: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._restarts = 0
@@ -57,16 +55,14 @@ class WorkerPool:
 
     def __repr__(self) -> str:
         health = self.health
-        return (
-            f"<WorkerPool alive={health.alive}/{health.wanted} idle={len(self._idle)}"
-            f" restarts={health.restarts}>"
-        )
+        return f"<WorkerPool alive={health.alive}/{health.wanted} restarts={health.restarts}>"
 
     @property
     def health(self) -> Health:
         """How the processes are."""
-        alive = sum(worker.alive for worker in self._workers)
-        return Health(alive, self._count, self._restarts, None if alive else self._failure)
+        alive = (index for index, worker in enumerate(self._workers) if worker.alive)
+        living = frozenset(alive)
+        return Health(living, self._count, self._restarts, None if living else self._failure)
 
     @property
     def pids(self) -> list[int]:
@@ -99,7 +95,6 @@ class WorkerPool:
                 first = error.exceptions[0]
                 raise first from first.__cause__
             raise
-        self._idle.extend(self._workers)
         self._on_change = on_change
         self._keepers = [
             asyncio.create_task(self._keep(number), name=f"keeper of {worker!r}")
@@ -107,17 +102,13 @@ class WorkerPool:
         ]
         on_change()
 
-    async def run(self, items: list[Any]) -> Sequence[Any]:
+    async def run(self, items: list[Any], worker: int, /) -> Sequence[Any]:
         """Run one batch; see `Workers.run`."""
-        if not self._idle:
-            msg = "no worker process is alive to take the batch"
+        process = self._workers[worker]
+        if not process.alive:
+            msg = f"{process!r} is not alive to take the batch"
             raise WorkerLost(msg)
-        worker = self._idle.popleft()
-        try:
-            return await worker.run(items, self._timeout)
-        finally:
-            if worker.alive:
-                self._idle.append(worker)
+        return await process.run(items, self._timeout)
 
     async def aclose(self) -> None:
         """Stop all processes; see `Workers.aclose`."""
@@ -125,7 +116,6 @@ class WorkerPool:
             self._workers, self._keepers = [], []  # that loop's end was theirs
         for keeper in self._keepers:
             keeper.cancel()
-        self._idle.clear()
         await asyncio.gather(*self._keepers, return_exceptions=True)
         await asyncio.gather(*(worker.aclose() for worker in self._workers))
 
@@ -156,18 +146,14 @@ class WorkerPool:
             self._failure = error
         else:
             self._failure = None
-            self._idle.append(worker)
         self._on_change()
 
     def _worker(self, number: int) -> ProcessWorker:
         cpus = tuple(self._cpus[number]) if self._cpus else None
         instructions = Instructions(self._handler, self._wrap, cpus, parent=os.getpid())
-        worker = ProcessWorker(number, instructions, lambda: self._lost(worker))
-        return worker
+        return ProcessWorker(number, instructions, self._lost)
 
-    def _lost(self, worker: ProcessWorker) -> None:
-        if worker in self._idle:
-            self._idle.remove(worker)
+    def _lost(self) -> None:
         self._on_change()
 
 

@@ -52,7 +52,8 @@ def test_simulator_as_a_table():
     lines = run("simulator").splitlines()
     assert lines[0].startswith("simulator: 4 workers")
     assert sum("cork " in line for line in lines) == 2
-    assert sum("required at least 100,000 jobs/s" in line for line in lines) == 2
+    assert sum("required at least 200,000 jobs/s" in line for line in lines) == 2
+    assert sum("required at least 400,000 jobs/s" in line for line in lines) == 2
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from adaptive_batching.simulation.servers import Server
 BASE = Server(5e-3, 5e-5)
 
 
-def best_of_all_schedules(times, sizes, duration, *, max_latency, max_batch_size, workers):
+def best_of_all_schedules(times, sizes, duration, *, due, max_batch_size, workers):
     """Every choice of members, in every order, on every worker, each batch as early as it can be.
 
     Only for a handful of jobs.
@@ -35,7 +35,7 @@ def best_of_all_schedules(times, sizes, duration, *, max_latency, max_batch_size
                     continue
                 start = max(free[0], *(times[job] for job in members))
                 end = start + duration(size)
-                if all(end <= times[job] + max_latency for job in members):
+                if all(end <= due[job] for job in members):
                     then = tuple(sorted((*free[1:], end)))
                     found = max(found, count + best(waiting.difference(members), then))
         return found
@@ -48,7 +48,8 @@ worlds = st.fixed_dictionaries(
         "times": st.lists(st.integers(0, 12), max_size=6).map(sorted),
         "fixed": st.integers(0, 4),
         "per_item": st.integers(0, 3),
-        "max_latency": st.integers(1, 10),
+        "patience": st.integers(1, 10).map(lambda seconds: [seconds] * 6)
+        | st.lists(st.integers(1, 10) | st.just(inf), min_size=6, max_size=6),
         "max_batch_size": st.integers(1, 4),
         "workers": st.integers(1, 3),
         "sizes": st.none() | st.lists(st.integers(1, 3), min_size=6, max_size=6),
@@ -66,7 +67,8 @@ def test_no_schedule_is_better(world, table):
         line = world["fixed"] + world["per_item"] * size
         return float(table[size - 1] if table else line)
 
-    conditions = {name: world[name] for name in ("max_latency", "max_batch_size", "workers")}
+    conditions = {name: world[name] for name in ("max_batch_size", "workers")}
+    conditions["due"] = times + np.array(world["patience"][: len(times)], float)
     bound, exact = on_time_at_most(times, duration, sizes=sizes, **conditions)
     best = best_of_all_schedules(times, sizes or [1] * len(times), duration, **conditions)
     assert best <= bound <= len(times)
@@ -81,7 +83,7 @@ def test_no_policy_is_better(promise, workers, load):
     """Simulated policies stay at or under it; at 120 % load with time to spare cork is near it."""
     times = poisson(load * workers * 7805, 0.5, seed=3)
     experiment = Experiment(times, BASE, Limits(64, promise))
-    conditions = {"max_latency": promise, "max_batch_size": 64, "workers": workers}
+    conditions = {"due": times + promise, "max_batch_size": 64, "workers": workers}
     bound, exact = on_time_at_most(times, BASE.mean, **conditions)
     assert exact == (workers == 1)
     for policy in ("cork", "greedy", "aimd"):
@@ -93,7 +95,9 @@ def test_published_figures():
     times = poisson(1.2 * 7805, 24_000 / (1.2 * 7805), seed=1)
     durations = np.array([BASE.mean(size) for size in range(1, 65)])
     begun = perf_counter()
-    shares = [most_on_time(times, durations, promise) / len(times) for promise in (25e-3, 12e-3)]
+    shares = [
+        most_on_time(times, durations, times + promise) / len(times) for promise in (25e-3, 12e-3)
+    ]
     assert shares == pytest.approx([0.84, 0.67], abs=0.006)
     assert perf_counter() - begun < 12  # generous: machines differ, and it takes about a second
 
@@ -101,26 +105,26 @@ def test_published_figures():
 def test_a_backlog_that_grows():
     """One worker, ten times too much: exactly the full batches that the time is enough for."""
     times = np.zeros(1000)
-    on_time = most_on_time(times, np.full(10, 1.0), 50.0)
+    on_time = most_on_time(times, np.full(10, 1.0), times + 50.0)
     assert on_time == 500
 
 
 def test_nothing_and_no_promise():
     """No requests, and a promise of ever."""
-    conditions = {"max_batch_size": 4, "max_latency": inf}
-    assert on_time_at_most(np.array([]), BASE.mean, **conditions) == (0, True)
-    assert on_time_at_most(np.zeros(9), BASE.mean, **conditions) == (9, True)
+    for requests in (0, 9):
+        times, due = np.zeros(requests), np.full(requests, inf)
+        assert on_time_at_most(times, BASE.mean, due=due, max_batch_size=4) == (requests, True)
 
 
 def test_what_never_fits():
     """More items than a batch may hold: nobody can answer that, whatever the promise."""
-    conditions = {"max_batch_size": 4, "max_latency": 1.0, "sizes": [5, 4, 4]}
+    conditions = {"max_batch_size": 4, "due": np.ones(3), "sizes": [5, 4, 4]}
     assert on_time_at_most(np.zeros(3), BASE.mean, **conditions) == (2, True)
 
 
 def test_several_sizes_are_a_bound():
     """It says so; the capacity counts the small ones first."""
-    conditions = {"max_batch_size": 4, "max_latency": 2.0, "sizes": [1, 3, 3, 1, 1]}
+    conditions = {"max_batch_size": 4, "due": np.full(5, 2.0), "sizes": [1, 3, 3, 1, 1]}
     assert on_time_at_most(np.zeros(5), float, **conditions) == (2, False)
 
 
@@ -128,7 +132,7 @@ def test_large_units():
     """Tokens by the hundred thousand: the work follows the batches that are possible, not those."""
     times = poisson(100.0, 1.0, seed=1)
     sizes = [1 + 50 * (job % 40) for job in range(len(times))]
-    conditions = {"max_batch_size": 300_000, "max_latency": 0.05, "sizes": sizes}
+    conditions = {"max_batch_size": 300_000, "due": times + 0.05, "sizes": sizes}
     bound, exact = on_time_at_most(times, Server(5e-3, 1e-6).mean, **conditions)
     assert (bound, exact) == (len(times), False)
 
@@ -136,6 +140,6 @@ def test_large_units():
 def test_thirds_that_do_not_add_up_cost_nobody() -> None:
     """Three workers with a second each for three jobs: all are in time, whatever rounding says."""
     bound, exact = on_time_at_most(
-        np.array([8.0, 8.0, 8.0]), float, max_latency=1.0, max_batch_size=1, workers=3
+        np.full(3, 8.0), float, due=np.full(3, 9.0), max_batch_size=1, workers=3
     )
     assert (bound, exact) == (3, False)

@@ -1,5 +1,6 @@
 """Synthetic workers take the time they are told to, and the same luck for the same seed."""
 
+from itertools import pairwise
 from math import inf, nan
 
 import numpy as np
@@ -28,6 +29,25 @@ def test_pauses_come_on_top():
     durations = [service(1) for _ in range(10_000)]
     assert set(durations) == {1.0, 11.0}
     assert np.mean(np.array(durations) == 11.0) == pytest.approx(0.25, abs=0.02)
+
+
+def test_measured_residuals_come_back_in_runs():
+    """Each as often as the others, and what followed it follows it again."""
+    residuals = (0.0, 1.0, 2.0, 30.0)
+    server = Server(1.0, 0.0, residuals=residuals)
+    service = server.service(seed=1)
+    durations = [service(1) - 1.0 for _ in range(20_000)]
+    assert np.mean(durations) == pytest.approx(np.mean(residuals), rel=0.03)
+    followers = [next_ for now, next_ in pairwise(durations) if now == 2.0]
+    assert np.mean(np.array(followers) == 30.0) > 0.8
+    assert server.noisy
+    assert server.mean(1) == pytest.approx(1.0 + np.mean(residuals))
+
+
+def test_a_residual_never_turns_time_back():
+    """A batch takes no less than no time."""
+    service = Server(1e-3, 0.0, residuals=(-2e-3, 0.0)).service(seed=1)
+    assert {service(1) for _ in range(100)} == {0.0, 1e-3}
 
 
 def test_the_same_seed_brings_the_same_luck():

@@ -11,12 +11,13 @@ from adaptive_batching.simulation.arrivals import poisson
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.servers import Server
 from adaptive_batching.simulation.tally import Tally
+from adaptive_batching.simulation.traces import Request
 
 SERVER = Server(5e-3, 5e-5, jitter=0.1)
 
 
 def stream(times):
-    return lambda: ((time, 1) for time in times.tolist())
+    return lambda: (Request(time) for time in times.tolist())
 
 
 @pytest.mark.parametrize("policy", ["cork", "greedy"])
@@ -55,7 +56,7 @@ def test_memory_does_not_grow():
 
     def peak(requests):
         tracemalloc.start()
-        arrivals = lambda: ((index * 1e-4, 1) for index in range(requests))  # noqa: E731
+        arrivals = lambda: (Request(index * 1e-4) for index in range(requests))  # noqa: E731
         row = Experiment(arrivals, Server(5e-3, 5e-5), Limits()).run("greedy", 2)
         used = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

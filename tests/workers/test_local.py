@@ -18,10 +18,10 @@ def nothing():
 async def test_tasks_run_the_handler_on_the_loop():
     """A batch is nothing but a call of the handler."""
     workers = TaskWorkers(handlers.double_async, 3)
-    assert workers.health == Health(0, 3)
+    assert workers.health == Health(frozenset(), 3)
     await workers.start(nothing)
-    assert workers.health == Health(3, 3)
-    assert await workers.run([1, 2]) == [2, 4]
+    assert workers.health == Health(frozenset({0, 1, 2}), 3)
+    assert await workers.run([1, 2], 0) == [2, 4]
     await workers.aclose()
     await workers.aclose()
 
@@ -30,7 +30,7 @@ async def test_tasks_build_a_class_once_and_warm_it_up():
     """The one instance is warm before the first batch."""
     workers = TaskWorkers(handlers.Warmed, 2)
     await workers.start(nothing)
-    assert await workers.run([1]) == [True]
+    assert await workers.run([1], 0) == [True]
 
 
 async def test_tasks_hand_on_what_the_handler_raises():
@@ -42,7 +42,7 @@ async def test_tasks_hand_on_what_the_handler_raises():
     workers = TaskWorkers(fails, 1)
     await workers.start(nothing)
     with pytest.raises(KeyError):
-        await workers.run([1])
+        await workers.run([1], 0)
 
 
 async def test_threads_build_a_class_once_in_each():
@@ -50,11 +50,11 @@ async def test_threads_build_a_class_once_in_each():
     async with asyncio.timeout(10):
         workers = ThreadWorkers(handlers.WarmedInThread, 2)
         await workers.start(nothing)
-        assert workers.health == Health(2, 2)
-        answers = [(await workers.run([1]))[0] for _ in range(4)]
+        assert workers.health == Health(frozenset({0, 1}), 2)
+        answers = [(await workers.run([1], worker))[0] for worker in (0, 1, 0, 1)]
         await workers.aclose()
     assert all(built == warmed == ran for built, warmed, ran in answers)
-    assert answers[:2] == answers[2:]  # the one that was idle longest
+    assert answers[:2] == answers[2:]
     assert len(set(answers)) == 2
     assert threading.get_ident() not in answers[0]
 
@@ -68,7 +68,7 @@ async def raised_in_a_thread(error):
     workers = ThreadWorkers(fails, 1)
     await workers.start(nothing)
     with pytest.raises(BaseException) as caught:
-        await workers.run([1])
+        await workers.run([1], 0)
     await workers.aclose()
     return caught.value
 
@@ -92,7 +92,7 @@ async def test_stop_iteration_in_a_thread_does_not_hang():
     workers = ThreadWorkers(lambda items: next(iter([])), 1)
     await workers.start(nothing)
     with pytest.raises(RuntimeError, match="StopIteration"):
-        await workers.run([1])
+        await workers.run([1], 0)
     await workers.aclose()
 
 
@@ -107,12 +107,12 @@ async def test_a_cancelled_batch_is_not_mistaken_for_the_next():
 
     workers = ThreadWorkers(waits, 1)
     await workers.start(nothing)
-    slow = asyncio.create_task(workers.run(["slow"]))
+    slow = asyncio.create_task(workers.run(["slow"], 0))
     await asyncio.sleep(0)
     slow.cancel()
     with pytest.raises(asyncio.CancelledError):
         await slow
-    fast = asyncio.create_task(workers.run(["fast"]))
+    fast = asyncio.create_task(workers.run(["fast"], 0))
     go_on.set()
     assert await fast == ["fast"]
     await workers.aclose()

@@ -24,6 +24,9 @@ from adaptive_batching.workers.placement import Processes
 from tests.workers import handlers
 from tests.workers.handlers import dead
 
+NONE: frozenset[int] = frozenset()
+BOTH = frozenset({0, 1})
+
 
 class Changes:
     """Lets a test wait until the health of a pool is what it expects."""
@@ -44,43 +47,44 @@ class Changes:
 # ------------------------------------------------------------------------------------ answers
 
 
-async def test_batches_go_to_the_worker_that_was_idle_longest(started):
-    """Two workers take turns."""
+async def test_batches_run_on_the_worker_that_they_are_for(started):
+    """The pool chooses nothing."""
     pool = await started(handlers.where, count=2)
-    pids = [(await pool.run([0]))[0][0] for _ in range(4)]
-    assert pids == pool.pids * 2
-    assert pool.health == Health(2, 2)
+    pids = [(await pool.run([0], worker))[0][0] for worker in (0, 1, 1, 0)]
+    first, second = pool.pids
+    assert pids == [first, second, second, first]
+    assert pool.health == Health(BOTH, 2)
 
 
 async def test_workers_run_side_by_side(started):
     """Each batch gets its own results back."""
     pool = await started(handlers.double, count=2)
-    assert await asyncio.gather(pool.run([1]), pool.run([2, 3])) == [[2], [4, 6]]
+    assert await asyncio.gather(pool.run([1], 0), pool.run([2, 3], 1)) == [[2], [4, 6]]
 
 
 async def test_handlers_may_be_async(started):
     """A coroutine runs on a loop that is kept in the child, and so does the warm-up."""
     pool = await started(handlers.Warmed)
-    assert await pool.run([1, 2]) == [True, True]
+    assert await pool.run([1, 2], 0) == [True, True]
 
 
 async def test_a_wrap_runs_in_the_worker(started):
     """What the wrap returns is called instead of the handler."""
     pool = await started(handlers.double, wrap=handlers.doubled_items)
-    assert await pool.run([1, 2]) == [4, 8]
+    assert await pool.run([1, 2], 0) == [4, 8]
 
 
 async def test_a_decorated_class_is_found_behind_its_decorator(started):
     """The name leads to the decorator's object; the handler stands behind it."""
     pool = await started(handlers.Decorated.__wrapped__)
-    assert await pool.run([1]) == [-1]
+    assert await pool.run([1], 0) == [-1]
 
 
 async def test_large_arrays_there_and_back(started):
     """A batch of many megabytes arrives whole."""
     pool = await started(handlers.identity)
     batch = [np.full(500_000, number) for number in range(4)]
-    results = await pool.run(batch)
+    results = await pool.run(batch, 0)
     assert all(np.array_equal(a, b) for a, b in zip(batch, results, strict=True))
 
 
@@ -103,18 +107,18 @@ async def test_whatever_a_handler_does_its_worker_answers(started):
         ("too_short", BatchFunctionError, "expected 2 results for a batch of 2, got 1"),
     ]:
         with pytest.raises(error, match=message):
-            await pool.run([order, "other"])
-    locks = await pool.run(["unpicklable_result", "lock"])
+            await pool.run([order, "other"], 0)
+    locks = await pool.run(["unpicklable_result", "lock"], 0)
     assert {type(lock) for lock in locks} <= {BatchFunctionError, str, int}
     assert any("type _thread.lock" in str(lock) for lock in locks)
-    assert await pool.run(["echo", 1]) == ["echo", 1]
+    assert await pool.run(["echo", 1], 0) == ["echo", 1]
     assert pool.pids == pids
 
 
 async def test_exceptions_in_the_place_of_items(started):
     """They stay what they are, or become what can travel."""
     pool = await started(handlers.Obeys)
-    fine, key, remote, left = await pool.run(["errors_in_place", 2, 3, 4])
+    fine, key, remote, left = await pool.run(["errors_in_place", 2, 3, 4], 0)
     assert fine == "errors_in_place"
     assert isinstance(key, KeyError)
     assert isinstance(remote, RemoteError)
@@ -124,20 +128,20 @@ async def test_exceptions_in_the_place_of_items(started):
 async def test_arrays_are_rows(started):
     """An array comes back as one, with a row for each item."""
     pool = await started(handlers.Obeys)
-    rows = await pool.run(["array", 1])
+    rows = await pool.run(["array", 1], 0)
     assert [row.tolist() for row in rows] == [[0, 1, 2], [3, 4, 5]]
 
 
 async def test_items_that_can_not_be_sent(started):
     """Each is an error in its own place that names its type; its batchmates get their results."""
     pool = await started(handlers.double)
-    first, lock, last = await pool.run([1, threading.Lock(), 3])
+    first, lock, last = await pool.run([1, threading.Lock(), 3], 0)
     assert (first, last) == (2, 6)
     assert isinstance(lock, HandlerError)
     assert "type _thread.lock can't be sent" in str(lock)
-    (alone,) = await pool.run([threading.Lock()])
+    (alone,) = await pool.run([threading.Lock()], 0)
     assert isinstance(alone, HandlerError)
-    assert await pool.run([1]) == [2]
+    assert await pool.run([1], 0) == [2]
 
 
 # ------------------------------------------------------------------------------- deaths
@@ -148,15 +152,15 @@ async def test_a_worker_killed_in_the_middle_of_a_batch(started):
     changes = Changes()
     pool = await started(handlers.Obeys, count=2, on_change=changes)
     victim = pool.pids[0]
-    batch = asyncio.create_task(pool.run(["hang", 1, 2]))
+    batch = asyncio.create_task(pool.run(["hang", 1, 2], 0))
     await asyncio.sleep(0)
     os.kill(victim, signal.SIGKILL)
     lost = rf"worker 0 \(pid {victim}\) was killed by SIGKILL while it held a batch of 3"
     with pytest.raises(WorkerLost, match=lost):
         await batch
-    assert pool.health == Health(1, 2)
-    assert await pool.run(["echo"]) == ["echo"]
-    await changes.until(lambda: pool.health == Health(2, 2, restarts=1))
+    assert pool.health == Health(frozenset({1}), 2)
+    assert await pool.run(["echo"], 1) == ["echo"]
+    await changes.until(lambda: pool.health == Health(BOTH, 2, restarts=1))
     assert victim not in pool.pids
     assert dead(victim)
 
@@ -166,11 +170,11 @@ async def test_a_worker_killed_while_idle(started):
     changes = Changes()
     pool = await started(handlers.double, on_change=changes)
     os.kill(pool.pids[0], signal.SIGKILL)
-    await changes.until(lambda: pool.health == Health(0, 1))
-    with pytest.raises(WorkerLost, match="no worker process is alive"):
-        await pool.run([1])
-    await changes.until(lambda: pool.health == Health(1, 1, restarts=1))
-    assert await pool.run([1]) == [2]
+    await changes.until(lambda: pool.health == Health(NONE, 1))
+    with pytest.raises(WorkerLost, match=r"worker 0 .* is not alive"):
+        await pool.run([1], 0)
+    await changes.until(lambda: pool.health == Health(frozenset({0}), 1, restarts=1))
+    assert await pool.run([1], 0) == [2]
 
 
 async def test_a_batch_for_a_worker_that_dies_in_the_same_instant(started):
@@ -178,14 +182,14 @@ async def test_a_batch_for_a_worker_that_dies_in_the_same_instant(started):
     pool = await started(handlers.double)
     os.kill(pool.pids[0], signal.SIGKILL)
     with pytest.raises(WorkerLost, match="killed by SIGKILL"):
-        await pool.run([1])
+        await pool.run([1], 0)
 
 
 async def test_a_handler_that_leaves_by_the_back_door(started):
     """The exit code is told."""
     pool = await started(handlers.Obeys)
     with pytest.raises(WorkerLost, match="exited with 3 while it held a batch of 1"):
-        await pool.run(["exit_hard"])
+        await pool.run(["exit_hard"], 0)
 
 
 async def test_a_stopped_worker_is_killed_at_the_batch_timeout(started):
@@ -196,26 +200,26 @@ async def test_a_stopped_worker_is_killed_at_the_batch_timeout(started):
     os.kill(victim, signal.SIGSTOP)
     began = time.monotonic()
     with pytest.raises(WorkerTimeout, match=r"did not answer a batch of 2 in 200 ms; it was kil"):
-        await pool.run([1, 2])
+        await pool.run([1, 2], 0)
     assert 0.2 <= time.monotonic() - began < 0.5
     assert pool.health.alive == 0
     await changes.until(lambda: pool.health.alive == 1)
     assert dead(victim)
-    assert await pool.run([1]) == [2]
+    assert await pool.run([1], 0) == [2]
 
 
 async def test_a_cancelled_batch_costs_its_worker(started):
     """Its late answer can't be taken for that of the next batch."""
     changes = Changes()
     pool = await started(handlers.Obeys, on_change=changes)
-    batch = asyncio.create_task(pool.run(["hang"]))
+    batch = asyncio.create_task(pool.run(["hang"], 0))
     await asyncio.sleep(0)
     batch.cancel()
     with pytest.raises(asyncio.CancelledError):
         await batch
     assert pool.health.alive == 0
     await changes.until(lambda: pool.health.alive == 1)
-    assert await pool.run(["echo"]) == ["echo"]
+    assert await pool.run(["echo"], 0) == ["echo"]
 
 
 async def test_signals_are_left_to_the_parent(started):
@@ -223,20 +227,20 @@ async def test_signals_are_left_to_the_parent(started):
     pool = await started(handlers.double)
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(pool.pids[0], number)
-    assert await pool.run([1]) == [2]
+    assert await pool.run([1], 0) == [2]
 
 
 async def test_closing_leaves_nothing(started):
     """A worker that holds a batch is killed, an idle one leaves; both are reaped."""
     pool = await started(handlers.Obeys, count=2)
     pids = pool.pids
-    batch = asyncio.create_task(pool.run(["hang"]))
+    batch = asyncio.create_task(pool.run(["hang"], 0))
     await asyncio.sleep(0)
     await pool.aclose()
     with pytest.raises(WorkerLost, match="killed by SIGKILL"):
         await batch
     await pool.aclose()
-    assert pool.health == Health(0, 2)
+    assert pool.health == Health(NONE, 2)
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -302,14 +306,14 @@ async def test_pinning_comes_before_the_model(started):
     """The handler's module sees its one core and its thread limit while it is imported."""
     core = min(os.sched_getaffinity(0))
     pool = await started(handlers.where, cpus=[core])
-    assert (await pool.run([0]))[0][1] == {"cpus": [core], "threads": "1"}
+    assert (await pool.run([0], 0))[0][1] == {"cpus": [core], "threads": "1"}
 
 
 async def test_several_cores_for_one_worker(started):
     """Thread pools are as large as the worker's share of the machine."""
     cores = sorted(os.sched_getaffinity(0))[:2]
     pool = await started(handlers.where, cpus=[cores])
-    assert (await pool.run([0]))[0][1] == {"cpus": cores, "threads": str(len(cores))}
+    assert (await pool.run([0], 0))[0][1] == {"cpus": cores, "threads": str(len(cores))}
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,9 @@ class Mirror:
 async def main():
     pool = make_workers(Mirror, Processes())
     await pool.start(lambda: None)
-    print(await pool.run([Point(1)]))
+    print(await pool.run([Point(1)], 0))
     try:
-        await pool.run(["sour"])
+        await pool.run(["sour"], 0)
     except Sour as error:
         print(error)
     print(*pool.pids)
@@ -51,7 +51,7 @@ from tests.workers.handlers import Obeys
 async def main():
     pool = make_workers(Obeys, Processes())
     await pool.start(lambda: None)
-    await pool.run(["hang_loudly"])
+    await pool.run(["hang_loudly"], 0)
 
 asyncio.run(main())
 """

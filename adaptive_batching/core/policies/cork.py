@@ -7,6 +7,7 @@ next arrival, estimated properly, and with one new term: the other workers.
 from math import inf
 
 from adaptive_batching.core.job import Job, Reason
+from adaptive_batching.core.policies.faster import wait_for_faster
 from adaptive_batching.core.policies.shedding import EXTRAPOLATION, hopeless, shed_or_probe
 from adaptive_batching.core.policy import (
     Decision,
@@ -60,10 +61,15 @@ class Cork:
 
     def decide(self, queue: QueueView, now: float) -> Decision:
         """Release, hold or shed; asked while a worker is idle."""
+        if queue.worker is not None:
+            waiting = wait_for_faster(queue, now)
+            if waiting is not None:
+                return waiting
         limit = queue.limits.max_batch_size
         size = min(queue.items, limit)
         rate = queue.arrivals.rate(now, queue.window)
-        overloaded = rate * queue.latency.predict(limit) > _OVERLOADED * limit * queue.workers
+        item_rate = rate * queue.arrivals.mean_size
+        overloaded = item_rate * queue.latency.predict(limit) > _OVERLOADED * limit * queue.capacity
         due = inf
         if queue.head.deadline != inf:
             limit = _affordable(queue, limit, now)
@@ -78,11 +84,11 @@ class Cork:
         if now >= due:
             return Dispatch(limit, Reason.DEADLINE)
         if overloaded and queue.workers > 1:
-            worth_until = now + (limit - size) / rate  # the rest of a full batch is on its way
+            worth_until = now + (limit - size) / item_rate  # the rest of a full batch is on its way
         else:
             worth_until = _worth_until(queue, size, rate, now)
         if worth_until <= now:
-            return Dispatch(_boarding_limit(queue, limit, rate), Reason.READY)
+            return Dispatch(_boarding_limit(queue, limit, item_rate), Reason.READY)
         return Hold(min(worth_until, due))
 
     def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:
@@ -91,18 +97,21 @@ class Cork:
         Who joins its batch before a worker is free makes all of it wait; half of them are counted,
         which is certain enough to refuse on.
         """
+        if queue.idle:
+            return None
         latency = queue.latency
-        if queue.idle or not queue.workers or not latency.trusted:
-            return None  # when a dead worker will be back, nobody knows
         limit = queue.limits.max_batch_size
         free = queue.next_free(now)
         if queue.items < limit and free + latency.predict(limit) <= job.deadline:
-            return None  # the common case: even a full batch would do
+            return None  # the common case, asked for every job: even a full batch would do
+        if not queue.workers or not latency.trusted:
+            return None  # when a dead worker will be back, nobody knows
         longest = min(limit, EXTRAPOLATION * latency.largest)
         full, rest = divmod(queue.items, limit)
-        joining = limit if full else 0.5 * queue.arrivals.rate(now, queue.window) * (free - now)
+        item_rate = queue.arrivals.rate(now, queue.window) * queue.arrivals.mean_size
+        joining = limit if full else 0.5 * item_rate * (free - now)
         batches = full - (queue.workers - 1) / queue.workers if full else 0.0
-        ahead = batches * latency.predict(longest) / queue.workers
+        ahead = batches * latency.predict(longest) / queue.capacity
         finish = free + ahead + latency.predict(min(rest + job.size + joining, longest))
         return finish - job.deadline if finish > job.deadline else None
 
@@ -130,13 +139,15 @@ def _shed_margin(queue: QueueView) -> float:
 
 
 def _affordable(queue: QueueView, limit: int, now: float) -> int:
-    """The batch that keeps the head's deadline even at the worst slope that is still believable.
+    """The batch that keeps the head's deadline even at the worst slope that is still possible.
 
     Only beyond the sizes that were tried: up to those, jobs are shed instead, because small batches
     for late jobs waste capacity.
     """
     latency = queue.latency
     tried = max(1, round(EXTRAPOLATION * latency.largest))
+    if not latency.trusted:
+        tried = min(tried, _ever_in_time(queue, limit))
     if not latency.per_item_at_most or limit <= tried:
         return limit
     size, duration = latency.largest, latency.predict(latency.largest)
@@ -145,15 +156,30 @@ def _affordable(queue: QueueView, limit: int, now: float) -> int:
     return max(tried, queue.head.size, int(min(in_time, limit)))
 
 
+def _ever_in_time(queue: QueueView, limit: int) -> int:
+    """The largest batch that could be in time for one who has just come.
+
+    Nobody is shed before the fit is trusted, and batches that double until then may take minutes.
+    """
+    fixed, per_item = queue.latency.fixed, queue.latency.per_item
+    patience = queue.head.deadline - queue.head.arrived
+    if fixed + per_item * limit <= patience or not per_item:
+        return limit
+    return max(1, int((patience - fixed) / per_item))
+
+
 def _latest_release(queue: QueueView, size: int) -> float:
-    """When the head must leave to be in time, with one more item and a slow batch."""
-    slow = queue.latency.predict(size + 1) * (1.0 + queue.latency.margin)
+    """When the head must leave to be in time, with one more job and a slow batch."""
+    slow = queue.latency.predict(size + queue.arrivals.mean_size) * (1.0 + queue.latency.margin)
     return queue.head.deadline - slow
 
 
 def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
-    """Until when holding gains more than it costs; not later than `now` if it doesn't."""
-    idle, workers = queue.idle, queue.workers
+    """Until when holding gains more than it costs; not later than `now` if it doesn't.
+
+    Both are counted in jobs: it is they who wait, however many items they bring.
+    """
+    idle, workers, waiting = queue.idle, queue.workers, queue.requests
     if idle >= workers:
         return _clump_worth_until(queue, size, rate, now)
     free = queue.next_expected(now)
@@ -161,29 +187,30 @@ def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
     if not _TIMER < next_release < inf:
         return now
     hazard, changes = queue.arrivals.hazard(now, rate, queue.latency.predict(1))
-    gain = hazard * _affordable_hold(rate * queue.latency.per_item / workers, idle / workers)
+    phi = rate * queue.arrivals.mean_size * queue.latency.per_item / queue.capacity
+    gain = hazard * _affordable_hold(phi, idle / workers)
     if _tight(queue):
         gain *= _WARY
-    if size >= gain * next_release:
+    if waiting >= gain * next_release:
         return now
-    flips = free - size * idle / gain
+    flips = free - waiting * idle / gain
     return min(flips, max(changes, now + _TIMER)) if flips > now + _TIMER else now
 
 
 def _clump_worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
     """With all workers idle nothing is worth waiting for but the rest of a clump."""
-    latency, arrivals = queue.latency, queue.arrivals
+    latency, arrivals, waiting = queue.latency, queue.arrivals, queue.requests
     duration = latency.predict(size) / queue.idle
-    clump_end = _clump_end(queue, size, _CLUMP * duration, now)
+    clump_end = _clump_end(queue, _CLUMP * duration, now)
     if clump_end > now:
         return clump_end
     longest = queue.head.arrived + _LONGEST_CLUMP * latency.predict(1)
     if now < longest and arrivals.fan_out.recognised(rate):
-        end = arrivals.newest + arrivals.fan_out.worth(size, _CLUMP * duration)
+        end = arrivals.newest + arrivals.fan_out.worth(waiting, _CLUMP * duration)
         return min(max(end, now + _TIMER), longest) if end > now else now
     hazard, changes = arrivals.hazard(now, rate, latency.predict(1))
     next_release = _ALL_IDLE * duration
-    if next_release <= _TIMER or hazard < _IN_A_CLUMP * rate or size >= hazard * next_release:
+    if next_release <= _TIMER or hazard < _IN_A_CLUMP * rate or waiting >= hazard * next_release:
         return now
     return min(now + next_release, max(changes, now + _TIMER))
 
@@ -198,13 +225,14 @@ def _affordable_hold(phi: float, held: float) -> float:
     return min(max((1.0 - held - phi) / _RESERVE, 0.0), 1.0)
 
 
-def _clump_end(queue: QueueView, size: int, next_release: float, now: float) -> float:
+def _clump_end(queue: QueueView, next_release: float, now: float) -> float:
     """Where in the clump that follows an answer the gain of holding is greatest."""
-    if queue.arrivals.clump_size(now) * next_release <= size * _TIMER:
+    waiting = queue.requests
+    if queue.arrivals.clump_size(now) * next_release <= waiting * _TIMER:
         return now
     best, end = 0.0, now
     for instant, expected in queue.arrivals.clump(now):
-        gain = expected * next_release - size * (instant - now)
+        gain = expected * next_release - waiting * (instant - now)
         if gain > best:
             best, end = gain, instant
     return end
@@ -216,11 +244,11 @@ def _tight(queue: QueueView) -> bool:
     return queue.limits.max_latency < _TIGHT * full
 
 
-def _boarding_limit(queue: QueueView, limit: int, rate: float) -> int:
+def _boarding_limit(queue: QueueView, limit: int, item_rate: float) -> int:
     """A full batch, or less where long batches would starve the other workers."""
-    if queue.workers == 1 or rate * queue.latency.per_item <= _LONG_BATCHES * queue.workers:
+    if queue.workers == 1 or item_rate * queue.latency.per_item <= _LONG_BATCHES * queue.capacity:
         return limit
-    spare = queue.workers - rate * queue.latency.per_item
-    equilibrium = rate * queue.latency.fixed / spare if spare > 0 else limit
+    spare = queue.capacity - item_rate * queue.latency.per_item
+    equilibrium = item_rate * queue.latency.fixed / spare if spare > 0 else limit
     boarding = max(1, round(_BOARDING * equilibrium), queue.head.size)
     return limit if queue.items > 2 * boarding else min(limit, boarding)

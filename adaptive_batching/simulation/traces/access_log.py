@@ -12,8 +12,9 @@ from adaptive_batching.simulation.traces.format import Format, Request, WallCloc
 from adaptive_batching.simulation.traces.lines import SHOWN, Lines
 
 _LINE = re.compile(
-    r"\S+ \S+ .*?\[([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9]{2}):([0-9]{2}):([0-9]{2}) "
-    r'([-+])([0-9]{2})([0-9]{2})\] ".*" [0-9]{3} ([0-9]{1,18}|-).*'
+    # Clients write into it: the first time is the time, or a line of many would take minutes.
+    r"(?>\S+ \S+ .*?\[([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9]{2}):([0-9]{2}):([0-9]{2}) "
+    r'([-+])([0-9]{2})([0-9]{2})\]) "(.*)" [0-9]{3} ([0-9]{1,18}|-).*'
 )
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -26,8 +27,14 @@ def _read(lines: Lines, _: str) -> Iterator[Request]:
         if match is None or instant is None:
             expected = 'a line such as 1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] "GET /" 200 23'
             raise lines.fault(expected, repr(line[:SHOWN]))
-        answered = 1 if match[10] == "-" else max(1, int(match[10]))
-        yield clock.since_first(instant), answered
+        answered = 1 if match[11] == "-" else max(1, int(match[11]))
+        yield Request(clock.since_first(instant), answered, _path(match[10]))
+
+
+def _path(request: str) -> str | None:
+    """The part of `POST /predict?user=7 HTTP/1.1` that says what is asked for."""
+    words = request.split(" ")
+    return words[1].partition("?")[0] if len(words) > 1 else None
 
 
 def _instant(match: re.Match[str]) -> datetime | None:
@@ -50,4 +57,5 @@ ACCESS_LOG = Format(
     measures={"cost": "bytes of the answer"},
     own_zero=False,
     in_order=False,
+    keyed=True,  # by path: each endpoint has batches of its own
 )

@@ -11,11 +11,12 @@ _LONGEST = 1e9  # seconds, 30 years: its milliseconds must fit an integer
 
 
 def _read(lines: Lines, _: str) -> Iterator[Request]:
-    for _app, _func, end, duration in columns(lines, _HEADER):
+    for app, func, end, duration in columns(lines, _HEADER):
         seconds = number(duration, lines)
         if not 0 <= seconds <= _LONGEST:
             raise lines.fault("a duration of 0 seconds or more", duration)
-        yield number(end, lines) - seconds, max(1, ceil(seconds * 1e3))
+        came = number(end, lines) - seconds
+        yield Request(came, max(1, ceil(seconds * 1e3)), f"{app}/{func}")
 
 
 AZURE_FUNCTIONS = Format(
@@ -26,4 +27,5 @@ AZURE_FUNCTIONS = Format(
     measures={"cost": "milliseconds"},
     own_zero=False,
     in_order=False,
+    keyed=True,  # by function: its calls run the same code
 )

@@ -19,7 +19,7 @@ def _read(lines: Lines, measure: str) -> Iterator[Request]:
     for time, context, generated in columns(lines, _HEADER):
         tokens = count(context, lines)
         more = count(generated, lines) if measure == "both" else 0
-        yield clock.seconds(time, lines), max(1, tokens + more)
+        yield Request(clock.seconds(time, lines), max(1, tokens + more))
 
 
 AZURE_LLM = Format(

@@ -24,6 +24,7 @@ class _Client(msgspec.Struct):
 
 class _Task(msgspec.Struct):
     load: _Load
+    id: str | None = None
     client: _Client = msgspec.field(default_factory=_Client)
 
 
@@ -38,7 +39,7 @@ def _read(lines: Lines, _: str) -> Iterator[Request]:
         raise lines.fault_at("as a whole", "a DISB workload", str(error)) from error
     for task in workload.tasks:
         for milliseconds in task.load.trace:
-            yield milliseconds / 1e3, task.client.batch_size
+            yield Request(milliseconds / 1e3, task.client.batch_size, task.id)
 
 
 def _document(lines: Lines) -> str:
@@ -58,4 +59,5 @@ DISB = Format(
     described='a JSON document with "tasks"',
     measures={"items": "batch_size"},
     in_order=False,
+    keyed=True,  # by task: each has a model of its own
 )

@@ -3,20 +3,32 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from math import isfinite
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from adaptive_batching.simulation.traces.lines import SHOWN, Lines, shown
 
-Request = tuple[float, int]
-"""When it came (seconds), and its size in the measure that was asked for."""
+
+class Request(NamedTuple):
+    """One request as it was recorded."""
+
+    time: float
+    """When it came (seconds)."""
+    size: int = 1
+    """In the measure that was asked for; 1 if that was not recorded."""
+    key: str | None = None
+    """Requests of different keys share no batch; None if it has none."""
+    max_latency: float | None = None
+    """Seconds that it is ready to wait; None if it did not say."""
+
 
 Measure = Literal["items", "tokens", "cost"]
 """What a size counts: things to predict for, tokens of the prompt, or all the work it makes."""
 
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")  # no nan, inf or 1_000
 _COUNT = re.compile(r"[0-9]{1,18}")  # what fits 64 bits
+_LATEST = 1e18  # seconds; nanoseconds taken for seconds pass, and differences stay finite
 _ISO = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]{1,18})?"
     r"(Z|[-+][0-9]{2}:?[0-9]{2})?"
@@ -36,6 +48,7 @@ class Format:
             given for it; empty if it has no sizes.
         own_zero: Whether its times count from a zero of their own, not from the first request.
         in_order: Whether it is written in the order of arrival; otherwise it is sorted.
+        keyed: Whether it may tell the keys of its requests.
     """
 
     name: str
@@ -45,6 +58,7 @@ class Format:
     measures: Mapping[Measure, str] = field(default_factory=dict)
     own_zero: bool = True
     in_order: bool = True
+    keyed: bool = False
 
 
 def columns(lines: Lines, header: str) -> Iterator[list[str]]:
@@ -66,6 +80,8 @@ def number(text: str, lines: Lines) -> float:
     seconds = float(text) if _NUMBER.fullmatch(text) else None
     if seconds is None or not isfinite(seconds):
         raise lines.fault("a finite number of seconds", repr(text[:SHOWN]))
+    if abs(seconds) > _LATEST:
+        raise lines.fault(f"a time within {_LATEST:g} seconds", repr(text[:SHOWN]))
     return seconds
 
 
@@ -103,7 +119,7 @@ class WallClock:
 
     def since_first(self, instant: datetime) -> float:
         """Seconds of an instant that has a zone."""
-        self._zero = self._zero or instant.astimezone(UTC)
+        self._zero = self._zero or instant
         return (instant - self._zero).total_seconds()
 
 

@@ -26,7 +26,7 @@ def _read(lines: Lines, measure: str) -> Iterator[Request]:
             expected = "a JSON object with timestamp, input_length and output_length"
             raise lines.fault(expected, f"{line[:20]!r}: {error}") from error
         more = call.output_length if measure == "both" else 0
-        yield call.timestamp / 1e3, max(1, call.input_length + more)
+        yield Request(call.timestamp / 1e3, max(1, call.input_length + more))
 
 
 MOONCAKE = Format(

@@ -12,7 +12,7 @@ def _read(lines: Lines, _: str) -> Iterator[Request]:
     for line in lines:
         if instants is None:
             instants = ":" in line
-        yield clock.seconds(line, lines) if instants else number(line, lines), 1
+        yield Request(clock.seconds(line, lines) if instants else number(line, lines))
 
 
 PLAIN = Format(

@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf
+from math import inf, nan
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,10 @@ from adaptive_batching.simulation.traces.mooncake import MOONCAKE
 from adaptive_batching.simulation.traces.own import OWN
 from adaptive_batching.simulation.traces.plain import PLAIN
 from adaptive_batching.simulation.traces.recording import RECORDED
+from adaptive_batching.simulation.traces.sorting import in_order
 
 Sizes = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.object_]
 
 FORMATS: dict[str, Format] = {
     each.name: each
@@ -45,14 +47,22 @@ class Trace:
     Attributes:
         times: Seconds from the start of the recording, non-decreasing.
         sizes: What each request brought, in the measure asked for; 1 if that was not recorded.
+        keys: Of each request; None where it has none.
+        max_latencies: Seconds that each is ready to wait; NaN where it did not say.
     """
 
     times: Times
     sizes: Sizes
+    keys: Keys
+    max_latencies: Times
 
 
 def read_trace(
-    path: str | Path, *, form: str | None = None, measure: Measure | None = None
+    path: str | Path,
+    *,
+    form: str | None = None,
+    measure: Measure | None = None,
+    with_keys: bool = False,
 ) -> Trace:
     """Read a whole trace; compression and format are told from the content, not from the name.
 
@@ -60,28 +70,37 @@ def read_trace(
         path: The file.
         form: A name in `FORMATS`, instead of what the content looks like.
         measure: What sizes count; the most natural of the format if None.
+        with_keys: Whether a format that has no keys is an error.
 
     Raises:
         TraceError: Names the file, the line, what was expected and what was there.
     """
-    return Trace(*_columns(stream_trace(path, form=form, measure=measure)))
+    return _trace(stream_trace(path, form=form, measure=measure, with_keys=with_keys))
 
 
 def stream_trace(
-    path: str | Path, *, form: str | None = None, measure: Measure | None = None
+    path: str | Path,
+    *,
+    form: str | None = None,
+    measure: Measure | None = None,
+    with_keys: bool = False,
 ) -> Iterator[Request]:
-    """Like `read_trace`, one request at a time; only what has to be sorted fills the memory."""
+    """Like `read_trace`, request by request in bounded memory; long files are sorted on disk."""
     lines = Lines(path)
     known = _told(lines) if form is None else FORMATS[form]
+    if with_keys and not known.keyed:
+        keyed = " or ".join(name for name, each in FORMATS.items() if each.keyed)
+        raise lines.fault_at("its keys", keyed, f"{known.name}, which has none")
     requests = known.read(lines, _column(known, measure, lines))
     zero = 0.0 if known.own_zero else None
     empty = True
-    for time, size in _checked(requests, lines, zero) if known.in_order else _sorted(requests):
+    for request in _checked(requests, lines, zero) if known.in_order else in_order(requests):
+        time = request.time
         zero = time if zero is None else zero
         if time < zero:
             raise lines.fault_at("as a whole", "0 seconds or more", f"{time:g}")
         empty = False
-        yield time - zero, size
+        yield Request(time - zero, *request[1:]) if zero else request
     if empty:
         lines.number += 1
         raise lines.fault("at least one request", "the end of the file")
@@ -108,7 +127,7 @@ def _column(known: Format, measure: Measure | None, lines: Lines) -> str:
 def _checked(requests: Iterator[Request], lines: Lines, zero: float | None) -> Iterator[Request]:
     newest = -inf if zero is None else zero
     for request in requests:
-        time = request[0]
+        time = request.time
         if time < newest:
             early = zero is not None and time < zero
             expected = "0 seconds or more" if early else f"times in order, {newest} or later"
@@ -117,15 +136,15 @@ def _checked(requests: Iterator[Request], lines: Lines, zero: float | None) -> I
         yield request
 
 
-def _sorted(requests: Iterator[Request]) -> Iterator[Request]:
-    times, sizes = _columns(requests)
-    order = np.argsort(times, kind="stable")
-    yield from zip(times[order].tolist(), sizes[order].tolist(), strict=True)
-
-
-def _columns(requests: Iterator[Request]) -> tuple[Times, Sizes]:
-    times, sizes = array("d"), array("q")
-    for time, size in requests:
+def _trace(requests: Iterator[Request]) -> Trace:
+    times, sizes, max_latencies = array("d"), array("q"), array("d")
+    keys: list[str | None] = []
+    known: dict[str | None, str | None] = {}  # so that each key is in the memory once
+    for time, size, key, max_latency in requests:
         times.append(time)
         sizes.append(size)
-    return np.array(times), np.array(sizes, np.int64)
+        keys.append(known.setdefault(key, key))
+        max_latencies.append(nan if max_latency is None else max_latency)
+    return Trace(
+        np.array(times), np.array(sizes, np.int64), np.array(keys, object), np.array(max_latencies)
+    )

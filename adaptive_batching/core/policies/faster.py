@@ -1,0 +1,71 @@
+"""Whether to wait for a faster worker that is still busy, or to take the slow one that is idle."""
+
+from math import inf
+
+from adaptive_batching.core.job import Reason
+from adaptive_batching.core.policies.shedding import hopeless, shed_or_probe
+from adaptive_batching.core.policy import Decision, Dispatch, Hold, QueueView
+from adaptive_batching.core.worker import Worker
+
+_TIMER_LATE = 1e-3  # seconds; asyncio rounds waits up to a millisecond
+_OVERLOADED = 0.97  # of the capacity of the faster ones; the rest is noise in the estimate
+_TRIAL = 64.0  # full batches; who is passed over for as long as they would take him is tried
+
+
+def wait_for_faster(queue: QueueView, now: float) -> Decision | None:
+    """What to do because a busy worker is faster than the best idle one; None if nothing.
+
+    A batch waits if the faster one, once free, would still finish all that waits before the slow
+    one would finish this batch. A worker that is overdue by x is expected to need x more, so that
+    nobody waits for one that hangs. The slow one takes the batch all the same if it can keep the
+    oldest job's deadline and the faster one may not; it gets none whose deadline it can't keep
+    while the faster one still can.
+
+    Who is passed over for long is tried with one job: it may have recovered.
+    """
+    slow = queue.worker
+    fast = None if slow is None else _foremost(queue, slow, now)
+    if slow is None or fast is None or fast.batch is None:
+        return None
+    size = min(queue.items, queue.limits.max_batch_size)
+    on_slow, on_fast = slow.latency.predict(size), fast.latency.predict(size)
+    latest = queue.head.deadline - _TIMER_LATE  # when it has to be finished
+    longer = 1.0 + queue.latency.margin
+    slow_until, fast_until = latest - on_slow * longer, latest - on_fast * longer
+    free = fast.free(now)
+    pays_until = fast.batch.predicted_finish + on_slow - on_fast - _clearing(queue, slow, now)
+    if now <= slow_until:
+        pays = free + on_fast < now + on_slow and now < pays_until
+        if not pays or free > fast_until:
+            return None
+        until = min(pays_until, slow_until) if now < slow_until else pays_until
+    else:
+        queue.aim(fast)
+        late = hopeless(queue, 0.0, free)
+        if late:
+            return shed_or_probe(queue, late, now)
+        until = max(queue.head.deadline - on_fast, now + _TIMER_LATE)
+    if now - slow.released > _TRIAL * slow.latency.predict(queue.limits.max_batch_size):
+        return Dispatch(queue.head.size, Reason.PROBE)
+    return Hold(until)
+
+
+def _foremost(queue: QueueView, slow: Worker, now: float) -> Worker | None:
+    """The busy worker, of those that are faster, on which a large batch would end first."""
+    worker = queue.foremost(now)
+    if worker is None or worker.latency.factor >= slow.latency.factor:
+        return None
+    return worker
+
+
+def _clearing(queue: QueueView, slow: Worker, now: float) -> float:
+    """Seconds that the faster workers need for those who do not fit into this batch.
+
+    For ever, if more come than the faster ones can do alone.
+    """
+    limit = queue.limits.max_batch_size
+    faster = [each for each in queue.alive if each.latency.factor < slow.latency.factor]
+    per_item = slow.latency.predict(limit) / limit / slow.worth(faster)
+    if queue.arrivals.rate(now, queue.window) * per_item > _OVERLOADED:
+        return inf
+    return max(0, queue.items - limit) * per_item

@@ -1,0 +1,213 @@
+"""One worker as the scheduler knows it: what it runs, and how fast it is beside its peers."""
+
+from collections.abc import Iterable
+from math import exp, inf, log, sqrt
+from typing import Protocol
+
+from adaptive_batching.core.job import Batch
+from adaptive_batching.core.latency import LinearLatency
+
+_MEMORY = 20.0  # batches of its own: short enough to follow a worker that slows down
+_PROVEN_AFTER = 5  # batches
+_PROVEN = 4.0  # standard errors
+_NOTICEABLE = 0.1  # of a batch's duration; what differs less is not worth any other decision
+_CLIP = 4.0  # as for the pool's line: a pause of the machine is not a change of the worker
+_ALARM = 12.0  # CUSUM: a step of 4 sd or more is believed after four batches
+_SPREAD_FLOOR = 0.02  # relative
+
+
+class Latency(Protocol):
+    """What is known of how long a batch takes; see `LinearLatency`."""
+
+    @property
+    def fixed(self) -> float:
+        """Seconds that any batch takes."""
+        ...
+
+    @property
+    def per_item(self) -> float:
+        """Seconds that each item adds."""
+        ...
+
+    @property
+    def per_item_at_most(self) -> float:
+        """The steepest slope that what was seen leaves believable."""
+        ...
+
+    @property
+    def batches(self) -> int:
+        """Batches learned from."""
+        ...
+
+    @property
+    def largest(self) -> float:
+        """About the largest size seen of late (items)."""
+        ...
+
+    @property
+    def margin(self) -> float:
+        """How much longer than predicted nine batches in ten stay below, relative."""
+        ...
+
+    @property
+    def trusted(self) -> bool:
+        """Whether enough batches were seen to refuse work on its word."""
+        ...
+
+    def predict(self, size: float) -> float:
+        """Expected seconds for a batch of `size` items."""
+        ...
+
+
+class Pace:
+    """The mean log ratio of a worker's durations to the pool's line, over its last 20 batches.
+
+    A line of its own would be learned from a share of the batches only, and be as much the noisier;
+    what differs between machines is the speed of all they do, which is one number.
+
+    Durations far too long count as 4 standard deviations, unless they come again and again (CUSUM):
+    pauses happen. One far too short is believed: nothing makes a slow worker fast by accident.
+    """
+
+    __slots__ = ("_above", "_spread", "batches", "log_ratio")
+
+    def __init__(self) -> None:
+        self.batches = 0
+        """Batches learned from."""
+        self.log_ratio = 0.0
+        self._spread = 0.0  # mean absolute deviation
+        self._above = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Pace x{exp(self.log_ratio):.3g} after {self.batches} batches>"
+
+    def observe(self, log_ratio: float) -> None:
+        """A batch took exp(log_ratio) times as long as the pool's line says."""
+        self.batches += 1
+        deviation = log_ratio - self.log_ratio
+        if self.batches > _PROVEN_AFTER:
+            limit = _CLIP * 1.25 * self._spread  # of a normal: sd = 1.25 * mean absolute deviation
+            self._above = max(0.0, self._above + min(deviation / limit, 1.0) * _CLIP - 1.0)
+            if deviation < -limit or self._above >= _ALARM:
+                self._begin_anew(log_ratio, sure=deviation > 0)
+                return
+            deviation = min(deviation, limit)
+        share = 1.0 / min(self.batches, _MEMORY)
+        self.log_ratio += deviation * share
+        if self.batches > 1:
+            spread = self._spread + (abs(deviation) - self._spread) * share
+            self._spread = max(spread, _SPREAD_FLOOR)
+
+    def differs(self, reference: float) -> bool:
+        """Whether it is beyond doubt, and matters, that it isn't as fast as that."""
+        if self.batches < _PROVEN_AFTER:
+            return False
+        error = 1.25 * self._spread / sqrt(min(self.batches, 2.0 * _MEMORY))
+        return abs(self.log_ratio - reference) > max(_NOTICEABLE, _PROVEN * error)
+
+    def _begin_anew(self, log_ratio: float, *, sure: bool) -> None:
+        """It is another worker now: what was learned before says nothing."""
+        self.batches = _PROVEN_AFTER if sure else 1
+        self.log_ratio = log_ratio
+        self._above = 0.0
+
+
+class WorkerLatency:
+    """The pool's line times a worker's factor; a `Latency`.
+
+    Attributes:
+        pool: The line of a worker as fast as most.
+        factor: Times as long as that; 1 until the contrary is proven.
+    """
+
+    __slots__ = ("factor", "pool")
+
+    def __init__(self, pool: LinearLatency) -> None:
+        self.pool = pool
+        self.factor = 1.0
+
+    def __repr__(self) -> str:
+        return f"<WorkerLatency {self.factor:.3g} * {self.pool!r}>"
+
+    @property
+    def fixed(self) -> float:
+        """Seconds that any batch takes."""
+        return self.pool.fixed * self.factor
+
+    @property
+    def per_item(self) -> float:
+        """Seconds that each item adds."""
+        return self.pool.per_item * self.factor
+
+    @property
+    def per_item_at_most(self) -> float:
+        """The steepest slope that what was seen leaves believable."""
+        return self.pool.per_item_at_most * self.factor
+
+    @property
+    def batches(self) -> int:
+        """Batches learned from, on all workers."""
+        return self.pool.batches
+
+    @property
+    def largest(self) -> float:
+        """About the largest size seen of late on any worker (items)."""
+        return self.pool.largest
+
+    @property
+    def margin(self) -> float:
+        """How much longer than predicted nine batches in ten stay below, relative."""
+        return self.pool.margin
+
+    @property
+    def trusted(self) -> bool:
+        """Whether enough batches were seen to refuse work on its word."""
+        return self.pool.trusted
+
+    def predict(self, size: float) -> float:
+        """Expected seconds for a batch of `size` items."""
+        return self.pool.predict(size) * self.factor
+
+
+class Worker:
+    """A place where one batch runs at a time; what was learned of it outlives a restart.
+
+    Attributes:
+        index: Its number among the workers, from 0.
+        alive: Whether it holds a batch or could take one.
+        batch: What it runs; None if it is idle.
+        batches: How many it has ended.
+        latency: How long a batch takes on it.
+        pace: How long its batches took beside the pool's line.
+    """
+
+    __slots__ = ("alive", "batch", "batches", "index", "latency", "pace", "released")
+
+    def __init__(self, index: int, pool: LinearLatency) -> None:
+        self.index = index
+        self.alive = False
+        self.batch: Batch | None = None
+        self.batches = 0
+        self.latency = WorkerLatency(pool)
+        self.pace = Pace()
+        self.released = -inf
+        """When its newest batch left (seconds)."""
+
+    def __repr__(self) -> str:
+        state = "dead" if not self.alive else "idle" if self.batch is None else "busy"
+        return f"<Worker {self.index} {state} {self.latency!r}>"
+
+    def free(self, now: float) -> float:
+        """When it is expected to be free (seconds); `now` if it is, or that is overdue."""
+        return now if self.batch is None else max(now, self.batch.predicted_finish)
+
+    def worth(self, workers: Iterable["Worker"]) -> float:
+        """How many workers like this one could do the work of some."""
+        factor = self.latency.factor
+        return sum(factor / each.latency.factor for each in workers)
+
+    def learn(self, size: int, duration: float) -> None:
+        """Hold a duration (seconds) against the pool's line."""
+        expected = self.latency.pool.predict(size)
+        if expected > 0 and 0 < duration < inf:
+            self.pace.observe(log(duration / expected))

@@ -1,0 +1,31 @@
+"""What is going to happen, in the order of time and, within an instant, of its announcement."""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+
+
+class Agenda:
+    """The heap of a simulation: ends of batches, and whatever else is known beforehand."""
+
+    __slots__ = ("_events", "_order")
+
+    def __init__(self) -> None:
+        self._events: list[tuple[float, int, Callable[[float], None]]] = []
+        self._order = count()
+
+    @property
+    def next(self) -> float:
+        """When the next thing happens (seconds); `inf` if nothing is to come."""
+        return self._events[0][0] if self._events else inf
+
+    def at(self, time: float, happen: Callable[[float], None]) -> None:
+        """Let something happen at an instant, which it is told."""
+        heappush(self._events, (time, next(self._order), happen))
+
+    def happen(self, now: float) -> None:
+        """Let everything happen that was announced for this instant."""
+        events = self._events
+        while events and events[0][0] == now:
+            heappop(events)[2](now)
