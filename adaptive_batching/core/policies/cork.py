@@ -28,7 +28,6 @@ _RESERVE = 0.05  # of capacity: what the others need beyond the load, to be let 
 _LONG_BATCHES = 0.4  # phi from which they starve the other workers, so that boarding is limited
 _BOARDING = 2.0  # times the batch size in equilibrium
 _TIGHT = 2.0  # full batches: a promise shorter than that is broken where releases bunch
-_SECOND_BATCH = 1.0  # margin: as long again as predicted
 _WARY = 2.0  # times the plain hold, where bunching costs answers and not only time
 _LONGEST_MARGIN = 0.8  # of max_latency: a margin may not make a full batch hopeless
 
@@ -73,7 +72,7 @@ class Cork:
         due = inf
         if queue.head.deadline != inf:
             limit = _affordable(queue, limit, now)
-            late = _late(queue, now) if overloaded else hopeless(queue, 0.0, now)
+            late = hopeless(queue, _shed_margin(queue) if overloaded else 0.0, now)
             if late:
                 return shed_or_probe(queue, late, now)
             due = _latest_release(queue, size)
@@ -119,18 +118,8 @@ class Cork:
         """Nothing: the scheduler's latency model and arrivals have seen it."""
 
 
-def _late(queue: QueueView, now: float) -> list[Job]:
-    """In overload, somebody has to go; better who would be late than who would make it.
-
-    Nine batches in ten are the margin. With many behind to take its place, a job needs time for a
-    second batch: those are shed early who would only wait until a slow batch or a pause is too much
-    for them.
-    """
-    return hopeless(queue, _shed_margin(queue), now, crowded=_SECOND_BATCH)
-
-
 def _shed_margin(queue: QueueView) -> float:
-    """The share by which batches overrun."""
+    """In overload, who is let through must make it; the share by which batches overrun."""
     full = queue.latency.predict(queue.limits.max_batch_size)
     if full <= 0:
         return 0.0

@@ -5,34 +5,21 @@ from collections.abc import Sequence
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.policy import Dispatch, QueueView, Shed, ShedReason
 
-_SPARE = 2  # full batches behind a job: whoever takes its place is here already
 EXTRAPOLATION = 2.0  # times the largest size seen; beyond that nothing is refused on its account
 
 
-def hopeless(
-    queue: QueueView, margin: float, now: float, crowded: float | None = None
-) -> list[Job]:
+def hopeless(queue: QueueView, margin: float, now: float) -> list[Job]:
     """The oldest jobs that would be late even if they left now.
 
     Each one shed makes the batch shorter, which may save the next.
-
-    Args:
-        queue: Who waits.
-        margin: Share by which a batch may take longer than predicted.
-        now: The present (seconds).
-        crowded: The same, for those who have two full batches behind them; `margin` if left out.
     """
     if not queue.latency.trusted:
         return []
-    limit = queue.limits.max_batch_size
-    longest = min(limit, EXTRAPOLATION * queue.latency.largest)
-    crowd = _SPARE * limit
-    crowded = margin if crowded is None else crowded
+    longest = min(queue.limits.max_batch_size, EXTRAPOLATION * queue.latency.largest)
     items = queue.items
     late = []
     for job in queue.jobs():
-        overrun = crowded if items - job.size >= crowd else margin
-        duration = queue.latency.predict(min(items, longest)) * (1.0 + overrun)
+        duration = queue.latency.predict(min(items, longest)) * (1.0 + margin)
         if now + duration <= job.deadline:
             break
         late.append(job)
