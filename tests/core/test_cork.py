@@ -23,6 +23,7 @@ from adaptive_batching.core import (
     ShedReason,
     make_policy,
 )
+from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policies.cork import Cork
 from adaptive_batching.simulation import Experiment, Row, Server, clumped, poisson, simulate
 
@@ -122,6 +123,56 @@ def test_tight_deadlines_at_high_load() -> None:
     row = compare("cork", 4, 0.9, max_latency=0.012)
     assert row.goodput is not None
     assert row.goodput >= 0.96
+
+
+NOISY = Server(5e-3, 5e-5, jitter=0.1, pause_probability=0.005, pause=10e-3)
+
+
+@pytest.mark.parametrize(("load", "least"), [(0.3, 0.99), (0.6, 0.985), (0.9, 0.955), (1.1, 0.85)])
+def test_tight_deadlines_on_real_machines(load: float, least: float) -> None:
+    """With jitter and pauses too; a point less than on the long run, for this one is short."""
+    arrivals = poisson(load * CAPACITY * 4, 2.0, seed=1)
+    row = Experiment(arrivals, NOISY, Limits(FULL, 12e-3), warmup=0.5).run("cork", 4)
+    assert row.goodput is not None
+    assert row.goodput >= least
+
+
+def test_a_hung_worker_is_not_counted_on() -> None:
+    """One of three hangs and one is busy: the next to be counted on is the busy one.
+
+    It was taken for free any moment: nothing was held, and the other two bunched while it hung.
+    """
+    permits = Permits(3)
+    for worker, released in enumerate((0.0, 10e-3)):
+        jobs = [Job(released)]
+        permits.take(Batch(jobs, 1, None, Reason.READY, released, 8e-3, 0, worker))
+    assert permits.next_expected(4e-3, 0.1) == 8e-3
+    assert permits.next_expected(8.4e-3, 0.1) == pytest.approx(8.8e-3)  # a slow batch
+    assert permits.next_expected(12e-3, 0.1) == pytest.approx(18e-3)
+    assert permits.next_expected(30e-3, 0.1) == inf
+
+
+@pytest.mark.parametrize("load", [0.5, 0.7, 0.9])
+def test_long_batches_let_no_needed_worker_idle(load: float) -> None:
+    """Where most of a batch is work on its items, two workers are not slower than with greedy."""
+    server = Server(2e-3, 5e-4, jitter=0.05)
+    arrivals = poisson(load * 2 * 32 / 18e-3, 5.0, seed=1)
+    experiment = Experiment(arrivals, server, Limits(32), warmup=0.5)
+    greedy, cork = (experiment.run(policy, 2) for policy in ("greedy", "cork"))
+    assert cork.mean_latency is not None
+    assert greedy.mean_latency is not None
+    assert cork.mean_latency <= 1.02 * greedy.mean_latency
+
+
+@pytest.mark.parametrize("load", [0.02, 0.05])
+def test_the_end_of_a_clump_is_known(load: float) -> None:
+    """Fan-out into 8 in a millisecond, one worker: a quarter less than taking the first."""
+    arrivals = clumped(load * CAPACITY, 6_000 / (load * CAPACITY), seed=3)
+    experiment = Experiment(arrivals, SERVER, Limits(FULL), warmup=1.0)
+    greedy, cork = experiment.run("greedy"), experiment.run("cork")
+    assert cork.mean_latency is not None
+    assert greedy.mean_latency is not None
+    assert cork.mean_latency < 0.77 * greedy.mean_latency
 
 
 def test_clumps_are_waited_for() -> None:

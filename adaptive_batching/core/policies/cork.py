@@ -18,7 +18,10 @@ from adaptive_batching.core.policy import (
 )
 from adaptive_batching.core.records import BatchRecord
 
+_ALL_IDLE = 0.4  # of a batch's duration: reproduces the optimal control limit for one worker
+_IN_A_CLUMP = 2.0  # times the plain rate; below, no hold with all workers idle gains even 1 %
 _CLUMP = 0.8  # of a batch's duration: who misses the batch waits for nearly all of it
+_LONGEST_CLUMP = 0.3  # of a batch of one; longer holds would knit the callers of a loop together
 _TIMER = 0.5e-3  # seconds; event-loop timers are no finer, so shorter holds are not worth arming
 _TIMER_LATE = 1e-3  # seconds; asyncio rounds waits up to a millisecond
 _OVERLOADED = 0.97  # of capacity; the rest is noise in the estimate
@@ -26,7 +29,7 @@ _RESERVE = 0.05  # of capacity: what the others need beyond the load, to be let 
 _LONG_BATCHES = 0.4  # phi from which they starve the other workers, so that boarding is limited
 _BOARDING = 2.0  # times the batch size in equilibrium
 _TIGHT = 2.0  # full batches: a promise shorter than that is broken where releases bunch
-_WARY = 1.5  # times the plain hold, where bunching costs answers and not only time
+_WARY = 2.0  # times the plain hold, where bunching costs answers and not only time
 _LONGEST_MARGIN = 0.8  # of max_latency: a margin may not make a full batch hopeless
 
 
@@ -43,12 +46,13 @@ class Cork:
 
     With all workers idle that waits for the rest of a clump only: against independent arrivals it
     releases at once, which for one worker is optimal. With some of several busy it spaces the
-    releases out, as bus companies hold buses against bunching (Newell & Potts 1964, Daganzo 2009).
+    releases out, as bus companies hold buses against bunching (Newell & Potts 1964, Daganzo 2009),
+    and twice as carefully if the promise is too tight to bear two at once.
     Right after an answer, callers that send again at once come in a clump, which is looked up in a
     histogram of arrivals since the last answer.
 
-    Holding costs capacity as `phi`, the share of a cycle that grows with the batch, nears 1: it is
-    damped there, and the batch is limited to 1.5 times its equilibrium instead, to spread the work.
+    A worker is let idle only while the others could carry the load. Where batches grow long with
+    their size (`phi`), a batch is limited to twice its equilibrium too, to spread the work.
 
     Jobs that can't make their deadline even if released now are shed from the head. A prediction
     beyond twice the largest batch seen sheds nothing, and when everything looks hopeless for one
@@ -157,9 +161,7 @@ def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
     """
     idle, workers, waiting = queue.idle, queue.workers, queue.requests
     if idle >= workers:
-        next_release = _CLUMP * queue.latency.predict(size) / idle
-        end = _clump_end(queue, next_release, now)
-        return end if end > now else _fan_out_end(queue, next_release, rate, now)
+        return _clump_worth_until(queue, size, rate, now)
     free = queue.next_expected(now)
     next_release = (free - now) / idle
     if not _TIMER < next_release < inf:
@@ -173,6 +175,24 @@ def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
         return now
     flips = free - waiting * idle / gain
     return min(flips, max(changes, now + _TIMER)) if flips > now + _TIMER else now
+
+
+def _clump_worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
+    """With all workers idle nothing is worth waiting for but the rest of a clump."""
+    latency, arrivals, waiting = queue.latency, queue.arrivals, queue.requests
+    duration = latency.predict(size) / queue.idle
+    clump_end = _clump_end(queue, _CLUMP * duration, now)
+    if clump_end > now:
+        return clump_end
+    longest = queue.head.arrived + _LONGEST_CLUMP * latency.predict(1)
+    if now < longest and arrivals.fan_out.recognised(rate):
+        end = arrivals.newest + arrivals.fan_out.worth(waiting, _CLUMP * duration)
+        return min(max(end, now + _TIMER), longest) if end > now else now
+    hazard, changes = arrivals.hazard(now, rate, latency.predict(1))
+    next_release = _ALL_IDLE * duration
+    if next_release <= _TIMER or hazard < _IN_A_CLUMP * rate or waiting >= hazard * next_release:
+        return now
+    return min(now + next_release, max(changes, now + _TIMER))
 
 
 def _affordable_hold(phi: float, held: float) -> float:
@@ -196,15 +216,6 @@ def _clump_end(queue: QueueView, next_release: float, now: float) -> float:
         if gain > best:
             best, end = gain, instant
     return end
-
-
-def _fan_out_end(queue: QueueView, next_release: float, rate: float, now: float) -> float:
-    """Until when a silence in a clump may mean that more follow."""
-    arrivals = queue.arrivals
-    if not arrivals.fan_out.recognised(rate):
-        return now
-    end = arrivals.newest + arrivals.fan_out.worth(queue.requests, next_release)
-    return max(end, now + _TIMER) if end > now else now
 
 
 def _tight(queue: QueueView) -> bool:
