@@ -203,8 +203,7 @@ def batched(
         ValueError: A limit is out of its range; the message says what was expected.
     """
     limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
-    if isinstance(policy, str):
-        make_policy(policy)  # a wrong name is told here, where it was written
+    make_policy(policy)  # what is wrong with it is told here, where it was written
 
     def decorate(handler: Any) -> Any:
         placement = place(handler, workers, cpus)

@@ -280,7 +280,9 @@ class Dispatching(RuleBasedStateMachine):
         assert not timer.cancelled()
         earliest = min(request.deadline for request in self.requests if request.waits)
         assert self.now < timer.when() <= earliest
-        if self.policy == "cork":
+        if scheduler.permits.uneven:
+            self.idle_and_queued_since = inf  # who waits may wait for a faster worker
+        elif self.policy == "cork":
             full = scheduler.latency.predict(self.limits.max_batch_size)
             self.longest_prediction = max(self.longest_prediction, full)
             self.idle_and_queued_since = min(self.idle_and_queued_since, self.now)

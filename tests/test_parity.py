@@ -5,7 +5,7 @@ What is shown in the simulator would otherwise say nothing about what runs in pr
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from math import inf, isnan, nan
@@ -26,7 +26,7 @@ from adaptive_batching.core import (
 )
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import DeadlineExceeded, QueueFull, Refused
-from adaptive_batching.simulation import History, Server, simulate
+from adaptive_batching.simulation import History, Server, UnevenServers, simulate
 from adaptive_batching.workers.local import TaskWorkers
 from tests.virtual_time import run_virtually
 
@@ -92,6 +92,25 @@ traffic = st.builds(
 )
 
 
+slownesses = st.sampled_from([(1,), (1, 1), (1, 1, 1, 1), (1, 4), (1, 1, 4), (1, 1, 2, 4)])
+
+
+class Uneven(TaskWorkers):
+    """Each worker takes its own time; an item is the number of items it stands for."""
+
+    def __init__(self, services: Sequence[Callable[[int], float]]) -> None:
+        super().__init__(_never_called, len(services))
+        self._services = services
+
+    async def run(self, items: list[int], worker: int, /) -> list[int]:  # type: ignore[override]
+        await asyncio.sleep(self._services[worker](sum(items)))
+        return items
+
+
+async def _never_called(items: list[int]) -> list[int]:
+    raise NotImplementedError
+
+
 class Recorder:
     """Keeps the records of the batches that ended."""
 
@@ -106,17 +125,12 @@ def live(
     traffic: Traffic,
     limits: Limits,
     policy: str,
-    workers: int,
-    service: Callable[[int], float],
+    services: Sequence[Callable[[int], float]],
 ) -> History:
-    """What the dispatcher does with that traffic; an item is the number of items it stands for."""
+    """What the dispatcher does with that traffic."""
     history, recorder = History(), Recorder()
     times, sizes = traffic.arrivals()
     requests = zip(times, sizes, traffic.keys(), traffic.patience(), strict=False)
-
-    async def handler(items: list[int]) -> list[int]:
-        await asyncio.sleep(service(sum(items)))
-        return items
 
     async def call(
         dispatcher: Dispatcher[int, int], size: int, key: int | None, patience: float
@@ -140,7 +154,7 @@ def live(
         loop = asyncio.get_running_loop()
         calls: list[asyncio.Task[None]] = []
         async with Dispatcher(
-            TaskWorkers(handler, workers),
+            Uneven(services),
             limits,
             policy=policy,
             clock=loop.time,
@@ -170,23 +184,24 @@ def first_difference(name: str, ours: list[object], theirs: list[object]) -> str
 
 # Without jitter, batches may end in one instant, in an order that is the event loop's own affair.
 @settings(max_examples=150, deadline=None)
-@given(traffic, limits, policies, st.integers(1, 4), st.sampled_from([1e-6, 0.1]))
-@example(Traffic(1, 3.5, 1, 1), Limits(64, 0.012), "cork", 4, 1e-6)
-@example(Traffic(2, 4.0, 80, 5), Limits(8, 0.025, 50), "cork", 2, 0.1)
-@example(Traffic(3, 3.5, 3, 3, keyed=3, hurried=True), Limits(8, 0.025), "cork", 2, 0.1)
+@given(traffic, limits, policies, slownesses, st.sampled_from([1e-6, 0.1]))
+@example(Traffic(1, 3.5, 1, 1), Limits(64, 0.012), "cork", (1, 1, 1, 1), 1e-6)
+@example(Traffic(2, 4.0, 80, 5), Limits(8, 0.025, 50), "cork", (1, 1), 0.1)
+@example(Traffic(3, 3.5, 3, 3, keyed=3, hurried=True), Limits(8, 0.025), "cork", (1, 1), 0.1)
+@example(Traffic(4, 3.3, 1, 1), Limits(8, 0.1), "cork", (1, 1, 4), 0.1)
 def test_live_and_simulated_decisions_are_the_same(
-    traffic: Traffic, limits: Limits, policy: str, workers: int, jitter: float
+    traffic: Traffic, limits: Limits, policy: str, slowness: tuple[int, ...], jitter: float
 ) -> None:
     """Every batch leaves and ends at the same instant with the same members, for the same reason;
     every job has the same end, except that live callers wait for no late answer.
     """
     times, sizes = traffic.arrivals()
-    server = Server(5e-3, 5e-5, jitter)
-    ours = live(traffic, limits, policy, workers, server.service(traffic.seed))
+    servers = UnevenServers(tuple(Server(5e-3 * each, 5e-5 * each, jitter) for each in slowness))
+    ours = live(traffic, limits, policy, servers.service(traffic.seed))
     theirs = simulate(
         times,
-        Scheduler(make_policy(policy), limits, workers),
-        server.service(traffic.seed),
+        Scheduler(make_policy(policy), limits, len(slowness)),
+        servers.service(traffic.seed),
         sizes=sizes,
         keys=traffic.keys(),
         max_latencies=traffic.patience()[: len(times)],
@@ -198,7 +213,7 @@ def test_live_and_simulated_decisions_are_the_same(
     difference = difference or first_difference(
         "job", sorted(ours.jobs, key=_in_order), sorted(ends, key=_in_order)
     )
-    assert not difference, f"{policy}, {workers} workers, {limits}, {traffic}: {difference}"
+    assert not difference, f"{policy}, workers {slowness}, {limits}, {traffic}: {difference}"
 
 
 def _as_told(job: JobRecord) -> JobRecord:

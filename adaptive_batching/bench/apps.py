@@ -23,6 +23,7 @@ class NoOp:
 
 @latency.endpoint("/cork", policy="cork", max_batch_size=64)
 @latency.endpoint("/greedy", policy="greedy", max_batch_size=64)
+@latency.endpoint("/window-5ms", policy="window:5ms", max_batch_size=64)
 class Model:
     """Sleeps as long as a small model computes on a GPU."""
 

@@ -1,7 +1,7 @@
 """`adaptive-batching compare`: fails a build if the second policy is worse than the first."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,10 @@ from typing import Any
 import click
 from rich.console import Console
 
-from adaptive_batching.cli.conditions import condition_options, conditions, title
+from adaptive_batching.cli.conditions import condition_options, conditions, number_of_workers, title
 from adaptive_batching.cli.endings import interruptible, writing
 from adaptive_batching.cli.parameters import FORMAT, POLICY, SHARE, WIDTH
+from adaptive_batching.cli.progress import progress
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.comparison import Change, Comparison, compared
 from adaptive_batching.simulation.report import Row, table
@@ -66,12 +67,14 @@ def command(
     """
     if len(policies) != 2:
         raise click.UsageError(f"expected --policy twice, got {len(policies)}")
+    workers = number_of_workers(options["servers"], workers)
     try:
         with interruptible():
-            pairs = [
-                _pair(trace, seed + offset, options, policies, workers)
-                for offset in range(replications)
-            ]
+            with progress("replications", replications) as done:
+                pairs = [
+                    _pair(trace, seed + offset, options, policies, workers, done)
+                    for offset in range(replications)
+                ]
             heading = f"{title(*conditions(trace, seed, options))}, seed {seed}"
     except (TraceError, ValueError) as error:
         raise click.UsageError(str(error)) from error
@@ -94,9 +97,11 @@ def _pair(
     options: Mapping[str, Any],
     policies: tuple[str, ...],
     workers: int,
+    done: Callable[[], None],
 ) -> tuple[Row, Row]:
     _, experiment = conditions(trace, seed, options)
     old, new = (experiment.run(policy, workers) for policy in policies)
+    done()
     return old, new
 
 

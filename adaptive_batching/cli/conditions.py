@@ -1,6 +1,6 @@
 """The options that say what is simulated: which traffic, which workers, which limits."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import reduce
 from math import inf
@@ -25,8 +25,15 @@ from adaptive_batching.simulation.curves import Padded, parse_buckets
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.fleet import Balance, Fleet
 from adaptive_batching.simulation.keys import Lots, parse_keys
+from adaptive_batching.simulation.model_file import read_model
 from adaptive_batching.simulation.retries import Retries, parse_backoff
-from adaptive_batching.simulation.servers import Server, parse_pause, parse_server
+from adaptive_batching.simulation.servers import (
+    Server,
+    UnevenServers,
+    parse_pause,
+    parse_server,
+    parse_servers,
+)
 from adaptive_batching.simulation.traces import FORMATS
 from adaptive_batching.simulation.traffic import (
     Shaping,
@@ -39,7 +46,9 @@ from adaptive_batching.simulation.traffic import (
 from adaptive_batching.units import format_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
+_N = TypeVar("_N")
 
+_LATENCY = "5ms+0.05ms"
 _SPAN = Parsed("duration or range", parse_span)
 
 _TRAFFIC = (
@@ -92,8 +101,20 @@ _WORKERS_AND_LIMITS = (
         "--latency",
         "server",
         type=Parsed("fixed+per_item or table", parse_server),
-        default="5ms+0.05ms",
+        show_default=_LATENCY,
         help="How long a batch takes: fixed, and for each item; or measured, 1:5ms,8:5.5ms,64:8ms.",
+    ),
+    click.option(
+        "--latency-from",
+        type=Parsed("file", read_model),
+        help="How long batches took, with their scatter: what `fit --save` wrote.",
+    ),
+    click.option(
+        "--worker",
+        "servers",
+        type=Parsed("[number x] latency", parse_servers),
+        multiple=True,
+        help="A --latency for each worker instead, if they differ; 2x5ms+0.05ms for two; repeat.",
     ),
     click.option(
         "--pad-to",
@@ -105,7 +126,8 @@ _WORKERS_AND_LIMITS = (
         "drifts",
         type=Parsed("factor@time", parse_drift),
         multiple=True,
-        help="Batches take 2x@6s from then on, or 2x@6s-20s little by little; may be repeated.",
+        help="Batches take 2x@6s from then on, or 2x@6s-20s little by little, or 3:2x@6s on worker "
+        "3 alone, the first being 0; may be repeated.",
     ),
     click.option(
         "--cold-start",
@@ -212,6 +234,20 @@ def conditions(
     if isinstance(lots, Lots):
         traffic = replace(traffic, keys=replace(lots, seed=seed), keyed=str(lots))
     return traffic, _experiment(traffic, seed, **rest)
+
+
+def number_of_workers(servers: Sequence[tuple[Server, ...]], workers: _N) -> _N | int:
+    """How many --worker describe, or else what --workers says.
+
+    Raises:
+        click.UsageError: Both were given.
+    """
+    if not servers:
+        return workers
+    source = click.get_current_context().get_parameter_source("workers")
+    if source is not click.core.ParameterSource.DEFAULT:
+        raise click.UsageError(f"expected no --workers with --worker, got {workers}")
+    return sum(map(len, servers))
 
 
 def title(traffic: Traffic, experiment: Experiment) -> str:
@@ -329,7 +365,24 @@ def _experiment(
 
 def _server(
     *,
+    server: Server | None,
+    latency_from: Server | None,
+    servers: tuple[tuple[Server, ...], ...],
+    **conditions: Any,
+) -> Server | UnevenServers:
+    given = {"latency": server, "latency_from": latency_from, "worker": servers}
+    several = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if len(several) > 1:
+        raise click.UsageError(f"expected one of {' and '.join(several)}, got both")
+    if servers:
+        each = tuple(_situated(one, **conditions) for some in servers for one in some)
+        return UnevenServers(each)
+    return _situated(latency_from or server or parse_server(_LATENCY), **conditions)
+
+
+def _situated(
     server: Server,
+    *,
     jitter: float,
     pause: tuple[float, float],
     pad_to: tuple[int, ...] | None,
@@ -337,7 +390,8 @@ def _server(
     **others: Condition | None,
 ) -> Server:
     conditions = (*drifts, *(each for each in others.values() if each is not None))
-    curve = server.curve if pad_to is None else Padded(server.mean, pad_to)
+    steady = replace(server, residuals=())  # they come on top of the padded batch as well
+    curve = server.curve if pad_to is None else Padded(steady.mean, pad_to)
     share, length = pause
     return replace(
         server,

@@ -15,6 +15,7 @@ from adaptive_batching.cli.parameters import FORMAT, WIDTH
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.fit import Fit, Level, fit
 from adaptive_batching.simulation.goodness import Goodness
+from adaptive_batching.simulation.model_file import save_model
 from adaptive_batching.simulation.robust_line import Estimate
 from adaptive_batching.simulation.traces.recording import recorded_batches
 
@@ -23,8 +24,13 @@ _MOST_LEVELS = 24  # lines of a table that people read
 
 @click.command("fit")
 @click.argument("recorded", type=click.Path(path_type=Path))
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the table and the scatter about it to a file, for --latency-from.",
+)
 @FORMAT
-def command(recorded: Path, *, form: str) -> None:
+def command(recorded: Path, *, save: Path | None, form: str) -> None:
     """Learn from RECORDED how long a batch of each size takes, and say how good that is.
 
     RECORDED is what `serve --record` or a `Recorder` wrote. Batches that failed as a whole are left
@@ -35,15 +41,25 @@ def command(recorded: Path, *, form: str) -> None:
             model = fit(recorded_batches(recorded))
     except (TraceError, ValueError) as error:
         raise click.UsageError(str(error)) from error
+    if save is not None:
+        _save(model, save)
     with writing():
         if form == "json":
             answer = {**asdict(model), "options": model.spelling}
+            del answer["residuals"]  # as many as batches; --save writes them
             click.echo(json.dumps(answer, indent=2, allow_nan=False))
         else:
-            _print(model, recorded)
+            _print(model, recorded, save)
 
 
-def _print(model: Fit, recorded: Path) -> None:
+def _save(model: Fit, path: Path) -> None:
+    try:
+        save_model(model, path)
+    except OSError as error:
+        raise click.ClickException(f"can't write {path}: {error.strerror}") from error
+
+
+def _print(model: Fit, recorded: Path, saved: Path | None) -> None:
     console = Console(highlight=False)
     console.width = max(console.width, WIDTH)
     console.print(f"{recorded}: {model.batches:,} batches")
@@ -54,6 +70,8 @@ def _print(model: Fit, recorded: Path) -> None:
     for warning in model.warnings:
         console.print(f"Warning: {warning}")
     console.print(f"simulate with: {model.spelling}", soft_wrap=True)
+    if saved is not None:
+        console.print(f"or, as it was: --latency-from {saved}", soft_wrap=True)
 
 
 def _interval(estimate: Estimate) -> str:

@@ -53,6 +53,11 @@ from adaptive_batching.simulation.traffic import Shaping, Traffic, recorded
 )
 @click.option("--warmup", type=SECONDS, default=1.0, help="Seconds left out of the statistics.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the simulated workers.")
+@click.option(
+    "--apart",
+    is_flag=True,
+    help="Measure what the machine adds on other traffic, before and after, not on this.",
+)
 @FORMAT
 def command(
     trace: Path,
@@ -65,14 +70,15 @@ def command(
     timer_resolution: float | None,
     warmup: float,
     seed: int,
+    apart: bool,
     **conditions: Any,
 ) -> None:
     """Send a trace to a running service and simulate it, and show both beside each other.
 
     The service runs here, with a model that sleeps in worker processes; the requests come from a
     process of their own, at the instants of TRACE, whatever the answers do. Each request is one
-    item. What this machine adds to the model is measured first, on other traffic, and told to the
-    simulation.
+    item. The simulation is told what this machine added: how long workers were taken by batches and
+    what answers took besides, but not what waited, or for how long.
     """
     if not live:
         raise click.UsageError("expected --live: without it, `simulate` replays a trace")
@@ -83,7 +89,12 @@ def command(
         instants = _first(traffic, duration)
         told = _conditions(**conditions)
         comparing = compare(
-            told, instants, timer_resolution=timer_resolution, warmup=warmup, seed=seed
+            told,
+            instants,
+            timer_resolution=timer_resolution,
+            warmup=warmup,
+            seed=seed,
+            apart=apart,
         )
         with interruptible():
             comparison = asyncio.run(comparing)

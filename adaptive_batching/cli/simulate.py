@@ -12,15 +12,24 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from adaptive_batching.cli.conditions import condition_options, conditions, expect_none, title
+from adaptive_batching.cli.conditions import (
+    condition_options,
+    conditions,
+    expect_none,
+    number_of_workers,
+    title,
+)
 from adaptive_batching.cli.endings import interruptible, writing
 from adaptive_batching.cli.parameters import FORMAT, POLICY, WIDTH
+from adaptive_batching.cli.progress import progress
 from adaptive_batching.core.policies import KNOWN
 from adaptive_batching.errors import TraceError
+from adaptive_batching.simulation.curves import Curve
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.limit import Limit, limit_of
 from adaptive_batching.simulation.replications import Replicated, replicate, replicated_table
-from adaptive_batching.simulation.report import Row, table
+from adaptive_batching.simulation.report import Row, keys_table, table
+from adaptive_batching.simulation.servers import Server
 from adaptive_batching.simulation.traffic import Traffic
 
 
@@ -90,7 +99,9 @@ def command(
         raise click.UsageError("expected --report with --load")
     if report is not None:
         _expect_plotting()
-    contestants = [(policy, each) for each in workers for policy in policies]
+    number = number_of_workers(options["servers"], workers)
+    numbers = (number,) if isinstance(number, int) else number
+    contestants = [(policy, each) for each in numbers for policy in policies]
     with interruptible():
         show = _simulated(
             partial(_prepare, trace, options),
@@ -125,12 +136,14 @@ def _simulated(
             given = {"limit": with_limit, "report": report}
             expect_none("with --replications", given, "limit", "report")
             seeds = range(seed, seed + replications)
-            many = replicate(partial(_experiment_of, make), contestants, seeds)
+            with progress("replications", replications) as done:
+                many = replicate(partial(_experiment_of, make), contestants, seeds, done=done)
             sure = f"{replications} seeds from {seed}, ± 95 % confidence"
             heading = f"{heading}\n{sure}, change against {many[0].policy}"
             return partial(_show_many, many, traffic, heading, replications, form)
         heading = f"{heading}, seed {seed}"
-        rows = [experiment.run(*each) for each in contestants]
+        with progress("simulations", len(contestants)) as done:
+            rows = [_run(experiment, each, done) for each in contestants]
         workers = tuple(dict.fromkeys(each for _, each in contestants))
         limit = _limit(experiment, workers, traffic) if with_limit else None
         if report is not None:
@@ -144,6 +157,12 @@ def _prepare(
     trace: Path | None, options: Mapping[str, Any], seed: int
 ) -> tuple[Traffic, Experiment]:
     return conditions(trace, seed, options)
+
+
+def _run(experiment: Experiment, contestant: tuple[str, int], done: Callable[[], None]) -> Row:
+    row = experiment.run(*contestant)
+    done()
+    return row
 
 
 def _experiment_of(make: Callable[[int], tuple[Traffic, Experiment]], seed: int) -> Experiment:
@@ -183,11 +202,18 @@ def _write(
         max_latency=experiment.limits.max_latency,
         limit=limit,
         loads=swept,
+        mean=_constant_mean(experiment),
     )
     try:
         path.write_text(drawn, encoding="utf-8")
     except OSError as error:
         raise click.ClickException(f"can't write {path}: {error.strerror}") from error
+
+
+def _constant_mean(experiment: Experiment) -> Curve | None:
+    """How long batches take on average; None if that depends on the worker or the hour."""
+    server = experiment.server
+    return server.mean if isinstance(server, Server) and not server.conditions else None
 
 
 def _show(
@@ -198,10 +224,13 @@ def _show(
         if limit is not None:
             answer["limit"] = asdict(limit)
         click.echo(json.dumps(answer, indent=2, allow_nan=False))
-    elif limit is None:
+        return
+    if limit is None:
         _print(table(rows, heading))
     else:
         _print(table(rows, f"{heading}\n{limit}", limit.goodput))
+    if any(row.keys for row in rows):
+        _print(keys_table(rows))
 
 
 def _show_many(

@@ -15,6 +15,7 @@ from adaptive_batching.core.policy import (
 )
 from adaptive_batching.core.records import RECORDING, BatchRecord, JobOutcome, JobRecord
 from adaptive_batching.core.scheduler import Scheduler
+from adaptive_batching.core.worker import Worker
 
 __all__ = [
     "RECORDING",
@@ -36,5 +37,6 @@ __all__ = [
     "Scheduler",
     "Shed",
     "ShedReason",
+    "Worker",
     "make_policy",
 ]

@@ -24,7 +24,8 @@ _OVERFLOW = 1e12  # weights are scaled down long before floats run out
 class ArrivalRate:
     """Three views of one stream of arrivals, all O(1) per arrival.
 
-    *Rate*: exponentially weighted count over `window` seconds.
+    *Rate*: exponentially weighted count over `window` seconds, of jobs, and the items that one
+    brings on average.
 
     *Hazard*: arrivals per second given the time since the last one. Flat for Poisson traffic; high
     and then low where callers fan out, so that a clump is waited for and a gap is not.
@@ -36,16 +37,19 @@ class ArrivalRate:
     __slots__ = (
         "_answered", "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
         "_counted_until",
-        "_fresh", "_gap_counts", "_gap_exposure", "_newest", "_rate", "_weight", "arrived",
-        "fan_out",
+        "_fresh", "_gap_counts", "_gap_exposure", "_item_rate", "_newest", "_rate", "_weight",
+        "arrived", "fan_out", "more_items",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._fresh: deque[float] = deque(maxlen=_UNDIGESTED)
         self.arrived = self._fresh.append
         """Call with the time of each arrival (seconds): the hot path, a deque's own append."""
+        self.more_items = 0
+        """Items that came beyond one for each arrival, since the last `digest`."""
         self._newest = -inf
         self._rate = 0.0
+        self._item_rate = 0.0
         self._counted_until = 0.0
         self._gap_counts = [0.0] * (len(_EDGES) + 1)
         self._gap_exposure = [0.0] * (len(_EDGES) + 1)
@@ -76,9 +80,11 @@ class ArrivalRate:
         fresh = list(self._fresh)
         self._fresh.clear()
         if window > 0:
-            self._rate = self._rate * exp((self._counted_until - now) / window)
-            self._rate += len(fresh) / window
+            kept = exp((self._counted_until - now) / window)
+            self._rate = self._rate * kept + len(fresh) / window
+            self._item_rate = self._item_rate * kept + (len(fresh) + self.more_items) / window
             self._counted_until = now
+        self.more_items = 0
         if single > 0:
             self._learn_gaps(fresh, single)
         if fresh[0] - self._answered < _CLUMP_BIN * _CLUMP_BINS:
@@ -87,7 +93,7 @@ class ArrivalRate:
         self._come += len(fresh)
 
     def rate(self, now: float, window: float) -> float:
-        """Arrivals per second over about the last `window` seconds."""
+        """Arrivals (jobs) per second over about the last `window` seconds."""
         if window <= 0:
             return 0.0
         return self._rate * exp((self._counted_until - now) / window)
@@ -96,6 +102,11 @@ class ArrivalRate:
     def newest(self) -> float:
         """When the last one came (seconds); -inf before the first."""
         return self._newest
+
+    @property
+    def mean_size(self) -> float:
+        """Items that an arrival brings, on average over the same window; at least 1."""
+        return self._item_rate / self._rate if self._rate else 1.0
 
     def hazard(self, now: float, rate: float, single: float) -> tuple[float, float]:
         """Arrivals per second to expect now, and the instant until which that estimate holds."""

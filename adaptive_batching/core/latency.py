@@ -12,6 +12,7 @@ _ALARM_FASTER = 6.0  # faster after two: pauses delay batches, nothing hurries t
 _KEPT_AT_CHANGE = 0.05  # of what is known of the slope
 _SPREAD_FLOOR = 0.02  # relative; no clock and no model repeats better than this
 _PRIOR_SLOPE_SPREAD = 0.1  # of the mean duration; how surprising a slope is before it is seen
+_ONE_SIZE = 1.0  # items squared, summed: two batches that differ by one item are half of that
 _LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
 _WORST = 1e3  # a batch a thousand times slower than expected is as surprising as can be
 _MARGIN_QUANTILE = 0.9  # 0.99 would be the machine's pauses: useless as a margin
@@ -31,14 +32,14 @@ class LinearLatency:
 
     Durations are clipped at 4 standard deviations; when that happens again and again in one
     direction (CUSUM), it is no outlier but a change: everything is taken to be so many times as
-    long as before, and what comes next counts for more than what was.
+    long as before, and the line is laid through the batches that raised the alarm.
 
     Before the first batch it predicts 0: it knows nothing and forces nothing.
     """
 
     __slots__ = (
         "_above", "_below", "_covariance", "_level_weight", "_mean_duration", "_mean_size",
-        "_quantile", "_recent", "_scatter", "_since_change", "_slope_duration", "_slope_size",
+        "_newest", "_quantile", "_scatter", "_since_change", "_slope_duration", "_slope_size",
         "_slope_weight", "_spread", "_variance", "batches", "fixed", "largest", "per_item",
         "per_item_at_most",
     )  # fmt: skip
@@ -51,7 +52,8 @@ class LinearLatency:
         self.per_item = 0.0
         """Seconds that each item adds."""
         self.per_item_at_most = 0.0
-        """The steepest slope that what was seen leaves believable (two standard deviations)."""
+        """The steepest slope that what was seen leaves possible: two standard deviations above;
+        as long as a single size was seen, that of batches without a fixed part."""
         self.largest = 0.0
         """About the largest size seen of late (items): beyond it, predictions extrapolate."""
         self._level_weight = 0.0
@@ -67,7 +69,7 @@ class LinearLatency:
         self._quantile = 0.0  # of the relative residuals
         self._above = 0.0
         self._below = 0.0
-        self._recent: deque[float] = deque(maxlen=4)  # durations / their predictions
+        self._newest: deque[tuple[int, float]] = deque(maxlen=4)  # sizes, durations not clipped
         self._since_change = 0  # batches
 
     def __repr__(self) -> str:
@@ -96,14 +98,17 @@ class LinearLatency:
         self._since_change += 1
         self.largest = max(float(size), self.largest * 0.99)
         expected = self.predict(size)
+        self._newest.append((size, duration))
+        guarded = duration
         if self._level_weight and expected > 0:
-            duration = self._guard(expected, duration)
-        self._fold(size, duration)
+            guarded = self._guard(expected, duration)
+        if guarded == duration:  # an outlier says nothing of the slope
+            self._fold_slope(size, duration)
+        self._fold_level(size, guarded)
 
     def _guard(self, expected: float, duration: float) -> float:
         """Track the residuals; return the duration with outliers clipped."""
         residual = min(duration / expected - 1.0, _WORST)
-        self._recent.append(residual + 1.0)
         learned = self._since_change - 1
         if learned < _TRUSTED_AFTER:  # too early to call anything an outlier
             self._spread += (abs(residual) - self._spread) / (learned + 1)
@@ -127,29 +132,26 @@ class LinearLatency:
     def _rescale(self) -> None:
         """The model behind has changed: everything takes so many times as long as it did.
 
-        To forget instead would leave the slope to the first few batches after the change, which
-        differ little in size from each other and much from those before: for half a second
-        predictions would be a fifth off. Proportions that are wrong are soon unlearned.
+        Of the old line the slope is kept, in proportion, but not its place. To forget the slope
+        would leave it to the first few batches after the change, which differ little in size from
+        each other: for half a second predictions would be a fifth off. To keep the place would take
+        the jump from there to here for a slope. Proportions that are wrong are soon unlearned.
         """
-        blamed = list(self._recent)
-        factor = median(blamed if self._above >= _ALARM else blamed[-2:])
-        self._mean_duration *= factor
-        self._level_weight = 1.0
-        self._slope_duration *= factor
-        self._slope_weight *= _KEPT_AT_CHANGE
+        blamed = list(self._newest) if self._above >= _ALARM else list(self._newest)[-2:]
+        factor = median(duration / self.predict(size) for size, duration in blamed)
+        self._level_weight = self._slope_weight = 0.0
         self._variance *= _KEPT_AT_CHANGE
         self._covariance *= _KEPT_AT_CHANGE * factor
         self._scatter *= _KEPT_AT_CHANGE * factor**2
         self._above = self._below = 0.0
-        self._since_change = 1  # the next few durations are taken as they come
+        *before, _ = blamed
+        for size, duration in before:
+            self._fold_slope(size, duration)
+            self._fold_level(size, duration)
+        self._since_change = len(blamed)  # the next few durations are taken as they come
 
-    def _fold(self, size: float, duration: float) -> None:
-        """Update the moments (West's weighted recurrences) and solve for the line."""
-        self._level_weight = self._level_weight * _LEVEL_MEMORY + 1.0
-        share = 1.0 / self._level_weight
-        self._mean_size += share * (size - self._mean_size)
-        self._mean_duration += share * (duration - self._mean_duration)
-
+    def _fold_slope(self, size: float, duration: float) -> None:
+        """Update the long moments (West's weighted recurrences)."""
         self._slope_weight = self._slope_weight * _SLOPE_MEMORY + 1.0
         share = 1.0 / self._slope_weight
         size_step = size - self._slope_size
@@ -161,6 +163,12 @@ class LinearLatency:
         self._covariance = self._covariance * _SLOPE_MEMORY + kept * size_step * duration_step
         self._scatter = self._scatter * _SLOPE_MEMORY + kept * duration_step * duration_step
 
+    def _fold_level(self, size: float, duration: float) -> None:
+        """Update the short means and lay the line through them."""
+        self._level_weight = self._level_weight * _LEVEL_MEMORY + 1.0
+        share = 1.0 / self._level_weight
+        self._mean_size += share * (size - self._mean_size)
+        self._mean_duration += share * (duration - self._mean_duration)
         ridge = self._ridge()
         slope = self._covariance / (self._variance + ridge)
         most = self._mean_duration / self._mean_size  # as fixed >= 0
@@ -168,7 +176,8 @@ class LinearLatency:
         self.fixed = max(self._mean_duration - self.per_item * self._mean_size, 0.0)
         doubt = _PRIOR_SLOPE_SPREAD * self._mean_duration
         doubt *= sqrt(ridge / (self._variance + ridge)) if ridge else 0.0  # what is left of it
-        self.per_item_at_most = min(self.per_item + 2.0 * doubt, most)
+        one_size = self._variance < _ONE_SIZE
+        self.per_item_at_most = most if one_size else min(self.per_item + 2.0 * doubt, most)
 
     def _ridge(self) -> float:
         """How much variance of sizes the prior is worth: noise variance / prior variance of slopes.

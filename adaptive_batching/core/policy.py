@@ -45,17 +45,35 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Send the oldest jobs, up to `size` items."""
+    """Send the oldest jobs, up to `size` items.
+
+    Raises:
+        TypeError: The size is no whole number, or the reason is no `Reason`.
+    """
 
     size: int
     reason: Reason
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.size, int) or hasattr(self.size, "__index__")):
+            raise TypeError(f"Dispatch.size: expected a whole number of items, got {self.size!r}")
+        if not isinstance(self.reason, Reason):
+            raise TypeError(f"Dispatch.reason: expected a Reason, got {self.reason!r}")
+
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Do nothing before `until` (seconds), unless something arrives or ends; `inf`: only then."""
+    """Do nothing before `until` (seconds), unless something arrives or ends; `inf`: only then.
+
+    Raises:
+        TypeError: That is no number.
+    """
 
     until: float = inf
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.until, (float, int)):
+            raise TypeError(f"Hold.until: expected seconds, got {self.until!r}")
 
 
 class ShedReason(enum.Enum):
@@ -69,10 +87,22 @@ class ShedReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """Turn these waiting jobs away."""
+    """Turn these waiting jobs away.
+
+    Raises:
+        TypeError: They are no list, there is something else among them, or the reason is no
+            `ShedReason`.
+    """
 
     jobs: Sequence[Job]
     reason: ShedReason
+
+    def __post_init__(self) -> None:
+        jobs: object = self.jobs
+        if not (isinstance(jobs, Sequence) and all(isinstance(job, Job) for job in jobs)):
+            raise TypeError(f"Shed.jobs: expected a list of jobs, got {jobs!r}")
+        if not isinstance(self.reason, ShedReason):
+            raise TypeError(f"Shed.reason: expected a ShedReason, got {self.reason!r}")
 
 
 Decision = Dispatch | Hold | Shed

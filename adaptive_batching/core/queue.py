@@ -2,7 +2,10 @@
 
 from collections import deque
 from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from itertools import count, takewhile
 from math import inf
+from operator import itemgetter
 
 from adaptive_batching.core.arrivals import ArrivalRate
 from adaptive_batching.core.job import Job
@@ -11,16 +14,22 @@ from adaptive_batching.core.job import Job
 class JobQueue:
     """First in, first out; O(1) amortised for every operation, cancellation included.
 
+    Where deadlines come in another order than the jobs, as with a max_latency of each call's own, a
+    heap knows the earliest, in O(log n); until then the head does.
+
     A cancelled job stays in place as a gravestone (`waiting` is False) until it comes to the front
     or the gravestones outnumber the living.
     """
 
-    __slots__ = ("_jobs", "_latest_deadline", "_sorted", "arrivals", "items", "requests")
+    __slots__ = (
+        "_by_deadline", "_come", "_jobs", "_latest_deadline", "arrivals", "items", "requests"
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
         self._latest_deadline = -inf
-        self._sorted = True  # by deadline too, as long as every job has the same max_latency
+        self._by_deadline: list[tuple[float, int, Job]] | None = None  # None: as they came
+        self._come = count()
         self.arrivals = ArrivalRate()
         self.items = 0
         self.requests = 0
@@ -52,20 +61,23 @@ class JobQueue:
         """The next instant at which a waiting job expires (seconds); `inf` if none ever does."""
         if not self.requests:
             return inf
-        if self._sorted:
+        heap = self._by_deadline
+        if heap is None:
             return self.head.deadline
-        return min(job.deadline for job in self)
+        while not heap[0][2].waiting:
+            heappop(heap)
+        return heap[0][0]
 
     def append(self, job: Job) -> None:
         """Let a job wait."""
-        if job.deadline < self._latest_deadline:
-            self._sorted = False
-        else:
-            self._latest_deadline = job.deadline
         job.waiting = True
         self._jobs.append(job)
         self.items += job.size
         self.requests += 1
+        if self._by_deadline is None and job.deadline >= self._latest_deadline:
+            self._latest_deadline = job.deadline
+        else:
+            self._enter(job)
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out, wherever it stands."""
@@ -97,13 +109,29 @@ class JobQueue:
 
     def take_expired(self, now: float) -> list[Job]:
         """Take the jobs whose deadline has come."""
-        expired = [job for job in self if job.deadline <= now]
+        heap = self._by_deadline
+        if heap is None:
+            expired = list(takewhile(lambda job: job.deadline <= now, self))
+        else:
+            due = []
+            while heap and heap[0][0] <= now:
+                due.append(heappop(heap))
+            expired = [job for _, _, job in sorted(due, key=itemgetter(1)) if job.waiting]
         for job in expired:
             self.remove(job)
         return expired
+
+    def _enter(self, job: Job) -> None:
+        """Into the heap; made anew if there is none, or if who has left outnumbers the rest."""
+        heap = self._by_deadline
+        if heap is not None and len(heap) <= 2 * self.requests + 64:
+            heappush(heap, (job.deadline, next(self._come), job))
+        else:
+            self._by_deadline = [(each.deadline, next(self._come), each) for each in self]
+            heapify(self._by_deadline)
 
     def _rest(self) -> None:
         if not self.requests:
             self._jobs.clear()
             self._latest_deadline = -inf
-            self._sorted = True
+            self._by_deadline = None

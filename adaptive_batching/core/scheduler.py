@@ -84,6 +84,7 @@ class Scheduler:
             QueueFull: Too many items wait already.
             Overloaded: It would be late by all that is known.
             Draining: `drain` was called.
+            PolicyError: The policy can't say whether to let it in.
             ValueError: It holds no items.
         """
         size = job.size
@@ -94,8 +95,10 @@ class Scheduler:
             raise self._queue_full(job)
         view = self._views.get(job.key) or self._open(job.key)
         view.arrivals.arrived(job.arrived)
+        if size > 1:
+            view.arrivals.more_items += size - 1
         if self._doorkeeper is not None and job.deadline != inf:
-            wait = self._refuse(view, job, job.arrived)
+            wait = self._refuse(self._doorkeeper, view, job, job.arrived)
             if wait is not None:
                 msg = f"out of reach within {format_duration(job.deadline - job.arrived)}"
                 raise Overloaded(f"an answer is {msg}", retry_after=wait)
@@ -112,7 +115,7 @@ class Scheduler:
         if view is None or self._doorkeeper is None or job.deadline == inf:
             return 0.0
         again = Job(now, job.size, now + job.deadline - job.arrived, job.key)
-        return self._refuse(view, again, now) or 0.0
+        return self._refuse(self._doorkeeper, view, again, now) or 0.0
 
     def cancel(self, job: Job) -> bool:
         """Take a job out of the queue; False if it has already left."""
@@ -148,8 +151,8 @@ class Scheduler:
             return _WAIT
         views = [view for view in self._views.values() if view.queue.requests]
         if len(views) > 1:
-            views.sort(key=_earliest_deadline)
-        until = _earliest_deadline(views[0])
+            views.sort(key=_urgency)
+        until = views[0].queue.earliest_deadline
         if until <= now:
             return self._expire(views[0], now)
         if not self.permits.idle and (self._watcher is None or self._flushing):
@@ -241,11 +244,14 @@ class Scheduler:
         return batch
 
     def _turn_away(self, view: QueueView, decision: Shed) -> Shed:
-        if not decision.jobs:
+        jobs = decision.jobs
+        if not jobs:
             raise self._broken("a Shed of at least one job", decision, None)
-        for job in decision.jobs:
-            if not self.cancel(job):
-                raise self._broken("a Shed of waiting jobs", decision, None)
+        # All at first: whoever is taken out has to be told, and a mistake tells those who wait.
+        if len(set(jobs)) < len(jobs) or not all(job.waiting for job in jobs):
+            raise self._broken("a Shed of waiting jobs, each once", decision, None)
+        for job in jobs:
+            self.cancel(job)
         return decision
 
     def _expire(self, view: QueueView, now: float) -> Shed:
@@ -284,12 +290,21 @@ class Scheduler:
         limit = self.limits.max_batch_size
         return JobTooLarge(f"expected at most max_batch_size={limit} items, got {size}")
 
-    def _refuse(self, view: QueueView, job: Job, now: float) -> float | None:
-        assert self._doorkeeper is not None
+    def _refuse(
+        self, doorkeeper: Doorkeeper, view: QueueView, job: Job, now: float
+    ) -> float | None:
         if self.permits.uneven or view.worker is not None:
             self._aim(view, now)
-        wait = self._doorkeeper.refuse(view, job, now)
-        return None if wait is None else wait * _LATER
+        name = type(self._policy).__name__
+        try:
+            wait = doorkeeper.refuse(view, job, now)
+        except Exception as error:
+            raise PolicyError(f"{name}.refuse raised {error!r}") from error
+        if wait is None:
+            return None
+        if isinstance(wait, bool) or not isinstance(wait, int | float):
+            raise PolicyError(f"{name}.refuse: expected None or seconds, got {wait!r}")
+        return wait * _LATER
 
     def _queue_full(self, job: Job) -> QueueFull:
         """Room comes with the batches that leave; then the door has to be open as well."""
@@ -314,5 +329,7 @@ class Scheduler:
 _WAIT = Hold()
 
 
-def _earliest_deadline(view: QueueView) -> float:
-    return view.queue.earliest_deadline
+def _urgency(view: QueueView) -> tuple[float, float]:
+    """The earliest deadline first; where there is none, who has waited longest."""
+    queue = view.queue
+    return queue.earliest_deadline, queue.head.arrived

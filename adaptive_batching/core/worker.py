@@ -7,7 +7,7 @@ from typing import Protocol
 from adaptive_batching.core.job import Batch
 from adaptive_batching.core.latency import LinearLatency
 
-_MEMORY = 20.0  # batches of its own: short enough to follow a worker that slows down
+_MEMORY = 50.0  # batches of its own, as for the level of the line
 _PROVEN_AFTER = 5  # batches
 _PROVEN = 4.0  # standard errors
 _NOTICEABLE = 0.1  # of a batch's duration; what differs less is not worth any other decision
@@ -60,7 +60,7 @@ class Latency(Protocol):
 
 
 class Pace:
-    """The mean log ratio of a worker's durations to the pool's line, over its last 20 batches.
+    """The mean log ratio of a worker's durations to the pool's line, over its last 50 batches.
 
     A line of its own would be learned from a share of the batches only, and be as much the noisier;
     what differs between machines is the speed of all they do, which is one number.

@@ -2,6 +2,6 @@
 
 from adaptive_batching.dispatcher.audience import JobObserver, Observer
 from adaptive_batching.dispatcher.dispatcher import Dispatcher
-from adaptive_batching.dispatcher.ledger import Stats
+from adaptive_batching.dispatcher.ledger import Stats, WorkerStats
 
-__all__ = ["Dispatcher", "JobObserver", "Observer", "Stats"]
+__all__ = ["Dispatcher", "JobObserver", "Observer", "Stats", "WorkerStats"]

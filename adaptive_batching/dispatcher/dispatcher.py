@@ -29,6 +29,9 @@ class Dispatcher(Generic[T, R]):
         policy: Name, class or object; see `core.policies`.
         clock: Monotonic seconds.
         observers: Told about every batch; a `JobObserver` about every request as well.
+        next_batch_first: Whether the next batch leaves before the members of the last one are
+            answered. So it should where an answer takes time, as over HTTP: the worker would stand
+            idle meanwhile. Who only awaits a result may ask again at once, and is waited for.
     """
 
     def __init__(
@@ -39,12 +42,14 @@ class Dispatcher(Generic[T, R]):
         policy: PolicyLike = "cork",
         clock: Callable[[], float] = time.monotonic,
         observers: Sequence[Observer] = (),
+        next_batch_first: bool = False,
     ) -> None:
         self.workers = workers
         self._limits = limits
         self._policy = policy
         self._clock = clock
         self._observers = tuple(observers)
+        self._next_batch_first = next_batch_first
         self._driver: Driver[T, R] | None = None
 
     def __repr__(self) -> str:
@@ -142,7 +147,14 @@ class Dispatcher(Generic[T, R]):
         driver = self._driver
         if driver is None or driver.loop.is_closed():
             scheduler = Scheduler(make_policy(self._policy), self._limits, workers=0)
-            driver = Driver(loop, scheduler, self.workers, self._clock, self._observers)
+            driver = Driver(
+                loop,
+                scheduler,
+                self.workers,
+                self._clock,
+                self._observers,
+                next_batch_first=self._next_batch_first,
+            )
             self._driver = driver
         elif driver.loop is not loop:
             raise WrongEventLoop("this dispatcher belongs to another event loop that still runs")

@@ -21,10 +21,11 @@ from adaptive_batching.core import (
     Scheduler,
     Shed,
     ShedReason,
+    Worker,
 )
 from adaptive_batching.dispatcher.audience import Audience, Observer
 from adaptive_batching.dispatcher.calls import Call, share_out
-from adaptive_batching.dispatcher.ledger import Ledger, Stats
+from adaptive_batching.dispatcher.ledger import Ledger, Stats, WorkerStats
 from adaptive_batching.errors import (
     BatchingError,
     DeadlineExceeded,
@@ -54,6 +55,7 @@ class Driver(Generic[T, R]):
         workers: Where batches run; started at once.
         clock: Monotonic seconds, the loop's own or as good.
         observers: Told about every batch; a `JobObserver` about every request as well.
+        next_batch_first: Whether the next batch leaves before the last one is answered.
     """
 
     def __init__(
@@ -63,12 +65,15 @@ class Driver(Generic[T, R]):
         workers: Workers,
         clock: Callable[[], float],
         observers: Sequence[Observer],
+        *,
+        next_batch_first: bool,
     ) -> None:
         self.loop = loop
         self._scheduler = scheduler
         self._workers = workers
         self._clock = clock
         self._audience = Audience(observers)
+        self._next_batch_first = next_batch_first
         self._ledger = Ledger()
         self._context = contextvars.Context()  # no batch runs in its first caller's context
         self._now = -inf
@@ -171,7 +176,13 @@ class Driver(Generic[T, R]):
             queued=scheduler.items,
             running=scheduler.permits.running,
             workers=scheduler.permits.capacity,
+            per_worker=tuple(map(self._stats_of, scheduler.permits.workers)),
         )
+
+    def _stats_of(self, worker: Worker) -> WorkerStats:
+        latency = worker.latency
+        full = latency.predict(self._scheduler.limits.max_batch_size)
+        return WorkerStats(worker.alive, worker.batches, latency.fixed, latency.per_item, full)
 
     # --------------------------------------------------------------------- the loop of decisions
 
@@ -268,9 +279,11 @@ class Driver(Generic[T, R]):
         calls = cast("list[Call[T, R]]", batch.jobs)
         if self._audience.of_jobs:
             self._audience.members_ended(calls, results, now, record)
+        if self._next_batch_first:
+            self._pump()
         ends = share_out(calls, results)
         self._ledger.enter_batch(batch, *ends)
-        if not self._pump_due:
+        if not (self._next_batch_first or self._pump_due):
             self._pump_soon()
 
     def _turn_away(self, shed: Shed) -> None:

@@ -8,6 +8,25 @@ from adaptive_batching.core import Batch, JobOutcome, Reason
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerStats:
+    """What one worker has done so far, and how fast it is believed to be.
+
+    Attributes:
+        alive: Whether it holds a batch or could take one.
+        batches: Ended batches.
+        fixed: Fitted seconds of any batch on it.
+        per_item: Fitted seconds that each item adds.
+        full_batch: Predicted seconds of a full batch.
+    """
+
+    alive: bool
+    batches: int
+    fixed: float
+    per_item: float
+    full_batch: float
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """What a dispatcher has done so far and what it has before it.
 
@@ -21,6 +40,7 @@ class Stats:
         queued: Items that wait.
         running: Batches that run.
         workers: Workers that are alive.
+        per_worker: Each worker that there ever was, by index.
     """
 
     requests: dict[JobOutcome, int]
@@ -32,12 +52,13 @@ class Stats:
     queued: int
     running: int
     workers: int
+    per_worker: tuple[WorkerStats, ...]
 
     @classmethod
     def nothing(cls) -> Self:
         """Of a dispatcher that was not used yet."""
         requests = dict.fromkeys(JobOutcome, 0)
-        return cls(requests, 0, 0.0, dict.fromkeys(Reason, 0), 0.0, 0.0, 0, 0, 0)
+        return cls(requests, 0, 0.0, dict.fromkeys(Reason, 0), 0.0, 0.0, 0, 0, 0, ())
 
 
 class Ledger:

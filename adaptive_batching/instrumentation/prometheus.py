@@ -68,6 +68,7 @@ class Metrics(Collector):
         statistics = {name: each.dispatcher.stats() for name, each in self._endpoints.items()}
         yield from _counters(statistics)
         yield from _gauges(statistics)
+        yield from _of_each_worker(statistics)
         yield from self._histograms()
         yield from self._workers()
         answered = _counter("http_responses", "HTTP responses by status", "endpoint", "code")
@@ -137,6 +138,18 @@ def _gauges(statistics: dict[str, Stats]) -> Iterator[Metric]:
         for endpoint, stats in statistics.items():
             gauge.add_metric([endpoint], read(stats))
         yield gauge
+
+
+def _of_each_worker(statistics: dict[str, Stats]) -> Iterator[Metric]:
+    """By index, which a worker keeps when it is started again: as many values as workers."""
+    batches = _counter("worker_batches", "Batches that a worker has ended", "endpoint", "worker")
+    full = _gauge("worker_full_batch_seconds", "Predicted seconds of a full batch", "worker")
+    for name, stats in statistics.items():
+        for index, worker in enumerate(stats.per_worker):
+            batches.add_metric([name, str(index)], worker.batches)
+            full.add_metric([name, str(index)], worker.full_batch)
+    yield batches
+    yield full
 
 
 def _counter(name: str, meaning: str, *labels: str) -> CounterMetricFamily:

@@ -139,7 +139,11 @@ class Running:
         histograms = BatchHistograms(endpoint.limits.max_batch_size)
         workers = make_workers(endpoint.handler, endpoint.placement, wrap=per_item)
         dispatcher: Dispatcher[bytes, bytes] = Dispatcher(
-            workers, endpoint.limits, policy=endpoint.policy, observers=[histograms, *observers]
+            workers,
+            endpoint.limits,
+            policy=endpoint.policy,
+            observers=[histograms, *observers],
+            next_batch_first=True,
         )
         lane = Lane(endpoint.path, dispatcher, endpoint.max_body)
         self.dispatchers[endpoint.path] = dispatcher

@@ -15,12 +15,14 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from adaptive_batching.core import BatchRecord, JobOutcome
 from adaptive_batching.plots.runs import Load, Run
 from adaptive_batching.simulation.arrivals import Times
+from adaptive_batching.simulation.curves import Curve
 
 _INK, _GRID, _LIMIT = "#010203", "#040506", "#070809"  # replaced by what the page says
 _COLORS = (
     "#3b82c4", "#d9772b", "#2f9e6e", "#b8559b", "#8a6fd1", "#a38a1c", "#c0504d", "#5f8a8b",
 )  # fmt: skip
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))  # to tell them in grey
+_LEGEND = 66  # characters that fit below a figure, its signs as six
 _MOST_POINTS = 600  # a figure: more only make the page heavy
 _STYLE: Any = {  # matplotlib's own type lists every name of its settings
     "axes.edgecolor": _GRID,
@@ -70,7 +72,7 @@ def latency_by_load(loads: Sequence[Load], names: Sequence[str]) -> str:
             axes.plot(rates, means, marker="o", markersize=3, label=name, **_line(index))
             axes.plot(rates, tails, marker="^", markersize=3, alpha=0.6, **_line(index))
         axes.set(xlabel="requests per second", ylabel="ms, of those answered", yscale="log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
 
@@ -121,6 +123,43 @@ def batch_sizes(runs: Sequence[Run]) -> str:
     return _svg("Batch sizes", draw)
 
 
+def durations(runs: Sequence[Run], mean: Curve | None) -> str:
+    """What the schedulers learned of the workers, against the batches that they learned it from.
+
+    Args:
+        runs: Each with its line as it was in the end.
+        mean: Seconds by size that the workers take in truth; None if there is no single curve.
+    """
+
+    def draw(axes: Axes) -> None:
+        batches = [batch for run in runs for batch in run.history.batches]
+        sizes = np.unique(
+            np.linspace(1, max((each.size for each in batches), default=1), 60, dtype=int)
+        )
+        for index, run in enumerate(runs):
+            some = _some(run.history.batches, _MOST_POINTS // len(runs))
+            spent = [_ms(each.duration) for each in some]
+            line = _line(index)
+            axes.plot(
+                [each.size for each in some],
+                spent,
+                ".",
+                markersize=3,
+                alpha=0.3,
+                color=line["color"],
+            )
+            axes.plot(
+                sizes, [_ms(run.learned.predict(size)) for size in sizes], label=run.name, **line
+            )
+        if mean is not None:
+            truth = [_ms(mean(int(size))) for size in sizes]
+            axes.plot(sizes, truth, color=_LIMIT, linewidth=1, linestyle="--", label="true mean")
+        axes.set(xlabel="items", ylabel="ms")
+        axes.set_ylim(bottom=0)
+
+    return _svg("Duration of a batch: learned line and samples", draw)
+
+
 def queues(runs: Sequence[Run]) -> str:
     """Items that waited when a batch left, those it took among them."""
 
@@ -133,7 +172,7 @@ def queues(runs: Sequence[Run]) -> str:
         axes.set(xlabel="seconds", ylabel="items")
         axes.set_ylim(bottom=0)
 
-    return _svg("Queue when a batch leaves: mean, shaded up to the peak", draw)
+    return _svg("Queue when a batch leaves: mean and peak", draw)
 
 
 def _cumulated(axes: Axes, seconds: Sequence[float] | Times, name: str, index: int) -> float:
@@ -160,11 +199,14 @@ def _binned(run: Run) -> tuple[Times, Times, Times]:
 
 def _svg(title: str, draw: Callable[[Axes], None]) -> str:
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+        figure = Figure(layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
         axes.set_title(title)
-        figure.legend(loc="outside lower center", ncols=3)
+        names = axes.get_legend_handles_labels()[1]
+        across = min(3, max(1, _LEGEND // (max(map(len, names), default=0) + 6)))
+        figure.set_size_inches(4.4, 3.1 + 0.17 * (len(names) / across - 1))
+        figure.legend(loc="outside lower center", ncols=across)
         drawn = StringIO()
         figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
     return _inline(drawn.getvalue(), title)

@@ -7,6 +7,7 @@ from math import inf
 from adaptive_batching.plots import figures
 from adaptive_batching.plots.runs import Load, Run
 from adaptive_batching.simulation import Limit, Row
+from adaptive_batching.simulation.curves import Curve
 from adaptive_batching.simulation.report import cells, columns
 
 _CSS = """
@@ -46,6 +47,7 @@ def page(
     max_latency: float = inf,
     limit: Limit | None = None,
     loads: Sequence[Load] = (),
+    mean: Curve | None = None,
 ) -> str:
     """The report.
 
@@ -56,6 +58,7 @@ def page(
         max_latency: The promise (seconds).
         limit: What nobody beats, at the load of the table.
         loads: The traffic at other densities; no curves over the load without.
+        mean: Seconds by batch size that the workers take in truth, if one curve says that.
     """
     names = [run.name for run in runs]
     by_load = (figures.goodput_by_load, figures.latency_by_load) if loads else ()
@@ -65,6 +68,7 @@ def page(
         figures.batch_sizes(runs),
         figures.queues(runs),
         figures.gaps(runs),
+        figures.durations(runs, mean),
     ]
     body = "\n".join(f"<figure>{svg}</figure>" for svg in drawn)
     known = "" if limit is None else f"<p>{escape(str(limit))}</p>"

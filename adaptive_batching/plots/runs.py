@@ -6,6 +6,7 @@ from math import inf
 
 import numpy as np
 
+from adaptive_batching.core import BatchRecord, LinearLatency, Outcome
 from adaptive_batching.simulation import Experiment, History, Limit, Row, limit_of
 
 _MOST_SWEPT = 20_000  # requests at each load: a curve needs no more, and a page shouldn't take long
@@ -18,10 +19,12 @@ class Run:
     Attributes:
         name: For legends.
         history: Its records.
+        learned: What a scheduler that saw all its batches believes of the workers in the end.
     """
 
     name: str
     history: History
+    learned: LinearLatency
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,17 @@ def record(experiment: Experiment, policy: str, workers: int) -> Run:
     warm = experiment.warmup
     jobs = [job for job in history.jobs if job.arrived >= warm]
     batches = [batch for batch in history.batches if batch.released >= warm]
-    return Run(f"{policy}, {workers} worker{'s' * (workers > 1)}", History(jobs, batches))
+    name = f"{policy}, {workers} worker{'s' * (workers > 1)}"
+    return Run(name, History(jobs, batches), _learned(history.batches))
+
+
+def _learned(batches: Sequence[BatchRecord]) -> LinearLatency:
+    """They come in the order in which they ended, so it is what the run's one scheduler learned."""
+    latency = LinearLatency()
+    for batch in batches:
+        if batch.outcome is Outcome.DONE:
+            latency.observe(batch.size, batch.duration)
+    return latency
 
 
 def sweep(

@@ -2,6 +2,6 @@
 
 from adaptive_batching.replay.fidelity import Comparison, compare
 from adaptive_batching.replay.live import Conditions, Measured, send
-from adaptive_batching.replay.overhead import Overhead, measure
+from adaptive_batching.replay.overhead import Overhead
 
-__all__ = ["Comparison", "Conditions", "Measured", "Overhead", "compare", "measure", "send"]
+__all__ = ["Comparison", "Conditions", "Measured", "Overhead", "compare", "send"]

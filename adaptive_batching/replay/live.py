@@ -1,17 +1,19 @@
 """Traffic sent to a running service, over real HTTP and at its own pace."""
 
-from collections.abc import Iterable
+import asyncio
 from dataclasses import dataclass
 from math import inf
-from statistics import quantiles
 
 import msgspec
+import numpy as np
 
-from adaptive_batching.core import Batch, BatchRecord, JobOutcome, JobRecord, Limits
+from adaptive_batching.core import JobOutcome, JobRecord, Limits
 from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
 from adaptive_batching.marshal.service import Service
 from adaptive_batching.replay.model import Sleeper
+from adaptive_batching.replay.watch import Watch
 from adaptive_batching.simulation import History
+from adaptive_batching.simulation.arrivals import Times
 
 _PATH = "/sleep"
 _OUTCOMES = {
@@ -46,17 +48,23 @@ class Measured:
 
     Attributes:
         history: Requests as their clients saw them, batches as the service did.
-        latency: Mean of those answered, as the service saw it.
-        lag: 99th percentile of how much later than its instant a request was sent: what the
-            generator adds to the latencies.
+        lags: How much later than its instant each request was sent.
+        taken: Of each batch, its size and the seconds until its worker could have the next one.
+        waits: What each answer took beyond that: from the sending to the queue, and to the client.
     """
 
     history: History
-    latency: float
-    lag: float
+    lags: Times
+    taken: list[tuple[int, float]]
+    waits: list[float]
+
+    @property
+    def lag(self) -> float:
+        """99th percentile of the lags."""
+        return float(np.quantile(self.lags, 0.99))
 
 
-async def send(conditions: Conditions, instants: Iterable[float]) -> Measured:
+async def send(conditions: Conditions, instants: Times) -> Measured:
     """Start a service, send a request at each instant, wait for the last answer.
 
     Args:
@@ -66,21 +74,26 @@ async def send(conditions: Conditions, instants: Iterable[float]) -> Measured:
     Raises:
         LoadError: The generator failed, rather than its requests.
     """
-    watch = _Watch()
-    service = _service(conditions)
-    item = msgspec.json.encode((conditions.fixed, conditions.per_item))
-    async with service.running(observers={_PATH: [watch]}) as running:
-        plan = OpenLoop(
-            url=running.url + _PATH, bodies=[item], instants=[float(each) for each in instants]
-        )
+    watch = Watch(asyncio.get_running_loop())
+    model = (conditions.fixed, conditions.per_item)
+    items = [msgspec.json.encode((*model, number)) for number in range(len(instants))]
+    async with _service(conditions).running(observers={_PATH: [watch]}) as running:
+        plan = OpenLoop(url=running.url + _PATH, bodies=items, instants=instants.tolist())
         answers = await run_open_loop(plan)
-    history = History(
-        [_record(answer, conditions.limits) for answer in answers],
-        watch.since(answers[0].scheduled),
+    limits = conditions.limits
+    return Measured(
+        History(
+            [_record(answer, limits) for answer in answers],
+            watch.batches(answers[0].scheduled),
+        ),
+        np.array([answer.lag for answer in answers]),
+        watch.taken,
+        [
+            max(0.0, answer.latency - answer.lag - watch.latencies[number])
+            for number, answer in enumerate(answers)
+            if answer.end is End.ANSWERED and number in watch.latencies
+        ],
     )
-    lags = [answer.lag for answer in answers]
-    lag = quantiles(lags, n=100)[98] if len(lags) > 1 else lags[0]
-    return Measured(history, watch.latency / max(1, watch.jobs), lag)
 
 
 def _service(conditions: Conditions) -> Service:
@@ -101,31 +114,3 @@ def _record(answer: Answer, limits: Limits) -> JobRecord:
     came = answer.scheduled
     outcome = _OUTCOMES[answer.end]
     return JobRecord(came, came + answer.latency, 1, outcome, came + limits.max_latency)
-
-
-class _Watch:
-    """Observes the dispatcher."""
-
-    def __init__(self) -> None:
-        self.jobs = 0
-        self.latency = 0.0  # of all jobs together (seconds)
-        self._batches: list[BatchRecord] = []
-
-    def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
-        self._batches.append(record)
-        self.jobs += len(batch.jobs)
-        self.latency += sum(record.finished - job.arrived for job in batch.jobs)
-
-    def since(self, first: float) -> list[BatchRecord]:
-        """The batches on the generator's clock, by which the first request came at `first`."""
-        if not self._batches:
-            return []
-        zero = min(batch.oldest_arrived for batch in self._batches) - first
-        return [
-            batch._replace(
-                released=batch.released - zero,
-                finished=batch.finished - zero,
-                oldest_arrived=batch.oldest_arrived - zero,
-            )
-            for batch in self._batches
-        ]

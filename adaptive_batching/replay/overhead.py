@@ -1,19 +1,20 @@
-"""What a service on this machine adds to its model, measured on traffic of its own.
+"""What a service on this machine adds to its model.
 
 A simulation knows the model and the scheduler. It does not know the network, the HTTP server, the
-pipe to the worker, or that a sleep ends late and a timer later; so all that is measured, on Poisson
-traffic of the same rate that is thrown away afterwards, and told to it.
+pipe to the worker, other programs, or that a sleep ends late and a timer later; so all that is
+measured and told to it: how long workers were taken and what answers took besides, as
+distributions. It is never told what waited, or for how long.
 """
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 from scipy.stats import theilslopes
 
-from adaptive_batching.core import BatchRecord, JobOutcome
 from adaptive_batching.replay.live import Conditions, Measured, send
 from adaptive_batching.simulation import Server, poisson
 
@@ -26,61 +27,70 @@ class Overhead:
     """What the simulation is told. Times in seconds.
 
     Attributes:
-        request: From a request's instant to the queue and from its batch's end to its client.
-        fixed: What a batch takes, as the scheduler sees it.
-        per_item: What each item adds, as the scheduler sees it.
-        jitter: Standard deviation of a batch's duration, relative.
+        fixed: What a batch takes until its worker can have the next one.
+        per_item: What each item adds to that.
+        residuals: What each measured batch took longer than that, in order of time.
+        waits: What measured requests took besides, from the sending to the queue and from the end
+            of their batch to their client, in order of time.
         timer_resolution: Of the wake-ups.
     """
 
-    request: float
     fixed: float
     per_item: float
-    jitter: float
+    residuals: tuple[float, ...]
+    waits: tuple[float, ...]
     timer_resolution: float
 
     @property
     def server(self) -> Server:
         """The workers as they are."""
-        return Server(self.fixed, self.per_item, self.jitter)
+        return Server(self.fixed, self.per_item, residuals=self.residuals)
+
+    @property
+    def scatter(self) -> float:
+        """Standard deviation of the residuals (seconds)."""
+        return float(np.std(self.residuals)) if self.residuals else 0.0
+
+    @property
+    def request(self) -> float:
+        """Mean of the waits (seconds)."""
+        return fmean(self.waits) if self.waits else 0.0
 
 
-async def measure(conditions: Conditions, rate: float, *, seconds: float = _SECONDS) -> Overhead:
-    """Measure it on Poisson traffic, first of half the rate, then of the rate.
+async def probe(conditions: Conditions, rate: float, seed: int) -> Measured:
+    """Send Poisson traffic, first of half the rate, so that batches differ, then of the rate.
 
     Args:
         conditions: What is served.
         rate: Requests a second.
-        seconds: Of each of the two.
+        seed: Of the traffic.
 
     Raises:
         LoadError: The generator failed, rather than its requests.
     """
-    half = poisson(rate / 2, seconds, seed=1)
-    whole = seconds + poisson(rate, seconds, seed=2)
-    instants = [*half.tolist(), *whole.tolist()] or [0.0]
-    measured = await send(conditions, instants)
-    fixed, per_item, jitter = _line(measured.history.batches, conditions)
-    return Overhead(_request(measured), fixed, per_item, jitter, await _timer_resolution())
+    half = poisson(rate / 2, _SECONDS, seed=seed)
+    whole = _SECONDS + poisson(rate, _SECONDS, seed=seed + 1)
+    return await send(conditions, np.array([*half, *whole] or [0.0]))
 
 
-def _request(measured: Measured) -> float:
-    """What clients waited beyond what the scheduler saw; errors and refusals say nothing."""
-    waits = [job.latency for job in measured.history.jobs if job.outcome is JobOutcome.DONE]
-    return max(0.0, fmean(waits) - measured.latency) if waits else 0.0
+async def overhead_of(measured: Sequence[Measured], conditions: Conditions) -> Overhead:
+    """What was measured, as a simulation can be told."""
+    taken = [batch for each in measured for batch in each.taken]
+    waits = tuple(wait for each in measured for wait in each.waits)
+    return Overhead(*_line(taken, conditions), waits, await _timer_resolution())
 
 
-def _line(batches: list[BatchRecord], conditions: Conditions) -> tuple[float, float, float]:
-    """The slope that no pause bends, the level that matches the mean, the scatter about both."""
-    sizes = np.array([batch.size for batch in batches])
-    durations = np.array([batch.duration for batch in batches])
+def _line(
+    taken: list[tuple[int, float]], conditions: Conditions
+) -> tuple[float, float, tuple[float, ...]]:
+    """The slope that no pause bends, the level that matches the mean, what is left of each."""
+    sizes = np.array([size for size, _ in taken])
+    durations = np.array([seconds for _, seconds in taken])
     if len(set(sizes.tolist())) < 2:
-        return conditions.fixed, conditions.per_item, 0.0
+        return conditions.fixed, conditions.per_item, ()
     slope = max(0.0, float(theilslopes(durations, sizes).slope))
     level = max(0.0, float((durations - slope * sizes).mean()))
-    expected = level + slope * sizes
-    residuals = durations / expected - 1.0
-    return level, slope, float(residuals.std())
+    return level, slope, tuple((durations - level - slope * sizes).tolist())
 
 
 async def _timer_resolution() -> float:

@@ -27,7 +27,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "measured": asdict(comparison.measured),
         "simulated": asdict(comparison.simulated),
         "difference": {name: _difference(comparison, name) for name, _ in _FIGURES.values()},
-        "overhead": asdict(comparison.overhead),
+        "overhead": _overhead(comparison.overhead),
         "generator_lag_p99": comparison.lag,
     }
 
@@ -52,11 +52,19 @@ def _difference(comparison: Comparison, name: str) -> float | None:
     return simulated / measured - 1.0 if measured and simulated is not None else None
 
 
+def _overhead(overhead: Overhead) -> dict[str, float]:
+    """Without the samples, of which there are thousands."""
+    names = ("fixed", "per_item", "scatter", "request", "timer_resolution")
+    return {name: getattr(overhead, name) for name in names}
+
+
 def _told(overhead: Overhead, lag: float) -> str:
     line = f"{format_duration(overhead.fixed)} + {format_duration(overhead.per_item)} * n"
+    more, resolution = format_duration(overhead.request), format_duration(overhead.timer_resolution)
     return (
-        f"The simulation was told what was measured here before: a batch takes {line}"
-        f" (scatter {overhead.jitter:.1%}), a request {format_duration(overhead.request)} more,"
-        f" timers come at multiples of {format_duration(overhead.timer_resolution)}.\n"
-        f"The generator was late by up to {format_duration(lag)} (p99), which is in the latencies."
+        f"The simulation was told what was measured: a batch takes {line}"
+        f" (scatter {format_duration(overhead.scatter)}), a request {more} more on average,"
+        f" timers come at multiples of {resolution}.\n"
+        f"The generator was late by up to {format_duration(lag)} (p99),"
+        " which is in the latencies of both."
     )

@@ -10,6 +10,7 @@ from adaptive_batching.simulation.arrivals import Times
 from adaptive_batching.simulation.closed_loop import ClosedLoop
 from adaptive_batching.simulation.experiment import Experiment, Stream
 from adaptive_batching.simulation.report import Row
+from adaptive_batching.simulation.servers import UnevenServers
 from adaptive_batching.simulation.shaping import scale_rate
 
 CURVE = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
@@ -126,11 +127,13 @@ def _limits(largest: int) -> list[int]:
 
 def _hopeless(experiment: Experiment, times: Times, workers: int, target: Target) -> bool:
     """Whether full batches on end, from the first arrival to the last deadline, are too few."""
-    limit = experiment.limits.max_batch_size
-    duration = experiment.server.mean(limit)
+    server, limit = experiment.server, experiment.limits.max_batch_size
+    if isinstance(server, UnevenServers):
+        raise ValueError("capacity: expected workers that are alike, got some that differ")  # noqa: TRY004
+    duration = server.mean(limit)
     if experiment.sizes is not None or not duration or not len(times):
         return False  # with sizes, a share of the requests may be any share of the items
-    if experiment.server.curve is not None or experiment.server.conditions:
+    if server.curve is not None or server.conditions:
         return False  # full batches may not be the fastest, nor take that long
     span = float(times[-1] - times[0]) + target.max_latency
     most = workers * limit * (span / duration + 1) * _LUCK

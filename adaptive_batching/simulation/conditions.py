@@ -68,11 +68,13 @@ class Drift:
         factor: Times as long, in the end.
         start: When it begins (seconds).
         length: Seconds until it is complete; 0 for a step.
+        worker: Index of the only worker that it happens to; None for all.
     """
 
     factor: float
     start: float
     length: float = 0.0
+    worker: int | None = None
 
     def __post_init__(self) -> None:
         if not (isfinite(self.factor) and self.factor > 0):
@@ -83,7 +85,7 @@ class Drift:
         return self._slower
 
     def _slower(self, run: Run) -> Run:
-        if run.now < self.start:
+        if run.now < self.start or self.worker not in {None, run.worker}:
             return run
         since = run.now - self.start
         done = 1.0 if since >= self.length else since / self.length
@@ -190,19 +192,20 @@ class SharedDevice:
 
 
 def parse_drift(text: str) -> Drift:
-    """Read `2x@6s` for a step at 6 s, or `1.5x@6s-20s` for a ramp.
+    """Read `2x@6s` for a step at 6 s, `1.5x@6s-20s` for a ramp, `3:2x@6s` for worker 3 alone.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: It is none of them.
     """
     match = _DRIFT.fullmatch(text)
     if match is None:
-        raise ValueError(f"expected FACTORx@TIME or FACTORx@TIME-TIME, got {text!r}")
-    start = parse_duration(match[2])
-    end = parse_duration(match[3]) if match[3] else start
+        raise ValueError(f"expected [WORKER:]FACTORx@TIME[-TIME] such as 2x@6s, got {text!r}")
+    worker = int(match[1]) if match[1] else None
+    start = parse_duration(match[3])
+    end = parse_duration(match[4]) if match[4] else start
     if end < start:
         raise ValueError(f"expected an end that is not before the start, got {text!r}")
-    return Drift(float(match[1]), start, end - start)
+    return Drift(float(match[2]), start, end - start, worker)
 
 
 def parse_cold_start(text: str) -> ColdStart:
@@ -256,5 +259,5 @@ def _percentage(text: str) -> float:
 
 _STREAM = 4  # arrivals and workers made with the same seed must not share our random numbers
 _CRASHES = 6  # nor failures and crashes each other's
-_DRIFT = re.compile(r"([0-9]+(?:\.[0-9]+)?)x@([^-]+)(?:-([^-]+))?")
+_DRIFT = re.compile(r"(?:([0-9]{1,4}):)?([0-9]+(?:\.[0-9]+)?)x@([^-]+)(?:-([^-]+))?")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")

@@ -85,8 +85,10 @@ class Driver:
     ) -> None:
         self.scheduler = scheduler
         self.first_worker = first_worker
+        self.until = inf
+        """Until when the scheduler wants to hold if nothing happens (seconds)."""
         self.wake = inf
-        """When its timer fires (seconds)."""
+        """When the timer that is set for it fires (seconds)."""
         self.alert = False
         """Whether something has happened since it last decided."""
         self.loop = loop
@@ -112,7 +114,9 @@ class Driver:
 
     @property
     def busy(self) -> bool:
-        """Whether nothing but an end or the wake-up can make it do anything."""
+        """Whether nothing but an end can make it do anything before `until`."""
+        if self.loop.delay:
+            return False  # what is noticed late may be beyond `until` already
         return not (self.scheduler.permits.idle or self.scheduler.watchful)
 
     def admit(self, job: Job) -> None:
@@ -127,8 +131,13 @@ class Driver:
         except Refused as refused:
             self.refused(job, refused)
             return
-        if job.deadline < self.wake:
-            self.wake = self.loop.tick(job.deadline)
+        if job.deadline < self.until:
+            self.arm(job.deadline)
+
+    def arm(self, until: float) -> None:
+        """Set the one timer."""
+        self.until = until
+        self.wake = self.loop.tick(until)
 
     def refused(self, job: Job, refused: Refused) -> None:
         """The scheduler did not take it."""
@@ -147,7 +156,7 @@ class Driver:
                 self._pool.launch(self, step)
             else:
                 self._shed.append(step)
-        self.wake = self.loop.tick(step.until)
+        self.arm(step.until)
         if self._shed:
             self._turn_away(noticed)
 

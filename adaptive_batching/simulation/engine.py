@@ -94,7 +94,7 @@ def drive(
     """
     agenda = Agenda()
     loop = Loop(timer_resolution, loop_delay)
-    told = Backdated(collector, loop_delay) if loop_delay else collector
+    told = Backdated(collector) if loop_delay else collector
     services = of_each(service, len(scheduler.permits.workers))
     patience = scheduler.limits.max_latency if max_latency is None else max_latency
     clients = (
@@ -134,7 +134,7 @@ class _Run:
             self._admit(nextafter(now, inf))
             driver.decide(now)
             if driver.busy:
-                self._admit(min(agenda.next, driver.wake))
+                self._admit(min(agenda.next, driver.until))
         expect_nobody_left(driver.scheduler)
 
     def _admit(self, before: float) -> None:
@@ -149,14 +149,14 @@ class _Run:
             return
         while feed.next < before:
             driver.admit(feed.take(self._patience, driver.loop.delay))
-            before = min(before, driver.wake, agenda.next)
+            before = min(before, driver.until, agenda.next)
 
     def _admit_plain(self, before: float) -> None:
         """The same for jobs that are no more than a time and a size: the simulator's hot path."""
         feed, driver, agenda = self._feed, self._driver, self._agenda
         times, sizes, patience = feed.times, feed.sizes, self._patience
         submit = driver.scheduler.submit
-        wake = driver.wake
+        first = True  # its deadline is the earliest of them
         index = feed.come
         while True:
             while (now := times[index]) < before:
@@ -169,9 +169,11 @@ class _Run:
                     driver.refused(job, refused)
                     before = min(before, agenda.next)  # when its client may come again
                     continue
-                if job.deadline < wake:
-                    driver.wake = wake = driver.loop.tick(job.deadline)
-                    before = min(before, wake)
+                if first:
+                    first = False
+                    if job.deadline < driver.until:
+                        driver.arm(job.deadline)
+                        before = min(before, driver.until)
             feed.come = index
             if now < inf or not index:
                 return

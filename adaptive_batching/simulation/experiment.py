@@ -18,7 +18,7 @@ from adaptive_batching.simulation.fleet import ONE_DISPATCHER, Fleet, drive_flee
 from adaptive_batching.simulation.history import Collector, History
 from adaptive_batching.simulation.report import Row, summarize
 from adaptive_batching.simulation.retries import Retries
-from adaptive_batching.simulation.servers import Server
+from adaptive_batching.simulation.servers import Server, UnevenServers
 from adaptive_batching.simulation.tally import Tally
 from adaptive_batching.simulation.traces.format import Request
 
@@ -34,7 +34,7 @@ class Experiment:
     Attributes:
         arrivals: When requests come (seconds); or users who send again when answered; or a stream,
             of which no records are kept, so that its percentiles are right to 0.1 % only.
-        server: How long a worker takes for a batch.
+        server: How long a worker takes for a batch, or each of them if they differ.
         limits: Of batches, latency and queue.
         sizes: Items that each request brings; 1 each if None.
         keys: Batch key of each request, iterated anew for each run; there may be more of them than
@@ -49,7 +49,7 @@ class Experiment:
     """
 
     arrivals: Times | ClosedLoop | Stream
-    server: Server
+    server: Server | UnevenServers
     limits: Limits
     sizes: Sequence[int] | None = None
     keys: Iterable[Hashable] | None = None
@@ -69,7 +69,8 @@ class Experiment:
             workers: Batches that may run at the same time, all dispatchers together.
 
         Raises:
-            ValueError: No policy has that name, or there are fewer workers than dispatchers.
+            ValueError: No policy has that name, there are fewer workers than dispatchers, or they
+                differ and are not so many.
         """
         name = policy if isinstance(policy, str) else type(make_policy(policy)).__name__.lower()
         tally, history = Tally(self.warmup), History()

@@ -14,6 +14,7 @@ import numpy as np
 
 from adaptive_batching.core import Job
 from adaptive_batching.simulation.closed_loop import ClosedLoop
+from adaptive_batching.simulation.history import NoticedJob
 from adaptive_batching.simulation.traces.format import Request
 
 T = TypeVar("T")
@@ -82,10 +83,14 @@ class Feed:
             delay: By which it is noticed later than it comes (seconds).
         """
         index = self.come
+        time, size, key = self.times[index], self.sizes[index], self._keys[index]
         own = self._max_latencies[index]
-        noticed = self.times[index] + delay
-        due = noticed + (max_latency if own is None else own)
-        job = Job(noticed, self.sizes[index], due, self._keys[index])
+        patience = max_latency if own is None else own
+        job = (
+            NoticedJob(time, delay, size, patience, key)
+            if delay
+            else Job(time, size, time + patience, key)
+        )
         self.come += 1
         if self.next == inf:
             self.refill()

@@ -109,7 +109,7 @@ def drive_fleet(
     """
     agenda = Agenda()
     loop = Loop(timer_resolution, loop_delay)
-    told = Backdated(collector, loop_delay) if loop_delay else collector
+    told = Backdated(collector) if loop_delay else collector
     shares = [scheduler.permits.capacity for scheduler in schedulers]
     services = of_each(service, shares[0] if fleet.shared else sum(shares))
     pool = (SharedPool if fleet.shared else Pool)(services, agenda)

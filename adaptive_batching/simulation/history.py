@@ -1,8 +1,8 @@
 """Who keeps what of a simulation: every record, or whatever else a collector makes of it."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome, JobRecord
 
@@ -25,24 +25,37 @@ class Collector(Protocol):
         ...
 
 
-class Backdated:
-    """Tells a collector that jobs came earlier than the event loop noticed them.
+class NoticedJob(Job):
+    """A job that came earlier than the event loop noticed it; its patience began when it came.
 
-    Args:
-        collector: Who is told.
-        delay: By how much (seconds).
+    Attributes:
+        came: When it came (seconds).
+        due: When its caller wants the answer (seconds).
     """
 
-    def __init__(self, collector: Collector, delay: float) -> None:
-        self._delay = delay
+    __slots__ = ("came", "due")
+
+    def __init__(
+        self, came: float, delay: float, size: int, max_latency: float, key: Hashable
+    ) -> None:
+        noticed = came + delay
+        super().__init__(noticed, size, noticed + max_latency, key)
+        self.came = came
+        self.due = came + max_latency
+
+
+class Backdated:
+    """Tells a collector when jobs came, not when the event loop noticed them."""
+
+    def __init__(self, collector: Collector) -> None:
         self._collector = collector
         self.batch_released = collector.batch_released
         self.batch_ended = collector.batch_ended
 
     def jobs_ended(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
-        """Their patience began when they came."""
-        delay = self._delay
-        came = [Job(job.arrived - delay, job.size, job.deadline - delay, job.key) for job in jobs]
+        """As their callers see it."""
+        noticed = cast("Sequence[NoticedJob]", jobs)
+        came = [Job(job.came, job.size, job.due, job.key) for job in noticed]
         self._collector.jobs_ended(came, now, outcome)
 
 

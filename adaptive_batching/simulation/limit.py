@@ -10,6 +10,7 @@ from adaptive_batching.simulation.arrivals import Times
 from adaptive_batching.simulation.clairvoyant import on_time_at_most
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.optimum import least_mean_latency
+from adaptive_batching.simulation.servers import Server, UnevenServers
 from adaptive_batching.units import format_duration
 
 Kind = Literal["exact", "upper bound", "without noise"]
@@ -61,16 +62,18 @@ def limit_of(experiment: Experiment, workers: int = 1, rate: float | None = None
     if not isinstance(experiment.arrivals, np.ndarray):
         raise ValueError("limit: expected arrivals that are known, got users or a stream")  # noqa: TRY004
     server, limits = experiment.server, experiment.limits
+    if isinstance(server, UnevenServers):
+        raise ValueError("limit: expected workers that are alike, got some that differ")  # noqa: TRY004
     if server.conditions:
         raise ValueError("limit: expected durations that depend on the size alone, got conditions")
     counted = experiment.only(np.flatnonzero(experiment.arrivals >= experiment.warmup))
     times = counted.arrivals
     assert isinstance(times, np.ndarray)
     due = times + _patience(counted, len(times))
-    delay = experiment.loop_delay
+    mean, delay = server.mean, experiment.loop_delay
     on_time, exact = on_time_at_most(
         times + delay,  # what is noticed late starts and ends late
-        lambda size: server.mean(size) + delay,
+        lambda size: mean(size) + delay,
         due=due,
         max_batch_size=limits.max_batch_size,
         workers=workers,
@@ -81,7 +84,7 @@ def limit_of(experiment: Experiment, workers: int = 1, rate: float | None = None
         "without noise" if server.noisy else "exact" if exact and not relaxed else "upper bound"
     )
     share = on_time / len(times) if len(times) else None
-    return Limit(share, kind, _least_mean(experiment, workers, rate), relaxed)
+    return Limit(share, kind, _least_mean(experiment, server, workers, rate), relaxed)
 
 
 def _patience(experiment: Experiment, requests: int) -> Times:
@@ -105,8 +108,9 @@ def _relaxed(experiment: Experiment, counted: Experiment, due: Times, workers: i
     return [relaxation for relaxation, needed in relaxations.items() if needed]
 
 
-def _least_mean(experiment: Experiment, workers: int, rate: float | None) -> float | None:
-    server = experiment.server
+def _least_mean(
+    experiment: Experiment, server: Server, workers: int, rate: float | None
+) -> float | None:
     ideal = server.curve is None and not server.noisy and not experiment.loop_delay
     alike = experiment.sizes is None and experiment.keys is None
     if rate is None or workers > 1 or not (ideal and alike):

@@ -125,5 +125,6 @@ def of_each(service: Service | Sequence[Service], workers: int) -> Sequence[Serv
     """
     services = service if isinstance(service, Sequence) else [service] * workers
     if len(services) != workers:
-        raise ValueError(f"service: expected one for each of {workers}, got {len(services)}")
+        number = len(services)
+        raise ValueError(f"service: expected one for each of {workers} workers, got {number}")
     return services

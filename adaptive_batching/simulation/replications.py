@@ -5,10 +5,11 @@ are taken seed by seed, and are known far better than the figures themselves.
 """
 
 import multiprocessing
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, fields
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import psutil
@@ -18,6 +19,8 @@ from scipy.stats import t as student
 
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.report import Row
+
+T = TypeVar("T")
 
 _CONFIDENCE = 0.95
 _COMPARED = ("goodput", "throughput", "mean_latency", "p50_latency", "p99_latency")
@@ -63,7 +66,11 @@ class Replicated:
 
 
 def replicate(
-    make: Callable[[int], Experiment], contestants: Sequence[Contestant], seeds: Sequence[int]
+    make: Callable[[int], Experiment],
+    contestants: Sequence[Contestant],
+    seeds: Sequence[int],
+    *,
+    done: Callable[[], None] = lambda: None,
 ) -> list[Replicated]:
     """Run every contestant with every seed, as many seeds at a time as there are cores.
 
@@ -71,17 +78,27 @@ def replicate(
         make: Makes the experiment of a seed; it is sent to other processes.
         contestants: Who meets whom.
         seeds: One replication each.
+        done: Called when one of them is done.
     """
     cores = len(psutil.Process().cpu_affinity() or [0])
     run = partial(_run, make, contestants)
     if min(cores, len(seeds)) == 1:
-        rows = [run(seed) for seed in seeds]
+        rows = list(_counted(map(run, seeds), done))
     else:
         context = multiprocessing.get_context("spawn")  # a fork would copy numpy's threads' locks
         with ProcessPoolExecutor(min(cores, len(seeds)), mp_context=context) as pool:
-            rows = list(pool.map(run, seeds))
+            running = [pool.submit(run, seed) for seed in seeds]
+            for _ in as_completed(running):
+                done()
+            rows = [each.result() for each in running]
     columns = list(zip(*rows, strict=True))
     return [_summed(column, _first(columns, column[0].workers)) for column in columns]
+
+
+def _counted(each: Iterable[T], done: Callable[[], None]) -> Iterator[T]:
+    for one in each:
+        done()
+        yield one
 
 
 def estimate(values: Sequence[float | None]) -> Estimate | None:
@@ -137,7 +154,7 @@ def _summed(rows: tuple[Row, ...], first: tuple[Row, ...]) -> Replicated:
     figures = {
         field.name: estimate([asdict(row)[field.name] for row in rows])
         for field in fields(Row)
-        if field.name not in {"policy", "workers"}
+        if field.name not in {"policy", "workers", "keys"}
     }
     changes = {} if rows is first else {name: _change(rows, first, name) for name in _COMPARED}
     return Replicated(rows[0].policy, rows[0].workers, figures, changes)

@@ -1,7 +1,9 @@
 """What a simulation came to: one row for each policy and number of workers."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from rich import box
@@ -11,8 +13,20 @@ from adaptive_batching.core import BatchRecord, JobOutcome, JobRecord
 from adaptive_batching.simulation.arrivals import Times
 from adaptive_batching.simulation.history import History
 
+_KEYS_SHOWN = 10  # in a table; a program gets all of them
+
 SHED = frozenset({JobOutcome.SHED, JobOutcome.QUEUE_FULL, JobOutcome.EXPIRED})
 """Turned away in one way or another."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFigures:
+    """How the requests of one batch key fared; as of a `Row`."""
+
+    requests: int
+    goodput: float
+    mean_latency: float | None
+    p99_latency: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +52,7 @@ class Row:
             batches evenly spaced, 1 for random ones, more when they bunch.
         jobs_per_second: Requests simulated in a second of real time.
         sent_again: Times that a refused or late request was sent again, the warm-up included.
+        keys: How each batch key fared, the busiest first; None without keys or records.
     """
 
     policy: str
@@ -57,6 +72,7 @@ class Row:
     release_gap_cv: float | None
     jobs_per_second: float | None
     sent_again: int = 0
+    keys: dict[str, KeyFigures] | None = None
 
 
 def summarize(
@@ -80,7 +96,7 @@ def summarize(
     batches = [batch for batch in history.batches if batch.released >= warmup]
     answered = [job for job in jobs if job.outcome is JobOutcome.DONE]
     shed = sum(job.outcome in SHED for job in jobs)
-    on_time = sum(job.in_time for job in answered)
+    on_time = sum(job.finished <= job.deadline for job in answered)
     mean, p50, p99 = _latencies(answered)
     return Row(
         policy=policy,
@@ -99,6 +115,7 @@ def summarize(
         batches=len(batches),
         release_gap_cv=_gap_cv(batches),
         jobs_per_second=len(history.jobs) / elapsed if elapsed > 0 else None,
+        keys=_by_key(jobs) if any(job.key is not None for job in jobs) else None,
     )
 
 
@@ -115,6 +132,26 @@ def table(rows: Sequence[Row], title: str, limit: float | None = None) -> Table:
         drawn.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
     for row in rows:
         drawn.add_row(*cells(row, limit))
+    return drawn
+
+
+def keys_table(rows: Sequence[Row]) -> Table:
+    """The busiest keys of each row, for people."""
+    drawn = Table(box=box.SIMPLE_HEAD)
+    for name in ("policy", "workers", "key", "requests", "goodput", "mean ms", "p99 ms"):
+        side: Literal["left", "right"] = "left" if name in {"policy", "key"} else "right"
+        drawn.add_column(name, justify=side, no_wrap=True)
+    for row in rows:
+        for key, figures in list((row.keys or {}).items())[:_KEYS_SHOWN]:
+            drawn.add_row(
+                row.policy,
+                str(row.workers),
+                key,
+                f"{figures.requests:,}",
+                _percent(figures.goodput),
+                _ms(figures.mean_latency),
+                _ms(figures.p99_latency),
+            )
     return drawn
 
 
@@ -145,6 +182,19 @@ _COLUMNS = (
     "policy", "workers", "goodput", "late", "shed", "answers/s", "mean ms", "p50 ms", "p99 ms",
     "batch", "gap CV", "jobs/s",
 )  # fmt: skip
+
+
+def _by_key(jobs: list[JobRecord]) -> dict[str, KeyFigures]:
+    members: defaultdict[Hashable, list[JobRecord]] = defaultdict(list)
+    for job in jobs:
+        members[job.key].append(job)
+    figures = {}
+    for key, ones in sorted(members.items(), key=lambda item: -len(item[1])):
+        mean, _, p99 = _latencies([job for job in ones if job.outcome is JobOutcome.DONE])
+        on_time = sum(job.in_time for job in ones)
+        name = "" if key is None else str(key)
+        figures[name] = KeyFigures(len(ones), on_time / len(ones), mean, p99)
+    return figures
 
 
 def _latencies(answered: list[JobRecord]) -> tuple[float | None, float | None, float | None]:

@@ -78,6 +78,15 @@ def test_http_latency(http):
     assert all(5 < row["p50 ms"] <= row["p99 ms"] for row in rows)
 
 
+def test_http_closed_loop(http):
+    """Three policies, all of which answer; ratios of the same rounds."""
+    report = http["closed-loop"]
+    assert [row["policy"] for row in report["rows"]] == ["cork", "greedy", "window:5ms"]
+    assert all(row["requests/s"] > 0 < row["mean ms at 200/s"] for row in report["rows"])
+    assert report["rows"][1]["times greedy"] == 1
+    assert len(report["verdicts"]) == 3
+
+
 def test_http_recovery(http):
     """Every request of every span ends in one way."""
     rows = http["recovery"]["rows"]
@@ -90,7 +99,7 @@ def test_http_recovery(http):
 def test_an_unknown_part():
     result = CliRunner().invoke(main, ["bench", "http", "--part", "all"])
     assert result.exit_code == 2
-    assert "'all' is not one of 'throughput', 'latency', 'recovery'" in result.stderr
+    assert "'all' is not one of 'throughput', 'latency', 'closed-loop', 'recovery'" in result.stderr
 
 
 def test_an_unknown_loop():

@@ -64,10 +64,21 @@ def answer(*arguments, status=0):
     return json.loads(output, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_what_the_guide_shows(traffic, command):
-    """Every command of it runs as it stands."""
-    assert "traffic.csv.gz" in run(*shlex.split(command))
+def test_what_the_guide_shows(traffic):
+    """Every command of it runs as it stands, one after the other."""
+    for command in COMMANDS:
+        assert "traffic.csv.gz" in run(*shlex.split(command))
+
+
+def test_a_saved_model_is_the_recorded_one(traffic):
+    """Its table and its scatter, not those of a line and a textbook's noise."""
+    run("fit", traffic, "--save", "model.json")
+    options = ("--policy", "cork", "--max-latency", "50ms")
+    simulated = answer("simulate", traffic, "--latency-from", "model.json", *options)
+    recorded = np.genfromtxt(traffic, delimiter=",", skip_header=1, usecols=2)
+    row = simulated["rows"][0]
+    assert row["mean_latency"] == pytest.approx(recorded.mean(), rel=0.03)
+    assert row["p99_latency"] == pytest.approx(np.quantile(recorded, 0.99), rel=0.1)
 
 
 def test_a_recording_leads_to_its_own_model(traffic):
@@ -135,6 +146,8 @@ def policies(*names):
         (["fit", "nowhere.csv"], "expected a readable file, got No such file"),
         (["fit", GUIDE], "expected the header 't_seconds,size,latency_seconds"),
         (["recommend", GUIDE], "expected one of the header"),
+        (["recommend", "traffic.csv.gz", "--latency-from", "nowhere"], "expected a readable file"),
+        (["recommend", "traffic.csv.gz", "--latency-from", GUIDE], "expected what `fit --save`"),
         (["recommend", "traffic.csv.gz"], "expected --max-latency"),
         (["recommend", "traffic.csv.gz", "--workers", "8..1"], "expected a range from 1"),
         (["recommend", "traffic.csv.gz", "--workers", "0..2"], "expected a range from 1"),
@@ -148,6 +161,18 @@ def policies(*names):
 def test_mistakes_on_the_command_line(traffic, arguments, message):
     """One sentence, exit status 2."""
     assert message in " ".join(run(*arguments, status=2).split())
+
+
+def test_a_model_that_can_not_be_written(traffic):
+    """One sentence, exit status 1."""
+    assert "can't write nowhere" in run("fit", traffic, "--save", "nowhere/model.json", status=1)
+
+
+def test_two_models_are_one_too_many(traffic):
+    """Neither is silently left out."""
+    run("fit", traffic, "--save", "model.json")
+    options = ("--latency", "5ms+1ms", "--latency-from", "model.json")
+    assert "got both" in run("simulate", traffic, *options, status=2)
 
 
 def test_a_recording_without_batches(tmp_path):

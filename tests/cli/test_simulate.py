@@ -4,12 +4,15 @@ import gzip
 import json
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from adaptive_batching.cli import main, simulate
+from adaptive_batching.cli.progress import progress
 
 RECORDED = Path(__file__).parents[2] / "../shared/traces/azure_llm_2023_conv.csv.gz"
 MADE = ("--arrivals", "poisson", "--rate", "2000", "--duration", "1")
@@ -205,7 +208,7 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--latency", "1:5"), "expected a duration with a unit"),
         ((*MADE, "--latency", "8:5ms,1:3ms"), "table: expected increasing sizes"),
         ((*MADE, "--pad-to", "8,4"), "buckets: expected increasing sizes from 1"),
-        ((*MADE, "--drift", "2x"), "expected FACTORx@TIME or FACTORx@TIME-TIME, got '2x'"),
+        ((*MADE, "--drift", "2x"), "expected [WORKER:]FACTORx@TIME[-TIME] such as 2x@6s, got '2x'"),
         ((*MADE, "--cold-start", "5"), "expected BATCHES:DURATION such as 5:200ms, got '5'"),
         ((*MADE, "--failures", "some"), "expected a percentage such as 0.5%, got 'some'"),
         ((*MADE, "--shared-device", "1"), "expected a percentage such as 0.5%, got '1'"),
@@ -223,6 +226,17 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--workers", 0), "0 is not in the range x>=1"),
         ((*MADE, "--seed", -1), "-1 is not in the range x>=0"),
         ((*MADE, "--timer-resolution", "1"), "expected a duration with a unit"),
+        ((*MADE, "--keys", "many"), "expected recorded, a number of keys such as 8, or zipf:8"),
+        ((*MADE, "--keys", "recorded"), "expected a TRACE with --keys recorded, got none"),
+        ((*MADE, "--keys", "0"), "keys: expected 1 to 10,000 of them, got 0"),
+        ((*MADE, "--crashes", "1%"), "expected PERCENT:DURATION such as 0.1%:2s, got '1%'"),
+        ((*MADE, "--crashes", "200%:1s"), "crashes: expected a share of 0 to 1, got 2.0"),
+        ((*MADE, "--loop-delay", "1"), "expected a duration with a unit"),
+        ((*MADE, "--dispatchers", 0), "0 is not in the range 1<=x<=1000"),
+        ((*MADE, "--dispatchers", 2), "workers: expected at least one for each of 2 dispatchers"),
+        ((*MADE, "--balance", "least"), "expected no --balance with one dispatcher, got least"),
+        ((*MADE, "--shared-workers"), "expected no --shared-workers with one dispatcher"),
+        (("TRACE", "--trace-format", "times", "--keys", "recorded"), "got times, which has none"),
         (("TRACE", "--users", 5), "expected no --users with a TRACE, got 5"),
         (("TRACE", "--superpose", 0), "superpose: expected 1 copy or more"),
         (("TRACE", "--rate-scale", 1e-9), "expected a factor that leaves a request"),
@@ -356,3 +370,87 @@ def test_replications():
     shown = run(*MADE, "--replications", 2, "--policy", "greedy").output
     assert "2 seeds from 0, ± 95 % confidence, change against greedy" in shown
     assert "…" not in shown
+
+
+def test_keys_by_lot():
+    """The first comes most often; each has figures of its own, and the title says so."""
+    keyed = (*MADE, "--keys", "zipf:4", "--policy", "greedy", "--max-latency", "50ms")
+    reply = answer(*keyed)
+    assert reply["trace"]["keys"] == "4 keys by Zipf^1"
+    figures = reply["rows"][0]["keys"]
+    assert list(figures) == ["0", "1", "2", "3"]
+    assert sum(each["requests"] for each in figures.values()) == reply["rows"][0]["requests"]
+    shown = run(*keyed).output
+    assert "4 keys by Zipf^1, within 50 ms, seed 0" in shown
+    assert "key   requests   goodput" in shown
+
+
+KEYED = (("a", ""), ("b", 0.002))
+
+
+def test_recorded_keys_and_deadlines(tmp_path):
+    """Two keys never share a batch; who waits no longer than 2 ms is answered too late."""
+    path = tmp_path / "keyed.csv"
+    rows = "".join(f"{i},1,{key},{own}\n" for i in range(20) for key, own in KEYED)
+    path.write_text("t_seconds,size,key,max_latency\n" + rows)
+    options = (path, "--policy", "greedy", "--workers", 2, "--max-latency", "10ms")
+    kept = answer(*options, "--keys", "recorded")["rows"][0]
+    assert kept["mean_batch_size"] == 1
+    assert kept["goodput"] == 0.5
+    assert {key: each["goodput"] for key, each in kept["keys"].items()} == {"a": 1.0, "b": 0.0}
+    streamed = answer(*options, "--keys", "recorded", "--stream")["rows"][0]
+    assert (streamed["goodput"], streamed["mean_batch_size"], streamed["keys"]) == (0.5, 1, None)
+    mixed = answer(*options)["rows"][0]
+    assert (mixed["mean_batch_size"], mixed["keys"]) == (2, None)
+    assert "within 10 ms unless recorded" in run(*options).output
+
+
+def test_several_dispatchers():
+    """A queue each is slower than one for all; in front of the same workers it is worst."""
+    busy = ("--arrivals", "poisson", "--rate", 12000, "--duration", 0.5, "--max-latency", "25ms")
+    four = (*busy, "--workers", 4, "--dispatchers", 4)
+    single, *several = (
+        answer(*options, "--policy", "greedy")["rows"][0]
+        for options in (
+            (*busy, "--workers", 4),
+            four,
+            (*four, "--balance", "random"),
+            (*four, "--shared-workers"),
+        )
+    )
+    assert all(row["mean_latency"] > single["mean_latency"] for row in several)
+    assert several[-1]["goodput"] < 0.5
+    shown = run(*four, "--balance", "least", "--shared-workers").output
+    assert "4 dispatchers, shared workers, least" in shown
+
+
+def test_crashes_and_a_late_loop():
+    """Jobs of a dying worker fail and the others wait for its return; lateness comes on top."""
+    crashing = answer(*MADE, "--crashes", "5%:200ms", "--policy", "greedy")["rows"][0]
+    assert crashing["failed"] > 0
+    assert crashing["p99_latency"] > 0.1
+    prompt, late = (
+        answer(*MADE, "--loop-delay", delay, "--policy", "greedy")["rows"][0]["mean_latency"]
+        for delay in ("0ms", "5ms")
+    )
+    assert late > prompt + 2 * 5e-3
+
+
+def test_a_bar_for_who_sits_at_a_terminal():
+    """Counted on stderr, gone in the end; nothing at all where nobody looks."""
+    for looking in (True, False):
+        screen = Console(file=StringIO(), force_terminal=looking, force_interactive=looking)
+        with progress("replications", 3, screen) as done:
+            for _ in range(3):
+                done()
+        assert ("replications" in screen.file.getvalue()) is looking
+        assert ("3/3" in screen.file.getvalue()) is looking
+
+
+def test_workers_that_differ():
+    """As many as are described; of more or fewer, nothing is known."""
+    uneven = ("--worker", "2x5ms+0.05ms", "--worker", "20ms+0.2ms", "--drift", "0:2x@0.5s")
+    assert [row["workers"] for row in answer(*MADE, *uneven)["rows"]] == [3, 3]
+    result = run(*MADE, *uneven, "--workers", 2)
+    assert "expected no --workers with --worker" in result.output
+    assert "expected workers that are alike" in run(*MADE, *uneven, "--limit").output

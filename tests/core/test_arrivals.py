@@ -31,6 +31,18 @@ def test_the_rate_is_counted_over_the_window() -> None:
     assert fed(times).rate(times[-1], 1.0) == pytest.approx(1000, rel=0.1)
 
 
+def test_the_items_of_an_arrival_are_counted_over_the_same_window() -> None:
+    """Single items for long, then three items an arrival: three after a few windows."""
+    arrivals = fed(poisson(1000, 1000))
+    assert arrivals.mean_size == 1.0
+    now = arrivals._newest
+    for step in range(4000):
+        arrivals.arrived(now + step * 1e-3)
+        arrivals.more_items += 2
+        arrivals.digest(now + step * 1e-3, 1.0, 5e-3)
+    assert arrivals.mean_size == pytest.approx(3.0, rel=0.05)
+
+
 def test_silence_lowers_the_rate() -> None:
     """After one window of silence about a third is left of it."""
     times = poisson(1000, 5000)

@@ -67,6 +67,18 @@ def test_a_change_is_believed_after_a_few_batches() -> None:
     assert latency.predict(32) == pytest.approx(13.2e-3, rel=0.15)
 
 
+def test_the_jump_to_a_slower_model_is_no_slope() -> None:
+    """Single requests, then eight times slower and batches that grow: known after four of them.
+
+    With a memory of where the old line lay, the way from there to the new one was taken for a
+    slope: 26 ms predicted for one item, of 176 ms, for the next three seconds.
+    """
+    slow = [(size, 8 * (0.02 + 0.002 * size)) for size in (1, 7, 10, 13)]
+    latency = learned([(1, 0.022)] * 400 + slow)
+    for size in (1, 8, 16):
+        assert latency.predict(size) == pytest.approx(8 * (0.02 + 0.002 * size), rel=0.06)
+
+
 def slowed_down(change: int, after: int) -> LinearLatency:
     """300 batches of 18 to 30 items, then some of 58 to 64 that take `change` times as long."""
     rng = random.Random(4)

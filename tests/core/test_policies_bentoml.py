@@ -9,7 +9,6 @@ from adaptive_batching.core import (
     BatchRecord,
     Hold,
     Job,
-    JobOutcome,
     Limits,
     Outcome,
     Reason,
@@ -40,10 +39,6 @@ def play(
     scheduler: Scheduler, arrivals: Sequence[float], service: Callable[[int], float]
 ) -> History:
     return simulate(arrivals, scheduler, service)
-
-
-def refused(history: History, since: float) -> int:
-    return sum(job.outcome is not JobOutcome.DONE for job in history.jobs if job.arrived >= since)
 
 
 # --------------------------------------------------------------------------------------- the fit
@@ -167,55 +162,8 @@ def test_a_negative_tick() -> None:
         BentoML(-1.0)
 
 
-# ----------------------------------------------------------------------- the published failures
-
-
-def test_b1_a_burst_after_lone_requests_is_refused_on_an_idle_worker() -> None:
-    """82 of 100 that would all have been answered in 0.2 of the 1 s that they have."""
-    arrivals = [index * 0.5 for index in range(70)] + [40.0] * 100
-    scheduler = Scheduler(BentoML(), Limits(max_batch_size=100, max_latency=1.0))
-    history = play(scheduler, arrivals, lambda size: 0.099 + 0.001 * size)
-    assert refused(history, 40.0) == 82
-    assert {job.finished for job in history.jobs if job.outcome is JobOutcome.SHED} == {40.0}
-
-
-def test_b3_lone_requests_wait_half_a_minute_after_an_overload() -> None:
-    """`wait` has learned the queue's waits, causes them again and so keeps them: 55 ms become 30 s.
-
-    The batches take 50 ms + 5 ms per item, so 240 requests a second are 1.8 times what one worker
-    can do; the promise is BentoML's default of 60 s. (Without ticks: there would be 30,000 a job.)
-    """
-    overload = [index / 240 for index in range(240 * 120)]
-    lone = [400.0 + index * 90.0 for index in range(30)]
-    scheduler = Scheduler(BentoML(0.0), Limits(max_batch_size=20, max_latency=60.0))
-    history = play(scheduler, overload + lone, lambda size: 0.05 + 0.005 * size)
-    latencies = [job.latency for job in history.jobs if job.arrived >= 400.0]
-    assert len(latencies) == 30
-    assert min(latencies) > 20.0
-
-
-def test_b4_a_wrong_fit_refuses_everything_and_is_never_corrected() -> None:
-    """The model slows down to 65 % of max_latency: from then on the worker idles and hardly
-    anything is answered, where one request in two could be.
-    """
-    arrivals = [index / 600 for index in range(6000)]
-    arrivals += [10.0 + index / 60 for index in range(60 * 30)]
-    scheduler = Scheduler(BentoML(), Limits(max_batch_size=16, max_latency=0.2))
-
-    def service(size: int) -> float:
-        slow = scheduler.permits.last_release >= 10.0
-        return (0.13 if slow else 0.02) + 0.002 * size
-
-    history = play(scheduler, arrivals, service)
-    late = [job for job in history.jobs if job.arrived >= 16.0]
-    answered = sum(job.outcome is JobOutcome.DONE for job in late)
-    busy = sum(batch.duration for batch in history.batches if batch.released >= 16.0)
-    assert answered / 24.0 < 0.5
-    assert busy / 24.0 < 0.1
-
-
 @pytest.mark.parametrize(("duration", "busy"), [(0.5e-3, 0.5), (1.1e-3, 0.55), (5.1e-3, 0.85)])
-def test_b9_a_free_worker_waits_for_the_tick(duration: float, busy: float) -> None:
+def test_a_free_worker_waits_for_the_tick(duration: float, busy: float) -> None:
     """A batch of 1.1 ms costs 2 ms."""
     scheduler = Scheduler(BentoML(), Limits(max_batch_size=1))
     history = play(scheduler, [0.0] * 200, lambda _: duration)

@@ -3,9 +3,11 @@
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from adaptive_batching import batched
 from adaptive_batching.core import BatchRecord, Dispatch, QueueView, Reason, make_policy
 from adaptive_batching.core.policies import KNOWN
 from adaptive_batching.core.policies.aimd import AIMD, EndToEndAIMD
@@ -70,8 +72,14 @@ def test_arguments_arrive() -> None:
     [
         ("magic", r"policy: expected one of cork, greedy, .*, MODULE:CLASS, got 'magic'$"),
         ("", r"expected one of cork, .*, got ''$"),
-        ("window", r"expected one of cork, .*, got 'window'$"),
-        ("cork:", r"expected one of cork, .*, got 'cork:'$"),
+        ("crok", r"got 'crok'; did you mean cork\?$"),
+        ("Greedy", r"got 'Greedy'; did you mean greedy\?$"),
+        ("window", r"got 'window'; did you mean window:TIMEOUT\?$"),
+        ("windows 2ms", r"got 'windows 2ms'; did you mean window:TIMEOUT\?$"),
+        ("triton", r"got 'triton'; did you mean triton:SIZES\[/DELAY\]\?$"),
+        ("amid:e2e", r"no module named 'amid'.; did you mean aimd\[:STEP\] or aimd:e2e\?$"),
+        ("greedy+dorp", r"got 'greedy\+dorp'; did you mean greedy\?$"),
+        ("cork:", r"expected one of cork, .*, got 'cork:'; did you mean cork\?$"),
         ("cork:2ms", r"expected one of cork, .*, got 'cork:2ms'"),
         ("magic+drop", r"expected one of cork, .*, got 'magic\+drop'$"),
         ("nowhere:Mine", r"got 'nowhere:Mine' \(no module named 'nowhere'\)"),
@@ -90,7 +98,7 @@ def test_arguments_arrive() -> None:
         ("bentoml:1", r"policy 'bentoml:1': expected a duration with a unit"),
         ("cork+drop", r"policy 'cork\+drop': Cork turns jobs away by itself"),
         ("bentoml+drop", r"policy 'bentoml\+drop': BentoML turns jobs away by itself"),
-        ("greedy+drop+drop", r"expected one of cork, .*, got 'greedy\+drop\+drop'$"),
+        ("greedy+drop+drop", r"expected one of cork, .*, got 'greedy\+drop\+drop'"),
     ],
 )
 def test_mistakes_in_names(name: str, complaint: str) -> None:
@@ -115,10 +123,35 @@ def test_classes_factories_and_objects() -> None:
     assert type(make_policy(lambda: Window(1e-3))) is Window
 
 
-def test_an_object_without_the_methods() -> None:
-    """It is shown."""
-    with pytest.raises(TypeError, match="expected an object with decide and observe, got None"):
-        make_policy(lambda: None)  # type: ignore[arg-type, return-value]
+class Half:
+    """Decides and never listens."""
+
+    decide = Mine.decide
+
+
+class Demanding(Mine):
+    """Can't be made without being told something."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [
+        (lambda: None, r"with decide and observe, got None without decide and observe"),
+        (Half, r"expected an object with decide and observe, got <.*Half .*> without observe"),
+        (Half(), r"expected a name, or an object with decide and observe, got <.*Half object"),
+        (7, r"expected a name, or an object with decide and observe, got 7"),
+        (Demanding, r"without arguments, such as lambda: Demanding\(...\); .* argument: 'size'"),
+    ],
+)
+def test_what_is_no_policy(policy: Any, complaint: str) -> None:
+    """It is shown, with what it lacks; a decorator says so where it is written."""
+    with pytest.raises(TypeError, match=complaint):
+        make_policy(policy)
+    with pytest.raises(TypeError, match=complaint):
+        batched(policy=policy)
 
 
 def test_each_known_name_is_known() -> None:

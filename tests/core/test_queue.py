@@ -1,5 +1,7 @@
 """First in, first out, whatever is cancelled in between."""
 
+from time import perf_counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +53,33 @@ def test_the_earliest_deadline_is_known_in_any_order() -> None:
     assert queue.earliest_deadline == 3.0
     assert [job.deadline for job in queue.take_expired(3.5)] == [3.0]
     assert queue.earliest_deadline == 4.0
+
+
+def test_deadlines_of_ones_own_do_not_slow_the_queue() -> None:
+    """Fifty times the jobs that wait make the earliest deadline no more than ten times as dear."""
+
+    def seconds(jobs: int) -> float:
+        queue = JobQueue()
+        for i in range(jobs):
+            queue.append(Job(0.0, deadline=1e6 + (i * 7919) % jobs))
+        begun = perf_counter()
+        for i in range(300):
+            queue.append(Job(0.0, deadline=1e6 - i))
+            assert queue.earliest_deadline == 1e6 - i
+            assert not queue.take_expired(0.0)
+        return perf_counter() - begun
+
+    assert min(seconds(50_000) for _ in range(3)) < 10 * min(seconds(1_000) for _ in range(3))
+
+
+def test_those_who_left_do_not_pile_up() -> None:
+    """Neither those with late deadlines behind one that is always the earliest."""
+    queue, _ = queue_of(1)
+    for i in range(10_000):
+        queue.append(Job(0.0, deadline=1e6 - i))
+        queue.remove(queue.newest)
+    assert queue._by_deadline is not None
+    assert len(queue._by_deadline) < 200
 
 
 @given(st.lists(st.sampled_from(["append", "cancel", "take", "expire"]), max_size=80), st.data())

@@ -1,6 +1,7 @@
 """The scheduler told as stories: submit, ask what next, finish."""
 
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,22 @@ def test_keys_never_mix_and_the_most_urgent_goes_first() -> None:
     assert [released(scheduler.next(0.0)).key for _ in range(2)] == ["b", "a"]
 
 
+def test_without_deadlines_no_key_starves_another() -> None:
+    """Who has waited longest goes first, whichever key was there first and however busy it is."""
+    scheduler = scheduler_with(max_batch_size=2)
+    submit(scheduler, 2, now=0.0, key="busy")
+    running = released(scheduler.next(0.0))
+    submit(scheduler, 1, now=0.5, key="quiet")
+    submit(scheduler, 2, now=0.7, key="busy")
+    left = []
+    for now in (1.0, 2.0):
+        scheduler.finish(running, Outcome.DONE, now)
+        running = released(scheduler.next(now))
+        left.append(running.key)
+        submit(scheduler, 2, now=now, key="busy")
+    assert left == ["quiet", "busy"]
+
+
 def test_emptied_queues_of_many_keys_are_forgotten() -> None:
     """A key for every client does not fill the memory."""
     scheduler = scheduler_with()
@@ -152,7 +169,7 @@ class _Answers:
     def decide(self, queue: QueueView, now: float) -> object:
         if isinstance(self.answer, Exception):
             raise self.answer
-        return self.answer
+        return self.answer(queue) if callable(self.answer) else self.answer
 
     def observe(self, batch: BatchRecord) -> None:
         if isinstance(self.answer, Exception):
@@ -167,6 +184,19 @@ class _Answers:
         (Dispatch(0, Reason.READY), "expected a Dispatch of at least the head's 2 items"),
         (Shed([], ShedReason.HOPELESS), "expected a Shed of at least one job"),
         (Shed([Job(0.0)], ShedReason.HOPELESS), "expected a Shed of waiting jobs"),
+        (lambda queue: Shed([queue.head, Job(0.0)], ShedReason.HOPELESS), "a Shed of waiting jobs"),
+        (lambda queue: Shed([queue.head] * 2, ShedReason.HOPELESS), "waiting jobs, each once"),
+        (lambda queue: Shed(queue.head, ShedReason.HOPELESS), "Shed.jobs: expected a list of jobs"),
+        (lambda queue: Shed(queue.jobs(), ShedReason.HOPELESS), "Shed.jobs: .* got <generator"),
+        (lambda queue: Shed([1], ShedReason.HOPELESS), r"Shed.jobs: .*, got \[1\]"),
+        (
+            lambda queue: Shed([queue.head], "late"),
+            "Shed.reason: expected a ShedReason, got 'late'",
+        ),
+        (lambda _: Dispatch(None, Reason.READY), "Dispatch.size: expected a whole number of items"),
+        (lambda _: Dispatch(float("nan"), Reason.READY), "Dispatch.size: .*, got nan"),
+        (lambda _: Dispatch(2, "ready"), "Dispatch.reason: expected a Reason, got 'ready'"),
+        (lambda _: Hold("soon"), "Hold.until: expected seconds, got 'soon'"),
         (None, "expected Dispatch, Hold or Shed, got None"),
         (ZeroDivisionError("oh"), "decide raised ZeroDivisionError"),
     ],
@@ -174,9 +204,36 @@ class _Answers:
 def test_a_policy_is_told_its_mistakes_by_name(answer: object, complaint: str) -> None:
     """An impossible decision is an error that names the policy, not a hang."""
     scheduler = scheduler_with(_Answers(answer))
-    submit(scheduler, 1, now=1.0, size=2)
+    jobs = submit(scheduler, 1, now=1.0, size=2)
     with pytest.raises(PolicyError, match=f"_Answers.*{complaint}"):
         scheduler.next(1.0)
+    assert scheduler.abandon() == jobs  # nobody was taken out who can't be told any more
+
+
+class _Doorkeeper(_Answers):
+    """Lets everyone wait who gets past `refuse`, which gives one fixed answer."""
+
+    def decide(self, queue: QueueView, now: float) -> Hold:
+        return Hold()
+
+    def refuse(self, queue: QueueView, job: Job, now: float) -> Any:
+        return super().decide(queue, now)
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (False, "refuse: expected None or seconds, got False"),
+        ("no", "refuse: expected None or seconds, got 'no'"),
+        (ZeroDivisionError("oh"), "refuse raised ZeroDivisionError"),
+    ],
+)
+def test_a_doorkeeper_is_told_its_mistakes_by_name(answer: object, complaint: str) -> None:
+    """A caller whom it can neither let in nor refuse learns whose fault that is."""
+    scheduler = scheduler_with(_Doorkeeper(answer))
+    with pytest.raises(PolicyError, match=f"_Doorkeeper.{complaint}"):
+        submit(scheduler, 1, deadline=1.0)
+    assert scheduler.items == 0
 
 
 def test_its_repr_shows_the_live_numbers() -> None:

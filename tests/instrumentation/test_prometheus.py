@@ -21,6 +21,8 @@ NAMES = {
     "request_duration_seconds": ("histogram", {"endpoint"}),
     "requests": ("counter", {"endpoint", "outcome"}),
     "running_batches": ("gauge", {"endpoint"}),
+    "worker_batches": ("counter", set()),  # with endpoint and worker, once there are workers
+    "worker_full_batch_seconds": ("gauge", set()),
     "worker_restarts": ("counter", {"endpoint"}),
     "workers": ("gauge", {"endpoint", "state"}),
 }

@@ -138,5 +138,7 @@ async def test_metrics():
     assert samples["http_responses_total", "/echo", "400"] == 1
     assert samples["http_responses_total", "404", "other"] == 1
     assert samples["workers", "/echo", "alive"] == 1
+    assert samples["worker_batches_total", "/echo", "0"] == 1
+    assert samples["worker_full_batch_seconds", "/echo", "0"] > 0
     assert samples["queue_items", "/echo"] == 0
     assert "random" not in exposed

@@ -9,7 +9,7 @@ import pytest
 from adaptive_batching.marshal.service import Service
 from adaptive_batching.workers.placement import Threads
 from tests.marshal import apps
-from tests.marshal.client import client_of
+from tests.marshal.client import client_of, until
 
 
 async def test_a_class_runs_in_a_process_of_its_own():
@@ -45,6 +45,22 @@ async def test_functions_run_in_threads_and_coroutines_on_the_loop():
         assert (await client.post("/def", 1)).json == 2
         assert (await client.post("/async", 1)).json == 3
         assert (await client.post("/placed?what=ever", {"a": [1, None]})).json == {"a": [1, None]}
+
+
+async def test_the_next_batch_leaves_before_answers_are_written():
+    """Its worker does not stand idle while the loop writes the answers of the last one."""
+    service = Service()
+    answered = []
+
+    @service.endpoint("/one", max_batch_size=1)
+    async def one(items):
+        await until(lambda: client.stats("/one").queued == 2 - len(answered))
+        answered.append(client.running.metrics.responses["/one"].total())
+        return items
+
+    async with client_of(service) as client:
+        await asyncio.gather(*(client.post("/one", number) for number in range(3)))
+    assert answered == [0, 0, 1]
 
 
 @pytest.fixture

@@ -74,9 +74,16 @@ def test_every_reference_inside_leads_somewhere(page):
 def test_it_shows_the_table_and_a_figure_for_each_question(page):
     """The figures take their colours from the page, which has a light and a dark side."""
     checked = Checked(page)
-    assert checked.tags.count("svg") == 6
+    assert checked.tags.count("svg") == 7
     assert checked.tags.count("tr") == 3
-    for text in ("cork, 1 worker", "greedy, 1 worker", "limit", "requests per second", "of limit"):
+    for text in (
+        "cork, 1 worker",
+        "greedy, 1 worker",
+        "limit",
+        "requests per second",
+        "of limit",
+        "true mean",
+    ):
         assert text in checked.texts
     assert "var(--ink)" in page
     assert "prefers-color-scheme: dark" in page
@@ -88,7 +95,7 @@ def test_without_loads_there_are_no_curves_over_the_load(tmp_path):
     path = tmp_path / "out.html"
     closed = ("--arrivals", "closed", "--users", 8, "--duration", 0.3)
     assert run(*closed, "--report", path).exit_code == 0
-    assert Checked(path.read_text()).tags.count("svg") == 4
+    assert Checked(path.read_text()).tags.count("svg") == 5
     refused = run(*closed, "--report", path, "--load", 2)
     assert "expected arrivals that are known" in refused.output
 

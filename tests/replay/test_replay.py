@@ -3,12 +3,13 @@
 import json
 import logging
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from adaptive_batching.cli import main
 from adaptive_batching.core import JobOutcome, Limits
-from adaptive_batching.replay import Conditions, Overhead, send
+from adaptive_batching.replay import Conditions, Overhead, compare, send
 from adaptive_batching.replay.fidelity import foretell
 from adaptive_batching.simulation import poisson
 
@@ -45,15 +46,61 @@ async def test_every_request_is_sent_at_its_instant_and_ends_once():
     assert {job.outcome for job in jobs} == {JobOutcome.DONE}
     assert sum(batch.size for batch in batches) == len(jobs)
     assert min(batch.oldest_arrived for batch in batches) == pytest.approx(INSTANTS[0])
+    assert sorted(size for size, _ in measured.taken) == sorted(batch.size for batch in batches)
+    assert all(seconds > 2e-3 for _, seconds in measured.taken)
+    assert len(measured.waits) == len(jobs)
+
+
+def overhead(*, fixed, wait):
+    return Overhead(fixed, 0.0, residuals=(), waits=(wait,), timer_resolution=1e-3)
 
 
 def test_the_overhead_is_added_to_what_is_simulated():
     """A lone request takes its batch and the network; the batches are the scheduler's."""
     conditions = Conditions(2e-3, 0.0, Limits(8), "greedy")
-    overhead = Overhead(request=1e-3, fixed=3e-3, per_item=0.0, jitter=0.0, timer_resolution=1e-3)
-    history = foretell(conditions, INSTANTS[:1], overhead)
+    history = foretell(conditions, INSTANTS[:1], np.zeros(1), overhead(fixed=3e-3, wait=1e-3))
     assert history.jobs[0].latency == pytest.approx(4e-3)
     assert history.batches[0].duration == pytest.approx(3e-3)
+
+
+def test_what_was_sent_late_arrives_late_and_its_latency_counts_from_its_instant():
+    """The generator's lag is in both columns alike."""
+    conditions = Conditions(2e-3, 0.0, Limits(8), "greedy")
+    told = overhead(fixed=3e-3, wait=0.0)
+    history = foretell(conditions, np.array([1.0, 2.0]), np.array([5e-3, 0.0]), told)
+    assert [job.arrived for job in history.jobs] == [1.0, 2.0]
+    assert [job.latency for job in history.jobs] == pytest.approx([8e-3, 3e-3])
+    assert history.batches[0].released == 1.005
+
+
+def test_a_member_of_a_running_batch_is_told_when_its_deadline_comes():
+    """As live: it is no answer, late or not, and its batch runs on."""
+    conditions = Conditions(2e-3, 0.0, Limits(8, max_latency=10e-3), "greedy")
+    told = overhead(fixed=15e-3, wait=1e-3)
+    history = foretell(conditions, np.array([1.0]), np.zeros(1), told)
+    assert history.jobs[0].outcome is JobOutcome.EXPIRED
+    assert history.jobs[0].latency == pytest.approx(11e-3)
+    assert history.batches[0].duration == pytest.approx(15e-3)
+
+
+def far_off(found):
+    """The figures in which the simulation is off by more than a busy machine excuses."""
+    bounds = {"mean_latency": 0.15, "p50_latency": 0.15, "p99_latency": 0.3, "goodput": 0.02}
+    return {
+        name: (getattr(found.measured, name), getattr(found.simulated, name))
+        for name, bound in bounds.items()
+        if getattr(found.simulated, name) != pytest.approx(getattr(found.measured, name), rel=bound)
+    }
+
+
+async def test_the_simulation_says_what_the_service_did():
+    """Two workers, half loaded; tried again only if the generator says there was no time for it."""
+    conditions = Conditions(20e-3, 1e-3, Limits(16, max_latency=0.3), workers=2)
+    for _ in range(3):
+        found = await compare(conditions, poisson(400, 2.0, seed=1), warmup=0.4)
+        if not far_off(found) or found.lag < 5e-3:
+            break
+    assert not far_off(found)
 
 
 def test_a_trace_is_sent_and_simulated(trace):
@@ -73,7 +120,9 @@ def test_a_trace_is_sent_and_simulated(trace):
 
 def test_the_table_says_what_was_assumed(trace):
     """Measured beside simulated, below it the overhead; only so many seconds are sent."""
-    result = run(trace, "--live", "--duration", 0.5, "--timer-resolution", "3ms", "--warmup", "0s")
+    result = run(
+        trace, "--live", "--apart", "--duration", 0.5, "--timer-resolution", "3ms", "--warmup", "0s"
+    )
     assert result.exit_code == 0, result.output
     sent = int((INSTANTS <= 0.5).sum())
     assert f"{sent} requests of" in result.stdout

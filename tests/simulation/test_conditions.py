@@ -6,11 +6,13 @@ from adaptive_batching.core import JobOutcome, Limits, Outcome, Scheduler, make_
 from adaptive_batching.simulation.arrivals import poisson
 from adaptive_batching.simulation.conditions import (
     ColdStart,
+    Crashes,
     Drift,
     Failures,
     Run,
     SharedDevice,
     parse_cold_start,
+    parse_crashes,
     parse_drift,
     parse_failures,
     parse_shared,
@@ -60,6 +62,41 @@ def test_failures():
     assert durations(history) == [1.0] * 3
 
 
+def test_a_crash():
+    """A worker dies in the midst of its batch: its jobs fail, and it is missing for a while."""
+    history = play(Crashes(1.0, 30.0), times=(0.0, 1.0))
+    first, second = history.batches
+    assert [job.outcome for job in history.jobs] == [JobOutcome.FAILED] * 2
+    assert 0.0 < first.finished < 1.0
+    assert second.released == first.finished + 30.0
+
+
+def test_nobody_waits_in_vain_for_a_dead_worker():
+    """Who is due before it is back is turned away at once, as the live dispatcher does."""
+    server = Server(1.0, 0.0, conditions=(Crashes(1.0, 30.0),))
+    scheduler = Scheduler(make_policy("greedy"), Limits(1, 20.0), 1)
+    patience = [20.0, 20.0, 20.0, 99.0]
+    history = simulate((0.0, 0.0, 5.0, 6.0), scheduler, server.service(), max_latencies=patience)
+    died = history.batches[0].finished
+    ends = [(job.arrived, job.finished, job.outcome) for job in history.jobs]
+    assert ends[:3] == [
+        (0.0, died, JobOutcome.SHED),
+        (0.0, died, JobOutcome.FAILED),
+        (5.0, 5.0, JobOutcome.SHED),
+    ]
+    assert history.batches[1].released == died + 30.0
+
+
+def test_the_others_go_on():
+    """With two workers, the death of one leaves the other: capacity shrinks and comes back."""
+    server = Server(1.0, 0.0, conditions=(Crashes(0.3, 5.0),))
+    scheduler = Scheduler(make_policy("greedy"), Limits(1), 2)
+    history = simulate([index / 2 for index in range(40)], scheduler, server.service(seed=1))
+    ends = {job.outcome for job in history.jobs}
+    assert ends == {JobOutcome.DONE, JobOutcome.FAILED}
+    assert scheduler.permits.capacity == 2
+
+
 def test_some_fail():
     """About as many as asked for, the same ones for the same seed."""
     times = poisson(1.0, 4000.0, seed=1)
@@ -91,8 +128,10 @@ def test_spellings():
     """As people type them."""
     assert parse_drift("2x@6s") == Drift(2.0, 6.0)
     assert parse_drift("0.5x@6s-20s") == Drift(0.5, 6.0, 14.0)
+    assert parse_drift("3:2x@6s") == Drift(2.0, 6.0, worker=3)
     assert parse_cold_start("5:200ms") == ColdStart(5, 0.2)
     assert parse_failures("0.5%") == Failures(0.005)
+    assert parse_crashes("0.1%:2s") == Crashes(0.001, 2.0)
     assert parse_shared("30%") == SharedDevice(0.3)
 
 
@@ -102,6 +141,7 @@ def test_spellings():
         (parse_drift, "2@6s"), (parse_drift, "2x"), (parse_drift, "2x@6"), (parse_drift, "0x@6s"),
         (parse_drift, "2x@6s-5s"), (parse_cold_start, "5"), (parse_cold_start, "x:5ms"),
         (parse_cold_start, "5:5"), (parse_failures, "0.5"), (parse_failures, "101%"),
+        (parse_crashes, "1%"), (parse_crashes, "1:2s"), (parse_crashes, "1%:2"),
         (parse_shared, "half"), (parse_shared, "-1%"),
     ],
 )  # fmt: skip
@@ -119,3 +159,17 @@ def test_impossible_numbers():
         SharedDevice(float("inf"))
     with pytest.raises(ValueError, match="failures: expected a share of 0 to 1"):
         Failures(2.0)
+    with pytest.raises(ValueError, match="crashes: expected a share of 0 to 1"):
+        Crashes(2.0, 1.0)
+    with pytest.raises(ValueError, match="crashes: expected 0 seconds or more to restart"):
+        Crashes(0.1, -1.0)
+
+
+def test_a_drift_of_one_worker():
+    """The others go on as they were."""
+    server = Server(1.0, 0.0, conditions=(Drift(3.0, 1.0, worker=1),))
+    scheduler = Scheduler(make_policy("greedy"), Limits(1), workers=2)
+    history = simulate([0.0, 0.0, 2.0, 2.0], scheduler, server.service())
+    assert sorted((each.worker, each.duration) for each in history.batches) == [
+        (0, 1.0), (0, 1.0), (1, 1.0), (1, 3.0),
+    ]  # fmt: skip

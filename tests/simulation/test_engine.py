@@ -3,7 +3,7 @@
 from math import inf, nan, nextafter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaptive_batching.core import (
@@ -160,6 +160,33 @@ def test_no_timer_fires_early(until, resolution):
     assert len(policy.asked) == 2
 
 
+def test_a_late_loop_notices_everything_later():
+    """The job at 1.0 is seen at 1.25 and answered after 2 s, which is seen 0.25 s later again."""
+    history = simulate([1.0], scheduler(), lambda _: 2.0, loop_delay=0.25)
+    assert releases(history) == [(1.25, 1)]
+    assert outcomes(history) == [(1.0, 3.5, JobOutcome.DONE)]
+
+
+def test_a_late_loop_rings_late():
+    """A window of 2 s from the moment when the job was seen, and half a second more."""
+    history = simulate([0.0], scheduler("window:2s"), lambda _: 1.0, loop_delay=0.5)
+    assert releases(history) == [(0.5 + 2.0 + 0.5, 1)]
+
+
+def test_a_late_loop_breaks_promises():
+    """Latency counts from the arrival, which the dispatcher did not see at once."""
+    job = simulate([0.0], scheduler(max_latency=1.0), lambda _: 1.0, loop_delay=0.25).jobs[0]
+    assert (job.latency, job.deadline, job.in_time) == (1.5, 1.0, False)
+
+
+@pytest.mark.parametrize("name", ["timer_resolution", "loop_delay"])
+@pytest.mark.parametrize("seconds", [-1.0, nan, inf])
+def test_impossible_loops(name, seconds):
+    """Neither time nor timers run backwards."""
+    with pytest.raises(ValueError, match=r"loop .*: expected finite seconds of 0 or more"):
+        simulate([], scheduler(), lambda _: 1.0, **{name: seconds})
+
+
 def test_a_policy_that_holds_for_ever_is_named():
     """Live it would hang; in virtual time it is an error."""
     with pytest.raises(PolicyError, match="2 items left, got a Hold for ever"):
@@ -182,6 +209,24 @@ def test_a_deadline_of_its_own():
     """max_latency may differ from what the policy was told."""
     history = simulate([0.0, 0.1], scheduler(), lambda _: 5.0, max_latency=1.0)
     assert outcomes(history)[0] == (0.1, 0.1 + 1.0, JobOutcome.EXPIRED)
+
+
+def test_each_job_has_a_deadline_of_its_own():
+    """NaN stands for the usual one; the impatient go first, and only then those before them."""
+    patience = [nan, nan, 1.0, 3.0]
+    limits = scheduler(max_latency=2.0)
+    history = simulate([0.0, 0.25, 0.5, 0.75], limits, lambda _: 9.0, max_latencies=patience)
+    ends = [(job.arrived, job.finished, job.deadline) for job in history.jobs]
+    assert ends == [(0.5, 1.5, 1.5), (0.25, 2.25, 2.25), (0.75, 3.75, 3.75), (0.0, 9.0, 2.0)]
+
+
+def test_keys_share_no_batch():
+    """Two keys, two batches; who is due first goes first."""
+    history = simulate(
+        [0.0, 0.0, 0.0], scheduler(max_latency=9.0), lambda _: 1.0, keys=["a", "b", "a"]
+    )
+    assert [(batch.key, batch.size) for batch in history.batches] == [("a", 2), ("b", 1)]
+    assert [job.key for job in history.jobs] == ["a", "a", "b"]
 
 
 def test_jobs_expire_one_after_the_other_while_all_are_busy():
@@ -265,6 +310,10 @@ scenarios = st.fixed_dictionaries(
         "max_queue": st.sampled_from([16, 65_536]),
         "jitter": st.sampled_from([0.0, 0.3]),
         "resolution": st.sampled_from([0.0, 1e-3]),
+        "delay": st.sampled_from([0.0, 1e-3]),
+        "keys": st.none() | st.lists(st.integers(0, 2), min_size=120, max_size=120),
+        "patience": st.none()
+        | st.lists(st.sampled_from([nan, 7e-3, 0.05]), min_size=120, max_size=120),
     }
 )
 
@@ -277,7 +326,16 @@ def play(scenario) -> History:
         Server(5e-3, 2e-4, scenario["jitter"]).service(seed=7),
         sizes=scenario["sizes"][: len(scenario["times"])],
         timer_resolution=scenario["resolution"],
+        **some_are_special(scenario),
     )
+
+
+def some_are_special(scenario):
+    """What jobs may have besides their time and size, and the loop besides its timers."""
+    number = len(scenario["times"])
+    columns = {"keys": scenario["keys"], "max_latencies": scenario["patience"]}
+    special = {name: each and each[:number] for name, each in columns.items()}
+    return {**special, "loop_delay": scenario["delay"]}
 
 
 @given(scenarios)
@@ -305,11 +363,12 @@ def test_no_limit_is_passed(scenario):
 
 @given(scenarios)
 def test_first_in_first_out(scenario):
-    """Batches in the order of release hold jobs in the order of arrival."""
+    """Batches of one key in the order of release hold jobs in the order of arrival."""
     # Records come in the order of ends, which does not tell apart what left at one instant.
     batches = sorted(play(scenario).batches, key=lambda b: (b.released, b.oldest_arrived))
-    oldest = [batch.oldest_arrived for batch in batches]
-    assert oldest == sorted(oldest)
+    for key in {batch.key for batch in batches}:
+        oldest = [batch.oldest_arrived for batch in batches if batch.key == key]
+        assert oldest == sorted(oldest)
     assert all(batch.oldest_arrived <= batch.released for batch in batches)
 
 
@@ -343,12 +402,17 @@ def test_running_ahead_changes_nothing(scenario):
         inner = Scheduler(make_policy(scenario["policy"]), limits, scenario["workers"])
         server = Server(5e-3, 2e-4, scenario["jitter"]).service(seed=7)
         return simulate(
-            scenario["times"], wrap(inner), server, timer_resolution=scenario["resolution"]
+            scenario["times"],
+            wrap(inner),
+            server,
+            timer_resolution=scenario["resolution"],
+            **some_are_special(scenario),
         )
 
     assert history(lambda scheduler: scheduler) == history(Naive)
 
 
+@settings(deadline=None)
 @given(
     users=st.integers(1, 40),
     policy=st.sampled_from(["cork", "greedy", "window:2ms"]),

@@ -7,6 +7,8 @@ import pytest
 from adaptive_batching.simulation import feed as module
 from adaptive_batching.simulation.closed_loop import ClosedLoop, Span
 from adaptive_batching.simulation.feed import Feed
+from adaptive_batching.simulation.keys import Lots
+from adaptive_batching.simulation.traces import Request
 
 
 @pytest.fixture(autouse=True)
@@ -63,3 +65,34 @@ def test_others_do_not():
     feed = Feed([1.0, 2.0])
     feed.answered(5, 1.5)
     assert feed.times == [1.0, 2.0, inf]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"keys": ["a"]}, "keys: expected one for each of 2 arrivals, got 1"),
+        ({"max_latencies": [1.0]}, "max_latencies: expected one for each of 2 arrivals, got 1"),
+        ({"max_latencies": [1.0, 0.0]}, "max_latencies: expected positive seconds or NaN, got 0"),
+    ],
+)
+def test_what_jobs_bring_is_checked(columns, message):
+    """Too few of a column, or a patience that is none."""
+    with pytest.raises(ValueError, match=message):
+        Feed([1.0, 2.0], **columns)
+
+
+def test_requests_as_a_trace_has_them():
+    """Each comes with its own key and deadline, and the usual one where it has none."""
+    feed = Feed([Request(1.0, 2, "a", 0.5), Request(2.0)])
+    first, second = feed.take(9.0), feed.take(9.0)
+    assert (first.arrived, first.size, first.key, first.deadline) == (1.0, 2, "a", 1.5)
+    assert (second.size, second.key, second.deadline) == (1, None, 11.0)
+    assert feed.next == inf
+
+
+def test_who_calls_again_draws_another_key():
+    """Users have no key of their own; each of their requests draws one."""
+    feed = Feed(ClosedLoop(64, 100.0, Span(0.0, 0.0), Span(1.0, 2.0)), keys=Lots(2))
+    drawn = [feed.take(1.0).key for _ in range(64)]
+    feed.answered(1, 2.0)
+    assert {*drawn, feed.take(1.0).key} == {0, 1}

@@ -2,10 +2,15 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.fit import fit
+from adaptive_batching.simulation.model_file import read_model, save_model
 from adaptive_batching.simulation.robust_line import fit_line
 from adaptive_batching.simulation.servers import Server, parse_latency, parse_pause
+from adaptive_batching.simulation.traces.recording import recorded_batches
 
 SERVER = Server(5e-3, 5e-5, jitter=0.1, pause_probability=0.01, pause=20e-3)
 
@@ -82,6 +87,24 @@ def test_a_model_that_pads_to_powers_of_two():
     assert any("a line is off by" in warning for warning in model.warnings)
     predicted = [level.predicted for level in model.levels]
     assert predicted == sorted(predicted)
+    assert model.spelling.startswith("--latency 1:2.")
+
+
+def test_a_saved_model_comes_back(tmp_path):
+    """The table to the last bit, beyond it the line, and what is drawn is what was measured."""
+    model = fit(batches(any_size(2000)))
+    save_model(model, tmp_path / "model.json")
+    server = read_model(str(tmp_path / "model.json"))
+    assert server.curve is not None
+    assert [server.curve(level.size) for level in model.levels] == [
+        level.predicted for level in model.levels
+    ]
+    largest = model.levels[-1]
+    beyond = largest.predicted + 10 * model.per_item.value
+    assert server.curve(largest.size + 10) == pytest.approx(beyond)
+    service = server.service(seed=1)
+    drawn = {round(service(8) - server.curve(8), 12) for _ in range(500)}
+    assert drawn <= {round(residual, 12) for residual in model.residuals}
 
 
 def test_the_margin_covers_what_it_promises():
@@ -123,3 +146,57 @@ def test_too_few_batches(number):
     """Less than twenty warm ones are an anecdote."""
     with pytest.raises(ValueError, match="expected 20 batches or more"):
         fit(batches([4] * number))
+
+
+def test_a_clock_s_ticks_are_no_pauses():
+    """Durations that are all but equal have no noise and meet no pause."""
+    model = fit([(1 + index % 8, 10e-3 + index % 3 * 1e-9) for index in range(400)])
+    assert model.pause_probability == 0
+    assert model.spelling.startswith("--latency 10ms+")
+    assert len(model.spelling.split()) == 2
+
+
+HEADER = "t_seconds,size,latency_seconds,key,outcome,batch,batch_size,batch_seconds,reason\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("0,1,0.1,,dnoe,1,1,0.1,ready", "line 2: expected one of done, failed, .*got 'dnoe'"),
+        ("0,1,0.1,,done,1,1,1e17,ready", r"line 2: expected 0 to 1e\+09 seconds, got 1e17"),
+        ("0,1,0.1,,done,1,1,-1,ready", "line 2: expected 0 to .* seconds, got -1"),
+        ("0,1,0.1,,done,1,1,nan,ready", "line 2: expected a finite number of seconds, got 'nan'"),
+        ("0,1,0.1,,done,1,0,0.1,ready", "line 2: expected an integer from 1, got '0'"),
+        ("0,1,0.1,,done,1,1,0.1", "line 2: expected 9 columns, got 8"),
+    ],
+)
+def test_damaged_recordings(tmp_path, row, message):
+    """The line, what was expected and what was there; no number is too large to compute with."""
+    path = tmp_path / "recording.csv"
+    path.write_text(f"{HEADER}{row}\n")
+    with pytest.raises(TraceError, match=message):
+        list(recorded_batches(path))
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 64) | st.integers(1, 10**18),
+            st.floats(0, 1e9) | st.sampled_from([0.0, 1e-300, 1e9]),
+        ),
+        min_size=40,
+        max_size=60,
+    )
+)
+def test_any_recording_is_fitted_or_refused(batches):
+    """Whatever sizes and durations it holds, the model's numbers are finite."""
+    try:
+        model = fit(batches)
+    except ValueError as refused:
+        if str(refused).startswith("expected 20 batches"):
+            return
+        raise
+    numbers = (model.fixed.value, model.per_item.value, model.jitter, model.pause)
+    assert np.isfinite(numbers).all()
+    assert min(numbers) >= 0

@@ -1,5 +1,8 @@
 """A limit says what kind of limit it is."""
 
+from math import inf, nan
+
+import numpy as np
 import pytest
 
 from adaptive_batching.core import Limits
@@ -7,11 +10,14 @@ from adaptive_batching.simulation.arrivals import poisson
 from adaptive_batching.simulation.conditions import Drift
 from adaptive_batching.simulation.curves import Padded
 from adaptive_batching.simulation.experiment import Experiment
+from adaptive_batching.simulation.fleet import Fleet
+from adaptive_batching.simulation.keys import Lots
 from adaptive_batching.simulation.limit import limit_of
 from adaptive_batching.simulation.servers import Server
 
 STEADY = Server(5e-3, 5e-5)
 TIMES = poisson(2000.0, 0.5, seed=1)
+PATIENCE = np.random.default_rng(1).choice([nan, 7e-3, 0.1], len(TIMES))
 
 
 def experiment(server=STEADY, **options):
@@ -35,6 +41,41 @@ def test_kinds(options, workers, kind):
     if sizes:
         options = {"sizes": sizes[: len(TIMES)]}
     assert limit_of(experiment(**options), workers).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("options", "workers", "relaxed"),
+    [
+        ({"keys": Lots(8)}, 1, "keys could share batches"),
+        ({"fleet": Fleet(2)}, 2, "one dispatcher had all requests"),
+        ({"max_latencies": PATIENCE}, 1, "no deadline were before an earlier request's"),
+        ({}, 2, "one worker were as fast as all"),
+    ],
+)
+def test_a_bound_says_what_it_does_not_know(options, workers, relaxed):
+    """It may be out of reach by as much as that is worth; no policy beats it."""
+    limited = experiment(**options)
+    limit = limit_of(limited, workers)
+    assert limit.kind == "upper bound"
+    assert relaxed in str(limit)
+    for policy in ("cork", "greedy"):
+        assert limited.run(policy, workers).goodput <= limit.goodput
+
+
+def test_deadlines_in_the_order_of_arrival_are_exact():
+    """Patience that grows; and who has no deadline at all can come last."""
+    growing = np.linspace(7e-3, 20e-3, len(TIMES))
+    growing[::7] = inf
+    limit = limit_of(experiment(max_latencies=growing))
+    assert (limit.kind, limit.relaxed) == ("exact", [])
+
+
+def test_a_late_loop_has_an_exact_limit():
+    """Starts and answers come later; twice 4 ms of delay leave 12 ms no room for 5.05 ms."""
+    late = experiment(loop_delay=1e-3)
+    assert late.run("cork").goodput <= limit_of(late).goodput < limit_of(experiment()).goodput
+    limit = limit_of(experiment(loop_delay=4e-3))
+    assert (limit.kind, limit.goodput) == ("exact", 0.0)
 
 
 def test_the_least_mean_is_for_one_worker_and_poisson():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import poisson as poisson_distribution
 
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation.arrivals import poisson
@@ -30,6 +31,42 @@ def test_published_table(load, milliseconds):
 def test_the_limit(load, jobs):
     """It waits for 0.4 of a typical batch, where that matters at all."""
     assert least_mean_latency(load * CAPACITY, DURATIONS).jobs == jobs
+
+
+def over_every_decision(rate, durations, states=70):
+    """Relative value iteration: with any number waiting, wait or serve any number of them."""
+    waiting, batches = np.arange(states), np.arange(1, len(durations) + 1)
+    follow = np.zeros((len(batches) + 1, states, states))  # by decision: wait, or serve so many
+    lasts = np.array([1 / rate, *durations])
+    follow[0, waiting, np.minimum(waiting + 1, states - 1)] = 1.0
+    for size in batches:
+        come = waiting - (waiting[:, np.newaxis] - size)
+        follow[size] = poisson_distribution.pmf(come, rate * durations[size - 1])
+        follow[size, :, -1] += 1.0 - follow[size].sum(axis=1)
+    cost = waiting * lasts[:, np.newaxis]
+    cost[1:] += rate * lasts[1:, np.newaxis] ** 2 / 2  # who comes meanwhile waits for half of it
+    possible = np.arange(len(batches) + 1)[:, np.newaxis] <= waiting
+    step = lasts.min() / 2  # makes one chain of decisions that take different times (Schweitzer)
+    share = (step / lasts)[:, np.newaxis]
+    value = np.zeros(states)
+    while True:
+        after = np.einsum("dws,s->dw", follow, value)
+        each = cost / lasts[:, np.newaxis] * step + share * after + (1 - share) * value
+        better = np.where(possible, each, np.inf).min(axis=0)
+        gains = better - value
+        if np.ptp(gains) < 1e-9 * gains.max():
+            return gains.mean() / step / rate
+        value = better - better[0]
+
+
+@pytest.mark.parametrize("load", [0.05, 0.2, 0.5, 0.8])
+@pytest.mark.parametrize(("fixed", "per_item"), [(1.0, 0.1), (1.0, 1.0), (0.2, 1.0)])
+def test_no_decision_is_better(load, fixed, per_item):
+    """Batches of up to four: nothing that may be decided is better, a smaller batch neither."""
+    durations = fixed + per_item * np.arange(1, 5)
+    rate = load * 4 / durations[-1]
+    best = least_mean_latency(rate, durations)
+    assert best.mean_latency == pytest.approx(over_every_decision(rate, durations), rel=1e-5)
 
 
 def test_one_at_a_time():

@@ -1,11 +1,20 @@
 """Synthetic workers take the time they are told to, and the same luck for the same seed."""
 
+from itertools import pairwise
 from math import inf, nan
 
 import numpy as np
 import pytest
 
-from adaptive_batching.simulation.servers import Server, parse_latency, parse_pause
+from adaptive_batching.core import Limits, Scheduler, make_policy
+from adaptive_batching.simulation.engine import simulate
+from adaptive_batching.simulation.servers import (
+    Server,
+    UnevenServers,
+    parse_latency,
+    parse_pause,
+    parse_servers,
+)
 
 
 def test_without_jitter_it_is_exact():
@@ -28,6 +37,25 @@ def test_pauses_come_on_top():
     durations = [service(1) for _ in range(10_000)]
     assert set(durations) == {1.0, 11.0}
     assert np.mean(np.array(durations) == 11.0) == pytest.approx(0.25, abs=0.02)
+
+
+def test_measured_residuals_come_back_in_runs():
+    """Each as often as the others, and what followed it follows it again."""
+    residuals = (0.0, 1.0, 2.0, 30.0)
+    server = Server(1.0, 0.0, residuals=residuals)
+    service = server.service(seed=1)
+    durations = [service(1) - 1.0 for _ in range(20_000)]
+    assert np.mean(durations) == pytest.approx(np.mean(residuals), rel=0.03)
+    followers = [next_ for now, next_ in pairwise(durations) if now == 2.0]
+    assert np.mean(np.array(followers) == 30.0) > 0.8
+    assert server.noisy
+    assert server.mean(1) == pytest.approx(1.0 + np.mean(residuals))
+
+
+def test_a_residual_never_turns_time_back():
+    """A batch takes no less than no time."""
+    service = Server(1e-3, 0.0, residuals=(-2e-3, 0.0)).service(seed=1)
+    assert {service(1) for _ in range(100)} == {0.0, 1e-3}
 
 
 def test_the_same_seed_brings_the_same_luck():
@@ -73,3 +101,16 @@ def test_misspelt_pause(text):
     """Refused with what was expected and what came."""
     with pytest.raises(ValueError, match=r"expected .*, got"):
         parse_pause(text)
+
+
+def test_workers_that_differ():
+    """Each has its own durations and its own luck; there must be one for each worker."""
+    assert parse_servers("2x5ms+1ms") == (Server(5e-3, 1e-3),) * 2
+    assert parse_servers("5ms+1ms") == (Server(5e-3, 1e-3),)
+    servers = UnevenServers((*parse_servers("2x1s+0s"), Server(3.0, 0.0)))
+    history = simulate([0.0] * 3, Scheduler(make_policy("greedy"), Limits(1), 3), servers.service())
+    assert [each.duration for each in history.batches] == [1.0, 1.0, 3.0]
+    noisy = UnevenServers((Server(1.0, 0.0, jitter=0.1),) * 2).service(seed=1)
+    assert noisy[0](1) != noisy[1](1)
+    with pytest.raises(ValueError, match="expected one for each of 2 workers, got 3"):
+        simulate([0.0], Scheduler(make_policy("greedy"), Limits(1), 2), servers.service())

@@ -1,6 +1,7 @@
 """Traces are read as they are, and every fault names its file, its line and what was expected."""
 
 import gzip
+from math import isnan
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,7 @@ FAULTS = {
     "not a number at all": (HEAD + b"nan,1\n", 3, "a finite number of seconds, got 'nan'"),
     "infinite": (HEAD + b"inf,1\n", 3, "a finite number of seconds, got 'inf'"),
     "too large": (HEAD + b"1e999,1\n", 3, "a finite number of seconds, got '1e999'"),
+    "beyond sums": (HEAD + b"1e308,1\n", 3, "a time within 1e+18 seconds, got '1e308'"),
     "negative": (b"t_seconds,size\n-1,1\n", 2, "0 seconds or more, got -1"),
     "out of order": (HEAD + b"2,1\n1.5,1\n", 4, "times in order, 2.0 or later, got 1.5"),
     "size 0": (HEAD + b"1,0\n", 3, "an integer from 1, got '0'"),
@@ -192,6 +194,14 @@ SAMPLES = {
         LOG % (b"37 +0000", b"-", b' "http://x" "curl"') + LOG % (b"36 +0000", b"5", b' "-" "-"'),
         [(0.0, 5), (1.0, 1)],
     ),
+    "instants at both ends of time": (
+        b"0001-01-01T00:00:00+14:00\n9999-12-31T23:59:59-14:00\n",
+        [(0.0, 1), (315537998399.0, 1)],
+    ),
+    "a time within a request": (
+        LOG.replace(b"GET", b"[11/Oct/2000:13:55:36 -0700]") % (b"36 -0700", b"9", b""),
+        [(0.0, 9)],
+    ),
     "a byte order mark": (b"\xef\xbb\xbf" + GOOD, [(0.0, 5), (0.5, 1), (0.5, 7)]),
 }
 
@@ -251,6 +261,11 @@ OTHER_FAULTS = {
     "an early DISB": (b'{"tasks": [{"load": {"trace": [-1]}}]}', "expected 0 seconds or more"),
     "a broken log": (LOG % (b"36 -0700", b"1", b"") + b"x\n", "line 2: expected a line such as"),
     "a month of 31": (LOG % (b"36 -9900", b"1", b""), "line 1: expected a line such as"),
+    "a span beyond floats": (b"-1e308\n1e308\n", "line 1: expected a time within 1e+18 seconds"),
+    "a line of many times": (
+        b"1.2.3.4 - - " + b'[10/Oct/2000:13:55:36 -0700] "' * 30_000,  # not in minutes
+        "line 1: expected one of",
+    ),
     "one endless line": (b"1" * (2**20 + 1), "line 1: expected lines of less than 1048576 bytes"),
     "a bomb of lines": (
         gzip.compress((b"0" * 1000 + b"1\n") * 5000),
@@ -260,6 +275,7 @@ OTHER_FAULTS = {
 }
 
 
+@pytest.mark.timeout(20)
 @pytest.mark.parametrize("name", OTHER_FAULTS)
 def test_faults_of_the_other_formats(written, name):
     """Each names its place, what was expected and what was there."""
@@ -295,3 +311,54 @@ def test_a_stream_opens_nothing_before_it_is_read(tmp_path):
     assert next(requests) == Request(0.0)
     with pytest.raises(TraceError, match="line 3"):
         next(requests)
+
+
+def test_keys_and_deadlines_of_our_own_form(written):
+    """In any order after the time; empty cells say nothing."""
+    rows = b"t_seconds,max_latency,key,size\n0,0.5,a,2\n1,,b,\n2,1,,3\n"
+    assert list(stream_trace(written(rows))) == [
+        Request(0.0, 2, "a", 0.5),
+        Request(1.0, 1, "b", None),
+        Request(2.0, 3, None, 1.0),
+    ]
+    trace = read_trace(written(rows), with_keys=True)
+    assert trace.keys.tolist() == ["a", "b", None]
+    assert trace.max_latencies[[0, 2]].tolist() == [0.5, 1.0]
+    assert isnan(trace.max_latencies[1])
+
+
+@pytest.mark.parametrize("header", [b"t_seconds,size,key,key", b"t_seconds,color", b"t_seconds"])
+def test_columns_that_are_not_ours(written, header):
+    """The message says which there may be."""
+    with pytest.raises(TraceError, match="with ',key' and ',max_latency' if known"):
+        read_trace(written(header + b"\n0,1,2,3\n"))
+
+
+@pytest.mark.parametrize("patience", ["0", "-1", "nan", "soon"])
+def test_impossible_deadlines(written, patience):
+    """Named with the line."""
+    rows = f"t_seconds,size,max_latency\n0,1,1\n1,1,{patience}\n".encode()
+    with pytest.raises(TraceError, match=r"line 3: expected .*, got"):
+        read_trace(written(rows))
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("azure-functions", "a/f"), ("common log", "/apache_pb.gif"), ("disb", "resnet")],
+)
+def test_keys_of_other_formats(written, name, key):
+    """The function, the path without its query, the task: whose requests run the same code."""
+    content = {
+        "azure-functions": b"app,func,end_timestamp,duration\na,f,3.0,1.0\n",
+        "common log": b'1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif?x=1 HTTP/1.0"'
+        b" 200 5\n",
+        "disb": b'{"tasks": [{"id": "resnet", "load": {"trace": [0, 5]}}]}',
+    }[name]
+    assert read_trace(written(content), with_keys=True).keys[0] == key
+
+
+def test_a_format_without_keys(written):
+    """The message says which formats have some."""
+    expected = "its keys: expected csv or recording or azure-functions"
+    with pytest.raises(TraceError, match=f"{expected}.*, got times, which has none"):
+        read_trace(written(b"1\n"), with_keys=True)

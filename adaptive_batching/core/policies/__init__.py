@@ -1,7 +1,9 @@
 """The policies by name; one algorithm per file."""
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from importlib import import_module
+from inspect import signature
 from typing import cast
 
 from adaptive_batching.core.policies.aimd import AIMD, EndToEndAIMD
@@ -55,16 +57,34 @@ def make_policy(policy: PolicyLike) -> Policy:
 
     Raises:
         ValueError: The name or its argument is unknown; the message lists the known ones.
-        TypeError: It has no `decide` and `observe`.
+        TypeError: It has no `decide` and `observe`, or its class needs arguments.
     """
     if isinstance(policy, str):
         return _by_name(policy)
     if isinstance(policy, type) or not isinstance(policy, Policy):
-        policy = policy()
+        policy = _called(policy)
     if not isinstance(policy, Policy):
-        msg = f"policy: expected an object with decide and observe, got {policy!r}"
+        lacks = " and ".join(name for name in ("decide", "observe") if not hasattr(policy, name))
+        msg = f"policy: expected an object with decide and observe, got {policy!r} without {lacks}"
         raise TypeError(msg)
     return policy
+
+
+def _called(factory: Callable[[], Policy]) -> Policy:
+    if not callable(factory):
+        msg = f"policy: expected a name, or an object with decide and observe, got {factory!r}"
+        raise TypeError(msg)
+    try:
+        signature(factory).bind()
+    except ValueError:
+        pass  # it is written in C and doesn't say what it takes
+    except TypeError as error:
+        name = getattr(factory, "__name__", repr(factory))
+        msg = (
+            f"policy: expected one without arguments, such as lambda: {name}(...); {name}: {error}"
+        )
+        raise TypeError(msg) from None
+    return factory()
 
 
 def _by_name(text: str) -> Policy:
@@ -73,7 +93,8 @@ def _by_name(text: str) -> Policy:
         policy = _make(name)
         return policy if name == text else Dropping(policy)
     except _Unknown as unknown:
-        msg = f"policy: expected one of {', '.join(KNOWN)}, got {text!r}{unknown}"
+        hint = f"{unknown}{_similar(name)}"
+        msg = f"policy: expected one of {', '.join(KNOWN)}, got {text!r}{hint}"
         raise ValueError(msg) from None
     except (TypeError, ValueError) as error:
         msg = f"policy {text!r}: {error}"
@@ -89,6 +110,15 @@ def _make(text: str) -> Policy:
     if colon and _dotted(name) and _dotted(argument):
         return make_policy(_imported(name, argument))
     raise _Unknown
+
+
+def _similar(text: str) -> str:
+    """What may have been meant, for the end of the complaint."""
+    word = text.partition(":")[0].lower()
+    names = dict.fromkeys([*_PLAIN, *_WITH_ARGUMENT])
+    close = get_close_matches(word, names, n=1) or [name for name in names if word[:4] == name[:4]]
+    known = [form for form in KNOWN if close and form.startswith(close[0])]
+    return f"; did you mean {' or '.join(known)}?" if known else ""
 
 
 class _Unknown(ValueError):

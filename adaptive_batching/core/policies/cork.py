@@ -8,7 +8,7 @@ from math import inf
 
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.policies.door import retry_after
-from adaptive_batching.core.policies.faster import wait_for_faster
+from adaptive_batching.core.policies.faster import leaves_to_faster, wait_for_faster
 from adaptive_batching.core.policies.shedding import EXTRAPOLATION, hopeless, shed_or_probe
 from adaptive_batching.core.policy import (
     Decision,
@@ -18,7 +18,10 @@ from adaptive_batching.core.policy import (
 )
 from adaptive_batching.core.records import BatchRecord
 
+_ALL_IDLE = 0.4  # of a batch's duration: reproduces the optimal control limit for one worker
+_IN_A_CLUMP = 2.0  # times the plain rate; below, no hold with all workers idle gains even 1 %
 _CLUMP = 0.8  # of a batch's duration: who misses the batch waits for nearly all of it
+_LONGEST_CLUMP = 0.3  # of a batch of one; longer holds would knit the callers of a loop together
 _TIMER = 0.5e-3  # seconds; event-loop timers are no finer, so shorter holds are not worth arming
 _TIMER_LATE = 1e-3  # seconds; asyncio rounds waits up to a millisecond
 _OVERLOADED = 0.97  # of capacity; the rest is noise in the estimate
@@ -26,7 +29,7 @@ _RESERVE = 0.05  # of capacity: what the others need beyond the load, to be let 
 _LONG_BATCHES = 0.4  # phi from which they starve the other workers, so that boarding is limited
 _BOARDING = 2.0  # times the batch size in equilibrium
 _TIGHT = 2.0  # full batches: a promise shorter than that is broken where releases bunch
-_WARY = 1.5  # times the plain hold, where bunching costs answers and not only time
+_WARY = 2.0  # times the plain hold, where bunching costs answers and not only time
 _LONGEST_MARGIN = 0.8  # of max_latency: a margin may not make a full batch hopeless
 
 
@@ -43,12 +46,13 @@ class Cork:
 
     With all workers idle that waits for the rest of a clump only: against independent arrivals it
     releases at once, which for one worker is optimal. With some of several busy it spaces the
-    releases out, as bus companies hold buses against bunching (Newell & Potts 1964, Daganzo 2009).
+    releases out, as bus companies hold buses against bunching (Newell & Potts 1964, Daganzo 2009),
+    and twice as carefully if the promise is too tight to bear two at once.
     Right after an answer, callers that send again at once come in a clump, which is looked up in a
     histogram of arrivals since the last answer.
 
-    Holding costs capacity as `phi`, the share of a cycle that grows with the batch, nears 1: it is
-    damped there, and the batch is limited to 1.5 times its equilibrium instead, to spread the work.
+    A worker is let idle only while the others could carry the load. Where batches grow long with
+    their size (`phi`), a batch is limited to twice its equilibrium too, to spread the work.
 
     Jobs that can't make their deadline even if released now are shed from the head. A prediction
     beyond twice the largest batch seen sheds nothing, and when everything looks hopeless for one
@@ -64,7 +68,8 @@ class Cork:
         limit = queue.limits.max_batch_size
         size = min(queue.items, limit)
         rate = queue.arrivals.rate(now, queue.window)
-        overloaded = rate * queue.latency.predict(limit) > _OVERLOADED * limit * queue.capacity
+        item_rate = rate * queue.arrivals.mean_size
+        overloaded = item_rate * queue.latency.predict(limit) > _OVERLOADED * limit * queue.capacity
         due = inf
         if queue.head.deadline != inf:
             limit = _affordable(queue, limit, now)
@@ -79,11 +84,11 @@ class Cork:
         if now >= due:
             return Dispatch(limit, Reason.DEADLINE)
         if overloaded and queue.workers > 1:
-            worth_until = now + (limit - size) / rate  # the rest of a full batch is on its way
+            worth_until = now + (limit - size) / item_rate  # the rest of a full batch is on its way
         else:
             worth_until = _worth_until(queue, size, rate, now)
         if worth_until <= now:
-            return Dispatch(_boarding_limit(queue, limit, rate), Reason.READY)
+            return Dispatch(_boarding_limit(queue, limit, item_rate), Reason.READY)
         return Hold(min(worth_until, due))
 
     def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:
@@ -91,7 +96,8 @@ class Cork:
         latency = queue.latency
         limit = queue.limits.max_batch_size
         if queue.idle:
-            if queue.items + job.size <= limit * queue.idle:
+            left = queue.worker is not None and leaves_to_faster(queue, job, now)
+            if not left and queue.items + job.size <= limit * queue.idle:
                 return None  # whatever is predicted: a wrong fit must meet the facts
         elif queue.items < limit and queue.next_free(now) + latency.predict(limit) <= job.deadline:
             return None  # the common case, asked for every job: even a full batch would do
@@ -113,13 +119,15 @@ def _shed_margin(queue: QueueView) -> float:
 
 
 def _affordable(queue: QueueView, limit: int, now: float) -> int:
-    """The batch that keeps the head's deadline even at the worst slope that is still believable.
+    """The batch that keeps the head's deadline even at the worst slope that is still possible.
 
     Only beyond the sizes that were tried: up to those, jobs are shed instead, because small batches
     for late jobs waste capacity.
     """
     latency = queue.latency
     tried = max(1, round(EXTRAPOLATION * latency.largest))
+    if not latency.trusted:
+        tried = min(tried, _ever_in_time(queue, limit))
     if not latency.per_item_at_most or limit <= tried:
         return limit
     size, duration = latency.largest, latency.predict(latency.largest)
@@ -128,31 +136,63 @@ def _affordable(queue: QueueView, limit: int, now: float) -> int:
     return max(tried, queue.head.size, int(min(in_time, limit)))
 
 
+def _ever_in_time(queue: QueueView, limit: int) -> int:
+    """The largest batch that could be in time for one who has just come.
+
+    Nobody is shed before the fit is trusted, and batches that double until then may take minutes.
+    """
+    fixed, per_item = queue.latency.fixed, queue.latency.per_item
+    patience = queue.head.deadline - queue.head.arrived
+    if fixed + per_item * limit <= patience or not per_item:
+        return limit
+    return max(1, int((patience - fixed) / per_item))
+
+
 def _latest_release(queue: QueueView, size: int) -> float:
-    """When the head must leave to be in time, with one more item and a slow batch."""
-    slow = queue.latency.predict(size + 1) * (1.0 + queue.latency.margin)
+    """When the head must leave to be in time, with one more job and a slow batch."""
+    slow = queue.latency.predict(size + queue.arrivals.mean_size) * (1.0 + queue.latency.margin)
     return queue.head.deadline - slow
 
 
 def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
-    """Until when holding gains more than it costs; not later than `now` if it doesn't."""
-    idle, workers = queue.idle, queue.workers
+    """Until when holding gains more than it costs; not later than `now` if it doesn't.
+
+    Both are counted in jobs: it is they who wait, however many items they bring.
+    """
+    idle, workers, waiting = queue.idle, queue.workers, queue.requests
     if idle >= workers:
-        next_release = _CLUMP * queue.latency.predict(size) / idle
-        end = _clump_end(queue, size, next_release, now)
-        return end if end > now else _fan_out_end(queue, size, next_release, rate, now)
+        return _clump_worth_until(queue, size, rate, now)
     free = queue.next_expected(now)
     next_release = (free - now) / idle
     if not _TIMER < next_release < inf:
         return now
     hazard, changes = queue.arrivals.hazard(now, rate, queue.latency.predict(1))
-    gain = hazard * _affordable_hold(rate * queue.latency.per_item / queue.capacity, idle / workers)
+    phi = rate * queue.arrivals.mean_size * queue.latency.per_item / queue.capacity
+    gain = hazard * _affordable_hold(phi, idle / workers)
     if _tight(queue):
         gain *= _WARY
-    if size >= gain * next_release:
+    if waiting >= gain * next_release:
         return now
-    flips = free - size * idle / gain
+    flips = free - waiting * idle / gain
     return min(flips, max(changes, now + _TIMER)) if flips > now + _TIMER else now
+
+
+def _clump_worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
+    """With all workers idle nothing is worth waiting for but the rest of a clump."""
+    latency, arrivals, waiting = queue.latency, queue.arrivals, queue.requests
+    duration = latency.predict(size) / queue.idle
+    clump_end = _clump_end(queue, _CLUMP * duration, now)
+    if clump_end > now:
+        return clump_end
+    longest = queue.head.arrived + _LONGEST_CLUMP * latency.predict(1)
+    if now < longest and arrivals.fan_out.recognised(rate):
+        end = arrivals.newest + arrivals.fan_out.worth(waiting, _CLUMP * duration)
+        return min(max(end, now + _TIMER), longest) if end > now else now
+    hazard, changes = arrivals.hazard(now, rate, latency.predict(1))
+    next_release = _ALL_IDLE * duration
+    if next_release <= _TIMER or hazard < _IN_A_CLUMP * rate or waiting >= hazard * next_release:
+        return now
+    return min(now + next_release, max(changes, now + _TIMER))
 
 
 def _affordable_hold(phi: float, held: float) -> float:
@@ -165,27 +205,17 @@ def _affordable_hold(phi: float, held: float) -> float:
     return min(max((1.0 - held - phi) / _RESERVE, 0.0), 1.0)
 
 
-def _clump_end(queue: QueueView, size: int, next_release: float, now: float) -> float:
+def _clump_end(queue: QueueView, next_release: float, now: float) -> float:
     """Where in the clump that follows an answer the gain of holding is greatest."""
-    if queue.arrivals.clump_size(now) * next_release <= size * _TIMER:
+    waiting = queue.requests
+    if queue.arrivals.clump_size(now) * next_release <= waiting * _TIMER:
         return now
     best, end = 0.0, now
     for instant, expected in queue.arrivals.clump(now):
-        gain = expected * next_release - size * (instant - now)
+        gain = expected * next_release - waiting * (instant - now)
         if gain > best:
             best, end = gain, instant
     return end
-
-
-def _fan_out_end(
-    queue: QueueView, size: int, next_release: float, rate: float, now: float
-) -> float:
-    """Until when a silence in a clump may mean that more follow."""
-    arrivals = queue.arrivals
-    if not arrivals.fan_out.recognised(rate):
-        return now
-    end = arrivals.newest + arrivals.fan_out.worth(size, next_release)
-    return max(end, now + _TIMER) if end > now else now
 
 
 def _tight(queue: QueueView) -> bool:
@@ -194,11 +224,11 @@ def _tight(queue: QueueView) -> bool:
     return queue.limits.max_latency < _TIGHT * full
 
 
-def _boarding_limit(queue: QueueView, limit: int, rate: float) -> int:
+def _boarding_limit(queue: QueueView, limit: int, item_rate: float) -> int:
     """A full batch, or less where long batches would starve the other workers."""
-    if queue.workers == 1 or rate * queue.latency.per_item <= _LONG_BATCHES * queue.capacity:
+    if queue.workers == 1 or item_rate * queue.latency.per_item <= _LONG_BATCHES * queue.capacity:
         return limit
-    spare = queue.capacity - rate * queue.latency.per_item
-    equilibrium = rate * queue.latency.fixed / spare if spare > 0 else limit
+    spare = queue.capacity - item_rate * queue.latency.per_item
+    equilibrium = item_rate * queue.latency.fixed / spare if spare > 0 else limit
     boarding = max(1, round(_BOARDING * equilibrium), queue.head.size)
     return limit if queue.items > 2 * boarding else min(limit, boarding)

@@ -55,7 +55,7 @@ def retry_after(queue: QueueView, job: Job, now: float) -> float | None:
     """
     latency, limit = queue.latency, queue.limits.max_batch_size
     longest = min(limit, EXTRAPOLATION * latency.largest)
-    joining = 0.5 * queue.arrivals.rate(now, queue.window)
+    joining = 0.5 * queue.arrivals.rate(now, queue.window) * queue.arrivals.mean_size
     door = _Door(job.deadline - now, longest, joining, latency.fixed, latency.per_item)
     full, rest = divmod(queue.items, limit)
     waiting = rest + job.size
@@ -86,6 +86,13 @@ def _releases(queue: QueueView, full: float, now: float) -> Callable[[int], floa
         full: Seconds that a full batch takes.
         now: The present (seconds).
     """
-    each = full * queue.workers / queue.capacity
-    free = sorted([now if worker.batch is None else worker.free(now) for worker in queue.alive])
+    best = queue.worker
+    able = [
+        worker
+        for worker in queue.alive
+        # who is idle and slower than the best is not given these
+        if worker.batch is not None or best is None or worker.latency.factor <= best.latency.factor
+    ]
+    each = full * len(able) / (len(able) if best is None else best.worth(able))
+    free = sorted([worker.free(now) for worker in able])
     return lambda n: free[n % len(free)] + n // len(free) * each

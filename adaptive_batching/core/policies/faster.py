@@ -2,7 +2,7 @@
 
 from math import inf
 
-from adaptive_batching.core.job import Reason
+from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.policies.shedding import hopeless, shed_or_probe
 from adaptive_batching.core.policy import Decision, Dispatch, Hold, QueueView
 from adaptive_batching.core.worker import Worker
@@ -33,12 +33,17 @@ def wait_for_faster(queue: QueueView, now: float) -> Decision | None:
     longer = 1.0 + queue.latency.margin
     slow_until, fast_until = latest - on_slow * longer, latest - on_fast * longer
     free = fast.free(now)
-    pays_until = fast.batch.predicted_finish + on_slow - on_fast - _clearing(queue, slow, now)
+    clearing = _clearing(queue, slow, now)
+    pays_until = fast.batch.predicted_finish + on_slow - on_fast - clearing
     if now <= slow_until:
-        pays = free + on_fast < now + on_slow and now < pays_until
-        if not pays or free > fast_until:
+        pays = free + on_fast + clearing < now + on_slow and now < pays_until
+        last_call = slow_until - _TIMER_LATE
+        overdue = fast.batch.released + fast.batch.predicted * longer <= now  # 1 in 10 is
+        if not pays or free > fast_until or (overdue and now >= last_call):
             return None
-        until = min(pays_until, slow_until) if now < slow_until else pays_until
+        until = min(pays_until, last_call) if now < last_call else pays_until
+    elif clearing == inf and on_slow * longer <= queue.head.deadline - queue.head.arrived:
+        return None  # somebody has to go: those whom the slow one can't answer, but not the others
     else:
         queue.aim(fast)
         late = hopeless(queue, 0.0, free)
@@ -48,6 +53,20 @@ def wait_for_faster(queue: QueueView, now: float) -> Decision | None:
     if now - slow.released > _TRIAL * slow.latency.predict(queue.limits.max_batch_size):
         return Dispatch(queue.head.size, Reason.PROBE)
     return Hold(until)
+
+
+def leaves_to_faster(queue: QueueView, job: Job, now: float) -> bool:
+    """Whether the best idle worker is too slow for a new job, and a faster one is busy."""
+    slow = queue.worker
+    if slow is None or not queue.latency.trusted:
+        return False
+    size = min(queue.items + job.size, queue.limits.max_batch_size)
+    if now + slow.latency.predict(size) <= job.deadline - _TIMER_LATE:
+        return False
+    fast = _foremost(queue, slow, now)
+    if fast is not None:
+        queue.aim(fast)
+    return fast is not None
 
 
 def _foremost(queue: QueueView, slow: Worker, now: float) -> Worker | None:
@@ -66,6 +85,7 @@ def _clearing(queue: QueueView, slow: Worker, now: float) -> float:
     limit = queue.limits.max_batch_size
     faster = [each for each in queue.alive if each.latency.factor < slow.latency.factor]
     per_item = slow.latency.predict(limit) / limit / slow.worth(faster)
-    if queue.arrivals.rate(now, queue.window) * per_item > _OVERLOADED:
+    item_rate = queue.arrivals.rate(now, queue.window) * queue.arrivals.mean_size
+    if item_rate * per_item > _OVERLOADED:
         return inf
     return max(0, queue.items - limit) * per_item

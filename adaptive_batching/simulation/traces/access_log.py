@@ -12,8 +12,9 @@ from adaptive_batching.simulation.traces.format import Format, Request, WallCloc
 from adaptive_batching.simulation.traces.lines import SHOWN, Lines
 
 _LINE = re.compile(
-    r"\S+ \S+ .*?\[([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9]{2}):([0-9]{2}):([0-9]{2}) "
-    r'([-+])([0-9]{2})([0-9]{2})\] "(.*)" [0-9]{3} ([0-9]{1,18}|-).*'
+    # Clients write into it: the first time is the time, or a line of many would take minutes.
+    r"(?>\S+ \S+ .*?\[([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9]{2}):([0-9]{2}):([0-9]{2}) "
+    r'([-+])([0-9]{2})([0-9]{2})\]) "(.*)" [0-9]{3} ([0-9]{1,18}|-).*'
 )
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from math import isfinite
 from typing import Literal, NamedTuple
 
@@ -28,6 +28,7 @@ Measure = Literal["items", "tokens", "cost"]
 
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")  # no nan, inf or 1_000
 _COUNT = re.compile(r"[0-9]{1,18}")  # what fits 64 bits
+_LATEST = 1e18  # seconds; nanoseconds taken for seconds pass, and differences stay finite
 _ISO = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]{1,18})?"
     r"(Z|[-+][0-9]{2}:?[0-9]{2})?"
@@ -79,6 +80,8 @@ def number(text: str, lines: Lines) -> float:
     seconds = float(text) if _NUMBER.fullmatch(text) else None
     if seconds is None or not isfinite(seconds):
         raise lines.fault("a finite number of seconds", repr(text[:SHOWN]))
+    if abs(seconds) > _LATEST:
+        raise lines.fault(f"a time within {_LATEST:g} seconds", repr(text[:SHOWN]))
     return seconds
 
 
@@ -116,7 +119,7 @@ class WallClock:
 
     def since_first(self, instant: datetime) -> float:
         """Seconds of an instant that has a zone."""
-        self._zero = self._zero or instant.astimezone(UTC)
+        self._zero = self._zero or instant
         return (instant - self._zero).total_seconds()
 
 

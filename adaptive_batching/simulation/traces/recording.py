@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 from adaptive_batching.core import RECORDING, JobOutcome
 from adaptive_batching.simulation.traces.format import Format, Request, columns, count, number
-from adaptive_batching.simulation.traces.lines import Lines
+from adaptive_batching.simulation.traces.lines import SHOWN, Lines
+
+_OUTCOMES = [outcome.value for outcome in JobOutcome]
+_LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
 
 
 class RecordedBatch(NamedTuple):
@@ -30,6 +33,8 @@ def recorded_batches(path: str | Path) -> Iterator[RecordedBatch]:
     newest = ""
     for row in columns(lines, RECORDING):
         _, _, _, _, outcome, batch, size, duration, _ = row
+        if outcome not in _OUTCOMES:
+            raise lines.fault(f"one of {', '.join(_OUTCOMES)}", repr(outcome[:SHOWN]))
         if outcome == JobOutcome.DONE.value and batch != newest:
             newest = batch
             yield RecordedBatch(count(size, lines, 1), _duration(duration, lines))
@@ -37,8 +42,8 @@ def recorded_batches(path: str | Path) -> Iterator[RecordedBatch]:
 
 def _duration(text: str, lines: Lines) -> float:
     seconds = number(text, lines)
-    if seconds < 0:
-        raise lines.fault("0 seconds or more", text)
+    if not 0 <= seconds <= _LONGEST:
+        raise lines.fault(f"0 to {_LONGEST:g} seconds", text)
     return seconds
 
 
