@@ -35,8 +35,8 @@ def test_nothing_happened():
     row = asdict(summary())
     assert row.pop("policy") == "greedy"
     assert row.pop("workers") == 2
-    counts = ("requests", "on_time", "late", "shed", "failed", "batches")
-    assert [row.pop(name) for name in counts] == [0] * 6
+    counts = ("requests", "on_time", "late", "shed", "failed", "batches", "sent_again")
+    assert [row.pop(name) for name in counts] == [0] * 7
     assert set(row.values()) == {None}
 
 

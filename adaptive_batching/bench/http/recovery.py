@@ -8,7 +8,7 @@ from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
 
 _BODY = b"[5.1, 3.5, 1.4, 0.2]"
 _LIGHT = 200.0  # requests a second
-_TIMES = 5  # the capacity
+_TIMES = 2  # the capacity
 
 
 async def measure(*, loop: str, quick: bool) -> Report:
@@ -30,8 +30,8 @@ async def measure(*, loop: str, quick: bool) -> Report:
     restored = _goodput([each for each in answers if each.scheduled >= end + 1.0])
     bad = [each.scheduled - end for each in answers if not _good(each)]
     title = (
-        f"recovery: {_TIMES} times the {RECOVERY_CAPACITY:,.0f}/s that a model of 10 ms + 0.5 ms·n can do,"
-        f" max_latency {MAX_LATENCY * 1e3:.0f} ms, {loop}"
+        f"recovery: {_TIMES} times the {RECOVERY_CAPACITY:,.0f}/s that a model of 10 ms + 0.5 ms·n"
+        f" can do, max_latency {MAX_LATENCY * 1e3:.0f} ms, {loop}"
     )
     verdicts = [
         Verdict("goodput from a second after", restored or 0.0, "at least", 1.0, "of requests"),
