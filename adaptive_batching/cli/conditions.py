@@ -26,6 +26,7 @@ from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.fleet import Balance, Fleet
 from adaptive_batching.simulation.keys import Lots, parse_keys
 from adaptive_batching.simulation.model_file import read_model
+from adaptive_batching.simulation.retries import Retries, parse_backoff
 from adaptive_batching.simulation.servers import (
     Server,
     UnevenServers,
@@ -188,6 +189,18 @@ _WORKERS_AND_LIMITS = (
         is_flag=True,
         help="Every dispatcher sends to all workers, which take batches as they come.",
     ),
+    click.option(
+        "--retries",
+        type=click.IntRange(min=1),
+        help="Clients who are refused or late send again, so often at the most; goodput is of the "
+        "requests, however often they were sent.",
+    ),
+    click.option(
+        "--backoff",
+        type=Parsed("duration or retry-after", parse_backoff),
+        default="retry-after",
+        help="Of retries: when, say 50ms, doubled each time; 0s for at once; or when told.",
+    ),
     click.option("--warmup", type=SECONDS, default=0.0, help="Seconds left out of the statistics."),
 )
 
@@ -249,10 +262,13 @@ def title(traffic: Traffic, experiment: Experiment) -> str:
         if factor != 1
     )
     keyed = () if traffic.keyed is None else (traffic.keyed,)
+    again = () if experiment.retries is None else (str(experiment.retries),)
     own = ("unless recorded",) if traffic.max_latencies is not None else ()
     fleet = experiment.fleet
     several = (str(fleet),) if fleet.dispatchers > 1 else ()
-    return ", ".join((str(traffic), *known, *shaped, *keyed, *several, " ".join((within, *own))))
+    return ", ".join(
+        (str(traffic), *known, *shaped, *keyed, *several, *again, " ".join((within, *own)))
+    )
 
 
 _MADE = ("arrivals", "rate", "duration")
@@ -320,6 +336,8 @@ def _experiment(
     max_queue: int,
     timer_resolution: float,
     loop_delay: float,
+    retries: int | None,
+    backoff: float | None,
     dispatchers: int,
     balance: Balance | None,
     shared_workers: bool,
@@ -339,6 +357,7 @@ def _experiment(
         fleet=Fleet(dispatchers, balance or "in-turn", shared_workers),
         timer_resolution=timer_resolution,
         loop_delay=loop_delay,
+        retries=None if retries is None else Retries(retries, backoff),
         warmup=warmup,
         seed=seed,
     )

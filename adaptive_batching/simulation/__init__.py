@@ -19,6 +19,7 @@ from adaptive_batching.simulation.keys import Lots
 from adaptive_batching.simulation.limit import Limit, limit_of
 from adaptive_batching.simulation.replications import replicate
 from adaptive_batching.simulation.report import Row, summarize, table
+from adaptive_batching.simulation.retries import Retries
 from adaptive_batching.simulation.servers import Server, UnevenServers
 from adaptive_batching.simulation.shaping import scale_rate, speedup, superpose
 from adaptive_batching.simulation.tally import Tally
@@ -40,6 +41,7 @@ __all__ = [
     "Lots",
     "Padded",
     "Request",
+    "Retries",
     "Row",
     "Server",
     "SharedDevice",

@@ -8,11 +8,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
-from adaptive_batching.core import Batch, Hold, Job, JobOutcome, Outcome, Scheduler, ShedReason
+from adaptive_batching.core import (
+    Batch,
+    Hold,
+    Job,
+    JobOutcome,
+    Outcome,
+    Scheduler,
+    Shed,
+    ShedReason,
+)
 from adaptive_batching.errors import QueueFull, Refused
 from adaptive_batching.simulation.feed import Feed
 from adaptive_batching.simulation.history import Collector
 from adaptive_batching.simulation.pool import Pool
+from adaptive_batching.simulation.retries import RetryingClients
 
 _ENDS_AS = {
     Outcome.DONE: JobOutcome.DONE,
@@ -60,6 +70,7 @@ class Driver:
         collector: Is told what happens.
         loop: How late and how coarsely it notices.
         first_worker: Which worker of the pool is its first.
+        clients: Send again when they are refused; None if nobody does.
     """
 
     def __init__(
@@ -70,6 +81,7 @@ class Driver:
         collector: Collector,
         loop: Loop,
         first_worker: int = 0,
+        clients: RetryingClients | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.first_worker = first_worker
@@ -83,7 +95,11 @@ class Driver:
         self._pool = pool
         self._feed = feed
         self._collector = collector
+        self._clients = clients
+        self.sent_again = 0
+        """Requests that came not for the first time."""
         self._running = 0  # requests
+        self._shed: list[Shed] = []
         self._restart = 0.0  # seconds that a worker which died takes to come back
 
     @property
@@ -108,7 +124,7 @@ class Driver:
         self.alert = True
         lost = self.deserted and job.deadline < job.arrived + self._restart
         if lost:  # as live: nobody could answer in time
-            self._end([job], job.arrived, JobOutcome.SHED)
+            self._end([job], job.arrived, JobOutcome.SHED, self._restart)
             return
         try:
             self.scheduler.submit(job)
@@ -125,25 +141,33 @@ class Driver:
 
     def refused(self, job: Job, refused: Refused) -> None:
         """The scheduler did not take it."""
-        full = isinstance(refused, QueueFull)
-        self._end([job], job.arrived, JobOutcome.QUEUE_FULL if full else JobOutcome.SHED)
+        outcome = JobOutcome.QUEUE_FULL if isinstance(refused, QueueFull) else JobOutcome.SHED
+        self._end([job], job.arrived, outcome, refused.retry_after)
 
     def decide(self, now: float) -> None:
         """Do what the scheduler says until it says hold, and arm the timer."""
         scheduler = self.scheduler
         noticed = now + self.loop.delay
         self.alert = False
-        while True:
-            step = scheduler.next(noticed)
-            if isinstance(step, Hold):
-                self.arm(step.until)
-                return
+        while not isinstance(step := scheduler.next(noticed), Hold):
             if isinstance(step, Batch):
                 self._collector.batch_released(step)
                 self._running += len(step.jobs)
                 self._pool.launch(self, step)
             else:
-                self._end(step.jobs, noticed, _SHED_AS[step.reason])
+                self._shed.append(step)
+        self.arm(step.until)
+        if self._shed:
+            self._turn_away(noticed)
+
+    def _turn_away(self, noticed: float) -> None:
+        """As live, once it is known who is busy, and so when to come again."""
+        some, self._shed = self._shed, []
+        for shed in some:
+            wait = (
+                0.0 if self._clients is None else self.scheduler.retry_after(shed.jobs[0], noticed)
+            )
+            self._end(shed.jobs, noticed, _SHED_AS[shed.reason], wait)
 
     def finish(self, batch: Batch, outcome: Outcome, now: float) -> None:
         """A batch has ended."""
@@ -162,7 +186,7 @@ class Driver:
         permits.set_alive([each.index for each in permits.alive if each.index != worker])
         if self.deserted:
             hopeless = self.scheduler.abandon(due_before=noticed + restart)
-            self._end(hopeless, noticed, JobOutcome.SHED)
+            self._end(hopeless, noticed, JobOutcome.SHED, restart)
 
     def worker_back(self, worker: int, now: float) -> None:
         """The permit is there again."""
@@ -170,6 +194,16 @@ class Driver:
         permits = self.scheduler.permits
         permits.set_alive([*(each.index for each in permits.alive), worker])
 
-    def _end(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
+    def _end(
+        self, jobs: Sequence[Job], now: float, outcome: JobOutcome, retry_after: float = 0.0
+    ) -> None:
+        if self._clients is not None:
+            jobs = self._clients.told(jobs, now, outcome, retry_after, self._take_again)
+            if not jobs:
+                return
         self._collector.jobs_ended(jobs, now, outcome)
         self._feed.answered(len(jobs), now)
+
+    def _take_again(self, job: Job) -> None:
+        self.sent_again += 1
+        self.admit(job)

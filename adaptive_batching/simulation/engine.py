@@ -16,6 +16,7 @@ from adaptive_batching.simulation.driver import Driver, Loop
 from adaptive_batching.simulation.feed import Feed
 from adaptive_batching.simulation.history import Backdated, Collector, History
 from adaptive_batching.simulation.pool import Pool, of_each
+from adaptive_batching.simulation.retries import Retries, RetryingClients
 from adaptive_batching.simulation.servers import Service
 
 
@@ -30,6 +31,8 @@ def simulate(
     max_latency: float | None = None,
     timer_resolution: float = 0.0,
     loop_delay: float = 0.0,
+    retries: Retries | None = None,
+    seed: int = 0,
 ) -> History:
     """Let jobs arrive and record what becomes of them and of their batches.
 
@@ -46,6 +49,10 @@ def simulate(
             them; 0 for a perfect timer.
         loop_delay: How much later than it happens everything is noticed (seconds): arrivals, ends
             of batches, wake-ups. Latencies count from the arrival all the same.
+        retries: What clients do who are refused, or answered too late; nothing if left out. A
+            record is of all attempts at a request together: from the first arrival to the last
+            answer, with the deadline of the last attempt.
+        seed: Of the clients' backoff.
 
     Raises:
         ValueError: The arrivals are not in order, a number isn't finite or the lengths differ.
@@ -60,6 +67,8 @@ def simulate(
         max_latency=max_latency,
         timer_resolution=timer_resolution,
         loop_delay=loop_delay,
+        retries=retries,
+        seed=seed,
     )
     return history
 
@@ -73,19 +82,28 @@ def drive(
     max_latency: float | None = None,
     timer_resolution: float = 0.0,
     loop_delay: float = 0.0,
-) -> None:
+    retries: Retries | None = None,
+    seed: int = 0,
+) -> int:
     """Like `simulate`, but keep nothing: a collector is told what happens.
 
     With a feed that reads as it goes, any number of jobs takes the memory of those that wait.
+
+    Returns:
+        How many times a request was sent again.
     """
     agenda = Agenda()
     loop = Loop(timer_resolution, loop_delay)
     told = Backdated(collector) if loop_delay else collector
     services = of_each(service, len(scheduler.permits.workers))
-    driver = Driver(scheduler, Pool(services, agenda), feed, told, loop)
     patience = scheduler.limits.max_latency if max_latency is None else max_latency
+    clients = (
+        None if retries is None else RetryingClients(retries, agenda, patience, loop_delay, seed)
+    )
+    driver = Driver(scheduler, Pool(services, agenda), feed, told, loop, clients=clients)
     with collecting_rarely:
         _Run(feed, agenda, driver, patience).to_the_end()
+    return driver.sent_again
 
 
 def expect_nobody_left(scheduler: Scheduler) -> None:
@@ -125,17 +143,17 @@ class _Run:
         Ahead of the clock only while no worker is idle: then all that `next` could do is to expire
         a job, and nobody is admitted beyond the earliest deadline.
         """
-        feed, driver = self._feed, self._driver
+        feed, driver, agenda = self._feed, self._driver, self._agenda
         if feed.plain and not (driver.loop.delay or driver.deserted):
             self._admit_plain(before)
             return
         while feed.next < before:
             driver.admit(feed.take(self._patience, driver.loop.delay))
-            before = min(before, driver.until)
+            before = min(before, driver.until, agenda.next)
 
     def _admit_plain(self, before: float) -> None:
         """The same for jobs that are no more than a time and a size: the simulator's hot path."""
-        feed, driver = self._feed, self._driver
+        feed, driver, agenda = self._feed, self._driver, self._agenda
         times, sizes, patience = feed.times, feed.sizes, self._patience
         submit = driver.scheduler.submit
         first = True  # its deadline is the earliest of them
@@ -149,6 +167,7 @@ class _Run:
                 except Refused as refused:
                     feed.come = index
                     driver.refused(job, refused)
+                    before = min(before, agenda.next)  # when its client may come again
                     continue
                 if first:
                     first = False

@@ -17,6 +17,7 @@ from adaptive_batching.simulation.feed import Feed
 from adaptive_batching.simulation.fleet import ONE_DISPATCHER, Fleet, drive_fleet
 from adaptive_batching.simulation.history import Collector, History
 from adaptive_batching.simulation.report import Row, summarize
+from adaptive_batching.simulation.retries import Retries
 from adaptive_batching.simulation.servers import Server, UnevenServers
 from adaptive_batching.simulation.tally import Tally
 from adaptive_batching.simulation.traces.format import Request
@@ -42,6 +43,7 @@ class Experiment:
         fleet: Several dispatchers instead of one.
         timer_resolution: Of the wake-ups (seconds); 0 for a perfect timer.
         loop_delay: How late everything is noticed (seconds); 0 for an event loop that never lags.
+        retries: What clients do who are refused, or answered too late; None for nothing.
         warmup: Seconds at the start that are simulated and not counted.
         seed: Of the workers' jitter and pauses.
     """
@@ -55,6 +57,7 @@ class Experiment:
     fleet: Fleet = ONE_DISPATCHER
     timer_resolution: float = 0.0
     loop_delay: float = 0.0
+    retries: Retries | None = None
     warmup: float = 0.0
     seed: int = 0
 
@@ -73,14 +76,22 @@ class Experiment:
         tally, history = Tally(self.warmup), History()
         streamed = callable(self.arrivals)
         begun = perf_counter()
-        self.play(policy, workers, tally if streamed else history)
+        sent_again = self.play(policy, workers, tally if streamed else history)
         elapsed = perf_counter() - begun
         if streamed:
-            return tally.row(name, workers, elapsed)
-        return summarize(history, policy=name, workers=workers, warmup=self.warmup, elapsed=elapsed)
+            row = tally.row(name, workers, elapsed)
+        else:
+            row = summarize(
+                history, policy=name, workers=workers, warmup=self.warmup, elapsed=elapsed
+            )
+        return replace(row, sent_again=sent_again)
 
-    def play(self, policy: PolicyLike, workers: int, collector: Collector) -> None:
-        """Simulate one policy from the beginning and tell a collector; as `run`."""
+    def play(self, policy: PolicyLike, workers: int, collector: Collector) -> int:
+        """Simulate one policy from the beginning and tell a collector; as `run`.
+
+        Returns:
+            How many times a request was sent again.
+        """
         feed = Feed(
             self.arrivals() if callable(self.arrivals) else self.arrivals,
             self.sizes,
@@ -90,6 +101,8 @@ class Experiment:
         schedulers = self.fleet.schedulers(policy, self.limits, workers)
         service = self.server.service(self.seed)
         if len(schedulers) > 1:
+            if self.retries is not None:
+                raise ValueError("retries: expected one dispatcher, got several")
             drive_fleet(
                 feed,
                 schedulers,
@@ -100,14 +113,16 @@ class Experiment:
                 loop_delay=self.loop_delay,
                 seed=self.seed,
             )
-            return
-        drive(
+            return 0
+        return drive(
             feed,
             schedulers[0],
             service,
             collector,
             timer_resolution=self.timer_resolution,
             loop_delay=self.loop_delay,
+            retries=self.retries,
+            seed=self.seed,
         )
 
     def only(self, chosen: Chosen) -> Self:

@@ -52,6 +52,7 @@ class Row:
             batches evenly spaced, 1 for random ones, more when they bunch.
         jobs_per_second: Requests simulated in a second of real time.
         keys: How each batch key fared, the busiest first; None without keys or records.
+        sent_again: Times that a refused or late request was sent again, the warm-up included.
     """
 
     policy: str
@@ -71,6 +72,7 @@ class Row:
     release_gap_cv: float | None
     jobs_per_second: float | None
     keys: dict[str, KeyFigures] | None = None
+    sent_again: int = 0
 
 
 def summarize(

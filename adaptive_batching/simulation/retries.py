@@ -1,0 +1,151 @@
+"""Clients who send again when they were refused, or answered too late.
+
+That is how an overload outlasts its cause: each request that fails is offered again, so that the
+load grows as the goodput shrinks (Bronson et al., Metastable Failures, HotOS 2021).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+
+import numpy as np
+
+from adaptive_batching.core import Job, JobOutcome
+from adaptive_batching.simulation.agenda import Agenda
+from adaptive_batching.units import format_duration, parse_duration
+
+_STREAM = 5  # arrivals and workers made with the same seed must not share our random numbers
+_REFUSED = frozenset({JobOutcome.SHED, JobOutcome.QUEUE_FULL})
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """What clients do about a refusal, or an answer that has not come in time.
+
+    An error of the handler is an answer: nobody sends again what made it fail.
+
+    Attributes:
+        most: How many times a request is sent again, at the most.
+        backoff: Seconds until the first time; each later one takes twice as long, and all are
+            spread by half. 0 for at once; None for the refusal's own `retry_after`, and at once
+            after an answer that was late.
+    """
+
+    most: int
+    backoff: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.most >= 1:
+            raise ValueError(f"retries: expected at least 1, got {self.most}")
+        if self.backoff is not None and not 0 <= self.backoff < inf:
+            raise ValueError(f"backoff: expected 0 seconds or more, got {self.backoff}")
+
+    def __str__(self) -> str:
+        times = f"up to {self.most} retries"
+        if self.backoff is None:
+            return f"{times} after Retry-After"
+        if not self.backoff:
+            return f"{times} at once"
+        return f"{times} after {format_duration(self.backoff)} and twice as long each time"
+
+
+def parse_backoff(text: str) -> float | None:
+    """Read `50ms`, `0s`, or `retry-after`.
+
+    Raises:
+        ValueError: It is none of them.
+    """
+    return None if text == "retry-after" else parse_duration(text)
+
+
+class Attempt(Job):
+    """A request that is sent again.
+
+    Attributes:
+        first_arrived: When it came for the first time (seconds).
+        number: How many times it was sent before.
+    """
+
+    __slots__ = ("first_arrived", "number")
+
+    def __init__(self, failed: Job, arrived: float, patience: float) -> None:
+        super().__init__(arrived, failed.size, arrived + patience, failed.key)
+        self.first_arrived: float
+        self.number: int
+        if isinstance(failed, Attempt):
+            self.first_arrived, self.number = failed.first_arrived, failed.number + 1
+        else:
+            self.first_arrived, self.number = failed.arrived, 1
+
+
+class RetryingClients:
+    """All clients of a simulation.
+
+    Args:
+        retries: What they do.
+        agenda: Where they announce when they send again.
+        patience: Seconds to a deadline, unless a job has its own.
+        delay: By which arrivals are noticed later than they come (seconds).
+        seed: Of the spread.
+    """
+
+    def __init__(
+        self, retries: Retries, agenda: Agenda, patience: float, delay: float, seed: int
+    ) -> None:
+        self._retries = retries
+        self._agenda = agenda
+        self._patience = patience
+        self._delay = delay
+        self._rng = np.random.default_rng([_STREAM, seed])
+
+    def told(
+        self,
+        jobs: Sequence[Job],
+        now: float,
+        outcome: JobOutcome,
+        retry_after: float,
+        send: Callable[[Job], None],
+    ) -> Sequence[Job]:
+        """Send again what is to be sent again.
+
+        Args:
+            jobs: They ended so.
+            now: When their clients hear of it (seconds).
+            outcome: How.
+            retry_after: What a refusal said (seconds).
+            send: Takes a request when it comes again.
+
+        Returns:
+            The others, whose story ends here, each as it came for the first time but with the
+            deadline of its last attempt.
+        """
+        over: list[Job] = []
+        for job in jobs:
+            failed = outcome is JobOutcome.EXPIRED or outcome in _REFUSED
+            late = outcome is JobOutcome.DONE and now > job.deadline
+            sent = job.number if isinstance(job, Attempt) else 0
+            if (failed or late) and sent < self._retries.most:
+                wait = self._wait(sent, retry_after if outcome in _REFUSED else 0.0)
+                self._agenda.at(now + wait, partial(self._send_again, job, send))
+            else:
+                over.append(_whole(job))
+        return over
+
+    def _send_again(self, failed: Job, send: Callable[[Job], None], now: float) -> None:
+        patience = self._patience
+        if failed.deadline != failed.arrived + patience:  # or the difference would be an ulp off
+            patience = failed.deadline - failed.arrived
+        send(Attempt(failed, now + self._delay, patience))
+
+    def _wait(self, sent: int, retry_after: float) -> float:
+        backoff = self._retries.backoff
+        if backoff is None:
+            return retry_after
+        return float(backoff * 2**sent * self._rng.uniform(0.5, 1.5)) if backoff else 0.0
+
+
+def _whole(job: Job) -> Job:
+    if not isinstance(job, Attempt):
+        return job
+    return Job(job.first_arrived, job.size, job.deadline, job.key)
