@@ -51,8 +51,8 @@ class Row:
         release_gap_cv: Standard deviation of the gaps between releases by their mean: 0 for
             batches evenly spaced, 1 for random ones, more when they bunch.
         jobs_per_second: Requests simulated in a second of real time.
-        keys: How each batch key fared, the busiest first; None without keys or records.
         sent_again: Times that a refused or late request was sent again, the warm-up included.
+        keys: How each batch key fared, the busiest first; None without keys or records.
     """
 
     policy: str
@@ -71,8 +71,8 @@ class Row:
     batches: int
     release_gap_cv: float | None
     jobs_per_second: float | None
-    keys: dict[str, KeyFigures] | None = None
     sent_again: int = 0
+    keys: dict[str, KeyFigures] | None = None
 
 
 def summarize(

@@ -8,12 +8,13 @@ from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
 
 _BODY = b"[5.1, 3.5, 1.4, 0.2]"
 _LIGHT = 200.0  # requests a second
+_TIMES = 5  # the capacity
 
 
 async def measure(*, loop: str, quick: bool) -> Report:
     """Light traffic after an overload: when is all well again?"""
     before, flood, after = (0.5, 0.5, 1.5) if quick else (2.0, 5.0, 10.0)
-    overload = 2 * RECOVERY_CAPACITY
+    overload = _TIMES * RECOVERY_CAPACITY
     phases = [(_LIGHT, before), (overload, flood), (_LIGHT, after)]
     async with service("recovery", loop) as server:
         plan = OpenLoop(url=f"{server.url}/model", bodies=[_BODY], phases=phases)
@@ -29,12 +30,12 @@ async def measure(*, loop: str, quick: bool) -> Report:
     restored = _goodput([each for each in answers if each.scheduled >= end + 1.0])
     bad = [each.scheduled - end for each in answers if not _good(each)]
     title = (
-        f"recovery: twice the {RECOVERY_CAPACITY:,.0f}/s that a model of 10 ms + 0.5 ms·n can do,"
-        f" max_latency {MAX_LATENCY * 1e3:.0f} ms, {loop}"
+        f"recovery: {_TIMES} times the {RECOVERY_CAPACITY:,.0f}/s that a model of"
+        f" 10 ms + 0.5 ms·n can do, max_latency {MAX_LATENCY * 1e3:.0f} ms, {loop}"
     )
     verdicts = [
         Verdict("goodput from a second after", restored or 0.0, "at least", 1.0, "of requests"),
-        Verdict("last request not in time", max(0.0, *bad, 0.0), "at most", 1.0, "s after"),
+        Verdict("last request not in time", max(0.0, *bad, 0.0), "at most", MAX_LATENCY, "s after"),
     ]
     return Report(title, rows, verdicts)
 
