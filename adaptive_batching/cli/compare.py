@@ -9,10 +9,11 @@ from typing import Any
 import click
 from rich.console import Console
 
-from adaptive_batching.cli.conditions import condition_options, conditions, number_of_workers, title
+from adaptive_batching.cli.conditions import condition_options, conditions, title
 from adaptive_batching.cli.endings import interruptible, writing
 from adaptive_batching.cli.parameters import FORMAT, POLICY, SHARE, WIDTH
 from adaptive_batching.cli.progress import progress
+from adaptive_batching.cli.worker_options import number_of_workers
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.comparison import Change, Comparison, compared
 from adaptive_batching.simulation.report import Row, table

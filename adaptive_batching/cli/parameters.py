@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -89,3 +89,11 @@ RANGE = Parsed("range", _range)
 FORMAT = click.option(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
+
+
+def expect_none(where: str, given: Mapping[str, object], *names: str) -> None:
+    """Refuse options that do not go with another."""
+    for name in names:
+        if given[name] not in {None, False, "ignore"}:
+            option = name.replace("_", "-")
+            raise click.UsageError(f"expected no --{option} {where}, got {given[name]}")

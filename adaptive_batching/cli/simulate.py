@@ -12,16 +12,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from adaptive_batching.cli.conditions import (
-    condition_options,
-    conditions,
-    expect_none,
-    number_of_workers,
-    title,
-)
+from adaptive_batching.cli.conditions import condition_options, conditions, title
 from adaptive_batching.cli.endings import interruptible, writing
-from adaptive_batching.cli.parameters import FORMAT, POLICY, WIDTH
+from adaptive_batching.cli.parameters import FORMAT, POLICY, WIDTH, expect_none
 from adaptive_batching.cli.progress import progress
+from adaptive_batching.cli.worker_options import number_of_workers
 from adaptive_batching.core.policies import KNOWN
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.curves import Curve
