@@ -10,6 +10,7 @@ from adaptive_batching.core.arrivals import ArrivalRate
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
+from adaptive_batching.core.punctuality import Punctuality
 from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.worker import Latency, Worker
@@ -119,10 +120,15 @@ class QueueView:
         arrivals: The stream that feeds this queue.
     """
 
-    __slots__ = ("_permits", "arrivals", "latency", "limits", "queue", "worker")
+    __slots__ = ("_permits", "_punctuality", "arrivals", "latency", "limits", "queue", "worker")
 
     def __init__(
-        self, queue: JobQueue, permits: Permits, limits: Limits, latency: LinearLatency
+        self,
+        queue: JobQueue,
+        permits: Permits,
+        limits: Limits,
+        latency: LinearLatency,
+        punctuality: Punctuality,
     ) -> None:
         self.queue = queue  # the scheduler's to change; policies read it through the names below
         self._permits = permits
@@ -130,6 +136,7 @@ class QueueView:
         self.latency: Latency = latency
         self.worker: Worker | None = None
         self.arrivals: ArrivalRate = queue.arrivals
+        self._punctuality = punctuality
 
     @property
     def items(self) -> int:
@@ -190,6 +197,11 @@ class QueueView:
     def window(self) -> float:
         """Seconds over which the arrival rate is taken: 16 full batches."""
         return RATE_WINDOW * self._permits.latency.predict(self.limits.max_batch_size)
+
+    @property
+    def timers_late(self) -> float:
+        """Seconds by which nearly no wake-up has been later than it was asked for."""
+        return self._punctuality.late
 
     @property
     def last_release(self) -> float:

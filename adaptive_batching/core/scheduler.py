@@ -21,6 +21,7 @@ from adaptive_batching.core.policy import (
     ShedReason,
     Watcher,
 )
+from adaptive_batching.core.punctuality import Punctuality
 from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.errors import (
@@ -52,6 +53,7 @@ class Scheduler:
         self.permits = Permits(workers, self.latency)
         self.items = 0
         """Items waiting, in all queues."""
+        self._punctuality = Punctuality()
         self._policy = policy
         self._doorkeeper = policy if isinstance(policy, Doorkeeper) else None
         self._watcher = policy if isinstance(policy, Watcher) else None
@@ -147,6 +149,14 @@ class Scheduler:
         Raises:
             PolicyError: The policy's decision can't be carried out.
         """
+        if now >= self._punctuality.due:
+            self._punctuality.woke(now)
+        step = self._next(now)
+        if isinstance(step, Hold):
+            self._punctuality.due = step.until
+        return step
+
+    def _next(self, now: float) -> Batch | Shed | Hold:
         if not self.items:
             return _WAIT
         views = [view for view in self._views.values() if view.queue.requests]
@@ -262,7 +272,7 @@ class Scheduler:
     # ------------------------------------------------------------------------------ housekeeping
 
     def _open(self, key: Hashable) -> QueueView:
-        view = QueueView(JobQueue(), self.permits, self.limits, self.latency)
+        view = QueueView(JobQueue(), self.permits, self.limits, self.latency, self._punctuality)
         self._views[key] = view
         return view
 

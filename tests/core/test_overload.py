@@ -9,6 +9,7 @@ from adaptive_batching.core import Job, JobOutcome, Limits, LinearLatency, Queue
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policies.cork import Cork
 from adaptive_batching.core.policies.shedding import hopeless
+from adaptive_batching.core.punctuality import Punctuality
 from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.simulation import Drift, History, Server, poisson, simulate
 
@@ -41,7 +42,7 @@ def test_a_margin_needs_somebody_to_take_the_place() -> None:
     latency = LinearLatency()
     for size in [8, 16, 32, 64] * 10:
         latency.observe(size, 5e-3 + 0.05e-3 * size)
-    queue = QueueView(JobQueue(), Permits(1), Limits(64, PROMISE), latency)
+    queue = QueueView(JobQueue(), Permits(1), Limits(64, PROMISE), latency, Punctuality())
     deadline = 1.05 * latency.predict(64)
     for _ in range(70):
         queue.queue.append(Job(0.0, deadline=deadline))

@@ -23,8 +23,8 @@ _IN_A_CLUMP = 2.0  # times the plain rate; below, no hold with all workers idle 
 _CLUMP = 0.8  # of a batch's duration: who misses the batch waits for nearly all of it
 _LONGEST_CLUMP = 0.3  # of a batch of one; longer holds would knit the callers of a loop together
 _TIMER = 0.5e-3  # seconds; event-loop timers are no finer, so shorter holds are not worth arming
-_TIMER_LATE = 1e-3  # seconds; asyncio rounds waits up to a millisecond
 _OVERLOADED = 0.97  # of capacity; the rest is noise in the estimate
+_BACKLOG = 2.0  # full batches; a burst is over before its rate is known, but not before this
 _RESERVE = 0.05  # of capacity: what the others need beyond the load, to be let idle for
 _LONG_BATCHES = 0.4  # phi from which they starve the other workers, so that boarding is limited
 _BOARDING = 2.0  # times the batch size in equilibrium
@@ -73,12 +73,13 @@ class Cork:
         due = inf
         if queue.head.deadline != inf:
             limit = _affordable(queue, limit, now)
-            late = hopeless(queue, _shed_margin(queue) if overloaded else 0.0, now)
+            crowded = overloaded or queue.items >= _BACKLOG * limit
+            late = hopeless(queue, _shed_margin(queue) if crowded else 0.0, now)
             if late:
                 return shed_or_probe(queue, late, now)
             due = _latest_release(queue, size)
             if not overloaded:  # there a late timer costs the head alone, and others fill its place
-                due -= _TIMER_LATE
+                due -= queue.timers_late
         if queue.items >= limit:
             return Dispatch(limit, Reason.FULL)
         if now >= due:
