@@ -33,18 +33,22 @@ class FanOut:
         """Learn from silences between arrivals (seconds), in turn; longer ones part clumps."""
         position, mean = self._position, self._gap
         followed, ended = self._followed, self._ended
+        seen = self._gaps
         for gap in gaps:
             counts = followed if gap <= longest else ended
-            counts[position] += 1.0
-            if counts[position] > _MEMORY:
+            counts[position] = count = counts[position] + 1.0
+            if count > _MEMORY:
                 followed[position] /= 2
                 ended[position] /= 2
             if gap > longest:
                 position = 0
                 continue
-            self._gaps = min(self._gaps + 1.0, _MEMORY)
-            mean += (gap - mean) / self._gaps
-            position = min(position + 1, _POSITIONS - 1)
+            if seen < _MEMORY:
+                seen += 1.0
+            mean += (gap - mean) / seen
+            if position < _POSITIONS - 1:
+                position += 1
+        self._gaps = seen
         self._position, self._gap = position, mean
 
     def recognised(self, rate: float) -> bool:
