@@ -8,6 +8,7 @@ a queue entry, not a task.
 import asyncio
 import contextvars
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from typing import Any, Generic, TypeVar, cast
 
@@ -25,18 +26,18 @@ from adaptive_batching.core import (
 )
 from adaptive_batching.dispatcher.audience import Audience, Observer
 from adaptive_batching.dispatcher.calls import Call, share_out
+from adaptive_batching.dispatcher.crew import Crew
+from adaptive_batching.dispatcher.deadlines import Deadlines
 from adaptive_batching.dispatcher.ledger import Ledger, Stats, WorkerStats
 from adaptive_batching.errors import (
     BatchingError,
     DeadlineExceeded,
     Draining,
-    NoWorkers,
     Overloaded,
     PolicyError,
     QueueFull,
     Refused,
     WorkerLost,
-    WorkerStartError,
     WorkerTimeout,
 )
 from adaptive_batching.workers.interface import Workers
@@ -80,13 +81,10 @@ class Driver(Generic[T, R]):
         self._pump_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._running: dict[Batch, asyncio.Task[None]] = {}
-        self._overdue: dict[Batch, asyncio.TimerHandle] = {}
+        self._deadlines = Deadlines(loop, partial(self._enter, outcome=JobOutcome.EXPIRED))
         self._drained = asyncio.Event()
-        self._failure: BatchingError | None = None
-        self._start_took = 0.0  # seconds; a worker that died is back no sooner
-        self.ready = False
-        """Whether the workers have been ready."""
-        self._starting = loop.create_task(self._start(), context=self._context)
+        self._crew = Crew(workers, clock, self._workers_changed)
+        self._starting = loop.create_task(self._crew.start(), context=self._context)
 
     def __repr__(self) -> str:
         return f"<Driver running={len(self._running)} {self._scheduler!r}>"
@@ -95,6 +93,11 @@ class Driver(Generic[T, R]):
     def closing(self) -> bool:
         """Whether it takes no more calls."""
         return self._scheduler.draining
+
+    @property
+    def ready(self) -> bool:
+        """Whether the workers have been ready."""
+        return self._crew.ready
 
     async def started(self) -> None:
         """Wait until the workers are ready.
@@ -109,8 +112,8 @@ class Driver(Generic[T, R]):
             if self.closing and not _is_cancelled():
                 raise Draining("the dispatcher was closed while its workers started") from None
             raise
-        if self._failure is not None:
-            raise self._failure
+        if self._crew.failure is not None:
+            raise self._crew.failure
 
     def admit(self, call: Call[T, R]) -> None:
         """Let a call wait for its batch; its future will have the answer.
@@ -119,11 +122,11 @@ class Driver(Generic[T, R]):
             Refused: It was turned away.
             WorkerStartError: There are no workers, nor will there be.
         """
-        if self._failure is not None:
-            raise self._failure
+        if self._crew.failure is not None:
+            raise self._crew.failure
         try:
             if not self._scheduler.permits.capacity:
-                self._check_return(call)
+                self._crew.check_return(call)
             self._scheduler.submit(call)
         except Refused as refusal:
             full = isinstance(refusal, QueueFull)
@@ -222,24 +225,7 @@ class Driver(Generic[T, R]):
 
     def _launch(self, batch: Batch) -> None:
         self._running[batch] = self.loop.create_task(self._run(batch))
-        self._watch_deadlines(batch, batch.jobs)
-
-    def _watch_deadlines(self, batch: Batch, jobs: Sequence[Job]) -> None:
-        due = min(job.deadline for job in jobs)
-        if due < inf:
-            self._overdue[batch] = self.loop.call_at(due, self._expire_members, batch, due)
-
-    def _expire_members(self, batch: Batch, due: float) -> None:
-        """Nobody waits for a batch beyond his own deadline; the batch goes on for the others."""
-        calls = cast("list[Call[T, R]]", batch.jobs)
-        expired = [call for call in calls if call.deadline <= due and not call.future.done()]
-        for call in expired:
-            patience = call.deadline - call.arrived
-            call.fail(DeadlineExceeded(f"its batch still ran after {patience:.3f} s"))
-        self._enter(expired, JobOutcome.EXPIRED)
-        later = [job for job in batch.jobs if job.deadline > due]
-        if later:
-            self._watch_deadlines(batch, later)
+        self._deadlines.watch(batch)
 
     async def _run(self, batch: Batch) -> None:
         """Run one batch; whatever happens, its permit returns and each member gets one outcome."""
@@ -265,9 +251,7 @@ class Driver(Generic[T, R]):
 
     def _conclude(self, batch: Batch, outcome: Outcome, results: Sequence[Any]) -> None:
         del self._running[batch]
-        overdue = self._overdue.pop(batch, None)
-        if overdue is not None:
-            overdue.cancel()
+        self._deadlines.forget(batch)
         self._now = now = max(self._now, self._clock())
         record = None
         try:
@@ -312,55 +296,22 @@ class Driver(Generic[T, R]):
         if self._audience.of_jobs and jobs:
             self._audience.jobs_ended(jobs, outcome, self._clock())
 
-    # ------------------------------------------------------------------------------- the workers
-
-    async def _start(self) -> None:
-        begin = self._clock()
-        try:
-            await self._workers.aclose()  # of a loop that ended without closing them
-            await self._workers.start(self._workers_changed)
-        except Exception as error:  # noqa: BLE001  whatever it is, nobody may wait for ever
-            failure = error if isinstance(error, BatchingError) else _start_error(error)
-            self._failure = failure
-            self._give_up(failure)
-        else:
-            self._start_took = self._clock() - begin
-            self.ready = True
-            self._workers_changed()
-
     def _workers_changed(self) -> None:
-        health = self._workers.health
-        self._scheduler.permits.set_alive(health.living)
-        self._failure = None if health.alive else health.failure
-        if self._failure is not None:
-            self._give_up(self._failure)
-        elif self.ready and not health.alive:
-            back = self._clock() + self._start_took
-            hopeless = cast("list[Call[T, R]]", self._scheduler.abandon(due_before=back))
+        crew, scheduler = self._crew, self._scheduler
+        scheduler.permits.set_alive(self._workers.health.living)
+        if crew.failure is not None:
+            self._give_up(crew.failure)
+        elif crew.ready and not scheduler.permits.capacity:
+            back = crew.back(self._clock())
+            hopeless = cast("list[Call[T, R]]", scheduler.abandon(due_before=back))
             for call in hopeless:
-                call.fail(self._nobody())
+                call.fail(crew.nobody())
             self._enter(hopeless, JobOutcome.SHED)
         self._pump_soon()
-
-    def _check_return(self, call: Call[T, R]) -> None:
-        """No worker is alive; let the call in only if one can be back in time."""
-        if call.deadline < call.arrived + self._start_took:
-            raise self._nobody()
-
-    def _nobody(self) -> NoWorkers:
-        took = self._start_took
-        message = f"no worker is alive, and to start one took {took:.3f} s"
-        return NoWorkers(message, retry_after=took)
 
 
 def _stopped() -> WorkerLost:
     return WorkerLost("the dispatcher was stopped while it ran this request's batch")
-
-
-def _start_error(error: Exception) -> WorkerStartError:
-    wrapped = WorkerStartError(f"the workers could not be started: {error}")
-    wrapped.__cause__ = error
-    return wrapped
 
 
 def _stops_us(error: BaseException) -> bool:

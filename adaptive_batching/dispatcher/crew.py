@@ -1,0 +1,75 @@
+"""The workers of one driver: when they are ready, why there are none, and when one may be back."""
+
+from collections.abc import Callable
+
+from adaptive_batching.core import Job
+from adaptive_batching.errors import BatchingError, NoWorkers, WorkerStartError
+from adaptive_batching.workers.interface import Workers
+
+
+class Crew:
+    """Starts workers and remembers how that went.
+
+    Args:
+        workers: Where batches run.
+        clock: Monotonic seconds.
+        on_change: Called when one has come or gone.
+
+    Attributes:
+        ready: Whether they have been ready.
+        failure: Why there is none, nor will there be; None while there may be one.
+    """
+
+    def __init__(
+        self, workers: Workers, clock: Callable[[], float], on_change: Callable[[], None]
+    ) -> None:
+        self.ready = False
+        self.failure: BatchingError | None = None
+        self._workers = workers
+        self._clock = clock
+        self._on_change = on_change
+        self._start_took = 0.0  # seconds; a worker that died is back no sooner
+
+    async def start(self) -> None:
+        """Start them; `ready` or `failure` says how it went."""
+        begin = self._clock()
+        try:
+            await self._workers.aclose()  # of a loop that ended without closing them
+            await self._workers.start(self._changed)
+        except Exception as error:  # noqa: BLE001  whatever it is, nobody may wait for ever
+            self.failure = error if isinstance(error, BatchingError) else _start_error(error)
+            self._on_change()
+        else:
+            self._start_took = self._clock() - begin
+            self.ready = True
+            self._changed()
+
+    def back(self, now: float) -> float:
+        """When a worker that died a moment ago is back (seconds), at the earliest."""
+        return now + self._start_took
+
+    def check_return(self, job: Job) -> None:
+        """No worker is alive: let a new job in only if one can be back in time.
+
+        Raises:
+            NoWorkers: None can.
+        """
+        if job.deadline < self.back(job.arrived):
+            raise self.nobody()
+
+    def nobody(self) -> NoWorkers:
+        """What those are told who can't wait for a worker's return."""
+        took = self._start_took
+        message = f"no worker is alive, and to start one took {took:.3f} s"
+        return NoWorkers(message, retry_after=took)
+
+    def _changed(self) -> None:
+        health = self._workers.health
+        self.failure = None if health.alive else health.failure
+        self._on_change()
+
+
+def _start_error(error: Exception) -> WorkerStartError:
+    wrapped = WorkerStartError(f"the workers could not be started: {error}")
+    wrapped.__cause__ = error
+    return wrapped
