@@ -313,6 +313,8 @@ class Scheduler:
             return None
         if isinstance(wait, bool) or not isinstance(wait, int | float):
             raise PolicyError(f"{name}.refuse: expected None or seconds, got {wait!r}")
+        if not wait >= 0:
+            raise PolicyError(f"{name}.refuse: expected 0 seconds or more, got {wait!r}")
         return wait * _LATER
 
     def _queue_full(self, job: Job) -> QueueFull:
