@@ -209,6 +209,12 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--latency", "8:5ms,1:3ms"), "table: expected increasing sizes"),
         ((*MADE, "--pad-to", "8,4"), "buckets: expected increasing sizes from 1"),
         ((*MADE, "--drift", "2x"), "expected [WORKER:]FACTORx@TIME[-TIME] such as 2x@6s, got '2x'"),
+        (
+            (*MADE, "--drift", "2:2x@0s", "--workers", 2),
+            "on a worker below 2, got 2",
+        ),
+        ((*MADE, "--backoff", "0s"), "expected --retries with --backoff"),
+        (("TRACE", "--rate", 0), "expected no --rate with a TRACE, got 0.0"),
         ((*MADE, "--cold-start", "5"), "expected BATCHES:DURATION such as 5:200ms, got '5'"),
         ((*MADE, "--failures", "some"), "expected a percentage such as 0.5%, got 'some'"),
         ((*MADE, "--shared-device", "1"), "expected a percentage such as 0.5%, got '1'"),

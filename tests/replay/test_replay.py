@@ -136,6 +136,7 @@ def test_the_table_says_what_was_assumed(trace):
         ((), "expected --live"),
         (("--live", "--speedup", "0"), "speedup"),
         (("--live", "--duration", "0"), "expected a duration"),
+        (("--live", "--warmup", "60s"), "warmup: expected less than the traffic's"),
     ],
 )
 def test_mistakes_are_named(trace, arguments, complaint):
