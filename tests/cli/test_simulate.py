@@ -391,6 +391,17 @@ def test_keys_by_lot():
     assert "key   requests   goodput" in shown
 
 
+def test_a_long_key_leaves_room_for_its_figures(tmp_path):
+    """Azure's are two hashes: the table has both ends, JSON has them whole."""
+    path, key = tmp_path / "keyed.csv", "a" * 64 + "/" + "b" * 64
+    path.write_text(f"t_seconds,size,key\n0,1,{key}\n")
+    options = (path, "--keys", "recorded", "--policy", "greedy")
+    shown = run(*options).output
+    assert f"{'a' * 30}…{'b' * 9}" in shown
+    assert "…  " not in shown  # a figure that was cut
+    assert list(answer(*options)["rows"][0]["keys"]) == [key]
+
+
 KEYED = (("a", ""), ("b", 0.002))
 
 
