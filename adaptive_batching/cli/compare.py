@@ -11,9 +11,9 @@ from rich.console import Console
 
 from adaptive_batching.cli.conditions import condition_options, conditions, title
 from adaptive_batching.cli.endings import interruptible, writing
-from adaptive_batching.cli.parameters import FORMAT, POLICY, SHARE, WIDTH
+from adaptive_batching.cli.parameters import FORMAT, POLICY, SHARE, WIDTH, expect_shorter
 from adaptive_batching.cli.progress import progress
-from adaptive_batching.cli.worker_options import number_of_workers
+from adaptive_batching.cli.worker_options import expect_worker, number_of_workers
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.comparison import Change, Comparison, compared
 from adaptive_batching.simulation.report import Row, table
@@ -69,6 +69,7 @@ def command(
     if len(policies) != 2:
         raise click.UsageError(f"expected --policy twice, got {len(policies)}")
     workers = number_of_workers(options["servers"], workers)
+    expect_worker(options["drifts"], workers)
     try:
         with interruptible():
             with progress("replications", replications) as done:
@@ -100,7 +101,8 @@ def _pair(
     workers: int,
     done: Callable[[], None],
 ) -> tuple[Row, Row]:
-    _, experiment = conditions(trace, seed, options)
+    traffic, experiment = conditions(trace, seed, options)
+    expect_shorter("warmup", experiment.warmup, traffic.duration)
     old, new = (experiment.run(policy, workers) for policy in policies)
     done()
     return old, new

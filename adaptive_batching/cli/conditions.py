@@ -66,8 +66,8 @@ _RUN_OPTIONS = (
     click.option(
         "--backoff",
         type=Parsed("duration or retry-after", parse_backoff),
-        default="retry-after",
-        help="Of retries: when, say 50ms, doubled each time; 0s for at once; or when told.",
+        help="Of retries: when, say 50ms, doubled each time; 0s for at once; or when told.  "
+        "[default: retry-after]",
     ),
     click.option("--warmup", type=SECONDS, default=0.0, help="Seconds left out of the statistics."),
 )
@@ -135,6 +135,8 @@ def _experiment(
     if dispatchers == 1:
         single = {"balance": balance, "shared_workers": shared_workers}
         expect_none("with one dispatcher", single, *single)
+    if retries is None and backoff is not None:
+        raise click.UsageError("expected --retries with --backoff")
     return Experiment(
         arrivals=traffic.arrivals,
         server=server_of(**workers),

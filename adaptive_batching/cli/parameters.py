@@ -94,6 +94,18 @@ FORMAT = click.option(
 def expect_none(where: str, given: Mapping[str, object], *names: str) -> None:
     """Refuse options that do not go with another."""
     for name in names:
-        if given[name] not in {None, False, "ignore"}:
+        value = given[name]
+        if value is not None and value is not False and value != "ignore":  # 0 was given
             option = name.replace("_", "-")
-            raise click.UsageError(f"expected no --{option} {where}, got {given[name]}")
+            raise click.UsageError(f"expected no --{option} {where}, got {value}")
+
+
+def expect_shorter(name: str, seconds: float, duration: float | None) -> None:
+    """Refuse an option that leaves nothing of the traffic; a duration of None is not known.
+
+    Raises:
+        ValueError: It doesn't end before the traffic.
+    """
+    if seconds and duration is not None and seconds >= duration:
+        msg = f"{name}: expected less than the traffic's {duration:g} s, got {seconds:g} s"
+        raise ValueError(msg)

@@ -14,7 +14,8 @@ from rich.table import Table
 
 from adaptive_batching.cli.conditions import condition_options, conditions, title
 from adaptive_batching.cli.endings import interruptible, writing
-from adaptive_batching.cli.parameters import FORMAT, GOODPUT, POLICY, RANGE, WIDTH
+from adaptive_batching.cli.parameters import FORMAT, GOODPUT, POLICY, RANGE, WIDTH, expect_shorter
+from adaptive_batching.cli.worker_options import expect_worker
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.capacity import Point, Target, Trial, curve, smallest
 from adaptive_batching.simulation.experiment import Experiment
@@ -47,9 +48,11 @@ def command(
     are --max-batch-size and the powers of two below it. Then the curve: the same workers under less
     and more of the traffic. Exit status 1 if no number of --workers is enough.
     """
+    expect_worker(options["drifts"], workers[-1])
     try:
         with interruptible():
             traffic, experiment = conditions(trace, seed, options)
+            expect_shorter("warmup", experiment.warmup, traffic.duration)
             target = Target(goodput, _promise(experiment))
             best, tried = smallest(experiment, policy, workers, target)
             points = [] if best is None else list(curve(experiment, policy, best, target))

@@ -12,7 +12,14 @@ import numpy as np
 from rich.console import Console
 
 from adaptive_batching.cli.endings import interruptible, writing
-from adaptive_batching.cli.parameters import DURATION, FORMAT, POLICY, SECONDS, Parsed
+from adaptive_batching.cli.parameters import (
+    DURATION,
+    FORMAT,
+    POLICY,
+    SECONDS,
+    Parsed,
+    expect_shorter,
+)
 from adaptive_batching.core import Limits
 from adaptive_batching.errors import BatchingError, TraceError
 from adaptive_batching.load.processes import LoadError
@@ -87,6 +94,7 @@ def command(
     try:
         traffic = recorded(trace, Shaping(speedup=speedup), form=trace_format)
         instants = _first(traffic, duration)
+        expect_shorter("warmup", warmup, float(instants[-1]))
         told = _conditions(**conditions)
         comparing = compare(
             told,

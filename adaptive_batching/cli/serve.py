@@ -139,7 +139,7 @@ def _parts(target: str) -> tuple[str, str]:
 
 def _recorders(records: Iterable[str], paths: list[str]) -> dict[str, Recorder]:
     """Which endpoint is recorded where; each has a file of its own, as it has its own model."""
-    recorders = {}
+    recorders: dict[str, Recorder] = {}
     for record in records:
         path, equals, file = record.partition("=")
         if path not in paths or not equals:
@@ -147,6 +147,13 @@ def _recorders(records: Iterable[str], paths: list[str]) -> dict[str, Recorder]:
                 one_of = " or ".join(f"{path}=FILE" for path in paths)
                 raise click.BadParameter(f"--record: expected {one_of}, got {record!r}")
             path, file = paths[0], record
+        if not file:
+            raise click.BadParameter(f"--record: expected a file, got {record!r}")
+        if path in recorders:
+            raise click.BadParameter(f"--record: expected one file for {path}, got two")
+        if Path(file).resolve() in {each.path.resolve() for each in recorders.values()}:
+            msg = f"--record: expected a file for each endpoint, got {file} twice"
+            raise click.BadParameter(msg)
         recorders[path] = Recorder(file)
     return recorders
 

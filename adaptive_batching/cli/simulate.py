@@ -16,7 +16,7 @@ from adaptive_batching.cli.conditions import condition_options, conditions, titl
 from adaptive_batching.cli.endings import interruptible, writing
 from adaptive_batching.cli.parameters import FORMAT, POLICY, WIDTH, expect_none
 from adaptive_batching.cli.progress import progress
-from adaptive_batching.cli.worker_options import number_of_workers
+from adaptive_batching.cli.worker_options import expect_worker, number_of_workers
 from adaptive_batching.core.policies import KNOWN
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.curves import Curve
@@ -96,6 +96,7 @@ def command(
         _expect_plotting()
     number = number_of_workers(options["servers"], workers)
     numbers = (number,) if isinstance(number, int) else number
+    expect_worker(options["drifts"], max(numbers))
     contestants = [(policy, each) for each in numbers for policy in policies]
     with interruptible():
         show = _simulated(

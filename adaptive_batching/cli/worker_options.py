@@ -9,6 +9,7 @@ import click
 from adaptive_batching.cli.parameters import Parsed
 from adaptive_batching.simulation.conditions import (
     Condition,
+    Drift,
     parse_cold_start,
     parse_crashes,
     parse_drift,
@@ -102,6 +103,18 @@ def number_of_workers(servers: Sequence[tuple[Server, ...]], workers: _N) -> _N 
     if source is not click.core.ParameterSource.DEFAULT:
         raise click.UsageError(f"expected no --workers with --worker, got {workers}")
     return sum(map(len, servers))
+
+
+def expect_worker(drifts: Sequence[Drift], workers: int) -> None:
+    """Refuse a drift that none of so many workers would meet.
+
+    Raises:
+        click.UsageError: It names a worker beyond them.
+    """
+    for drift in drifts:
+        if drift.worker is not None and drift.worker >= workers:
+            msg = f"expected --drift on a worker below {workers}, got {drift.worker}"
+            raise click.UsageError(f"{msg}: the first is 0")
 
 
 def server_of(

@@ -217,8 +217,7 @@ class Scheduler:
         try:
             decision = ask(view, now)
         except Exception as error:
-            msg = f"{type(self._policy).__name__}.{ask.__name__} raised {error!r}"
-            raise PolicyError(msg) from error
+            raise PolicyError(f"{self._asked} raised {error!r}") from error
         if isinstance(decision, Dispatch):
             return self._release(view, decision, now)
         if isinstance(decision, Shed):
@@ -314,6 +313,8 @@ class Scheduler:
             return None
         if isinstance(wait, bool) or not isinstance(wait, int | float):
             raise PolicyError(f"{name}.refuse: expected None or seconds, got {wait!r}")
+        if not wait >= 0:
+            raise PolicyError(f"{name}.refuse: expected 0 seconds or more, got {wait!r}")
         return wait * _LATER
 
     def _queue_full(self, job: Job) -> QueueFull:
@@ -329,11 +330,15 @@ class Scheduler:
         )
         return QueueFull(msg, retry_after=wait if wait < inf else full)
 
+    @property
+    def _asked(self) -> str:
+        """Whose decision it is now, for messages."""
+        watching = self._watcher is not None and not self.permits.idle
+        return f"{type(self._policy).__name__}.{'watch' if watching else 'decide'}"
+
     def _broken(self, expected: str, decision: object, now: float | None) -> PolicyError:
         at = "" if now is None else f" at now={now!r}"
-        return PolicyError(
-            f"{type(self._policy).__name__}.decide: expected {expected}, got {decision}{at}"
-        )
+        return PolicyError(f"{self._asked}: expected {expected}, got {decision}{at}")
 
 
 _WAIT = Hold()

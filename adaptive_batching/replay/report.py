@@ -34,7 +34,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
 
 def as_text(comparison: Comparison, title: str) -> Group:
     """For people."""
-    drawn = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    drawn = Table(box=box.SIMPLE_HEAD)
     drawn.add_column("")
     for name in ("measured", "simulated", "difference"):
         drawn.add_column(name, justify="right")
@@ -43,7 +43,7 @@ def as_text(comparison: Comparison, title: str) -> Group:
         cells = ["-" if value is None else f"{value * factor:.2f}" for value in values]
         more = _difference(comparison, name)
         drawn.add_row(heading, *cells, "-" if more is None else f"{more:+.1%}")
-    return Group(drawn, Text(_told(comparison.overhead, comparison.lag)))
+    return Group(Text(title), drawn, Text(_told(comparison.overhead, comparison.lag)))
 
 
 def _difference(comparison: Comparison, name: str) -> float | None:

@@ -14,6 +14,7 @@ from adaptive_batching.simulation.arrivals import Times
 from adaptive_batching.simulation.history import History
 
 _KEYS_SHOWN = 10  # in a table; a program gets all of them
+_KEY_SHOWN = 40  # characters
 
 SHED = frozenset({JobOutcome.SHED, JobOutcome.QUEUE_FULL, JobOutcome.EXPIRED})
 """Turned away in one way or another."""
@@ -146,13 +147,18 @@ def keys_table(rows: Sequence[Row]) -> Table:
             drawn.add_row(
                 row.policy,
                 str(row.workers),
-                key,
+                _short(key),
                 f"{figures.requests:,}",
                 _percent(figures.goodput),
                 _ms(figures.mean_latency),
                 _ms(figures.p99_latency),
             )
     return drawn
+
+
+def _short(key: str) -> str:
+    """A key in a table, where its figures need room as well."""
+    return key if len(key) <= _KEY_SHOWN else f"{key[: _KEY_SHOWN - 10]}…{key[-9:]}"
 
 
 def columns(limit: float | None = None) -> Sequence[str]:

@@ -154,6 +154,8 @@ def policies(*names):
         (["recommend", "traffic.csv.gz", "--goodput", "0%"], "expected more than 0%"),
         (["recommend", "traffic.csv.gz", "--goodput", "0.99"], "expected a percentage"),
         (["recommend", "traffic.csv.gz", *MODEL, "--stream"], "expected arrivals that are known"),
+        (["recommend", "traffic.csv.gz", *MODEL, "--warmup", "9s"], "warmup: expected less than"),
+        (["recommend", "traffic.csv.gz", *MODEL, "--drift", "8:2x@1s"], "on a worker below 8"),
         (["compare", "traffic.csv.gz", "--policy", "cork"], "expected --policy twice, got 1"),
         (["compare", "traffic.csv.gz", *policies("cork", "corks")], "corks"),
     ],

@@ -180,6 +180,15 @@ async def test_recorded_traffic(tmp_path):
         (["tests.marshal.apps:service", "--drain-timeout=5"], "expected a duration with a unit"),
         (["tests.marshal.apps:service", "--port=70000"], "70000"),
         (["tests.marshal.apps:service", "--record=out"], "expected /square=FILE or /slow=FILE"),
+        (["tests.marshal.apps:service", "--record=/slow="], "expected a file, got '/slow='"),
+        (
+            ["tests.marshal.apps:service", "--record=/slow=a", "--record=/slow=b"],
+            "expected one file for /slow, got two",
+        ),
+        (
+            ["tests.marshal.apps:service", "--record=/slow=a", "--record=/square=./a"],
+            "expected a file for each endpoint, got ./a twice",
+        ),
     ],
 )
 def test_mistakes_on_the_command_line(arguments, message):

@@ -209,6 +209,12 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--latency", "8:5ms,1:3ms"), "table: expected increasing sizes"),
         ((*MADE, "--pad-to", "8,4"), "buckets: expected increasing sizes from 1"),
         ((*MADE, "--drift", "2x"), "expected [WORKER:]FACTORx@TIME[-TIME] such as 2x@6s, got '2x'"),
+        (
+            (*MADE, "--drift", "2:2x@0s", "--workers", 2),
+            "on a worker below 2, got 2",
+        ),
+        ((*MADE, "--backoff", "0s"), "expected --retries with --backoff"),
+        (("TRACE", "--rate", 0), "expected no --rate with a TRACE, got 0.0"),
         ((*MADE, "--cold-start", "5"), "expected BATCHES:DURATION such as 5:200ms, got '5'"),
         ((*MADE, "--failures", "some"), "expected a percentage such as 0.5%, got 'some'"),
         ((*MADE, "--shared-device", "1"), "expected a percentage such as 0.5%, got '1'"),
@@ -383,6 +389,17 @@ def test_keys_by_lot():
     shown = run(*keyed).output
     assert "4 keys by Zipf^1, within 50 ms, seed 0" in shown
     assert "key   requests   goodput" in shown
+
+
+def test_a_long_key_leaves_room_for_its_figures(tmp_path):
+    """Azure's are two hashes: the table has both ends, JSON has them whole."""
+    path, key = tmp_path / "keyed.csv", "a" * 64 + "/" + "b" * 64
+    path.write_text(f"t_seconds,size,key\n0,1,{key}\n")
+    options = (path, "--keys", "recorded", "--policy", "greedy")
+    shown = run(*options).output
+    assert f"{'a' * 30}…{'b' * 9}" in shown
+    assert "…  " not in shown  # a figure that was cut
+    assert list(answer(*options)["rows"][0]["keys"]) == [key]
 
 
 KEYED = (("a", ""), ("b", 0.002))

@@ -317,7 +317,8 @@ def test_a_watcher_may_not_dispatch() -> None:
     scheduler = Scheduler(Impatient(lambda _: Dispatch(1, Reason.READY)), Limits())
     submit(scheduler, inf, inf)
     scheduler.next(0.0)
-    with pytest.raises(PolicyError, match=r"Impatient.* Hold or Shed while every worker is busy"):
+    expected = r"Impatient\.watch: expected Hold or Shed while every worker is busy"
+    with pytest.raises(PolicyError, match=expected):
         scheduler.next(0.0)
 
 

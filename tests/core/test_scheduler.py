@@ -225,6 +225,8 @@ class _Doorkeeper(_Answers):
     [
         (False, "refuse: expected None or seconds, got False"),
         ("no", "refuse: expected None or seconds, got 'no'"),
+        (float("nan"), "refuse: expected 0 seconds or more, got nan"),
+        (-1, "refuse: expected 0 seconds or more, got -1"),
         (ZeroDivisionError("oh"), "refuse raised ZeroDivisionError"),
     ],
 )

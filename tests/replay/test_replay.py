@@ -125,7 +125,7 @@ def test_the_table_says_what_was_assumed(trace):
     )
     assert result.exit_code == 0, result.output
     sent = int((INSTANTS <= 0.5).sum())
-    assert f"{sent} requests of" in result.stdout
+    assert result.stdout.startswith(f"{sent} requests of")  # above the table, not as narrow
     for heading in ("measured", "simulated", "difference", "p99 latency, ms", "of 3 ms"):
         assert heading in " ".join(result.stdout.split())
 
@@ -136,6 +136,7 @@ def test_the_table_says_what_was_assumed(trace):
         ((), "expected --live"),
         (("--live", "--speedup", "0"), "speedup"),
         (("--live", "--duration", "0"), "expected a duration"),
+        (("--live", "--warmup", "60s"), "warmup: expected less than the traffic's"),
     ],
 )
 def test_mistakes_are_named(trace, arguments, complaint):

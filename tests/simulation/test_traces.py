@@ -86,7 +86,7 @@ FAULTS = {
     "half a size": (HEAD + b"1,1.5\n", 3, "an integer from 1, got '1.5'"),
     "huge size": (HEAD + b"1," + b"9" * 5000, 3, "an integer from 1, got '9999"),
     "bad UTF-8": (HEAD + b"1,\xff\n", 3, "UTF-8, got the byte 0xff"),
-    "truncated gzip": (gzip.compress(HEAD)[:-9], 3, "intact gzip data, got Compressed file"),
+    "truncated gzip": (gzip.compress(HEAD)[:-9], 3, "gzip data, got a file that ends too soon"),
     "corrupt gzip": (gzip.compress(HEAD)[:-6] + b"\0" * 6, 3, "intact gzip data, got CRC"),
     "only gzip's name": (b"\x1f\x8b", 1, "intact gzip data"),
     "broken deflate": (gzip.compress(HEAD)[:10] + b"\xff" * 30, 1, "intact gzip data, got Error"),
@@ -266,12 +266,15 @@ OTHER_FAULTS = {
         b"1.2.3.4 - - " + b'[10/Oct/2000:13:55:36 -0700] "' * 30_000,  # not in minutes
         "line 1: expected one of",
     ),
-    "one endless line": (b"1" * (2**20 + 1), "line 1: expected lines of less than 1048576 bytes"),
+    "one endless line": (
+        b"1" * (2**20 + 1),
+        "line 1: expected a line of less than 1,048,576 bytes",
+    ),
     "a bomb of lines": (
         gzip.compress((b"0" * 1000 + b"1\n") * 5000),
         "gzip data that unpack to 200 times",
     ),
-    "a bomb of one line": (gzip.compress(b"1" * 2**25), "expected lines of less than"),
+    "a bomb of one line": (gzip.compress(b"1" * 2**25), "a line of less than"),
 }
 
 

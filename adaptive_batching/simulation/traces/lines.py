@@ -66,7 +66,8 @@ class Lines:
             raise self.fault("UTF-8", f"the byte 0x{error.object[error.start]:02x}") from error
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             self.number += 1
-            raise self.fault("intact gzip data", str(error)) from error
+            got = "a file that ends too soon" if isinstance(error, EOFError) else str(error)
+            raise self.fault("intact gzip data", got) from error
         except OSError as error:
             msg = f"{self.path}: expected a readable file, got {error.strerror}"
             raise TraceError(msg) from error
@@ -78,9 +79,10 @@ class Lines:
         while raw := readline(_LONGEST_LINE):
             self.number += 1
             unpacked += len(raw)
-            if len(raw) == _LONGEST_LINE or self.number > _MOST_LINES:
-                limits = f"lines of less than {_LONGEST_LINE} bytes, {_MOST_LINES:,} at the most"
-                raise self.fault(limits, "more")
+            if len(raw) == _LONGEST_LINE:
+                raise self.fault(f"a line of less than {_LONGEST_LINE:,} bytes", "a longer one")
+            if self.number > _MOST_LINES:
+                raise self.fault(f"{_MOST_LINES:,} lines at the most", "more")
             if packed and unpacked > _FREE and unpacked > _RATIO * packed():
                 raise self.fault(f"gzip data that unpack to {_RATIO} times their size", "more")
             text = raw.decode("utf-8-sig" if self.number == 1 else "utf-8")
