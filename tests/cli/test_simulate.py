@@ -2,11 +2,15 @@
 
 import gzip
 import json
+import os
+import signal
 import subprocess
 import sys
 from io import StringIO
 from pathlib import Path
+from time import sleep
 
+import psutil
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -174,6 +178,22 @@ def test_ctrl_c(monkeypatch):
 
     monkeypatch.setattr(simulate, "_prepare", interrupt)
     assert run(*MADE).exit_code == 130
+
+
+def test_ctrl_c_while_replications_start():
+    """Processes that are still importing say nothing about it, and nobody waits for them."""
+    made = ("--arrivals", "poisson", "--rate", "9000", "--duration", "60", "--replications", "9")
+    arguments = [sys.executable, "-m", "adaptive_batching", "simulate", *made]
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    ) as process:
+        while len(psutil.Process(process.pid).children()) < 2:  # one keeps the books
+            assert process.poll() is None
+            sleep(1e-3)
+        os.killpg(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said == b""
 
 
 def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
