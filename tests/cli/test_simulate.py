@@ -180,6 +180,37 @@ def test_ctrl_c(monkeypatch):
     assert run(*MADE).exit_code == 130
 
 
+POLICY = """
+class Absent:
+    def decide(self, queue, now):
+        return None
+
+    def observe(self, batch):
+        pass
+
+class Broken(Absent):
+    def decide(self, queue, now):
+        return queue.nonsense
+"""
+
+
+def test_a_policy_that_errs(tmp_path, monkeypatch):
+    """One sentence with its name; if it raised, after the place where it did, and nothing else."""
+    (tmp_path / "erring.py").write_text(POLICY)
+    monkeypatch.syspath_prepend(tmp_path)
+    absent, broken = (run(*MADE, "--policy", f"erring:{name}") for name in ("Absent", "Broken"))
+    assert absent.exit_code == broken.exit_code == 1
+    sentence = "Error: Absent.decide: expected Dispatch, Hold or Shed, got None"
+    assert absent.stderr.startswith(sentence)
+    assert "return queue.nonsense" in broken.stderr
+    assert "scheduler.py" not in broken.stderr
+    assert "Error: Broken.decide raised AttributeError" in broken.stderr
+    for command in ("compare", "recommend"):
+        options = ("--policy", "erring:Absent", *(("--policy", "cork") * (command == "compare")))
+        arguments = (command, *MADE, "--max-latency", "50ms", *options)
+        assert sentence in CliRunner().invoke(main, arguments).stderr
+
+
 def test_ctrl_c_while_replications_start():
     """Processes that are still importing say nothing about it, and nobody waits for them."""
     made = ("--arrivals", "poisson", "--rate", "9000", "--duration", "60", "--replications", "9")
