@@ -302,6 +302,7 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--balance", "least"), "expected no --balance with one dispatcher, got least"),
         ((*MADE, "--shared-workers"), "expected no --shared-workers with one dispatcher"),
         (("TRACE", "--trace-format", "times", "--keys", "recorded"), "got times, which has none"),
+        (("TRACE", "--keys", "recorded"), "trace.csv.gz, its keys: expected some, got none"),
         (("TRACE", "--users", 5), "expected no --users with a TRACE, got 5"),
         (("TRACE", "--superpose", 0), "superpose: expected 1 copy or more"),
         (("TRACE", "--rate-scale", 1e-9), "expected a factor that leaves a request"),
