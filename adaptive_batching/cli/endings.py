@@ -1,22 +1,34 @@
-"""How a command ends when it is interrupted, or when nobody takes what it says."""
+"""How a command ends when it is interrupted, its policy errs, or nobody takes what it says."""
 
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from traceback import format_exception
 
 import click
+
+from adaptive_batching.errors import PolicyError
 
 _INTERRUPTED = 130  # what shells say of a program that ended by SIGINT
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Make Ctrl-C the end with status 130, without a traceback."""
+    """Make Ctrl-C the end with status 130, and a policy's mistake a sentence; no traceback of ours.
+
+    Where the policy raised an error, its own traceback stands before the sentence.
+    """
     try:
         yield
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
+    except PolicyError as error:
+        cause = error.__cause__
+        if cause is not None and cause.__traceback__ is not None:
+            frames = cause.__traceback__.tb_next  # the first is the scheduler's
+            click.echo("".join(format_exception(type(cause), cause, frames)), err=True, nl=False)
+        raise click.ClickException(str(error)) from error
 
 
 @contextmanager

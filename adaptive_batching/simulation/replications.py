@@ -5,8 +5,10 @@ are taken seed by seed, and are known far better than the figures themselves.
 """
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import TypeVar
@@ -86,13 +88,38 @@ def replicate(
         rows = list(_counted(map(run, seeds), done))
     else:
         context = multiprocessing.get_context("spawn")  # a fork would copy numpy's threads' locks
-        with ProcessPoolExecutor(min(cores, len(seeds)), mp_context=context) as pool:
-            running = [pool.submit(run, seed) for seed in seeds]
+        processes = ProcessPoolExecutor(min(cores, len(seeds)), mp_context=context)
+        with processes as pool, _none_left_behind():
+            with _unheard():
+                running = [pool.submit(run, seed) for seed in seeds]
             for _ in as_completed(running):
                 done()
             rows = [each.result() for each in running]
     columns = list(zip(*rows, strict=True))
     return [_summed(column, _first(columns, column[0].workers)) for column in columns]
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Ctrl-C waits, and processes that begin here never hear it: they may be importing still."""
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+
+
+@contextmanager
+def _none_left_behind() -> Iterator[None]:
+    """End the processes that began here when Ctrl-C ends this one."""
+    others = multiprocessing.active_children()
+    try:
+        yield
+    except KeyboardInterrupt:
+        for process in multiprocessing.active_children():
+            if process not in others:
+                process.terminate()
+        raise
 
 
 def _counted(each: Iterable[T], done: Callable[[], None]) -> Iterator[T]:

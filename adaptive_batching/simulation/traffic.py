@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.arrivals import GENERATORS, Times
 from adaptive_batching.simulation.closed_loop import ClosedLoop, Span
 from adaptive_batching.simulation.experiment import Stream
@@ -115,10 +116,12 @@ def recorded(
         seed: Of the lots that `rate_scale` draws.
 
     Raises:
-        TraceError: It can't be read.
+        TraceError: It can't be read, or has no keys where there should be some.
         ValueError: A factor is not positive.
     """
     trace = read_trace(path, form=form, measure=measure, with_keys=with_keys)
+    if with_keys and all(key is None for key in trace.keys):
+        raise TraceError(f"{path}, its keys: expected some, got none")
     times, origins = superpose(trace.times, shaping.superpose)
     denser, again = scale_rate(times, shaping.rate_scale, seed)
     faster = speedup(denser, shaping.speedup)

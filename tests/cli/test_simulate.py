@@ -2,11 +2,15 @@
 
 import gzip
 import json
+import os
+import signal
 import subprocess
 import sys
 from io import StringIO
 from pathlib import Path
+from time import sleep
 
+import psutil
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -176,6 +180,61 @@ def test_ctrl_c(monkeypatch):
     assert run(*MADE).exit_code == 130
 
 
+POLICY = """
+class Absent:
+    def decide(self, queue, now):
+        return None
+
+    def observe(self, batch):
+        pass
+
+class Broken(Absent):
+    def decide(self, queue, now):
+        return queue.nonsense
+"""
+
+
+def test_a_policy_that_errs(tmp_path, monkeypatch):
+    """One sentence with its name; if it raised, after the place where it did, and nothing else."""
+    (tmp_path / "erring.py").write_text(POLICY)
+    monkeypatch.syspath_prepend(tmp_path)
+    absent, broken = (run(*MADE, "--policy", f"erring:{name}") for name in ("Absent", "Broken"))
+    assert absent.exit_code == broken.exit_code == 1
+    sentence = "Error: Absent.decide: expected Dispatch, Hold or Shed, got None"
+    assert absent.stderr.startswith(sentence)
+    assert "return queue.nonsense" in broken.stderr
+    assert "scheduler.py" not in broken.stderr
+    assert "Error: Broken.decide raised AttributeError" in broken.stderr
+    for command in ("compare", "recommend"):
+        options = ("--policy", "erring:Absent", *(("--policy", "cork") * (command == "compare")))
+        arguments = (command, *MADE, "--max-latency", "50ms", *options)
+        assert sentence in CliRunner().invoke(main, arguments).stderr
+
+
+def importing(child):
+    """Whether it has come as far as NumPy, of which there is plenty."""
+    try:
+        return any("numpy" in each.path for each in child.memory_maps())
+    except psutil.Error:  # it begins or ends just now
+        return False
+
+
+def test_ctrl_c_while_replications_start():
+    """Processes that are still importing say nothing about it, and nobody waits for them."""
+    made = ("--arrivals", "poisson", "--rate", "9000", "--duration", "60", "--replications", "9")
+    arguments = [sys.executable, "-m", "adaptive_batching", "simulate", *made]
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    ) as process:
+        while not any(map(importing, psutil.Process(process.pid).children())):
+            assert process.poll() is None
+            sleep(1e-3)
+        os.killpg(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said == b""
+
+
 def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
     """A second byte order mark is no part of any format."""
     path = tmp_path / "marked.csv"
@@ -243,6 +302,7 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--balance", "least"), "expected no --balance with one dispatcher, got least"),
         ((*MADE, "--shared-workers"), "expected no --shared-workers with one dispatcher"),
         (("TRACE", "--trace-format", "times", "--keys", "recorded"), "got times, which has none"),
+        (("TRACE", "--keys", "recorded"), "trace.csv.gz, its keys: expected some, got none"),
         (("TRACE", "--users", 5), "expected no --users with a TRACE, got 5"),
         (("TRACE", "--superpose", 0), "superpose: expected 1 copy or more"),
         (("TRACE", "--rate-scale", 1e-9), "expected a factor that leaves a request"),
