@@ -189,6 +189,7 @@ def first_difference(name: str, ours: list[object], theirs: list[object]) -> str
 @example(Traffic(2, 4.0, 80, 5), Limits(8, 0.025, 50), "cork", (1, 1), 0.1)
 @example(Traffic(3, 3.5, 3, 3, keyed=3, hurried=True), Limits(8, 0.025), "cork", (1, 1), 0.1)
 @example(Traffic(4, 3.3, 1, 1), Limits(8, 0.1), "cork", (1, 1, 4), 0.1)
+@example(Traffic(0, 3.5, 1, 1), Limits(4, 0.012, 50), "cork", (1, 1, 2, 4), 1e-6)
 def test_live_and_simulated_decisions_are_the_same(
     traffic: Traffic, limits: Limits, policy: str, slowness: tuple[int, ...], jitter: float
 ) -> None:

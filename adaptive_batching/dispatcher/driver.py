@@ -131,6 +131,9 @@ class Driver(Generic[T, R]):
         except Refused as refusal:
             full = isinstance(refusal, QueueFull)
             self._enter([call], JobOutcome.QUEUE_FULL if full else JobOutcome.SHED)
+            scheduler = self._scheduler
+            if (scheduler.permits.idle or scheduler.watchful) and not self._pump_due:
+                self._pump_soon()  # it has come all the same, which may be news for those who wait
             raise
         if not self._pump_due:
             self._pump_soon()
