@@ -304,13 +304,13 @@ class Scheduler:
     ) -> float | None:
         if self.permits.uneven or view.worker is not None:
             self._aim(view, now)
-        name = type(self._policy).__name__
         try:
             wait = doorkeeper.refuse(view, job, now)
         except Exception as error:
-            raise PolicyError(f"{name}.refuse raised {error!r}") from error
+            raise PolicyError(f"{type(self._policy).__name__}.refuse raised {error!r}") from error
         if wait is None:
             return None
+        name = type(self._policy).__name__
         if isinstance(wait, bool) or not isinstance(wait, int | float):
             raise PolicyError(f"{name}.refuse: expected None or seconds, got {wait!r}")
         if not wait >= 0:

@@ -64,7 +64,7 @@ class Dispatcher(Generic[T, R]):
     @property
     def ready(self) -> bool:
         """Whether its workers have been ready, so that it can answer."""
-        return self._driver is not None and self._driver.ready
+        return self._driver is not None and self._driver.crew.ready
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -112,7 +112,7 @@ class Dispatcher(Generic[T, R]):
             raise ValueError(
                 f"max_latency: expected a positive number of seconds, got {max_latency}"
             )
-        if not driver.ready:
+        if not driver.crew.ready:
             await driver.started()
         now = self._clock()
         call: Call[T, R] = Call(item, loop.create_future(), now, size, now + max_latency, key)

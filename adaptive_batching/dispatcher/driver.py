@@ -83,8 +83,9 @@ class Driver(Generic[T, R]):
         self._running: dict[Batch, asyncio.Task[None]] = {}
         self._deadlines = Deadlines(loop, partial(self._enter, outcome=JobOutcome.EXPIRED))
         self._drained = asyncio.Event()
-        self._crew = Crew(workers, clock, self._workers_changed)
-        self._starting = loop.create_task(self._crew.start(), context=self._context)
+        self.crew = Crew(workers, clock, self._workers_changed)
+        """Whether there are workers; asked for every call."""
+        self._starting = loop.create_task(self.crew.start(), context=self._context)
 
     def __repr__(self) -> str:
         return f"<Driver running={len(self._running)} {self._scheduler!r}>"
@@ -93,11 +94,6 @@ class Driver(Generic[T, R]):
     def closing(self) -> bool:
         """Whether it takes no more calls."""
         return self._scheduler.draining
-
-    @property
-    def ready(self) -> bool:
-        """Whether the workers have been ready."""
-        return self._crew.ready
 
     async def started(self) -> None:
         """Wait until the workers are ready.
@@ -112,8 +108,8 @@ class Driver(Generic[T, R]):
             if self.closing and not _is_cancelled():
                 raise Draining("the dispatcher was closed while its workers started") from None
             raise
-        if self._crew.failure is not None:
-            raise self._crew.failure
+        if self.crew.failure is not None:
+            raise self.crew.failure
 
     def admit(self, call: Call[T, R]) -> None:
         """Let a call wait for its batch; its future will have the answer.
@@ -122,11 +118,11 @@ class Driver(Generic[T, R]):
             Refused: It was turned away.
             WorkerStartError: There are no workers, nor will there be.
         """
-        if self._crew.failure is not None:
-            raise self._crew.failure
+        if self.crew.failure is not None:
+            raise self.crew.failure
         try:
             if not self._scheduler.permits.capacity:
-                self._crew.check_return(call)
+                self.crew.check_return(call)
             self._scheduler.submit(call)
         except Refused as refusal:
             full = isinstance(refusal, QueueFull)
@@ -300,7 +296,7 @@ class Driver(Generic[T, R]):
             self._audience.jobs_ended(jobs, outcome, self._clock())
 
     def _workers_changed(self) -> None:
-        crew, scheduler = self._crew, self._scheduler
+        crew, scheduler = self.crew, self._scheduler
         scheduler.permits.set_alive(self._workers.health.living)
         if crew.failure is not None:
             self._give_up(crew.failure)

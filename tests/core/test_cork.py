@@ -26,6 +26,7 @@ from adaptive_batching.core import (
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policies.cork import Cork
 from adaptive_batching.simulation import Experiment, Row, Server, clumped, poisson, simulate
+from tests.core.steps import submit
 
 SERVER = Server(5e-3, 5e-5)
 SERVICE = SERVER.service()
@@ -53,13 +54,6 @@ def trained(
     for size in [1, 2, 4, 8, max_batch_size] * 40:
         scheduler.latency.observe(min(size, max_batch_size), duration(min(size, max_batch_size)))
     return scheduler
-
-
-def submit(scheduler: Scheduler, count: int, now: float, patience: float = inf) -> list[Job]:
-    jobs = [Job(now, deadline=now + patience) for _ in range(count)]
-    for job in jobs:
-        scheduler.submit(job)
-    return jobs
 
 
 def closed_loop(policy: str, callers: int, workers: int, seconds: float) -> list[int]:

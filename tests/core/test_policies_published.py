@@ -27,6 +27,7 @@ from adaptive_batching.core.policies.dropping import Dropping
 from adaptive_batching.core.policies.triton import Triton
 from adaptive_batching.errors import PolicyError
 from adaptive_batching.simulation.engine import History, simulate
+from tests.core.steps import released
 
 
 def fitted(policy: object, workers: int = 1, **limits: float) -> Scheduler:
@@ -42,11 +43,6 @@ def submit(scheduler: Scheduler, *deadlines: float, now: float = 0.0, size: int 
     for job in jobs:
         scheduler.submit(job)
     return jobs
-
-
-def released(step: Batch | Shed | Hold) -> Batch:
-    assert isinstance(step, Batch)
-    return step
 
 
 def shed(step: Batch | Shed | Hold) -> Sequence[Job]:

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from adaptive_batching.core import (
-    Batch,
     BatchRecord,
     Dispatch,
     Hold,
@@ -21,6 +20,7 @@ from adaptive_batching.core import (
     make_policy,
 )
 from adaptive_batching.errors import Draining, JobTooLarge, PolicyError, QueueFull
+from tests.core.steps import released
 
 
 def scheduler_with(policy: object = "greedy", workers: int = 1, **limits: float) -> Scheduler:
@@ -32,11 +32,6 @@ def submit(scheduler: Scheduler, count: int, now: float = 0.0, **options: object
     for job in jobs:
         scheduler.submit(job)
     return jobs
-
-
-def released(step: Batch | Shed | Hold) -> Batch:
-    assert isinstance(step, Batch)
-    return step
 
 
 def test_nothing_to_do() -> None:

@@ -7,9 +7,10 @@ from math import inf
 
 import pytest
 
-from adaptive_batching.core import Batch, Hold, Job, Limits, Outcome, Reason, Scheduler, Shed
+from adaptive_batching.core import Batch, Hold, Limits, Outcome, Reason, Scheduler
 from adaptive_batching.core.policies.cork import Cork
 from adaptive_batching.simulation import Drift, Server, UnevenServers, poisson, simulate
+from tests.core.steps import released, submit
 
 FAST, SLOW = 0, 1
 
@@ -25,18 +26,6 @@ def trained(max_latency: float = inf, since: float = -0.1) -> Scheduler:
     for worker in scheduler.permits.workers:
         worker.released = since
     return scheduler
-
-
-def submit(scheduler: Scheduler, count: int, now: float, patience: float = inf) -> list[Job]:
-    jobs = [Job(now, deadline=now + patience) for _ in range(count)]
-    for job in jobs:
-        scheduler.submit(job)
-    return jobs
-
-
-def released(step: Batch | Shed | Hold) -> Batch:
-    assert isinstance(step, Batch)
-    return step
 
 
 def with_fast_busy(max_latency: float = inf, size: int = 20) -> tuple[Scheduler, Batch]:
