@@ -8,7 +8,7 @@ from adaptive_batching.plots import figures
 from adaptive_batching.plots.runs import Load, Run
 from adaptive_batching.simulation import Limit, Row
 from adaptive_batching.simulation.curves import Curve
-from adaptive_batching.simulation.report import cells, columns
+from adaptive_batching.simulation.report import grid
 
 _CSS = """
 :root { color-scheme: light dark; --ink: #1c2126; --soft: #5b6570; --grid: #d5dade;
@@ -82,10 +82,9 @@ def page(
 
 
 def _table(rows: Sequence[Row], limit: Limit | None) -> str:
-    best = None if limit is None else limit.goodput
-    heads = "".join(f"<th>{escape(name)}</th>" for name in columns(best))
-    lines = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells(row, best)) + "</tr>"
-        for row in rows
+    headings, *lines = grid(rows, None if limit is None else limit.goodput)
+    heads = "".join(f"<th>{escape(name)}</th>" for name in headings)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines
     )
-    return f'<div class="wide"><table>\n<tr>{heads}</tr>\n{lines}\n</table></div>'
+    return f'<div class="wide"><table>\n<tr>{heads}</tr>\n{body}\n</table></div>'

@@ -1,7 +1,7 @@
 """What a simulation came to: one row for each policy and number of workers."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -129,10 +129,11 @@ def table(rows: Sequence[Row], title: str, limit: float | None = None) -> Table:
         limit: The goodput that nobody beats, to add each row's share of it.
     """
     drawn = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for name in columns(limit):
+    headings, *lines = grid(rows, limit)
+    for name in headings:
         drawn.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
-    for row in rows:
-        drawn.add_row(*cells(row, limit))
+    for line in lines:
+        drawn.add_row(*line)
     return drawn
 
 
@@ -161,33 +162,19 @@ def _short(key: str) -> str:
     return key if len(key) <= _KEY_SHOWN else f"{key[: _KEY_SHOWN - 10]}…{key[-9:]}"
 
 
-def columns(limit: float | None = None) -> Sequence[str]:
-    """The headings; `limit` as for `table`."""
-    return _COLUMNS if limit is None else (*_COLUMNS, "of limit")
+def grid(rows: Sequence[Row], limit: float | None = None) -> list[list[str]]:
+    """The headings, and the cells of each row under them; the arguments are those of `table`.
 
-
-def cells(row: Row, limit: float | None = None) -> Sequence[str]:
-    """A row under these headings."""
-    share = () if limit is None else (_percent(_part(row.goodput, limit)),)
-    return (
-        row.policy,
-        str(row.workers),
-        _percent(row.goodput),
-        _share(row.late, row.requests),
-        _share(row.shed, row.requests),
-        _plain(row.throughput, ",.0f"),
-        *(_ms(value) for value in (row.mean_latency, row.p50_latency, row.p99_latency)),
-        _plain(row.mean_batch_size, ".1f"),
-        _plain(row.release_gap_cv, ".2f"),
-        _plain(row.jobs_per_second, ",.0f"),
-        *share,
-    )
-
-
-_COLUMNS = (
-    "policy", "workers", "goodput", "late", "shed", "answers/s", "mean ms", "p50 ms", "p99 ms",
-    "batch", "gap CV", "jobs/s",
-)  # fmt: skip
+    There is a column for failed requests if there are any.
+    """
+    failing = any(row.failed for row in rows)
+    known = [column for column in _COLUMNS if failing or column[0] != "failed"]
+    if limit is not None:
+        known.append(("of limit", lambda row: _percent(_part(row.goodput, limit))))
+    return [
+        [heading for heading, _ in known],
+        *([shown(row) for _, shown in known] for row in rows),
+    ]
 
 
 def _by_key(jobs: list[JobRecord]) -> dict[str, KeyFigures]:
@@ -242,3 +229,20 @@ def _ms(seconds: float | None) -> str:
 
 def _plain(value: float | None, style: str) -> str:
     return "-" if value is None else format(value, style)
+
+
+_COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
+    ("policy", lambda row: row.policy),
+    ("workers", lambda row: str(row.workers)),
+    ("goodput", lambda row: _percent(row.goodput)),
+    ("late", lambda row: _share(row.late, row.requests)),
+    ("shed", lambda row: _share(row.shed, row.requests)),
+    ("failed", lambda row: _share(row.failed, row.requests)),
+    ("answers/s", lambda row: _plain(row.throughput, ",.0f")),
+    ("mean ms", lambda row: _ms(row.mean_latency)),
+    ("p50 ms", lambda row: _ms(row.p50_latency)),
+    ("p99 ms", lambda row: _ms(row.p99_latency)),
+    ("batch", lambda row: _plain(row.mean_batch_size, ".1f")),
+    ("gap CV", lambda row: _plain(row.release_gap_cv, ".2f")),
+    ("jobs/s", lambda row: _plain(row.jobs_per_second, ",.0f")),
+)

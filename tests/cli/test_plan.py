@@ -118,6 +118,7 @@ def test_a_policy_that_is_worse_fails_the_build(traffic):
     """Exit status 1 with the reason; the other way round it is good enough."""
     worse = answer("compare", traffic, *MODEL, *policies("cork", "window:20ms"), status=1)
     assert worse["p99_increase"]["mean"] > 0.05
+    assert worse["mean_increase"]["mean"] > 0.05
     assert "p99 rose by" in worse["faults"][-1]
     assert len(worse["runs"]) == 5
     assert "Good enough" in run("compare", traffic, *MODEL, *policies("window:20ms", "cork"))
@@ -126,7 +127,40 @@ def test_a_policy_that_is_worse_fails_the_build(traffic):
 def test_limits_of_a_comparison(traffic):
     """Who allows more gets more."""
     loose = ("--max-goodput-loss", "100%", "--max-p99-increase", "1000%")
-    answer("compare", traffic, *MODEL, *policies("cork", "window:20ms"), *loose)
+    slower = ("compare", traffic, *MODEL, *policies("cork", "window:20ms"), *loose)
+    (fault,) = answer(*slower, status=1)["faults"]
+    assert "mean latency rose by" in fault
+    answer(*slower, "--max-mean-increase", "1000%")
+
+
+USERS = ("--arrivals", "closed", "--users", 32, "--duration", "0.5s", *MODEL)
+
+
+def test_users_who_get_fewer_answers():
+    """In a closed loop a slower policy answers everybody, and fewer a second."""
+    slower = ("compare", *USERS, *policies("cork", "window:20ms"), "--replications", 2)
+    loose = ("--max-mean-increase", "1000%", "--max-p99-increase", "1000%")
+    (fault,) = answer(*slower, *loose, status=1)["faults"]
+    assert "answers/s fell by" in fault
+    answer(*slower, *loose, "--max-throughput-loss", "100%")
+
+
+def test_nothing_in_time():
+    """Neither policy can keep a promise that is shorter than a batch; that is no pass."""
+    hasty = ("--latency", "5ms+1ms", "--max-latency", "1ms", *policies("greedy", "aimd"))
+    poisson = ("--arrivals", "poisson", "--rate", 500, "--duration", 1)
+    said = run("compare", *poisson, *hasty, status=1)
+    assert "Fails: neither answered anything in time" in said
+
+
+def test_the_table_of_a_comparison(traffic):
+    """Means over all runs, which are what is judged, with their intervals."""
+    said = run("compare", traffic, *MODEL, *policies("cork", "cork"), "--jitter", 0.1)
+    assert "5 seeds from 0, ± 95 % confidence" in said
+    assert sum("cork" in line and "±" in line for line in said.splitlines()) == 2
+    for criterion in ("goodput lost", "answers/s lost", "mean longer", "p99 longer"):
+        assert f"{criterion} " in said
+    assert "allowed any" in said
 
 
 def test_the_same_policy_twice(traffic):

@@ -423,6 +423,8 @@ def test_workers_of_all_kinds():
     for row in answer(*MADE, *harsh, *shared)["rows"]:
         assert row["failed"] > 0
         assert row["requests"] == sum(row[end] for end in ("on_time", "late", "shed", "failed"))
+    assert "failed" in run(*MADE, "--failures", "10%").output
+    assert "failed" not in run(*MADE).output
 
 
 def test_replications():

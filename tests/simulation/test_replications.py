@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from io import StringIO
+from multiprocessing import active_children
 
 import pytest
 from rich.console import Console
 
 from adaptive_batching.core import Limits
+from adaptive_batching.simulation import seeds
 from adaptive_batching.simulation.arrivals import poisson
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.replications import (
@@ -62,15 +64,36 @@ def test_pairs_are_surer_than_figures():
 
 
 def test_processes_change_nothing(monkeypatch):
-    """The same figures as one after the other, but for the speed of the machine."""
+    """The same figures as here, one after the other, but for the speed of the machine."""
 
     def figures():
-        rows = replicate(make, CONTESTANTS, range(2))
-        return [replace(row, figures={**row.figures, "jobs_per_second": None}) for row in rows]
+        done = []
+        rows = replicate(make, CONTESTANTS, range(2), done=lambda: done.append(active_children()))
+        return [
+            replace(row, figures={**row.figures, "jobs_per_second": None}) for row in rows
+        ], done
 
-    parallel = figures()
-    monkeypatch.setattr("psutil.Process.cpu_affinity", lambda self: [0])
-    assert figures() == parallel
+    here, nobody = figures()
+    monkeypatch.setattr(seeds, "_FEW", 0)
+    monkeypatch.setattr("psutil.Process.cpu_affinity", lambda self: [0, 1])
+    elsewhere, children = figures()
+    assert elsewhere == here
+    assert nobody == [[], []]
+    assert all(children)
+
+
+def test_few_failed_and_no_changes(monkeypatch):
+    """Columns are there when there is something in them."""
+    one = replicate(make, CONTESTANTS[:1], range(2))
+    failing = [
+        replace(row, figures={**row.figures, "failed": Estimate(1234.0, 17.4)}) for row in one
+    ]
+    console = Console(width=160, file=StringIO())
+    console.print(replicated_table(one, ""))
+    assert "failed" not in console.file.getvalue()
+    assert "Δ" not in console.file.getvalue()
+    console.print(replicated_table(failing, ""))
+    assert "1,234 ±17" in console.file.getvalue()
 
 
 def test_a_table_for_people():
