@@ -7,22 +7,21 @@ Whatever the handler does, short of ending the process, becomes an answer.
 import asyncio
 import contextlib
 import ctypes
-import inspect
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import psutil
 
-from adaptive_batching.wire.frames import FrameDecoder, Part, encode
-from adaptive_batching.workers import handler as handlers
+from adaptive_batching.wire.frames import FrameDecoder, FrameTooLong, Part, encode
 from adaptive_batching.workers.instructions import Instructions
-from adaptive_batching.workers.parcel import pack, pack_error, pack_results, unpack
-from adaptive_batching.workers.results import check_results
+from adaptive_batching.workers.parcel import pack_error, unpack
+from adaptive_batching.workers.servant import Servant
 
 _CHUNK = 2**18  # bytes; as much as asyncio reads at once
 _PR_SET_PDEATHSIG = 1
@@ -36,14 +35,11 @@ def main(fd: int) -> None:
         first = next(payloads, None)
         if first is None:
             return
-        try:
-            call = _prepare(unpack(first), runner)
-        except BaseException as error:  # noqa: BLE001 - the parent is to know
-            _send(stream, encode(pack_error(error)))
-            return
-        _send(stream, encode(pack((True, None))))
+        servant = Servant(runner)
+        readiness = servant.prepare(partial(_obey, first))
+        _send(stream, encode(readiness))
         for payload in payloads:
-            _send(stream, _answer(call, payload))
+            _send(stream, _framed(servant.answer(payload)))
 
 
 def _leave_signals_to_the_parent() -> None:
@@ -58,24 +54,15 @@ def _leave_signals_to_the_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _prepare(instructions: Instructions, runner: asyncio.Runner) -> Callable[[list[Any]], Any]:
+def _obey(first: bytearray) -> tuple[Any, Any]:
+    """Do what the first frame says; returns the handler and what to wrap it in."""
+    instructions: Instructions = unpack(first)
     if os.getppid() != instructions.parent:
         raise SystemExit  # it died before we asked to be told
     if instructions.cpus is not None:
         _pin(instructions.cpus)
-    batch_call, warm_up = handlers.build(instructions.handler.load())
-
-    async def completed(awaitable: Any) -> Any:
-        return await awaitable
-
-    def call(items: list[Any]) -> Any:
-        value = batch_call(items)
-        return runner.run(completed(value)) if inspect.isawaitable(value) else value
-
-    warmth = warm_up()
-    if inspect.isawaitable(warmth):
-        runner.run(completed(warmth))
-    return instructions.wrap.load()(call) if instructions.wrap else call
+    handler = instructions.handler.load()
+    return handler, instructions.wrap.load() if instructions.wrap else None
 
 
 def _pin(cpus: tuple[int, ...]) -> None:
@@ -85,15 +72,10 @@ def _pin(cpus: tuple[int, ...]) -> None:
             os.sched_setaffinity(thread.id, cpus)
 
 
-def _answer(call: Callable[[list[Any]], Any], payload: bytearray) -> list[Part]:
+def _framed(answer: list[Part]) -> list[Part]:
     try:
-        items = unpack(payload)
-        value = call(items)
-        results = check_results(value, len(items))
-        if hasattr(value, "__array__"):
-            results = value.__array__()  # whole, it travels as one buffer
-        return encode(pack_results(results))
-    except BaseException as error:  # noqa: BLE001 - an exit, too, is an answer
+        return encode(answer)
+    except FrameTooLong as error:
         return encode(pack_error(error))
 
 

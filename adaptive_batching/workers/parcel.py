@@ -86,6 +86,13 @@ def pack_items(items: list[Any]) -> tuple[list[Part], dict[int, HandlerError]]:
         return pack([item for index, item in enumerate(items) if index not in refused]), refused
 
 
+def with_refused(results: Sequence[Any], refused: dict[int, HandlerError]) -> list[Any]:
+    """Put the errors of the items that could not be sent into their places."""
+    answers = iter(results)
+    count = len(results) + len(refused)
+    return [refused[index] if index in refused else next(answers) for index in range(count)]
+
+
 def pack_results(results: Sequence[Any]) -> list[Part]:
     """Pack what a handler returned, as the answer that `unpack_answer` reads.
 

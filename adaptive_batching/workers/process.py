@@ -12,7 +12,6 @@ from math import inf
 from typing import Any
 
 from adaptive_batching.errors import (
-    HandlerError,
     HandlerNotFound,
     WorkerLost,
     WorkerStartError,
@@ -21,7 +20,7 @@ from adaptive_batching.errors import (
 from adaptive_batching.units import format_duration
 from adaptive_batching.workers.channel import Channel
 from adaptive_batching.workers.instructions import Instructions
-from adaptive_batching.workers.parcel import pack, pack_items, unpack_answer
+from adaptive_batching.workers.parcel import pack, pack_items, unpack_answer, with_refused
 
 _GRACE = 2.0  # seconds to leave after the last batch; time enough to give a GPU back
 _THREAD_LIMITS = (
@@ -115,7 +114,7 @@ class ProcessWorker:
             self._due = inf
             self._holding = 0
         results: Sequence[Any] = unpack_answer(received)
-        return _with_refused(results, refused) if refused else results
+        return with_refused(results, refused) if refused else results
 
     def kill(self) -> None:
         """End it now, whatever it does."""
@@ -222,10 +221,3 @@ class ProcessWorker:
         if code is None or code >= 0:
             return f"exited with {code}"
         return f"was killed by {signal.Signals(-code).name}"
-
-
-def _with_refused(results: Sequence[Any], refused: dict[int, HandlerError]) -> list[Any]:
-    """Put the errors of the items that could not be sent into their places."""
-    answers = iter(results)
-    count = len(results) + len(refused)
-    return [refused[index] if index in refused else next(answers) for index in range(count)]

@@ -1,0 +1,68 @@
+"""The bytes-to-bytes handler of a worker: a batch comes as a payload, its answer goes as one."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from adaptive_batching.wire.frames import Part
+from adaptive_batching.workers import handler as handlers
+from adaptive_batching.workers.parcel import pack, pack_error, pack_results, unpack
+from adaptive_batching.workers.results import check_results
+
+_Call = Callable[[list[Any]], Any]
+
+
+class Servant:
+    """Builds a handler and answers payloads with it, one at a time.
+
+    Whatever the handler does, short of ending the process, becomes an answer.
+
+    Args:
+        runner: Of the loop that async handlers run on.
+    """
+
+    def __init__(self, runner: asyncio.Runner) -> None:
+        self._runner = runner
+        self._call: _Call = _not_prepared
+
+    def prepare(
+        self, load: Callable[[], tuple[Any, Callable[[_Call], _Call] | None]]
+    ) -> list[Part]:
+        """Build and warm up what `load` returns: a handler, and what to wrap it in."""
+        try:
+            handler, wrap = load()
+            batch_call, warm_up = handlers.build(handler)
+            self._complete(warm_up())
+
+            def call(items: list[Any]) -> Any:
+                return self._complete(batch_call(items))
+
+            self._call = wrap(call) if wrap else call
+        except BaseException as error:  # noqa: BLE001 - the other side is to know
+            return pack_error(error)
+        return pack((True, None))
+
+    def answer(self, payload: bytearray) -> list[Part]:
+        """Run one batch."""
+        try:
+            items = unpack(payload)
+            value = self._call(items)
+            results = check_results(value, len(items))
+            if hasattr(value, "__array__"):
+                results = value.__array__()  # whole, it travels as one buffer
+            return pack_results(results)
+        except BaseException as error:  # noqa: BLE001 - an exit, too, is an answer
+            return pack_error(error)
+
+    def _complete(self, value: Any) -> Any:
+        return self._runner.run(_completed(value)) if inspect.isawaitable(value) else value
+
+
+async def _completed(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+def _not_prepared(items: list[Any]) -> Any:
+    msg = f"a worker must be prepared before it can take a batch of {len(items)}"
+    raise RuntimeError(msg)
