@@ -9,6 +9,7 @@ from adaptive_batching.workers.handler import HandlerReference, is_async
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
 from adaptive_batching.workers.pool import WorkerPool
+from adaptive_batching.workers.process_launcher import ProcessLauncher
 
 # seconds; proxies in front give up after a minute by default, so no one is left for a later answer
 _TIMEOUT = 60.0
@@ -128,13 +129,16 @@ def make_workers(
         case Threads(count):
             return ThreadWorkers(handler, count, wrap)
         case Processes():
-            return WorkerPool(
+            launcher = ProcessLauncher(
                 HandlerReference.to(handler),
+                None if wrap is None else HandlerReference.to(wrap),
+                placement.cpu_groups(),
+            )
+            return WorkerPool(
+                launcher,
                 placement.count,
-                cpus=placement.cpu_groups(),
                 timeout=placement.timeout,
                 start_timeout=placement.start_timeout,
-                wrap=None if wrap is None else HandlerReference.to(wrap),
             )
 
 

@@ -1,52 +1,37 @@
-"""Worker processes that are replaced when they die."""
+"""Workers that are replaced when they die."""
 
 import asyncio
-import os
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adaptive_batching.errors import HandlerNotFound, UsageError, WorkerLost, WorkerStartError
+from adaptive_batching.errors import HandlerNotFound, WorkerLost, WorkerStartError
 from adaptive_batching.workers.backoff import Backoff
-from adaptive_batching.workers.handler import HandlerReference, MainScript
-from adaptive_batching.workers.instructions import Instructions
 from adaptive_batching.workers.interface import Health
-from adaptive_batching.workers.process import ProcessWorker
+from adaptive_batching.workers.launcher import Launcher, PoolWorker
 
 
 class WorkerPool:
-    """Runs batches in processes, each on the one that it is for.
+    """Runs batches on workers that it keeps alive, each on the one that it is for.
 
     A worker that died is started again in the background, sooner after the first death than after
-    many. Whatever ends the event loop ends the processes.
+    many. Whatever ends the event loop ends the workers.
 
     Args:
-        handler: What runs a batch.
-        count: Processes.
-        cpus: The cores of each process; None for all of them.
-        timeout: Seconds after which a batch is given up and its process killed.
-        start_timeout: Seconds that a process may take until it is ready.
-        wrap: A function that takes the handler, ready to be called with items, and returns what
-            to call instead.
+        launcher: Makes the workers.
+        count: How many.
+        timeout: Seconds after which a batch is given up and its worker killed.
+        start_timeout: Seconds that a worker may take until it is ready.
     """
 
     def __init__(
-        self,
-        handler: HandlerReference,
-        count: int,
-        *,
-        cpus: Sequence[Sequence[int]] | None = None,
-        timeout: float,
-        start_timeout: float,
-        wrap: HandlerReference | None = None,
+        self, launcher: Launcher, count: int, *, timeout: float, start_timeout: float
     ) -> None:
-        self._handler = handler
-        self._wrap = wrap
-        self._cpus = cpus
+        self._launcher = launcher
         self._count = count
         self._timeout = timeout
         self._start_timeout = start_timeout
-        self._workers: list[ProcessWorker] = []
+        self._workers: list[PoolWorker] = []
         self._keepers: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._restarts = 0
@@ -59,32 +44,21 @@ class WorkerPool:
 
     @property
     def health(self) -> Health:
-        """How the processes are."""
+        """How the workers are."""
         alive = (index for index, worker in enumerate(self._workers) if worker.alive)
         living = frozenset(alive)
         return Health(living, self._count, self._restarts, None if living else self._failure)
 
     @property
     def pids(self) -> list[int]:
-        """The processes that are alive."""
+        """The processes of this machine that are alive."""
         return [worker.pid for worker in self._workers if worker.alive and worker.pid is not None]
 
     async def start(self, on_change: Callable[[], None]) -> None:
-        """Start all processes side by side; see `Workers.start`.
-
-        Raises:
-            ValueError: The machine does not have the cores.
-        """
-        if MainScript.is_loading():
-            msg = (
-                "a worker process that imports the program would start workers itself: put what"
-                " the program does under `if __name__ == '__main__':`"
-            )
-            raise UsageError(msg)
-        # Not before: workers import the module that asks for the cores, and are pinned to theirs.
-        _check_cpus(self._cpus)
+        """Start all workers side by side; see `Workers.start` and `Launcher.prepare`."""
+        await self._launcher.prepare()
         self._loop = asyncio.get_running_loop()
-        self._workers = [self._worker(number) for number in range(self._count)]
+        self._workers = [self._launch(number) for number in range(self._count)]
         try:
             async with asyncio.TaskGroup() as group:
                 for worker in self._workers:
@@ -104,14 +78,14 @@ class WorkerPool:
 
     async def run(self, items: list[Any], worker: int, /) -> Sequence[Any]:
         """Run one batch; see `Workers.run`."""
-        process = self._workers[worker]
-        if not process.alive:
-            msg = f"{process!r} is not alive to take the batch"
+        chosen = self._workers[worker]
+        if not chosen.alive:
+            msg = f"{chosen!r} is not alive to take the batch"
             raise WorkerLost(msg)
-        return await process.run(items, self._timeout)
+        return await chosen.run(items, self._timeout)
 
     async def aclose(self) -> None:
-        """Stop all processes; see `Workers.aclose`."""
+        """Stop all workers; see `Workers.aclose`."""
         if self._loop is not asyncio.get_running_loop():
             self._workers, self._keepers = [], []  # that loop's end was theirs
         for keeper in self._keepers:
@@ -137,7 +111,7 @@ class WorkerPool:
 
     async def _replace(self, number: int) -> None:
         self._restarts += 1
-        worker = self._workers[number] = self._worker(number)
+        worker = self._workers[number] = self._launch(number)
         try:
             await worker.start(self._start_timeout)
         except HandlerNotFound as error:
@@ -148,10 +122,8 @@ class WorkerPool:
             self._failure = None
         self._on_change()
 
-    def _worker(self, number: int) -> ProcessWorker:
-        cpus = tuple(self._cpus[number]) if self._cpus else None
-        instructions = Instructions(self._handler, self._wrap, cpus, parent=os.getpid())
-        return ProcessWorker(number, instructions, self._lost)
+    def _launch(self, number: int) -> PoolWorker:
+        return self._launcher.launch(number, self._lost)
 
     def _lost(self) -> None:
         self._on_change()
@@ -159,11 +131,3 @@ class WorkerPool:
 
 def _nobody() -> None:
     pass
-
-
-def _check_cpus(cpus: Sequence[Sequence[int]] | None) -> None:
-    available = os.sched_getaffinity(0)
-    unknown = {cpu for group in cpus or () for cpu in group} - available
-    if unknown:
-        msg = f"expected cpus out of {sorted(available)}, got {sorted(unknown)}"
-        raise ValueError(msg)

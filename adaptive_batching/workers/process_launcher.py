@@ -1,0 +1,56 @@
+"""Makes worker processes that all run the same handler, each on its own cores."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from adaptive_batching.errors import UsageError
+from adaptive_batching.workers.handler import HandlerReference, MainScript
+from adaptive_batching.workers.instructions import Instructions
+from adaptive_batching.workers.process import ProcessWorker
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLauncher:
+    """A `Launcher` of processes.
+
+    Attributes:
+        handler: What runs a batch.
+        wrap: A function that takes the handler, ready to be called with items, and returns what
+            to call instead.
+        cpus: The cores of each process; None for all of them.
+    """
+
+    handler: HandlerReference
+    wrap: HandlerReference | None = None
+    cpus: Sequence[Sequence[int]] | None = None
+
+    async def prepare(self) -> None:
+        """See whether this process may start others, and the machine has the cores.
+
+        Raises:
+            UsageError: This is a worker process itself.
+            ValueError: The machine does not have the cores.
+        """
+        if MainScript.is_loading():
+            msg = (
+                "a worker process that imports the program would start workers itself: put what"
+                " the program does under `if __name__ == '__main__':`"
+            )
+            raise UsageError(msg)
+        # Not before: workers import the module that asks for the cores, and are pinned to theirs.
+        _check_cpus(self.cpus)
+
+    def launch(self, number: int, on_lost: Callable[[], None]) -> ProcessWorker:
+        """Make the process of a place in the pool; see `Launcher.launch`."""
+        cpus = tuple(self.cpus[number]) if self.cpus else None
+        instructions = Instructions(self.handler, self.wrap, cpus, parent=os.getpid())
+        return ProcessWorker(number, instructions, on_lost)
+
+
+def _check_cpus(cpus: Sequence[Sequence[int]] | None) -> None:
+    available = os.sched_getaffinity(0)
+    unknown = {cpu for group in cpus or () for cpu in group} - available
+    if unknown:
+        msg = f"expected cpus out of {sorted(available)}, got {sorted(unknown)}"
+        raise ValueError(msg)
