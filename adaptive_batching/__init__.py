@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from adaptive_batching.batching import Batched, batched
+from adaptive_batching.cooperation import Cooperative, ExecutionLock, Handle, cooperative
 from adaptive_batching.core import (
     BatchRecord,
     Dispatch,
@@ -34,8 +35,11 @@ __all__ = [
     "BatchRecord",
     "Batched",
     "BatchingError",
+    "Cooperative",
     "DeadlineExceeded",
     "Dispatch",
+    "ExecutionLock",
+    "Handle",
     "Hold",
     "Overloaded",
     "Policy",
@@ -53,6 +57,7 @@ __all__ = [
     "Threads",
     "WorkerError",
     "batched",
+    "cooperative",
 ]
 
 

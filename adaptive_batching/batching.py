@@ -10,7 +10,7 @@ from types import MethodType
 from typing import Any, Generic, Never, Protocol, TypeVar, cast, overload
 
 from adaptive_batching.core import Limits, PolicyLike, make_policy
-from adaptive_batching.dispatcher import Dispatcher, Observer
+from adaptive_batching.dispatcher import Dispatcher, Observer, call_from_thread
 from adaptive_batching.dispatcher.ledger import Stats
 from adaptive_batching.workers.placement import Placement, make_workers, place
 
@@ -58,6 +58,21 @@ class Batched(Generic[T, R]):
             Exception: What the handler raised, or returned in this item's place.
         """
         return self._dispatcher.submit(item, key, max_latency)
+
+    def call_from_thread(
+        self, item: T, /, *, key: Hashable = None, max_latency: float | None = None
+    ) -> R:
+        """Let one item of another thread join a batch, and wait there for its result.
+
+        The event loop has to run elsewhere: enter `async with predict:` on it first.
+
+        Raises:
+            NoEventLoop: It does not run, or ended before it answered.
+            ReentrantCall: This is its own thread, which would wait for itself.
+            Exception: As calls do.
+        """
+        dispatcher = self._dispatcher
+        return call_from_thread(dispatcher.loop, lambda: dispatcher.submit(item, key, max_latency))
 
     async def map(self, items: Iterable[T]) -> list[R]:
         """Run many items and return their results in the order of the items.

@@ -18,6 +18,8 @@
     │   └── WorkerStartError     503  could not be started
     └── UsageError                    the program that uses the library is wrong
         ├── WrongEventLoop       500  one dispatcher, two event loops
+        ├── NoEventLoop          500  a thread calls, and no event loop runs that could answer
+        ├── ReentrantCall        500  a thread would wait for itself
         ├── HandlerNotFound      500  a worker process can't import the handler
         ├── PolicyError          500  a policy answered with something impossible
         └── TraceError           400  a trace file can't be read
@@ -147,6 +149,14 @@ class UsageError(BatchingError):
 
 class WrongEventLoop(UsageError, RuntimeError):
     """A dispatcher belongs to the event loop that used it first."""
+
+
+class NoEventLoop(UsageError, RuntimeError):
+    """A thread's call needs the event loop that runs the batches, and it does not run."""
+
+
+class ReentrantCall(UsageError, RuntimeError):
+    """A thread waits for what only itself could do: for a batch, under the batch's own lock."""
 
 
 class HandlerNotFound(UsageError, LookupError):

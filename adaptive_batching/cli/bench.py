@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from adaptive_batching.bench import calls, http, simulator, workers
+from adaptive_batching.bench import calls, cooperative, http, simulator, workers
 from adaptive_batching.bench.loops import LOOPS, loop_factory
 from adaptive_batching.bench.report import Report
 from adaptive_batching.cli.endings import interruptible, writing
@@ -64,6 +64,16 @@ def _calls(loop: str, form: str, *, quick: bool) -> None:
 def _workers(loop: str, form: str, *, quick: bool) -> None:
     """Round trip of a batch to a worker process."""
     _report(_single(workers.measure(quick=quick)), loop, form)
+
+
+@command.command("cooperative")
+@click.option("--stress", is_flag=True, help="32 threads with 20,000 calls each: is each its own?")
+@_quick
+@_format
+def _cooperative(form: str, *, stress: bool, quick: bool) -> None:
+    """Calls a second of threads that batch for one another."""
+    measure = cooperative.measure_stress if stress else cooperative.measure
+    _report(_single(measure(quick=quick)), "asyncio", form)
 
 
 @command.command("http")

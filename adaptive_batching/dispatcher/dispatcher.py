@@ -62,6 +62,11 @@ class Dispatcher(Generic[T, R]):
         return min(wanted, self._limits.max_queue)
 
     @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that it belongs to; None before its first use."""
+        return None if self._driver is None else self._driver.loop
+
+    @property
     def ready(self) -> bool:
         """Whether its workers have been ready, so that it can answer."""
         return self._driver is not None and self._driver.crew.ready

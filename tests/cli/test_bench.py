@@ -47,6 +47,21 @@ def test_workers():
     assert all(0 < row["p50 µs"] <= row["p99 µs"] for row in ways.values())
 
 
+def test_cooperative():
+    """Three ways to ask, and what threads can do at all."""
+    (report,) = reports("cooperative")
+    ways = {row["way"]: row for row in report["rows"]}
+    assert len(ways) == 5
+    assert ways["one lock, no batches"]["mean batch size"] == 1
+    assert all(row["calls/s"] > 0 for row in ways.values())
+
+
+def test_cooperative_stress():
+    """Every call gets its own answer."""
+    (report,) = reports("cooperative", "--stress")
+    assert all(verdict["met"] for verdict in report["verdicts"])
+
+
 def test_simulator_as_a_table():
     """A line for each policy with and without a promise, then the verdicts."""
     lines = run("simulator").splitlines()

@@ -1,0 +1,112 @@
+"""`cooperative`: a handler of lists that plain threads call with one item."""
+
+import time
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Generic, TypeVar
+
+from adaptive_batching.cooperation.driver import Driver
+from adaptive_batching.cooperation.handle import Handle
+from adaptive_batching.cooperation.lock import ExecutionLock
+from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Cooperative(Generic[T, R]):
+    """Collects the items of many threads into batches, which one of these threads runs.
+
+    Args:
+        handler: Takes a list of items, returns as many results in their order; an exception may
+            stand in a result's place.
+        limits: Batch size, latency, queue.
+        policy: Name, class or object; see `core.policies`.
+        lock: Held while the handler runs; one of its own by default.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        handler: Callable[[list[T]], Sequence[R | BaseException]],
+        limits: Limits,
+        *,
+        policy: PolicyLike = "greedy",
+        lock: ExecutionLock | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.lock = ExecutionLock() if lock is None else lock
+        self._driver = Driver(handler, Scheduler(make_policy(policy), limits), self.lock, clock)
+
+    def __repr__(self) -> str:
+        return f"<Cooperative {self._driver!r}>"
+
+    def call(self, item: T) -> R:
+        """Let one item join a batch and return its own result.
+
+        Raises:
+            ReentrantCall: The calling thread holds the execution lock.
+            Refused: Before any work was done: Overloaded, QueueFull.
+            DeadlineExceeded: It waited past its deadline.
+            Exception: What the handler raised, or returned in this item's place.
+        """
+        self.lock.check()
+        return self.submit(item).result()
+
+    def call_many(self, items: Sequence[T]) -> list[R]:
+        """Like `call` with several items, which stay together in one batch.
+
+        Raises:
+            JobTooLarge: They are more than a batch may hold.
+            ValueError: There are none.
+            Exception: As `call`; that of the first item which has one.
+        """
+        self.lock.check()
+        return self.submit_many(items).result()
+
+    def submit(self, item: T) -> Handle[R]:
+        """Let one item wait for a batch; ask the handle for its result.
+
+        Nothing runs before somebody asks for a result: there is no thread but the callers'.
+        """
+        return self._driver.submit([item], single=True)
+
+    def submit_many(self, items: Sequence[T]) -> Handle[list[R]]:
+        """Like `submit` with several items, which stay together in one batch."""
+        return self._driver.submit(list(items), single=False)
+
+
+def cooperative(
+    handler: Callable[[list[T]], Sequence[R | BaseException]],
+    *,
+    max_batch_size: int = 64,
+    max_latency: float | None = None,
+    policy: PolicyLike = "greedy",
+    max_queue: int = 65_536,
+    lock: ExecutionLock | None = None,
+) -> Cooperative[T, R]:
+    """Let plain threads share the calls of a handler of lists: `queue.call(x)` gives x's result.
+
+    There is no thread of its own and no event loop: whoever waits for a result runs batches for
+    all. By default a batch leaves as soon as the one before it has ended.
+
+    Args:
+        handler: Takes a list, returns as many results in the same order.
+        max_batch_size: Items in a batch at the most.
+        max_latency: Seconds from call to result; None promises nothing.
+        policy: When a batch leaves.
+        max_queue: Items that may wait.
+        lock: Shared with other code that must not run at the same time as the handler.
+
+    Raises:
+        TypeError: The handler can't be called, or the lock can't say who holds it.
+        ValueError: A limit is out of its range; the message says what was expected.
+    """
+    if not callable(handler):
+        raise TypeError(f"handler: expected a function of a list, got {handler!r}")
+    if not (lock is None or isinstance(lock, ExecutionLock)):
+        expected = "expected an ExecutionLock, which knows who holds it"
+        raise TypeError(f"lock: {expected}, got {lock!r}")
+    latency = inf if max_latency is None else max_latency
+    limits = Limits(max_batch_size, latency, max_queue)
+    return Cooperative(handler, limits, policy=policy, lock=lock)

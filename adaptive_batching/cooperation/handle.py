@@ -1,0 +1,87 @@
+"""One caller's share of a batch to come, and what became of it."""
+
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from adaptive_batching.cooperation.waiter import Waiter
+from adaptive_batching.core import Job
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Attendant(Protocol):
+    """Sees to it that a handle gets its answer."""
+
+    def attend(self, handle: "Handle[Any]", timeout: float | None) -> None:
+        """Return when it has; raise if that is not to be."""
+        ...
+
+
+class Handle(Job, Generic[R_co]):
+    """What `submit` returns: some items on their way, and later what became of them."""
+
+    __slots__ = ("_answer", "_attendant", "items", "single", "waiters")
+
+    def __init__(
+        self,
+        attendant: Attendant,
+        items: Sequence[Any],
+        arrived: float,
+        deadline: float,
+        *,
+        single: bool,
+    ) -> None:
+        super().__init__(arrived, len(items), deadline)
+        self._attendant = attendant
+        self._answer: Any = _PENDING
+        self.items = items
+        self.single = single
+        self.waiters: list[Waiter] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether there is a result, or an error."""
+        return self._answer is not _PENDING
+
+    def result(self, timeout: float | None = None) -> R_co:
+        """Wait for the result, running batches for all meanwhile if nobody else does.
+
+        Args:
+            timeout: Seconds; a batch that has begun is run to its end all the same. The items stay
+                in the queue, and one may ask again.
+
+        Raises:
+            TimeoutError: It did not come in time.
+            ReentrantCall: The calling thread holds the execution lock.
+            Refused: They were turned away: they could not make their deadline.
+            DeadlineExceeded: They waited past their deadline.
+            Exception: What the handler raised, or returned in an item's place.
+        """
+        if self._answer is _PENDING:
+            self._attendant.attend(self, timeout)
+        answer = self._answer
+        if isinstance(answer, _Failure):
+            # Each asks anew: without this, the traceback would grow by every thread that raises it.
+            raise answer.error.with_traceback(answer.traceback)
+        result: R_co = answer
+        return result
+
+    def succeed(self, results: Sequence[Any]) -> None:
+        """Here are the results of its items; an exception may stand in one's place."""
+        for result in results:
+            if isinstance(result, BaseException):
+                self.fail(result)
+                return
+        self._answer = results[0] if self.single else list(results)
+
+    def fail(self, error: BaseException) -> None:
+        """There is an error instead."""
+        self._answer = _Failure(error, error.__traceback__)
+
+
+class _Failure(NamedTuple):
+    error: BaseException
+    traceback: Any
+
+
+_PENDING = object()

@@ -1,0 +1,53 @@
+"""A call from a plain thread into the event loop that answers it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, wait
+from typing import Any, TypeVar
+
+from adaptive_batching.errors import NoEventLoop, ReentrantCall
+
+R = TypeVar("R")
+
+_CHECK = 1.0  # seconds; a loop that stops does not tell those who wait for it
+
+
+def call_from_thread(
+    loop: asyncio.AbstractEventLoop | None, call: Callable[[], Coroutine[Any, Any, R]]
+) -> R:
+    """Run a call on a loop that runs in another thread, and wait for its result here.
+
+    Raises:
+        NoEventLoop: The loop does not run, or ended before it answered.
+        ReentrantCall: This is the loop's own thread.
+        Exception: What the call raises.
+    """
+    if loop is None or not loop.is_running():
+        msg = "expected an event loop that runs it: enter `async with` on that loop first"
+        raise NoEventLoop(msg)
+    if _running_loop() is loop:
+        msg = "expected a call from another thread than its event loop's, which is to answer: await"
+        raise ReentrantCall(f"{msg} it here")
+    coroutine = call()
+    try:
+        future: Future[R] = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    except RuntimeError as error:  # it was closed in this very moment
+        coroutine.close()
+        raise NoEventLoop("the event loop ended before it could be asked") from error
+    try:
+        while not wait([future], _CHECK).done and not loop.is_closed():
+            pass
+    except BaseException:  # Ctrl-C: nobody waits any more
+        future.cancel()
+        raise
+    if future.cancelled() or not future.done():  # the end of `asyncio.run` cancels what is left
+        coroutine.close()
+        raise NoEventLoop("the event loop ended before it answered")
+    return future.result()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,74 @@
+"""Plain threads that call a batched function whose event loop runs elsewhere."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from adaptive_batching import batched
+from adaptive_batching.errors import Draining, NoEventLoop, ReentrantCall
+
+PATIENCE = 10.0  # seconds; only a failing test waits that long
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8) as pool:
+        yield pool
+
+
+@batched(max_batch_size=8, policy="window:10s")
+async def double(numbers: list[int]) -> list[int | Exception]:
+    return [ValueError(f"negative: {n}") if n < 0 else 2 * n for n in numbers]
+
+
+async def test_threads_share_a_batch(threads: ThreadPoolExecutor) -> None:
+    """Eight threads fill one batch, and each gets its own result or error."""
+    async with double:
+        calls = [threads.submit(double.call_from_thread, n) for n in range(-1, 7)]
+        ends = await asyncio.gather(*map(asyncio.wrap_future, calls), return_exceptions=True)
+        assert isinstance(ends[0], ValueError)
+        assert ends[1:] == [2 * n for n in range(7)]
+        assert double.stats().batches == 1
+
+
+async def test_without_a_loop_and_on_the_loop_itself() -> None:
+    """Both are named errors, where waiting would be for ever."""
+
+    @batched()
+    async def echo(items: list[int]) -> list[int]:
+        return items
+
+    with pytest.raises(NoEventLoop, match="async with"):
+        await asyncio.to_thread(echo.call_from_thread, 1)
+    async with echo:
+        assert await asyncio.to_thread(echo.call_from_thread, 1) == 1
+        with pytest.raises(ReentrantCall, match="await it here"):
+            echo.call_from_thread(1)
+    with pytest.raises(Draining):
+        await asyncio.to_thread(echo.call_from_thread, 1)
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_loop_that_ends_meanwhile(threads: ThreadPoolExecutor, *, begun: bool) -> None:
+    """Who waits for it is told, whether his call had begun or not; nobody waits for ever."""
+    asked = threading.Event()
+
+    @batched()
+    async def endless(items: list[int]) -> list[int]:
+        asked.set()
+        await asyncio.Event().wait()
+        return items
+
+    async def end_early() -> Future[int]:
+        await endless.start()
+        call = threads.submit(endless.call_from_thread, 1)
+        if begun:
+            assert await asyncio.to_thread(asked.wait, PATIENCE)
+        return call
+
+    call = asyncio.run(end_early())
+    with pytest.raises(NoEventLoop):
+        call.result(PATIENCE)
