@@ -1,4 +1,4 @@
-"""Durations as people type them: `100ms`, `2.5s`, `50us`."""
+"""Quantities as people write them: durations such as `100ms` and `2.5s`, numbers of things."""
 
 import math
 import re
@@ -31,10 +31,23 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Write seconds in the unit that leaves one to three digits before the point."""
+    """Write seconds in the unit that leaves one to three digits before the point.
+
+    What is less than a nanosecond is written in nanoseconds, what is more than 999 hours in hours.
+    """
     magnitude = abs(seconds)
-    if magnitude >= 1 or magnitude == 0:
-        return f"{seconds:.3g} s"
-    if magnitude >= 1e-3:
-        return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds * 1e6:.3g} µs"
+    for unit, above in (("s", 999.5), ("min", 120 * 60)):  # 999.5 has four digits when rounded
+        if 0.9995 <= magnitude < above or magnitude == 0:
+            return f"{seconds / _SECONDS[unit]:.3g} {unit}"
+    if magnitude >= 1:
+        hours = seconds / 3600
+        return f"{hours:,.0f} h" if abs(hours) >= 100 else f"{hours:.3g} h"
+    for unit in ("ms", "µs"):
+        if magnitude >= 0.9995 * _SECONDS[unit]:
+            return f"{seconds / _SECONDS[unit]:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def counted(number: int, what: str) -> str:
+    """`1 request`, `2,000 requests`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -4,6 +4,8 @@ import importlib
 
 import click
 
+from adaptive_batching.cli.endings import interruptible
+
 _COMMANDS = {
     "bench": "Measure the cost of batching beside bare baselines.",
     "compare": "Fail if a policy is worse than another on some traffic.",
@@ -18,6 +20,11 @@ _COMMANDS = {
 
 class _Lazy(click.Group):
     """A group whose commands live in modules of the same name."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; Ctrl-C may come while it is still imported, which takes a second."""
+        with interruptible():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)

@@ -11,7 +11,7 @@ from rich.console import Console
 from adaptive_batching.bench import calls, cooperative, http, simulator, workers
 from adaptive_batching.bench.loops import LOOPS, loop_factory
 from adaptive_batching.bench.report import Report
-from adaptive_batching.cli.endings import interruptible, writing
+from adaptive_batching.cli.endings import writing
 
 _WIDTH = 110  # a line that the terminal wraps is better than a number cut short
 
@@ -110,7 +110,7 @@ async def _single(measurement: Coroutine[Any, Any, Report]) -> list[Report]:
 
 
 def _report(measurement: Measurement, loop: str, form: str) -> None:
-    with interruptible(), asyncio.Runner(loop_factory=loop_factory(loop)) as runner:
+    with asyncio.Runner(loop_factory=loop_factory(loop)) as runner:
         reports = runner.run(measurement)
     with writing():
         _show(reports, form)

@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from adaptive_batching.cli.conditions import condition_options, conditions, title
-from adaptive_batching.cli.endings import interruptible, writing
+from adaptive_batching.cli.endings import policy_errors_told, writing
 from adaptive_batching.cli.parameters import FORMAT, POLICY, SHARE, WIDTH, expect_shorter
 from adaptive_batching.cli.progress import progress
 from adaptive_batching.cli.worker_options import expect_worker, number_of_workers
@@ -92,7 +92,7 @@ def command(
     limits = Limits(max_goodput_loss, max_throughput_loss, max_mean_increase, max_p99_increase)
     contestants = [(policy, workers) for policy in policies]
     try:
-        with interruptible():
+        with policy_errors_told():
             traffic, experiment = conditions(trace, seed, options)
             expect_shorter("warmup", experiment.warmup, traffic.duration)
             pairs = _pairs(partial(_experiment, trace, options), contestants, seed, replications)

@@ -33,10 +33,7 @@ def command(form: str, *, keep: bool, seconds: float) -> None:
         )
     # It overloads the service on purpose; what is refused stands in the table.
     logging.getLogger("adaptive_batching").setLevel(logging.ERROR)
-    try:
-        good = asyncio.run(_demonstrate(form, keep=keep, seconds=seconds))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    good = asyncio.run(_demonstrate(form, keep=keep, seconds=seconds))
     sys.exit(0 if good else 1)
 
 

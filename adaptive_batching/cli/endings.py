@@ -15,14 +15,21 @@ _INTERRUPTED = 130  # what shells say of a program that ended by SIGINT
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Make Ctrl-C the end with status 130, and a policy's mistake a sentence; no traceback of ours.
+    """Make Ctrl-C the end with status 130 and without a word, as other programs have it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+
+
+@contextmanager
+def policy_errors_told() -> Iterator[None]:
+    """Make a policy's mistake a sentence, without a traceback of ours.
 
     Where the policy raised an error, its own traceback stands before the sentence.
     """
     try:
         yield
-    except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
     except PolicyError as error:
         cause = error.__cause__
         if cause is not None and cause.__traceback__ is not None:

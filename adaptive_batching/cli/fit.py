@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from adaptive_batching.cli.endings import interruptible, writing
+from adaptive_batching.cli.endings import writing
 from adaptive_batching.cli.parameters import FORMAT, WIDTH
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.fit import Fit, Level, fit
@@ -37,10 +37,11 @@ def command(recorded: Path, *, save: Path | None, form: str) -> None:
     out, and so are the first two of each power of two, as models compile for new shapes.
     """
     try:
-        with interruptible():
-            model = fit(recorded_batches(recorded))
-    except (TraceError, ValueError) as error:
+        model = fit(recorded_batches(recorded))
+    except TraceError as error:
         raise click.UsageError(str(error)) from error
+    except ValueError as error:
+        raise click.UsageError(f"{recorded}: {error}") from error
     if save is not None:
         _save(model, save)
     with writing():

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from adaptive_batching.cli.conditions import condition_options, conditions, title
-from adaptive_batching.cli.endings import interruptible, writing
+from adaptive_batching.cli.endings import policy_errors_told, writing
 from adaptive_batching.cli.parameters import FORMAT, GOODPUT, POLICY, RANGE, WIDTH, expect_shorter
 from adaptive_batching.cli.worker_options import expect_worker
 from adaptive_batching.errors import TraceError
@@ -50,7 +50,7 @@ def command(
     """
     expect_worker(options["drifts"], workers[-1])
     try:
-        with interruptible():
+        with policy_errors_told():
             traffic, experiment = conditions(trace, seed, options)
             expect_shorter("warmup", experiment.warmup, traffic.duration)
             target = Target(goodput, _promise(experiment))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import click
 import numpy as np
 from rich.console import Console
 
-from adaptive_batching.cli.endings import interruptible, writing
+from adaptive_batching.cli.endings import policy_errors_told, writing
 from adaptive_batching.cli.parameters import (
     DURATION,
     FORMAT,
@@ -29,6 +30,7 @@ from adaptive_batching.simulation.arrivals import Times
 from adaptive_batching.simulation.servers import parse_latency
 from adaptive_batching.simulation.traces import FORMATS
 from adaptive_batching.simulation.traffic import Shaping, Traffic, recorded
+from adaptive_batching.units import counted
 
 
 @click.command(no_args_is_help=True)
@@ -95,17 +97,17 @@ def command(
         traffic = recorded(trace, Shaping(speedup=speedup), form=trace_format)
         instants = _first(traffic, duration)
         expect_shorter("warmup", warmup, float(instants[-1]))
-        told = _conditions(**conditions)
-        comparing = compare(
-            told,
+        comparing = partial(
+            compare,
+            _conditions(**conditions),
             instants,
             timer_resolution=timer_resolution,
             warmup=warmup,
             seed=seed,
             apart=apart,
         )
-        with interruptible():
-            comparison = asyncio.run(comparing)
+        with policy_errors_told():
+            comparison = asyncio.run(comparing())
     except (TraceError, ValueError) as error:
         raise click.UsageError(str(error)) from error
     except (LoadError, BatchingError) as error:
@@ -115,7 +117,9 @@ def command(
             answer = {"trace": {**traffic.facts, "sent": len(instants)}, **as_json(comparison)}
             click.echo(json.dumps(answer, indent=2, allow_nan=False))
         else:
-            Console().print(as_text(comparison, f"{len(instants):,} requests of {traffic}"))
+            Console().print(
+                as_text(comparison, f"{counted(len(instants), 'request')} of {traffic}")
+            )
 
 
 def _first(traffic: Traffic, seconds: float) -> Times:

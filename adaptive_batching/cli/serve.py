@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from adaptive_batching.cli.endings import forget_output, interruptible
+from adaptive_batching.cli.endings import forget_output
 from adaptive_batching.cli.parameters import DURATION
 from adaptive_batching.errors import BatchingError
 from adaptive_batching.instrumentation.recording import Recorder
@@ -54,7 +54,7 @@ _log = logging.getLogger("adaptive_batching")
     metavar="[PATH=]FILE",
     multiple=True,
     help="Write every request of an endpoint, without its payload, for simulate and fit: "
-    "out.csv.gz, or /predict=out.csv.gz if there are several endpoints.",
+    "out.csv, or /predict=out.csv if there are several endpoints; .gz compresses.",
 )
 @click.option("--uvloop/--no-uvloop", default=None, help="Default: uvloop if it is installed.")
 def command(
@@ -72,22 +72,21 @@ def command(
     SIGTERM and Ctrl-C end it once everything it accepted is answered, a second one at once.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    with interruptible():
-        service = _load(target)
-        recorders = _recorders(records, [endpoint.path for endpoint in service])
-        with _opened(recorders.values()):
-            _serve(
-                run_service(
-                    service,
-                    host,
-                    port,
-                    drain_delay=drain_delay,
-                    drain_timeout=drain_timeout,
-                    observers={path: [recorder] for path, recorder in recorders.items()},
-                    on_ready=_announce,
-                ),
-                _loop_factory(wanted=uvloop),
-            )
+    service = _load(target)
+    recorders = _recorders(records, [endpoint.path for endpoint in service])
+    with _opened(recorders.values()):
+        _serve(
+            run_service(
+                service,
+                host,
+                port,
+                drain_delay=drain_delay,
+                drain_timeout=drain_timeout,
+                observers={path: [recorder] for path, recorder in recorders.items()},
+                on_ready=_announce,
+            ),
+            _loop_factory(wanted=uvloop),
+        )
 
 
 def _serve(

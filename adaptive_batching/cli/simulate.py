@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from adaptive_batching.cli.conditions import condition_options, conditions, title
-from adaptive_batching.cli.endings import interruptible, writing
+from adaptive_batching.cli.endings import policy_errors_told, writing
 from adaptive_batching.cli.parameters import FORMAT, POLICY, WIDTH, expect_none
 from adaptive_batching.cli.progress import progress
 from adaptive_batching.cli.worker_options import expect_worker, number_of_workers
@@ -98,7 +98,7 @@ def command(
     numbers = (number,) if isinstance(number, int) else number
     expect_worker(options["drifts"], max(numbers))
     contestants = [(policy, each) for each in numbers for policy in policies]
-    with interruptible():
+    with policy_errors_told():
         show = _simulated(
             partial(_prepare, trace, options),
             contestants,

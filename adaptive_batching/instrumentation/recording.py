@@ -31,7 +31,7 @@ class Recorder:
     gzip member of its own, so that after a crash the file is intact up to the last one.
 
     Args:
-        path: What it writes; replaced if it exists.
+        path: What it writes, compressed if its name ends in `.gz`; replaced if it exists.
         clock: Seconds, the dispatcher's; rows count from the recorder's beginning.
     """
 
@@ -74,7 +74,7 @@ class Recorder:
             OSError: The file can't be written.
         """
         self._file = self.path.open("wb")
-        self._file.write(gzip.compress(f"{RECORDING}\n".encode()))
+        self._file.write(self._packed(f"{RECORDING}\n"))
         self._file.flush()
         atexit.register(self.close)
 
@@ -126,9 +126,13 @@ class Recorder:
         else:
             self._writing.append(self._writer.submit(self._write, self._file, rows))
 
+    def _packed(self, text: str) -> bytes:
+        plain = text.encode()
+        return gzip.compress(plain, compresslevel=6) if self.path.suffix == ".gz" else plain
+
     def _write(self, file: BinaryIO, rows: Sequence[str]) -> None:
         try:
-            file.write(gzip.compress("".join(rows).encode(), compresslevel=6))
+            file.write(self._packed("".join(rows)))
             file.flush()
         except OSError:
             if not self._failed:

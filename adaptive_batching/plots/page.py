@@ -32,6 +32,7 @@ main { display: grid; gap: 1.5rem;
 svg { width: 100%; height: auto; display: block; }
 svg text { font-family: system-ui, sans-serif !important; }
 figure { margin: 0; break-inside: avoid; }
+@media (max-width: 75rem) { table { font-size: .75rem; } th, td { padding: .3rem .35rem; } }
 @media print { body { max-width: none; padding: 0; font-size: 9pt; }
   main { grid-template-columns: 1fr 1fr; } .wide { overflow: visible; }
   table { font-size: 7pt; }

@@ -12,7 +12,7 @@ from adaptive_batching.simulation.closed_loop import ClosedLoop, Span
 from adaptive_batching.simulation.experiment import Stream
 from adaptive_batching.simulation.shaping import scale_rate, speedup, superpose
 from adaptive_batching.simulation.traces import Measure, Request, read_trace, stream_trace
-from adaptive_batching.units import format_duration
+from adaptive_batching.units import counted, format_duration
 
 Fact = str | float | int | None
 
@@ -68,7 +68,7 @@ class Traffic:
         requests, duration = self.requests, self.duration
         if requests is None or duration is None:
             return f"{self.source}, streamed"
-        return f"{self.source}: {requests:,} requests in {format_duration(duration)}"
+        return f"{self.source}: {counted(requests, 'request')} in {format_duration(duration)}"
 
     @property
     def requests(self) -> int | None:
@@ -121,7 +121,7 @@ def recorded(
     """
     trace = read_trace(path, form=form, measure=measure, with_keys=with_keys)
     if with_keys and all(key is None for key in trace.keys):
-        raise TraceError(f"{path}, its keys: expected some, got none")
+        raise _no_keys(path)
     times, origins = superpose(trace.times, shaping.superpose)
     denser, again = scale_rate(times, shaping.rate_scale, seed)
     faster = speedup(denser, shaping.speedup)
@@ -162,16 +162,24 @@ def streamed(
 
     def requests() -> Iterator[Request]:
         trace = stream_trace(path, form=form, measure=measure, with_keys=with_keys)
+        keyed = not with_keys
         for time, size, key, max_latency in trace:
+            keyed = keyed or key is not None
             yield Request(
                 time / factor,
                 size if with_sizes else 1,
                 key if with_keys else None,
                 max_latency,
             )
+        if not keyed:
+            raise _no_keys(path)
 
     keyed = _RECORDED if with_keys else None
     return Traffic(str(path), requests, None, keyed=keyed, shaping=Shaping(speedup=factor))
+
+
+def _no_keys(path: Path) -> TraceError:
+    return TraceError(f"{path}, its keys: expected some, got none")
 
 
 def made(kind: str, *, rate: float, duration: float, seed: int = 0) -> Traffic:

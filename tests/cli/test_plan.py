@@ -216,4 +216,5 @@ def test_a_recording_without_batches(tmp_path):
     path = tmp_path / "refused.csv.gz"
     with Recorder(path) as recorder:
         recorder.jobs_ended([Job(0.0)], JobOutcome.SHED, 0.0, None)
-    assert "expected 20 batches or more" in run("fit", path, status=2)
+    said = " ".join(run("fit", path, status=2).split())
+    assert "refused.csv.gz: expected 20 batches or more" in said

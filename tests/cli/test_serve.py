@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from click.testing import CliRunner
 
-from adaptive_batching.cli import serve
+from adaptive_batching.cli import main, serve
 from adaptive_batching.cli.serve import command
 from adaptive_batching.marshal.run import _told_to_stop
 from adaptive_batching.simulation.traces import read_trace
@@ -227,7 +227,7 @@ def test_a_model_that_does_not_load():
 def test_ctrl_c_while_the_module_is_imported(monkeypatch):
     """Before it could take signals it ends as other programs do."""
     monkeypatch.setattr(serve, "_load", interrupt)
-    assert CliRunner().invoke(command, ["tests.marshal.apps:corked"]).exit_code == 130
+    assert CliRunner().invoke(main, ["serve", "tests.marshal.apps:corked"]).exit_code == 130
 
 
 def interrupt(*_):

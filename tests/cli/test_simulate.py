@@ -235,6 +235,28 @@ def test_ctrl_c_while_replications_start():
     assert said == b""
 
 
+def test_ctrl_c_while_a_command_is_imported(trace):
+    """Most of the first second is spent there, so that is when it comes."""
+    for command in (["simulate"], ["replay", "--live"]):
+        arguments = [sys.executable, "-m", "adaptive_batching", *command, str(trace)]
+        with subprocess.Popen(
+            arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as process:
+            while not importing(psutil.Process(process.pid)):
+                assert process.poll() is None
+                sleep(1e-3)
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=30)
+        assert (process.returncode, said) == (130, b"")
+
+
+def test_a_lone_request(tmp_path):
+    """Is one request, and not one requests."""
+    path = tmp_path / "lone.csv"
+    path.write_text("t_seconds,size\n0,1\n")
+    assert "1 request in 0 s" in run(path).output
+
+
 def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
     """A second byte order mark is no part of any format."""
     path = tmp_path / "marked.csv"
@@ -303,6 +325,7 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--shared-workers"), "expected no --shared-workers with one dispatcher"),
         (("TRACE", "--trace-format", "times", "--keys", "recorded"), "got times, which has none"),
         (("TRACE", "--keys", "recorded"), "trace.csv.gz, its keys: expected some, got none"),
+        (("TRACE", "--keys", "recorded", "--stream"), "its keys: expected some, got none"),
         (("TRACE", "--users", 5), "expected no --users with a TRACE, got 5"),
         (("TRACE", "--superpose", 0), "superpose: expected 1 copy or more"),
         (("TRACE", "--rate-scale", 1e-9), "expected a factor that leaves a request"),

@@ -48,6 +48,17 @@ async def work(items):
     return [KeyError(item) if item == "bad" else item for item in items]
 
 
+def test_a_plain_name_is_a_plain_file(tmp_path):
+    """What doesn't end in .gz can be looked at as it is, and both can be replayed."""
+    for name, first in (("out.csv", b"t_"), ("out.csv.gz", b"\x1f\x8b")):
+        path = tmp_path / name
+        with Recorder(path, clock=lambda: 0.0) as recorder:
+            told(recorder, 1.0)
+            told(recorder, 2.0)
+        assert path.read_bytes()[:2] == first
+        assert read_trace(path).times.tolist() == [0.0, 1.0]
+
+
 def test_every_way_to_end_is_a_row(path):
     """Answered, failed, left, refused, expired: each once, with its batch if there was one."""
 

@@ -15,6 +15,9 @@ CLIPPED = """[...document.querySelectorAll("h1, p, figure, svg, svg text")].filt
     return box.right > innerWidth + 1 || box.left < -1;
 }).map(each => each.textContent.trim().slice(0, 40))"""
 
+SCROLLED = """[...document.querySelectorAll(".wide")].some(
+    each => each.scrollWidth > each.clientWidth)"""
+
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
@@ -24,6 +27,7 @@ def report(tmp_path_factory):
     policies = ("cork", "greedy", "window:2ms", "aimd:e2e")
     options = [word for policy in policies for word in ("--policy", policy)]
     options += ["--workers", "1", "--workers", "2", "--load", "0.5", "--load", "2"]
+    options += ["--crashes", "1%:10ms"]
     result = CliRunner().invoke(main, ["simulate", *conditions, *options, "--report", str(path)])
     assert result.exit_code == 0, result.output
     return path
@@ -32,10 +36,11 @@ def report(tmp_path_factory):
 async def test_on_a_phone_on_a_desk_and_on_paper(report, tmp_path):
     """Nothing is clipped or needs scrolling sideways, asked for elsewhere or complained of."""
     async with browser(tmp_path / "profile") as tab:
-        for width in (360, 1200):
+        for width in (360, 1000, 1200):
             await tab.open(report, width=width)
             assert await tab.value("document.documentElement.scrollWidth") <= width
             assert await tab.value(CLIPPED) == []
+            assert width == 360 or not await tab.value(SCROLLED)  # a phone's table has to
             assert await tab.value("document.querySelectorAll('figure svg').length") == 7
             requests = tab.named("Network.requestWillBeSent")
             assert [each["request"]["url"] for each in requests] == [report.as_uri()]
