@@ -72,6 +72,7 @@ def command(
     SIGTERM and Ctrl-C end it once everything it accepted is answered, a second one at once.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("adaptive_batching.workers").setLevel(logging.INFO)  # what handlers print
     service = _load(target)
     recorders = _recorders(records, [endpoint.path for endpoint in service])
     with _opened(recorders.values()):

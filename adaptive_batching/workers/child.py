@@ -13,8 +13,9 @@ import socket
 import sys
 from collections.abc import Iterator
 from functools import partial
+from io import TextIOWrapper
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import psutil
 
@@ -30,6 +31,7 @@ _PR_SET_PDEATHSIG = 1
 def main(fd: int) -> None:
     """Serve the socket `fd` until its other end closes."""
     _leave_signals_to_the_parent()
+    cast("TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)  # logged as it is printed
     with socket.socket(fileno=fd) as stream, asyncio.Runner() as runner:
         payloads = _payloads(stream)
         first = next(payloads, None)

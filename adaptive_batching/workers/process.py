@@ -20,6 +20,7 @@ from adaptive_batching.errors import (
 from adaptive_batching.units import format_duration
 from adaptive_batching.workers.channel import Channel
 from adaptive_batching.workers.instructions import Instructions
+from adaptive_batching.workers.output import Output
 from adaptive_batching.workers.parcel import pack, pack_items, unpack_answer, with_refused
 
 _GRACE = 2.0  # seconds to leave after the last batch; time enough to give a GPU back
@@ -50,6 +51,7 @@ class ProcessWorker:
         self._instructions = instructions
         self._on_lost = on_lost
         self._process: asyncio.subprocess.Process | None = None
+        self._output: Output | None = None
         self._channel: Channel | None = None
         self._holding = 0
         self._due = inf  # when the batch that it holds is given up, on the loop's clock
@@ -133,6 +135,8 @@ class ProcessWorker:
         """Wait until nothing is left of it."""
         if self._process is not None:
             await self._process.wait()
+        if self._output is not None:
+            self._output.close()
 
     async def aclose(self) -> None:
         """Let it leave, or kill it if it holds a batch or doesn't; returns when it is gone."""
@@ -154,15 +158,20 @@ class ProcessWorker:
 
     async def _spawn(self) -> Channel:
         ours, theirs = socket.socketpair()
+        self._output = Output(f"{self._instructions.handler.qualname}.{self._number}")
         try:
-            with theirs:
+            with theirs, self._output.write_ends() as (out, err):
                 self._process = await asyncio.create_subprocess_exec(
                     sys.executable,
                     "-P",  # a file in the working directory must not hide a module
+                    "-X",
+                    "faulthandler",  # a crash in C code tells which line of Python called it
                     "-m",
                     "adaptive_batching.workers.child",
                     str(theirs.fileno()),
                     stdin=asyncio.subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
                     pass_fds=(theirs.fileno(),),
                     start_new_session=True,  # Ctrl-C is for the parent, also while it boots
                     env=os.environ | self._thread_limits(),

@@ -1,0 +1,154 @@
+"""What a worker process prints, as lines of our log."""
+
+import asyncio
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+_CHUNK = 2**16  # bytes; what a pipe holds on Linux
+_LONGEST = 4096  # bytes of a line
+_MOST = 200  # lines of a stream in a window; more is a flood, which nobody reads
+_WINDOW = 1.0  # seconds
+_PACE = 0.001  # seconds between two looks; a flood would keep the loop busy otherwise
+
+_END = re.compile(rb"[\r\n]+")  # progress bars only return
+
+
+class Output:
+    """Standard output and error of one worker process, line by line in a logger of its name.
+
+    Output has level INFO and error WARNING. While nobody has configured logging, they go where
+    ours go. Floods are read, so that the worker need not wait for us, but only counted.
+
+    Args:
+        name: Of the logger, below `adaptive_batching.workers`.
+    """
+
+    def __init__(self, name: str) -> None:
+        log = logging.getLogger(f"adaptive_batching.workers.{name}")
+        self._streams = _Stream(log, logging.INFO), _Stream(log, logging.WARNING)
+
+    @contextmanager
+    def write_ends(self) -> Iterator[tuple[int, int]]:
+        """Read what is written to these two file descriptors; a child may inherit them inside."""
+        with ExitStack() as stack:
+            out, err = (stream.opened(stack) for stream in self._streams)
+            yield out, err
+
+    def close(self) -> None:
+        """Log the last words and stop reading; safe to call twice."""
+        for stream in self._streams:
+            stream.close()
+
+
+class Lines:
+    """Cuts a stream of bytes into lines; blank ones are left out, the end of long ones, too."""
+
+    def __init__(self) -> None:
+        self._open = b""  # a line whose end has not come
+
+    def feed(self, data: bytes, most: int) -> tuple[list[str], int]:
+        """Take the next bytes.
+
+        Returns:
+            The lines that they complete, at most about `most`, and how many more there are.
+        """
+        pieces = _END.split(self._open + data, most) if most else [self._open + data]
+        *ended, rest = pieces
+        skipped = 0
+        if len(ended) == most:
+            skipped = rest.count(b"\n")
+            rest = rest[rest.rfind(b"\n") + 1 :]
+        self._open = rest[: _LONGEST + 1]
+        return [_text(line) for line in ended if line], skipped
+
+    def end(self) -> list[str]:
+        """The last line, if it has no end."""
+        rest, self._open = self._open, b""
+        return [_text(rest)] if rest else []
+
+
+class _Stream:
+    def __init__(self, log: logging.Logger, level: int) -> None:
+        self._log = log
+        self._level = level
+        self._loop = asyncio.get_running_loop()
+        self._lines = Lines()
+        self._left = _MOST
+        self._dropped = 0
+        self._fd: int | None = None
+        self._pause: asyncio.TimerHandle | None = None
+        self._window: asyncio.TimerHandle | None = None
+
+    def opened(self, stack: ExitStack) -> int:
+        self._fd, theirs = os.pipe()
+        stack.callback(os.close, theirs)
+        os.set_blocking(self._fd, False)
+        self._watch(self._fd)
+        return theirs
+
+    def close(self) -> None:
+        if self._fd is None:
+            return
+        fd, self._fd = self._fd, None
+        self._loop.remove_reader(fd)
+        if self._pause is not None:
+            self._pause.cancel()
+        self._take(_read(fd) or b"")  # all that the pipe holds; grandchildren may keep it open
+        os.close(fd)
+        for line in self._lines.end():
+            self._write(line)
+        if self._window is not None:
+            self._window.cancel()
+            self._sum_up()
+
+    def _watch(self, fd: int) -> None:
+        self._loop.add_reader(fd, self._readable, fd)
+
+    def _readable(self, fd: int) -> None:
+        data = _read(fd)
+        if data is None:
+            return
+        self._loop.remove_reader(fd)
+        if data:
+            self._take(data)
+            self._pause = self._loop.call_later(_PACE, self._watch, fd)
+
+    def _take(self, data: bytes) -> None:
+        lines, skipped = self._lines.feed(data, self._left)
+        self._left -= len(lines)
+        self._dropped += skipped
+        for line in lines:
+            self._write(line)
+        if self._window is None and (lines or skipped):
+            self._window = self._loop.call_later(_WINDOW, self._sum_up)
+
+    def _sum_up(self) -> None:
+        self._window = None
+        self._left = _MOST
+        dropped, self._dropped = self._dropped, 0
+        if dropped:
+            self._write(f"({dropped} more lines within a second were dropped)")
+
+    def _write(self, line: str) -> None:
+        if self._level < logging.WARNING and not self._log.hasHandlers():
+            sys.stdout.write(f"{line}\n")  # Python's handler of last resort takes warnings only
+            sys.stdout.flush()
+        else:
+            self._log.log(self._level, "%s", line)
+
+
+def _read(fd: int) -> bytes | None:
+    """What is there; nothing at the end, None before there is anything."""
+    try:
+        return os.read(fd, _CHUNK)
+    except BlockingIOError:
+        return None
+
+
+def _text(line: bytes) -> str:
+    text = line[:_LONGEST].decode(errors="backslashreplace")
+    return f"{text} (cut at {_LONGEST} bytes)" if len(line) > _LONGEST else text
