@@ -108,6 +108,18 @@ class Batched(Generic[T, R]):
         """
         await self._dispatcher.start()
 
+    async def restart_workers(self) -> None:
+        """Put a fresh process in the place of each worker, one after the other; no call fails.
+
+        For code or weights that are new, or memory that has leaked. Each is started and warm before
+        its predecessor leaves.
+
+        Raises:
+            WorkerStartError: One could not be started: the workers that are left go on.
+            UsageError: The handler does not run in worker processes.
+        """
+        await self._dispatcher.restart_workers()
+
     async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  as Dispatcher's
         """Let what waits finish, up to `timeout` seconds, then stop the workers."""
         await self._dispatcher.aclose(timeout)

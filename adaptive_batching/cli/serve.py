@@ -70,9 +70,10 @@ def command(
     """Serve the endpoints of MODULE:SERVICE over HTTP.
 
     SIGTERM and Ctrl-C end it once everything it accepted is answered, a second one at once.
+    SIGHUP renews the worker processes one after the other, and no request fails.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("adaptive_batching.workers").setLevel(logging.INFO)  # what handlers print
+    _log.setLevel(logging.INFO)  # what handlers print, and what becomes of the workers
     service = _load(target)
     recorders = _recorders(records, [endpoint.path for endpoint in service])
     with _opened(recorders.values()):

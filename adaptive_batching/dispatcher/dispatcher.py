@@ -10,8 +10,8 @@ from adaptive_batching.dispatcher.audience import Observer
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.driver import Driver
 from adaptive_batching.dispatcher.ledger import Stats
-from adaptive_batching.errors import WrongEventLoop
-from adaptive_batching.workers.interface import Workers
+from adaptive_batching.errors import UsageError, WrongEventLoop
+from adaptive_batching.workers.interface import Restartable, Workers
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -127,6 +127,24 @@ class Dispatcher(Generic[T, R]):
         except asyncio.CancelledError:
             driver.withdraw(call)
             raise
+
+    async def restart_workers(self) -> None:
+        """Put a fresh process in the place of each worker, one after the other; no request fails.
+
+        Each is started and warm before its predecessor leaves. Before the first call there are
+        none, and nothing happens.
+
+        Raises:
+            WorkerStartError: One could not be started: the workers that are left go on.
+            Draining: The dispatcher was closed meanwhile.
+            UsageError: The handler does not run in worker processes.
+        """
+        if not isinstance(self.workers, Restartable):
+            name = type(self.workers).__name__
+            raise UsageError(f"expected worker processes to restart, got {name}")
+        if self._driver is not None and not self._driver.loop.is_closed():
+            await self._driver.started()
+            await self.workers.restart()
 
     def flush(self) -> None:
         """From now on let what waits leave as soon as a worker is free."""

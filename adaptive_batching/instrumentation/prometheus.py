@@ -104,14 +104,17 @@ class Metrics(Collector):
 
     def _workers(self) -> Iterator[Metric]:
         workers = _gauge("workers", "Workers that are alive, and that should be", "state")
-        restarts = _counter("worker_restarts", "Workers started again", "endpoint")
+        restarts = _counter("worker_restarts", "Workers that died, started again", "endpoint")
+        renewals = _counter("worker_renewals", "Workers that made way for fresh ones", "endpoint")
         for name, each in self._endpoints.items():
             health: Health = each.dispatcher.workers.health
             workers.add_metric([name, "alive"], health.alive)
             workers.add_metric([name, "missing"], health.wanted - health.alive)
             restarts.add_metric([name], health.restarts)
+            renewals.add_metric([name], health.renewed)
         yield workers
         yield restarts
+        yield renewals
 
 
 def _counters(statistics: dict[str, Stats]) -> Iterator[Metric]:

@@ -1,14 +1,17 @@
 """Runs a service as a program: until it is told to stop, and then to the last answer."""
 
 import asyncio
+import logging
 import resource
 import signal
 from collections.abc import Callable, Mapping, Sequence
 
 from adaptive_batching.dispatcher import Observer
+from adaptive_batching.errors import BatchingError
 from adaptive_batching.marshal.running import NO_OBSERVERS, Running
 from adaptive_batching.marshal.service import Service
 
+_log = logging.getLogger("adaptive_batching")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _OPEN_FILES = 65_536
 
@@ -25,7 +28,7 @@ async def run_service(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then answer what was accepted; a second signal ends it now.
 
-    A signal that comes while the workers load ends it just as well.
+    A signal that comes while the workers load ends it just as well. SIGHUP renews the workers.
 
     Args:
         service: What is served.
@@ -45,6 +48,7 @@ async def run_service(
     told = _told_to_stop()  # before anything is started that would have to be stopped
     running = service.prepared(observers)
     starting = asyncio.ensure_future(running.start(host, port))
+    restarting = _restart_on_hangup(running)
     try:
         await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
         if told.done():
@@ -56,8 +60,9 @@ async def run_service(
         running.announce_end()
         await asyncio.sleep(drain_delay)
     finally:
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
+        for task in (starting, restarting):
+            task.cancel()
+        await asyncio.gather(starting, restarting, return_exceptions=True)
         await running.stop(drain_timeout)
 
 
@@ -84,3 +89,24 @@ def _told_to_stop() -> asyncio.Future[None]:
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop)
     return told
+
+
+def _restart_on_hangup(running: Running) -> asyncio.Task[None]:
+    """Renew the workers at each SIGHUP; those that come during a restart lead to one more."""
+    loop = asyncio.get_running_loop()
+    hung_up = asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, hung_up.set)
+
+    async def restart_again_and_again() -> None:
+        while True:
+            await hung_up.wait()
+            hung_up.clear()
+            _log.info("restarting the workers")
+            try:
+                await running.restart_workers()
+            except BatchingError as error:
+                _log.error("%s", error)
+            else:
+                _log.info("the workers have been restarted")
+
+    return loop.create_task(restart_again_and_again())

@@ -17,6 +17,7 @@ from adaptive_batching.marshal.items import per_item
 from adaptive_batching.marshal.listening import listen
 from adaptive_batching.marshal.marshal import Lane, Marshal
 from adaptive_batching.marshal.server import Server
+from adaptive_batching.workers.interface import Restartable
 from adaptive_batching.workers.placement import make_workers
 
 if TYPE_CHECKING:
@@ -95,6 +96,17 @@ class Running:
         await self._runner.setup()
         self.url = await listen(self._runner, host, port)
         await asyncio.gather(*(each.start() for each in self.dispatchers.values()))
+
+    async def restart_workers(self) -> None:
+        """Renew the worker processes of all endpoints, one after the other; no request fails.
+
+        Raises:
+            WorkerStartError: One could not be started: the workers that are left go on.
+            Draining: The service was stopped meanwhile.
+        """
+        for each in self.dispatchers.values():
+            if isinstance(each.workers, Restartable):
+                await each.restart_workers()
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Listen no more, let batches leave at once, answer what comes, stop the workers.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from adaptive_batching.errors import WorkerStartError
 
@@ -14,14 +14,16 @@ class Health:
     Attributes:
         living: Indexes of the workers that hold a batch or could take one now, from 0.
         wanted: Workers that there should be.
-        restarts: Workers started again since the beginning.
+        restarts: Workers started again since the beginning because they had died.
         failure: Why none is alive, once that is known; None while they start.
+        renewed: Workers that made way for a fresh one since the beginning.
     """
 
     living: frozenset[int]
     wanted: int
     restarts: int = 0
     failure: WorkerStartError | None = None
+    renewed: int = 0
 
     @property
     def alive(self) -> int:
@@ -60,4 +62,18 @@ class Workers(Protocol):
 
     async def aclose(self) -> None:
         """Stop them; nothing of them is left afterwards. Safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class Restartable(Workers, Protocol):
+    """Workers that can be renewed while they work."""
+
+    async def restart(self) -> None:
+        """Put a fresh worker in the place of each, one after the other; no batch is lost by it.
+
+        Raises:
+            WorkerStartError: One could not be started; it and those after it stay as they are.
+            Draining: They were stopped meanwhile.
+        """
         ...

@@ -9,6 +9,7 @@ from adaptive_batching.errors import HandlerNotFound, WorkerLost, WorkerStartErr
 from adaptive_batching.workers.backoff import Backoff
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.launcher import Launcher, PoolWorker
+from adaptive_batching.workers.succession import Succession
 
 
 class WorkerPool:
@@ -33,6 +34,7 @@ class WorkerPool:
         self._start_timeout = start_timeout
         self._workers: list[PoolWorker] = []
         self._keepers: list[asyncio.Task[None]] = []
+        self._succession: Succession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._restarts = 0
         self._failure: WorkerStartError | None = None
@@ -47,7 +49,9 @@ class WorkerPool:
         """How the workers are."""
         alive = (index for index, worker in enumerate(self._workers) if worker.alive)
         living = frozenset(alive)
-        return Health(living, self._count, self._restarts, None if living else self._failure)
+        failure = None if living else self._failure
+        renewed = self._succession.renewed if self._succession else 0
+        return Health(living, self._count, self._restarts, failure, renewed)
 
     @property
     def pids(self) -> list[int]:
@@ -59,10 +63,11 @@ class WorkerPool:
         await self._launcher.prepare()
         self._loop = asyncio.get_running_loop()
         self._workers = [self._launch(number) for number in range(self._count)]
+        self._succession = Succession(self._workers, self._launch, self._begin, self._changed)
         try:
             async with asyncio.TaskGroup() as group:
                 for worker in self._workers:
-                    group.create_task(worker.start(self._start_timeout))
+                    group.create_task(self._begin(worker))
         except BaseException as error:
             await self.aclose()
             if isinstance(error, BaseExceptionGroup):
@@ -71,8 +76,8 @@ class WorkerPool:
             raise
         self._on_change = on_change
         self._keepers = [
-            asyncio.create_task(self._keep(number), name=f"keeper of {worker!r}")
-            for number, worker in enumerate(self._workers)
+            asyncio.create_task(self._keep(number, place), name=f"keeper of worker {number}")
+            for number, place in enumerate(self._succession.places)
         ]
         on_change()
 
@@ -82,12 +87,24 @@ class WorkerPool:
         if not chosen.alive:
             msg = f"{chosen!r} is not alive to take the batch"
             raise WorkerLost(msg)
-        return await chosen.run(items, self._timeout)
+        assert self._succession is not None
+        self._succession.busy.add(chosen)
+        try:
+            return await chosen.run(items, self._timeout)
+        finally:
+            self._succession.ended(chosen)
+
+    async def restart(self) -> None:
+        """Renew one worker after the other; see `Restartable.restart`."""
+        if self._succession is not None:
+            await self._succession.renew_all()
 
     async def aclose(self) -> None:
         """Stop all workers; see `Workers.aclose`."""
         if self._loop is not asyncio.get_running_loop():
-            self._workers, self._keepers = [], []  # that loop's end was theirs
+            self._workers, self._keepers, self._succession = [], [], None  # ended with their loop
+        if self._succession is not None:
+            await self._succession.aclose()
         for keeper in self._keepers:
             keeper.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
@@ -95,17 +112,21 @@ class WorkerPool:
 
     # ------------------------------------------------------------------------------- replacements
 
-    async def _keep(self, number: int) -> None:
+    async def _keep(self, number: int, place: asyncio.Lock) -> None:
         """Replace the worker of this number whenever it dies, until cancelled."""
         loop = asyncio.get_running_loop()
         backoff = Backoff(random.random)
         born = loop.time()
         try:
             while True:
-                await self._workers[number].exited()
-                await asyncio.sleep(backoff.after(loop.time() - born))
-                born = loop.time()
-                await self._replace(number)
+                worker = self._workers[number]
+                await worker.exited()
+                if worker is self._workers[number]:  # else it made way for a successor
+                    await asyncio.sleep(backoff.after(loop.time() - born))
+                async with place:
+                    born = loop.time()
+                    if worker is self._workers[number]:
+                        await self._replace(number)
         finally:
             await self._workers[number].aclose()
 
@@ -113,7 +134,7 @@ class WorkerPool:
         self._restarts += 1
         worker = self._workers[number] = self._launch(number)
         try:
-            await worker.start(self._start_timeout)
+            await self._begin(worker)
         except HandlerNotFound as error:
             self._failure = WorkerStartError(str(error))
         except WorkerStartError as error:
@@ -122,10 +143,13 @@ class WorkerPool:
             self._failure = None
         self._on_change()
 
-    def _launch(self, number: int) -> PoolWorker:
-        return self._launcher.launch(number, self._lost)
+    async def _begin(self, worker: PoolWorker) -> None:
+        await worker.start(self._start_timeout)
 
-    def _lost(self) -> None:
+    def _launch(self, number: int) -> PoolWorker:
+        return self._launcher.launch(number, self._changed)
+
+    def _changed(self) -> None:
         self._on_change()
 
 

@@ -21,10 +21,10 @@ SERVE = [sys.executable, "-m", "adaptive_batching", "serve"]
 
 
 @asynccontextmanager
-async def served(target, *options):
+async def served(target, *options, stderr=None):
     """A service in a process of its own, and where it listens."""
     process = await asyncio.create_subprocess_exec(
-        *SERVE, target, "--port=0", *options, stdout=subprocess.PIPE
+        *SERVE, target, "--port=0", *options, stdout=subprocess.PIPE, stderr=stderr
     )
     try:
         async with asyncio.timeout(30):
@@ -116,6 +116,67 @@ async def test_a_signal_while_workers_load(number):
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def test_sighup_renews_the_workers_under_load():
+    """Another process answers in the end, and meanwhile every request was answered."""
+    options = ("--drain-delay=0s",)
+    async with served("tests.marshal.apps:service", *options) as (process, url, session):
+        pids = []
+        answered = asyncio.Event()
+
+        async def visitor():
+            while len(set(pids)) < 2:
+                async with session.post(f"{url}/slow", json=1) as response:
+                    assert response.status == 200
+                    pids.append(await response.json())
+                    answered.set()
+
+        visitors = [asyncio.create_task(visitor()) for _ in range(4)]
+        await answered.wait()
+        process.send_signal(signal.SIGHUP)
+        await asyncio.gather(*visitors)
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0
+
+
+FRAGILE = """
+from pathlib import Path
+from adaptive_batching import Service
+
+service = Service()
+
+@service.endpoint("/")
+class Echo:
+    def __init__(self):
+        if Path("broken").exists():
+            raise RuntimeError("the weights are missing")
+
+    def __call__(self, items):
+        return items
+"""
+
+
+@pytest.fixture
+def breaks(tmp_path, monkeypatch):
+    """Call it, and the service in the current directory loads no more."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fragile_service.py").write_text(FRAGILE)
+    return (tmp_path / "broken").touch
+
+
+async def test_a_restart_that_fails_changes_nothing(breaks):
+    """The log says why, and the old worker goes on."""
+    target, options = "fragile_service:service", ("--drain-delay=0s",)
+    async with served(target, *options, stderr=subprocess.PIPE) as (process, url, session):
+        breaks()
+        process.send_signal(signal.SIGHUP)
+        log = await process.stderr.readuntil(b"RuntimeError: the weights are missing")
+        assert b"ERROR adaptive_batching the restart stopped after 0 of 1 workers" in log
+        async with session.post(f"{url}/", json=21) as response:
+            assert await response.json() == 21
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0
 
 
 async def test_two_signals_within_one_turn_are_one():

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from adaptive_batching.workers.placement import Processes, make_workers
+from tests.workers.fragile import Fragile
 
 
 @pytest.fixture
@@ -19,3 +20,10 @@ async def started():
             return pool
 
         yield start
+
+
+@pytest.fixture
+def fragile(tmp_path, monkeypatch):
+    """A handler's module that can be broken and mended."""
+    monkeypatch.syspath_prepend(tmp_path)
+    return Fragile(tmp_path)

@@ -116,6 +116,15 @@ class Obeys:
         return np.arange(3.0 * len(items)).reshape(len(items), 3)
 
 
+class Waits:
+    """Waits until the file that the first item names is there, and says who waited."""
+
+    def __call__(self, items):
+        while items[0] and not os.path.exists(items[0]):
+            time.sleep(0.001)
+        return [os.getpid()] * len(items)
+
+
 class Warmed:
     """Answers whether its warm-up ran, and whether it ran on a loop that is still the same."""
 

@@ -1,0 +1,10 @@
+"""Waiting for what nobody announces."""
+
+import asyncio
+
+
+async def until(condition):
+    """Return once it holds, looking again and again for at most 10 seconds."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  what it waits for has no event
+            await asyncio.sleep(0.001)
