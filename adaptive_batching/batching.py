@@ -18,6 +18,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 S = TypeVar("S")
 R_co = TypeVar("R_co", covariant=True)
+T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Batched(Generic[T, R]):
@@ -179,7 +180,57 @@ class Handler(Protocol[T, R_co]):
         ...
 
 
+class Preprocessing(Protocol[T_contra, R_co]):
+    """A handler that takes each item by itself before the batch: who fails there fails alone."""
+
+    def preprocess(self, item: T_contra, /) -> Any:
+        """Return what stands for the item in the batch."""
+        ...
+
+    def __call__(self, items: list[Any], /) -> Sequence[R_co] | Coroutine[Any, Any, Sequence[R_co]]:
+        """As `Handler`'s."""
+        ...
+
+
+class Postprocessing(Protocol[T, R_co]):
+    """A handler that takes each result by itself after the batch: who fails there fails alone."""
+
+    def __call__(self, items: list[T], /) -> Sequence[Any] | Coroutine[Any, Any, Sequence[Any]]:
+        """As `Handler`'s."""
+        ...
+
+    def postprocess(self, result: Any, /) -> R_co:
+        """Return what the caller gets."""
+        ...
+
+
+class Processing(Protocol[T_contra, R_co]):
+    """A handler that does both."""
+
+    def preprocess(self, item: T_contra, /) -> Any:
+        """Return what stands for the item in the batch."""
+        ...
+
+    def __call__(self, items: list[Any], /) -> Sequence[Any] | Coroutine[Any, Any, Sequence[Any]]:
+        """As `Handler`'s."""
+        ...
+
+    def postprocess(self, result: Any, /) -> R_co:
+        """Return what the caller gets."""
+        ...
+
+
 class _Decorator(Protocol):
+    @overload
+    def __call__(self, handler: type[Processing[T, Awaitable[R]]], /) -> Batched[T, R]: ...
+    @overload
+    def __call__(self, handler: type[Processing[T, R]], /) -> Batched[T, R]: ...
+    @overload
+    def __call__(self, handler: type[Preprocessing[T, R]], /) -> Batched[T, R]: ...
+    @overload
+    def __call__(self, handler: type[Postprocessing[T, Awaitable[R]]], /) -> Batched[T, R]: ...
+    @overload
+    def __call__(self, handler: type[Postprocessing[T, R]], /) -> Batched[T, R]: ...
     @overload
     def __call__(self, handler: type[Handler[T, R]], /) -> Batched[T, R]: ...
     @overload

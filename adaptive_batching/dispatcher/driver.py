@@ -41,7 +41,7 @@ from adaptive_batching.errors import (
     WorkerTimeout,
 )
 from adaptive_batching.workers.interface import Workers
-from adaptive_batching.workers.results import check_results
+from adaptive_batching.workers.results import BatchRaised, check_results
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -235,6 +235,9 @@ class Driver(Generic[T, R]):
             answer = await self._workers.run([call.item for call in calls], batch.worker)
             results = check_results(answer, len(calls))
             outcome = Outcome.DONE
+        except BatchRaised as raised:
+            results = raised.results
+            outcome = Outcome.FAILED
         except Exception as error:  # noqa: BLE001  the handler's own, for its callers
             results = [error] * len(calls)
             outcome = Outcome.OVERLOADED if isinstance(error, WorkerTimeout) else Outcome.FAILED

@@ -1,7 +1,9 @@
 """Handlers: how a worker process finds one, and what makes one callable.
 
 A handler is a function that takes the list of items, or a class: built without arguments once per
-worker, warmed up by its `warmup`, then called. Functions, `__call__` and `warmup` may be async.
+worker, warmed up by its `warmup`, then called. Its `preprocess` takes each item by itself before
+the call, its `postprocess` each result after it. Functions, `__call__` and `warmup` may be async;
+where `__call__` is, so may be the two steps.
 """
 
 import importlib
@@ -16,6 +18,7 @@ from types import ModuleType
 from typing import Any, Self
 
 from adaptive_batching.errors import HandlerNotFound, UsageError
+from adaptive_batching.workers.items import with_awaited_steps, with_steps
 
 _MAIN = "__main__"
 _MAIN_IN_WORKER = (
@@ -161,7 +164,21 @@ def build(handler: Any) -> tuple[Callable[[list[Any]], Any], Callable[[], Any]]:
     if not callable(instance):
         msg = f"expected {handler.__qualname__} to define __call__(self, items)"
         raise UsageError(msg)
-    return instance, getattr(instance, "warmup", _nothing)
+    return _with_own_steps(instance), getattr(instance, "warmup", _nothing)
+
+
+def _with_own_steps(instance: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    before = getattr(instance, "preprocess", None)
+    after = getattr(instance, "postprocess", None)
+    if before is None and after is None:
+        return instance
+    if is_async(instance):
+        return with_awaited_steps(instance, before, after)
+    for step in (before, after):
+        if inspect.iscoroutinefunction(step):
+            msg = f"expected {step.__qualname__} to be a plain function, as __call__ is"
+            raise UsageError(msg)
+    return with_steps(instance, before, after)
 
 
 def _nothing() -> None:

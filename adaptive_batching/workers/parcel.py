@@ -14,6 +14,7 @@ from typing import Any
 
 from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
 from adaptive_batching.wire.frames import Part
+from adaptive_batching.workers.results import BatchRaised, merge
 
 _COUNT = Struct("<I")
 _NO_BUFFERS = _COUNT.pack(0)
@@ -86,13 +87,6 @@ def pack_items(items: list[Any]) -> tuple[list[Part], dict[int, HandlerError]]:
         return pack([item for index, item in enumerate(items) if index not in refused]), refused
 
 
-def with_refused(results: Sequence[Any], refused: dict[int, HandlerError]) -> list[Any]:
-    """Put the errors of the items that could not be sent into their places."""
-    answers = iter(results)
-    count = len(results) + len(refused)
-    return [refused[index] if index in refused else next(answers) for index in range(count)]
-
-
 def pack_results(results: Sequence[Any]) -> list[Part]:
     """Pack what a handler returned, as the answer that `unpack_answer` reads.
 
@@ -108,8 +102,12 @@ def pack_results(results: Sequence[Any]) -> list[Part]:
 
 def pack_error(error: BaseException) -> list[Part]:
     """Pack what a handler raised, with its traceback as a note; can't fail."""
-    stand_in = portable(error)
-    stand_in.add_note("In the worker process:\n" + "".join(traceback.format_exception(error)))
+    raised = error.error if isinstance(error, BatchRaised) else error
+    stand_in = portable(raised)
+    stand_in.add_note("In the worker process:\n" + "".join(traceback.format_exception(raised)))
+    if isinstance(error, BatchRaised):
+        own = [None if each is None else portable(each) for each in error.own]
+        stand_in = BatchRaised(stand_in, own)
     return pack((False, stand_in))
 
 
@@ -128,6 +126,23 @@ def unpack_answer(payload: bytearray) -> Any:
     if answered:
         return value
     raise value
+
+
+def unpack_beside(
+    payload: bytearray, refused: dict[int, HandlerError], expected: int
+) -> Sequence[Any]:
+    """As `unpack_answer`, with the errors of items that could not be sent in their places.
+
+    Raises:
+        BatchRaised: The handler raised, but not over them.
+    """
+    if not refused:
+        return unpack_answer(payload)  # type: ignore[no-any-return]
+    own = [refused.get(index) for index in range(expected)]
+    try:
+        return merge(own, unpack_answer(payload))
+    except Exception as error:
+        raise BatchRaised.beside(own, error) from error
 
 
 def portable(error: BaseException) -> Exception:

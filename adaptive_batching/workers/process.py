@@ -21,7 +21,7 @@ from adaptive_batching.units import format_duration
 from adaptive_batching.workers.channel import Channel
 from adaptive_batching.workers.instructions import Instructions
 from adaptive_batching.workers.output import Output
-from adaptive_batching.workers.parcel import pack, pack_items, unpack_answer, with_refused
+from adaptive_batching.workers.parcel import pack, pack_items, unpack_answer, unpack_beside
 
 _GRACE = 2.0  # seconds to leave after the last batch; time enough to give a GPU back
 _THREAD_LIMITS = (
@@ -115,8 +115,7 @@ class ProcessWorker:
         finally:
             self._due = inf
             self._holding = 0
-        results: Sequence[Any] = unpack_answer(received)
-        return with_refused(results, refused) if refused else results
+        return unpack_beside(received, refused, len(items))
 
     def kill(self) -> None:
         """End it now, whatever it does."""

@@ -1,9 +1,43 @@
 """What a handler may return: as many results as there were items, in their order."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
 
 from adaptive_batching.errors import BatchFunctionError
+
+
+class BatchRaised(Exception):
+    """A batch call raised, and some items had failed before it and were not in it.
+
+    Between workers and dispatcher only: callers get the exceptions that it carries.
+
+    Attributes:
+        error: What the batch call raised.
+        own: By position, the error of an item that had failed; None for those in the batch call.
+    """
+
+    def __init__(self, error: Exception, own: Sequence[BaseException | None]) -> None:
+        super().__init__(error, own)
+        self.error = error
+        self.own = own
+
+    @classmethod
+    def beside(cls, own: Sequence[BaseException | None], error: Exception) -> Self:
+        """What was raised by the call of the items that have no error of their own."""
+        if isinstance(error, BatchRaised):
+            return cls(error.error, merge(own, error.own))
+        return cls(error, own)
+
+    @property
+    def results(self) -> list[BaseException]:
+        """The error of each item."""
+        return [self.error if own is None else own for own in self.own]
+
+
+def merge(own: Sequence[BaseException | None], results: Iterable[Any]) -> list[Any]:
+    """Put the items' own errors into their places among the results of the others."""
+    answers = iter(results)
+    return [next(answers) if error is None else error for error in own]
 
 
 def check_results(value: object, expected: int) -> Sequence[Any]:

@@ -41,9 +41,34 @@ class _AsyncClassifier:
         return [bool(text) for text in texts]
 
 
+class _Decoder:
+    def preprocess(self, body: bytes) -> str:
+        return body.decode()
+
+    def __call__(self, texts: list[str]) -> list[bool]:
+        return [bool(text) for text in texts]
+
+
+class _Renderer:
+    async def __call__(self, texts: list[str]) -> list[int]:
+        return [len(text) for text in texts]
+
+    async def postprocess(self, result: int) -> float:
+        return float(result)
+
+
+class _Converter(_Decoder):
+    def postprocess(self, result: object) -> float:
+        return 1.0 if result else 0.0
+
+
 # Not as decorators: mypy takes a decorated class for the class itself (python/mypy#3135).
 classify = batched(workers=Processes(2), cpus=None)(_Classifier)
 classify_async = batched(workers=2, cpus=[0, [1, 2]], policy="window:2ms")(_AsyncClassifier)
+
+decode = batched()(_Decoder)
+render = batched()(_Renderer)
+convert = batched()(_Converter)
 
 
 async def calls(model: Model) -> None:
@@ -55,6 +80,9 @@ async def calls(model: Model) -> None:
     assert_type(await model.score("a"), float)
     assert_type(await classify("a"), bool)
     assert_type(await classify_async("a"), bool)
+    assert_type(await decode(b"a"), bool)
+    assert_type(await render("a"), float)
+    assert_type(await convert(b"a"), float)
 
 
 async def many(model: Model) -> None:

@@ -195,3 +195,36 @@ class Pinned:
 
     def __call__(self, items: list[int]) -> list[list[int]]:
         return [sorted(os.sched_getaffinity(0))]
+
+
+class Sensitive:
+    """Spells numbers: each step refuses what the item says, and the batch call counts."""
+
+    def preprocess(self, item):
+        if item == "not a number":
+            raise ValueError(item)
+        return int(item)
+
+    def __call__(self, numbers):
+        if 0 in numbers:
+            raise ZeroDivisionError
+        return [(number, len(numbers)) for number in numbers]
+
+    def postprocess(self, result):
+        number, company = result
+        if number < 0:
+            raise OverflowError(number)
+        return f"{number} of {company}"
+
+
+class SensitiveLater(Sensitive):
+    """The same, with all of it awaited."""
+
+    async def preprocess(self, item):
+        return super().preprocess(item)
+
+    async def __call__(self, numbers):
+        return super().__call__(numbers)
+
+    async def postprocess(self, result):
+        return super().postprocess(result)
