@@ -96,8 +96,6 @@ class Driver:
         self._feed = feed
         self._collector = collector
         self._clients = clients
-        self.sent_again = 0
-        """Requests that came not for the first time."""
         self._running = 0  # requests
         self._shed: list[Shed] = []
         self._restart = 0.0  # seconds that a worker which died takes to come back
@@ -198,12 +196,8 @@ class Driver:
         self, jobs: Sequence[Job], now: float, outcome: JobOutcome, retry_after: float = 0.0
     ) -> None:
         if self._clients is not None:
-            jobs = self._clients.told(jobs, now, outcome, retry_after, self._take_again)
+            jobs = self._clients.told(jobs, now, outcome, retry_after)
             if not jobs:
                 return
         self._collector.jobs_ended(jobs, now, outcome)
         self._feed.answered(len(jobs), now)
-
-    def _take_again(self, job: Job) -> None:
-        self.sent_again += 1
-        self.admit(job)

@@ -101,9 +101,11 @@ def drive(
         None if retries is None else RetryingClients(retries, agenda, patience, loop_delay, seed)
     )
     driver = Driver(scheduler, Pool(services, agenda), feed, told, loop, clients=clients)
+    if clients is not None:
+        clients.send = driver.admit
     with collecting_rarely:
         _Run(feed, agenda, driver, patience).to_the_end()
-    return driver.sent_again
+    return 0 if clients is None else clients.sent_again
 
 
 def expect_nobody_left(scheduler: Scheduler) -> None:

@@ -101,9 +101,7 @@ class Experiment:
         schedulers = self.fleet.schedulers(policy, self.limits, workers)
         service = self.server.service(self.seed)
         if len(schedulers) > 1:
-            if self.retries is not None:
-                raise ValueError("retries: expected one dispatcher, got several")
-            drive_fleet(
+            return drive_fleet(
                 feed,
                 schedulers,
                 service,
@@ -111,9 +109,9 @@ class Experiment:
                 fleet=self.fleet,
                 timer_resolution=self.timer_resolution,
                 loop_delay=self.loop_delay,
+                retries=self.retries,
                 seed=self.seed,
             )
-            return 0
         return drive(
             feed,
             schedulers[0],

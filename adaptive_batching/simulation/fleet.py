@@ -1,7 +1,7 @@
 """Several dispatchers on one clock: replicas behind a balancer, or many in front of one pool.
 
 A balancer sees requests and answers only. What a dispatcher refuses is refused; nobody asks the
-next one.
+next one, unless clients send again.
 """
 
 from collections import deque
@@ -22,6 +22,7 @@ from adaptive_batching.simulation.engine import expect_nobody_left
 from adaptive_batching.simulation.feed import Feed
 from adaptive_batching.simulation.history import Backdated, Collector
 from adaptive_batching.simulation.pool import Pool, SharedPool, of_each
+from adaptive_batching.simulation.retries import Retries, RetryingClients
 from adaptive_batching.simulation.servers import Service
 
 Balance = Literal["in-turn", "random", "least"]
@@ -89,8 +90,9 @@ def drive_fleet(
     fleet: Fleet,
     timer_resolution: float = 0.0,
     loop_delay: float = 0.0,
+    retries: Retries | None = None,
     seed: int = 0,
-) -> None:
+) -> int:
     """Like `engine.drive`, for several schedulers.
 
     Args:
@@ -101,7 +103,12 @@ def drive_fleet(
         fleet: How they stand to each other.
         timer_resolution: Wake-ups come at the next multiple of it (seconds).
         loop_delay: How much later than it happens everything is noticed (seconds).
-        seed: Of a balancer that draws lots.
+        retries: What clients do who are refused, or answered too late: their requests go through
+            the balancer again, and so to another dispatcher as a rule.
+        seed: Of a balancer that draws lots, and of the clients' backoff.
+
+    Returns:
+        How many times a request was sent again.
 
     Raises:
         ValueError: The arrivals are not in order or a number isn't finite.
@@ -114,16 +121,24 @@ def drive_fleet(
     services = of_each(service, shares[0] if fleet.shared else sum(shares))
     pool = (SharedPool if fleet.shared else Pool)(services, agenda)
     firsts = [0] * len(shares) if fleet.shared else accumulate(shares[:-1], initial=0)
+    patience = schedulers[0].limits.max_latency
+    clients = (
+        None if retries is None else RetryingClients(retries, agenda, patience, loop_delay, seed)
+    )
     drivers = [
-        Driver(scheduler, pool, feed, told, loop, first)
+        Driver(scheduler, pool, feed, told, loop, first, clients)
         for scheduler, first in zip(schedulers, firsts, strict=True)
     ]
     if isinstance(pool, SharedPool):
         pool.owners.extend(drivers)
+    choose = _CHOICES[fleet.balance](drivers, seed)
+    if clients is not None:
+        clients.send = lambda job: choose().admit(job)
     with collecting_rarely:
-        _run(feed, agenda, drivers, _CHOICES[fleet.balance](drivers, seed))
+        _run(feed, agenda, drivers, choose)
     for scheduler in schedulers:
         expect_nobody_left(scheduler)
+    return 0 if clients is None else clients.sent_again
 
 
 def _run(

@@ -13,9 +13,12 @@ import numpy as np
 
 from adaptive_batching.core import Job, JobOutcome
 from adaptive_batching.simulation.agenda import Agenda
+from adaptive_batching.simulation.history import NoticedJob
 from adaptive_batching.units import format_duration, parse_duration
 
-_STREAM = 5  # arrivals and workers made with the same seed must not share our random numbers
+_STREAM = (
+    8  # arrivals, workers and balancers made with the same seed must not share our random numbers
+)
 _REFUSED = frozenset({JobOutcome.SHED, JobOutcome.QUEUE_FULL})
 
 
@@ -59,24 +62,19 @@ def parse_backoff(text: str) -> float | None:
     return None if text == "retry-after" else parse_duration(text)
 
 
-class Attempt(Job):
-    """A request that is sent again.
+class Attempt(NoticedJob):
+    """A request that is sent again; it came when it was sent for the first time.
 
     Attributes:
-        first_arrived: When it came for the first time (seconds).
         number: How many times it was sent before.
     """
 
-    __slots__ = ("first_arrived", "number")
+    __slots__ = ("number",)
 
-    def __init__(self, failed: Job, arrived: float, patience: float) -> None:
-        super().__init__(arrived, failed.size, arrived + patience, failed.key)
-        self.first_arrived: float
-        self.number: int
-        if isinstance(failed, Attempt):
-            self.first_arrived, self.number = failed.first_arrived, failed.number + 1
-        else:
-            self.first_arrived, self.number = failed.arrived, 1
+    def __init__(self, failed: Job, now: float, delay: float, patience: float) -> None:
+        super().__init__(now, delay, failed.size, patience, failed.key)
+        self.came = failed.came if isinstance(failed, NoticedJob) else failed.arrived
+        self.number: int = failed.number + 1 if isinstance(failed, Attempt) else 1
 
 
 class RetryingClients:
@@ -88,7 +86,13 @@ class RetryingClients:
         patience: Seconds to a deadline, unless a job has its own.
         delay: By which arrivals are noticed later than they come (seconds).
         seed: Of the spread.
+
+    Attributes:
+        send: Takes a request when it comes again: a dispatcher's door, or a balancer's.
+        sent_again: Requests that came not for the first time.
     """
+
+    send: Callable[[Job], None]
 
     def __init__(
         self, retries: Retries, agenda: Agenda, patience: float, delay: float, seed: int
@@ -98,6 +102,7 @@ class RetryingClients:
         self._patience = patience
         self._delay = delay
         self._rng = np.random.default_rng([_STREAM, seed])
+        self.sent_again = 0
 
     def told(
         self,
@@ -105,7 +110,6 @@ class RetryingClients:
         now: float,
         outcome: JobOutcome,
         retry_after: float,
-        send: Callable[[Job], None],
     ) -> Sequence[Job]:
         """Send again what is to be sent again.
 
@@ -114,7 +118,6 @@ class RetryingClients:
             now: When their clients hear of it (seconds).
             outcome: How.
             retry_after: What a refusal said (seconds).
-            send: Takes a request when it comes again.
 
         Returns:
             The others, whose story ends here, each as it came for the first time but with the
@@ -123,20 +126,21 @@ class RetryingClients:
         over: list[Job] = []
         for job in jobs:
             failed = outcome is JobOutcome.EXPIRED or outcome in _REFUSED
-            late = outcome is JobOutcome.DONE and now > job.deadline
+            late = outcome is JobOutcome.DONE and now > _due(job)
             sent = job.number if isinstance(job, Attempt) else 0
             if (failed or late) and sent < self._retries.most:
                 wait = self._wait(sent, retry_after if outcome in _REFUSED else 0.0)
-                self._agenda.at(now + wait, partial(self._send_again, job, send))
+                self._agenda.at(now + wait, partial(self._send_again, job))
             else:
-                over.append(_whole(job))
+                over.append(self._whole(job))
         return over
 
-    def _send_again(self, failed: Job, send: Callable[[Job], None], now: float) -> None:
+    def _send_again(self, failed: Job, now: float) -> None:
         patience = self._patience
         if failed.deadline != failed.arrived + patience:  # or the difference would be an ulp off
             patience = failed.deadline - failed.arrived
-        send(Attempt(failed, now + self._delay, patience))
+        self.sent_again += 1
+        self.send(Attempt(failed, now, self._delay, patience))
 
     def _wait(self, sent: int, retry_after: float) -> float:
         backoff = self._retries.backoff
@@ -144,8 +148,12 @@ class RetryingClients:
             return retry_after
         return float(backoff * 2**sent * self._rng.uniform(0.5, 1.5)) if backoff else 0.0
 
+    def _whole(self, job: Job) -> Job:
+        if self._delay or not isinstance(job, Attempt):
+            return job  # whoever is told of it knows when it came
+        return Job(job.came, job.size, job.due, job.key)
 
-def _whole(job: Job) -> Job:
-    if not isinstance(job, Attempt):
-        return job
-    return Job(job.first_arrived, job.size, job.deadline, job.key)
+
+def _due(job: Job) -> float:
+    """When its client wants the answer (seconds); the dispatcher takes it for later."""
+    return job.due if isinstance(job, NoticedJob) else job.deadline

@@ -16,6 +16,7 @@ from adaptive_batching.simulation.feed import Feed
 from adaptive_batching.simulation.fleet import Fleet, drive_fleet
 from adaptive_batching.simulation.history import History
 from adaptive_batching.simulation.keys import Lots
+from adaptive_batching.simulation.retries import Retries
 from adaptive_batching.simulation.servers import Server
 from tests.simulation.test_engine import HoldUntil
 
@@ -83,8 +84,11 @@ def test_workers_are_dealt_out():
     shared=st.booleans(),
     loop_delay=st.sampled_from([0.0, 1e-3]),
     keys=st.none() | st.just(Lots(3)),
+    retries=st.sampled_from([None, Retries(2), Retries(2, 0.0), Retries(3, 10e-3)]),
 )
-def test_a_fleet_of_one_is_the_single_dispatcher(policy, workers, shared, loop_delay, keys):
+def test_a_fleet_of_one_is_the_single_dispatcher(
+    policy, workers, shared, loop_delay, keys, retries
+):
     """To the last bit, though another loop drives it and another pool runs its batches."""
     times = poisson(workers * 6_000.0, 0.1, seed=1)
     server = Server(5e-3, 5e-5, jitter=0.2, conditions=(Crashes(0.1, 10e-3),))
@@ -93,8 +97,8 @@ def test_a_fleet_of_one_is_the_single_dispatcher(policy, workers, shared, loop_d
     def history(drive_it, scheduler, **more):
         told = History()
         feed, service = Feed(times, keys=keys), server.service(1)
-        drive_it(feed, scheduler, service, told, loop_delay=loop_delay, **more)
-        return told
+        options = {"loop_delay": loop_delay, "retries": retries}
+        return drive_it(feed, scheduler, service, told, **options, **more), told
 
     fleet = Fleet(1, shared=shared)
     one = fleet.schedulers(policy, limits, workers)
@@ -110,8 +114,9 @@ def test_a_fleet_of_one_is_the_single_dispatcher(policy, workers, shared, loop_d
     policy=st.sampled_from(["cork", "greedy", "window:2ms", "nexus"]),
     max_latency=st.sampled_from([8e-3, 25e-3]),
     crashes=st.sampled_from([0.0, 0.3]),
+    retries=st.sampled_from([None, Retries(2), Retries(2, 0.0), Retries(3, 10e-3)]),
 )
-def test_each_job_ends_once(dispatchers, balance, shared, policy, max_latency, crashes):
+def test_each_job_ends_once(dispatchers, balance, shared, policy, max_latency, crashes, retries):
     """Whatever happens, there is one record for each arrival, and no batch is too large."""
     times = poisson(4_000.0, 0.1, seed=dispatchers)
     server = Server(5e-3, 2e-4, conditions=(Crashes(crashes, 10e-3),))
@@ -122,9 +127,23 @@ def test_each_job_ends_once(dispatchers, balance, shared, policy, max_latency, c
         policy,
         server=server,
         limits=Limits(8, max_latency),
+        retries=retries,
     )
     assert sorted(job.arrived for job in history.jobs) == times.tolist()
     assert all(batch.size <= 8 for batch in history.batches)
+
+
+def test_who_is_refused_is_dealt_out_anew():
+    """The first dispatcher is busy and its queue is full; the second takes the next attempt."""
+    limits = Limits(max_batch_size=1, max_queue=1)
+    times = [0.0, 0.1, 0.2, 1.1, 1.2]  # to the first, second, first (waits), second, first
+    refused = play(Fleet(2), times, 2, server=Server(2.0, 0.0), limits=limits)
+    assert [job.outcome for job in sorted(refused.jobs)].count(JobOutcome.QUEUE_FULL) == 1
+    experiment = Experiment(
+        times, Server(2.0, 0.0), limits, fleet=Fleet(2), retries=Retries(1, 0.0)
+    )
+    row = experiment.run("greedy", 2)
+    assert (row.requests, row.sent_again) == (5, 1)
 
 
 def test_users_of_several_dispatchers():

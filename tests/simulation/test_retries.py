@@ -68,6 +68,15 @@ def test_who_was_late_comes_again_with_a_new_deadline():
     assert second.deadline == pytest.approx(0.9 + 0.5)
 
 
+@pytest.mark.parametrize(("max_latency", "end", "due"), [(0.65, 0.6, 0.65), (0.55, 1.2, 1.15)])
+def test_a_late_loop(max_latency, end, due):
+    """It delays a request there and back; who finds that too long sends again, and is told late."""
+    limits = {"max_batch_size": 1, "max_latency": max_latency}
+    options = {"retries": Retries(1, 0.0), "loop_delay": 0.1}
+    (job,) = simulate([0.0], scheduler(**limits), lambda _: 0.4, **options).jobs
+    assert (job.arrived, job.finished, job.deadline) == pytest.approx((0.0, end, due))
+
+
 @pytest.mark.parametrize("backoff", [None, 0.0, 0.01])
 @pytest.mark.parametrize("policy", ["cork", "greedy", "bentoml"])
 def test_every_request_ends_once(policy, backoff):
