@@ -15,7 +15,8 @@
     ├── WorkerError                   the process that ran the batch
     │   ├── WorkerLost           503  died while it held the batch
     │   ├── WorkerTimeout        504  did not answer in time and was killed
-    │   └── WorkerStartError     503  could not be started
+    │   ├── WorkerStartError     503  could not be started
+    │   └── CrashLoop            503  they die as soon as they are started: why a pool isn't ready
     └── UsageError                    the program that uses the library is wrong
         ├── WrongEventLoop       500  one dispatcher, two event loops
         ├── NoEventLoop          500  a thread calls, and no event loop runs that could answer
@@ -141,6 +142,15 @@ class WorkerStartError(WorkerError):
     """The worker process could not load its handler."""
 
     code = "no_workers"
+
+
+class CrashLoop(WorkerError):
+    """Five workers of a pool died within a minute: it should get no requests, if others can.
+
+    It is a readiness check's answer; requests that come all the same are served while they can be.
+    """
+
+    code = "crash_loop"
 
 
 class UsageError(BatchingError):

@@ -16,14 +16,19 @@ def healthy(_request: web.BaseRequest) -> web.Response:
 
 
 def readiness(dispatchers: Mapping[str, Dispatcher[Any, Any]], *, draining: bool) -> web.Response:
-    """Whether requests should be sent here: every endpoint has a worker, and we stay.
+    """Whether requests should be sent here: every endpoint has workers that live, and we stay.
 
     Raises:
         Draining: We don't stay.
+        CrashLoop: The workers of an endpoint die too often.
         NoWorkers: An endpoint has no worker.
     """
     if draining:
         raise Draining("no more requests should be sent here")
+    for each in dispatchers.values():
+        crash_loop = each.workers.health.crash_loop
+        if crash_loop is not None:
+            raise crash_loop
     lacking = [path for path, each in dispatchers.items() if not each.stats().workers]
     if lacking:
         raise NoWorkers(f"no worker is alive for {', '.join(lacking)}")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.errors import CrashLoop, WorkerStartError
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,8 @@ class Health:
         restarts: Workers started again since the beginning because they had died.
         failure: Why none is alive, once that is known; None while they start.
         renewed: Workers that made way for a fresh one since the beginning.
+        crash_loop: Why no requests should be sent here although some may be alive; None if they
+            may.
     """
 
     living: frozenset[int]
@@ -24,6 +26,7 @@ class Health:
     restarts: int = 0
     failure: WorkerStartError | None = None
     renewed: int = 0
+    crash_loop: CrashLoop | None = None
 
     @property
     def alive(self) -> int:

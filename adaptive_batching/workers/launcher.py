@@ -17,6 +17,11 @@ class PoolWorker(Protocol):
         """Its process id, once it has one on this machine."""
         ...
 
+    @property
+    def fate(self) -> str:
+        """How it ended, once it has: "was killed by SIGKILL"."""
+        ...
+
     async def start(self, timeout: float, /) -> None:  # noqa: ASYNC109 - kills, not only cancels
         """Start it and wait until it is ready, at most `timeout` seconds.
 

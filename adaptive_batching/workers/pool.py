@@ -1,15 +1,21 @@
 """Workers that are replaced when they die."""
 
 import asyncio
+import logging
 import random
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from adaptive_batching.errors import HandlerNotFound, WorkerLost, WorkerStartError
+from adaptive_batching.units import format_duration
 from adaptive_batching.workers.backoff import Backoff
+from adaptive_batching.workers.crash_loop import DeathRegister
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.launcher import Launcher, PoolWorker
 from adaptive_batching.workers.succession import Succession
+
+_log = logging.getLogger("adaptive_batching.workers")
 
 
 class WorkerPool:
@@ -37,6 +43,7 @@ class WorkerPool:
         self._succession: Succession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._restarts = 0
+        self._deaths = DeathRegister()
         self._failure: WorkerStartError | None = None
         self._on_change: Callable[[], None] = _nobody
 
@@ -51,7 +58,8 @@ class WorkerPool:
         living = frozenset(alive)
         failure = None if living else self._failure
         renewed = self._succession.renewed if self._succession else 0
-        return Health(living, self._count, self._restarts, failure, renewed)
+        crash_loop = self._deaths.crash_loop(time.monotonic())
+        return Health(living, self._count, self._restarts, failure, renewed, crash_loop)
 
     @property
     def pids(self) -> list[int]:
@@ -122,13 +130,20 @@ class WorkerPool:
                 worker = self._workers[number]
                 await worker.exited()
                 if worker is self._workers[number]:  # else it made way for a successor
-                    await asyncio.sleep(backoff.after(loop.time() - born))
+                    delay = backoff.after(loop.time() - born)
+                    self._report(worker, delay)
+                    await asyncio.sleep(delay)
                 async with place:
                     born = loop.time()
                     if worker is self._workers[number]:
                         await self._replace(number)
         finally:
             await self._workers[number].aclose()
+
+    def _report(self, worker: PoolWorker, delay: float) -> None:
+        self._deaths.enter(f"{worker!r}, {worker.fate}", time.monotonic())
+        another = format_duration(delay)
+        _log.warning("%r %s; another one is started in %s", worker, worker.fate, another)
 
     async def _replace(self, number: int) -> None:
         self._restarts += 1

@@ -56,6 +56,7 @@ class ProcessWorker:
         self._holding = 0
         self._due = inf  # when the batch that it holds is given up, on the loop's clock
         self._watchdog: asyncio.TimerHandle | None = None
+        self._given_up = ""  # why we killed it
 
     def __repr__(self) -> str:
         pid = "not started" if self._process is None else f"pid {self._process.pid}"
@@ -65,6 +66,16 @@ class ProcessWorker:
     def pid(self) -> int | None:
         """Its process id, once it has one."""
         return self._process.pid if self._process else None
+
+    @property
+    def fate(self) -> str:
+        """How it ended; see `PoolWorker.fate`."""
+        if self._given_up:
+            return self._given_up
+        code = self._process.returncode if self._process else None
+        if code is None or code >= 0:
+            return f"exited with {code}"
+        return f"was killed by {signal.Signals(-code).name}"
 
     async def start(self, timeout: float) -> None:  # noqa: ASYNC109 - kills, not only cancels
         """Start it and wait until it is ready, at most `timeout` seconds.
@@ -80,9 +91,10 @@ class ProcessWorker:
         except BaseException as error:
             self.kill()
             await self.exited()
+            self._given_up, report = self._start_failure(error, timeout)
             if isinstance(error, HandlerNotFound) or not isinstance(error, Exception):
                 raise
-            raise WorkerStartError(self._start_failure(error, timeout)) from error
+            raise WorkerStartError(f"{self} {self._given_up}{report}") from error
         self.alive = True
 
     async def run(self, items: list[Any], timeout: float) -> Sequence[Any]:  # noqa: ASYNC109
@@ -107,7 +119,7 @@ class ProcessWorker:
             received = await answer
         except EOFError:
             await self.exited()
-            msg = f"{self} {self._fate()} while it held a batch of {len(items)}"
+            msg = f"{self} {self.fate} while it held a batch of {len(items)}"
             raise WorkerLost(msg) from None
         except asyncio.CancelledError:
             self.kill()  # its late answer must not be taken for that of another batch
@@ -211,21 +223,17 @@ class ProcessWorker:
             self._watchdog = loop.call_at(self._due, self._watch, timeout)
 
     def _expire(self, timeout: float) -> None:
-        msg = f"{self} did not answer a batch of {self._holding} in {format_duration(timeout)}"
+        late = f"did not answer a batch of {self._holding} in {format_duration(timeout)}"
         assert self._channel is not None
-        if self._channel.fail(WorkerTimeout(f"{msg}; it was killed")):
+        if self._channel.fail(WorkerTimeout(f"{self} {late}; it was killed")):
+            self._given_up = late
             self.kill()
 
-    def _start_failure(self, error: Exception, timeout: float) -> str:
+    def _start_failure(self, error: BaseException, timeout: float) -> tuple[str, str]:
+        """What went wrong, and what its handler had to say about that."""
         if isinstance(error, TimeoutError):
-            return f"{self} was not ready within {format_duration(timeout)}"
+            return f"was not ready within {format_duration(timeout)}", ""
         if isinstance(error, EOFError):
-            return f"{self} {self._fate()} before it was ready"
+            return f"{self.fate} before it was ready", ""
         report = "".join(traceback.format_exception_only(error)).strip()  # with the child's note
-        return f"{self} could not load its handler: {report}"
-
-    def _fate(self) -> str:
-        code = self._process.returncode if self._process else None
-        if code is None or code >= 0:
-            return f"exited with {code}"
-        return f"was killed by {signal.Signals(-code).name}"
+        return "could not load its handler", f": {report}"

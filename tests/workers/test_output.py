@@ -14,7 +14,7 @@ import pytest
 
 from adaptive_batching.errors import WorkerLost
 from adaptive_batching.workers.output import Lines, Output
-from tests.marshal.client import until
+from tests.workers.conditions import until
 from tests.workers.test_programs import ROOT
 
 NAME = "adaptive_batching.workers.Talks.0"
