@@ -1,5 +1,7 @@
 """Where a handler runs, in the words of the public API."""
 
+import random
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import isclass
@@ -10,9 +12,11 @@ from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
 from adaptive_batching.workers.pool import WorkerPool
 from adaptive_batching.workers.process_launcher import ProcessLauncher
+from adaptive_batching.workers.recycling import Lifetimes
 
 # seconds; proxies in front give up after a minute by default, so no one is left for a later answer
 _TIMEOUT = 60.0
+_LEAST_RSS = 2**24  # bytes; no worker holds less, and whoever asks for it meant another unit
 _START_TIMEOUT = 60.0  # seconds; loading a few GB of weights from a disk
 
 
@@ -53,17 +57,24 @@ class Processes:
         cpus: One core or several for each process; None leaves them on all.
         timeout: Seconds that a batch may take before its process is killed and replaced.
         start_timeout: Seconds that a process may take to load its handler and warm it up.
+        max_batches: Batches after which a process makes way for a fresh one, or up to a tenth
+            fewer, so that not all do it at once; None for never. No request is lost by it.
+        max_rss: Bytes of memory (resident set size) beyond which it does, likewise.
     """
 
     count: int = 1
     cpus: Sequence[int | Sequence[int]] | None = None
     timeout: float = _TIMEOUT
     start_timeout: float = _START_TIMEOUT
+    max_batches: int | None = None
+    max_rss: int | None = None
 
     def __post_init__(self) -> None:
         _check_count(self.count)
         _check_positive("timeout", self.timeout)
         _check_positive("start_timeout", self.start_timeout)
+        _check_at_least("max_batches", 1, self.max_batches)
+        _check_at_least("max_rss", _LEAST_RSS, self.max_rss, "bytes")
         if not (self.cpus is None or isinstance(self.cpus, Sequence)):
             msg = f"cpus: expected a list with the core or cores of each process, got {self.cpus!r}"
             raise TypeError(msg)
@@ -139,7 +150,15 @@ def make_workers(
                 placement.count,
                 timeout=placement.timeout,
                 start_timeout=placement.start_timeout,
+                lifetimes=_lifetimes(placement),
             )
+
+
+def _lifetimes(placement: Processes) -> Lifetimes | None:
+    limits = placement.max_batches, placement.max_rss
+    if limits == (None, None):
+        return None
+    return Lifetimes(*limits, clock=time.monotonic, random=random.random)
 
 
 def _check_count(count: object) -> None:
@@ -152,3 +171,8 @@ def _check_positive(name: str, seconds: float) -> None:
     if not seconds > 0:
         msg = f"expected a {name} of more than 0 s, got {seconds}"
         raise ValueError(msg)
+
+
+def _check_at_least(name: str, least: int, value: object, unit: str = "") -> None:
+    if value is not None and not (isinstance(value, int) and value >= least):
+        raise ValueError(f"{name}: expected at least {least} {unit}".rstrip() + f", got {value!r}")

@@ -13,6 +13,7 @@ from adaptive_batching.workers.backoff import Backoff
 from adaptive_batching.workers.crash_loop import DeathRegister
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.launcher import Launcher, PoolWorker
+from adaptive_batching.workers.recycling import Lifetimes
 from adaptive_batching.workers.succession import Succession
 
 _log = logging.getLogger("adaptive_batching.workers")
@@ -29,15 +30,23 @@ class WorkerPool:
         count: How many.
         timeout: Seconds after which a batch is given up and its worker killed.
         start_timeout: Seconds that a worker may take until it is ready.
+        lifetimes: When a worker makes way for a fresh one; None for never.
     """
 
     def __init__(
-        self, launcher: Launcher, count: int, *, timeout: float, start_timeout: float
+        self,
+        launcher: Launcher,
+        count: int,
+        *,
+        timeout: float,
+        start_timeout: float,
+        lifetimes: Lifetimes | None = None,
     ) -> None:
         self._launcher = launcher
         self._count = count
         self._timeout = timeout
         self._start_timeout = start_timeout
+        self._lifetimes = lifetimes
         self._workers: list[PoolWorker] = []
         self._keepers: list[asyncio.Task[None]] = []
         self._succession: Succession | None = None
@@ -101,6 +110,8 @@ class WorkerPool:
             return await chosen.run(items, self._timeout)
         finally:
             self._succession.ended(chosen)
+            if self._lifetimes is not None and self._lifetimes.over(chosen):
+                self._succession.renew_soon(worker)
 
     async def restart(self) -> None:
         """Renew one worker after the other; see `Restartable.restart`."""

@@ -129,9 +129,12 @@ class Succession:
             while worker in self.busy:
                 self._leaving = asyncio.Event()
                 await self._leaving.wait()
+            await worker.aclose()
+        except asyncio.CancelledError:
+            await worker.aclose()  # perhaps for the second time: the first was interrupted
+            raise
         finally:
             self._leaving = None
-            await worker.aclose()
 
     def _own(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)

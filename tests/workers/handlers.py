@@ -125,6 +125,18 @@ class Waits:
         return [os.getpid()] * len(items)
 
 
+class Leaks:
+    """Keeps as many bytes as its first item says, for ever, and says who it is."""
+
+    def __init__(self):
+        self.kept = []
+
+    def __call__(self, items):
+        self.kept.append(b"x" * items[0])
+        time.sleep(0.05)
+        return [os.getpid()] * len(items)
+
+
 class Warmed:
     """Answers whether its warm-up ran, and whether it ran on a loop that is still the same."""
 

@@ -124,3 +124,15 @@ async def test_closing_while_a_successor_loads(started, fragile):
     with pytest.raises(Draining):
         await restart
     assert dead(fragile.loading)
+
+
+async def test_closing_while_the_predecessor_leaves(started):
+    """It has been told to go, and is waited for."""
+    pool = await started(handlers.double)
+    (old,) = pool.pids
+    restart = asyncio.create_task(pool.restart())
+    await until(lambda: pool.health.renewed == 1)
+    await pool.aclose()
+    assert dead(old)
+    with pytest.raises(Draining):
+        await restart
