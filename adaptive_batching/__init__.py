@@ -25,6 +25,7 @@ from adaptive_batching.errors import (
     WorkerError,
 )
 from adaptive_batching.instrumentation.recording import Recorder
+from adaptive_batching.pipeline import Pipeline, PipelineStats, Stage
 from adaptive_batching.workers.placement import Processes, Tasks, Threads
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ __all__ = [
     "Handle",
     "Hold",
     "Overloaded",
+    "Pipeline",
+    "PipelineStats",
     "Policy",
     "Processes",
     "QueueFull",
@@ -52,6 +55,7 @@ __all__ = [
     "Service",
     "Shed",
     "ShedReason",
+    "Stage",
     "Stats",
     "Tasks",
     "Threads",

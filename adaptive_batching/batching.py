@@ -1,16 +1,14 @@
 """`@batched`: a handler of lists becomes a function of one item."""
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from functools import update_wrapper
-from itertools import count
 from math import inf
 from types import MethodType
 from typing import Any, Generic, Never, Protocol, TypeVar, cast, overload
 
 from adaptive_batching.core import Limits, PolicyLike, make_policy
-from adaptive_batching.dispatcher import Dispatcher, Observer, call_from_thread
+from adaptive_batching.dispatcher import Dispatcher, Observer, call_from_thread, run_in_lanes
 from adaptive_batching.dispatcher.ledger import Stats
 from adaptive_batching.workers.placement import Placement, make_workers, place
 
@@ -81,20 +79,7 @@ class Batched(Generic[T, R]):
         Enough are under way at any time to fill every worker's next batch; the rest wait in the
         iterable, so it may be long. The first error ends it and cancels what is under way.
         """
-        numbered = zip(count(), items, strict=False)
-        results: dict[int, R] = {}
-
-        async def lane() -> None:
-            for index, item in numbered:
-                results[index] = await self(item)
-
-        lanes = [asyncio.ensure_future(lane()) for _ in range(self._dispatcher.saturation)]
-        try:
-            await asyncio.gather(*lanes)
-        finally:
-            for each in lanes:
-                each.cancel()
-        return [results[index] for index in range(len(results))]
+        return await run_in_lanes(self.__call__, items, self._dispatcher.saturation)
 
     def stats(self) -> Stats:
         """What happened so far and what waits."""

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from adaptive_batching.bench import calls, cooperative, http, simulator, workers
+from adaptive_batching.bench import calls, cooperative, http, pipeline, simulator, workers
 from adaptive_batching.bench.loops import LOOPS, loop_factory
 from adaptive_batching.bench.report import Report
 from adaptive_batching.cli.endings import writing
@@ -95,6 +95,15 @@ def _http(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
         return [await http.PARTS[part](loop=loop, quick=quick) for part in parts]
 
     _report(measure(), "asyncio", form)
+
+
+@command.command("pipeline")
+@_loop
+@_quick
+@_format
+def _pipeline(loop: str, form: str, *, quick: bool) -> None:
+    """Three stages in processes, beside the slowest of them."""
+    _report(_single(pipeline.measure(quick=quick)), loop, form)
 
 
 @command.command("simulator")

@@ -15,6 +15,7 @@ from adaptive_batching.core.policy import (
 )
 from adaptive_batching.core.records import RECORDING, BatchRecord, JobOutcome, JobRecord
 from adaptive_batching.core.scheduler import Scheduler
+from adaptive_batching.core.tandem import Station, Tandem, latest_finish
 from adaptive_batching.core.worker import Worker
 
 __all__ = [
@@ -37,6 +38,9 @@ __all__ = [
     "Scheduler",
     "Shed",
     "ShedReason",
+    "Station",
+    "Tandem",
     "Worker",
+    "latest_finish",
     "make_policy",
 ]

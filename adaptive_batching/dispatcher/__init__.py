@@ -2,7 +2,16 @@
 
 from adaptive_batching.dispatcher.audience import JobObserver, Observer
 from adaptive_batching.dispatcher.dispatcher import Dispatcher
+from adaptive_batching.dispatcher.lanes import run_in_lanes
 from adaptive_batching.dispatcher.ledger import Stats, WorkerStats
 from adaptive_batching.dispatcher.threads import call_from_thread
 
-__all__ = ["Dispatcher", "JobObserver", "Observer", "Stats", "WorkerStats", "call_from_thread"]
+__all__ = [
+    "Dispatcher",
+    "JobObserver",
+    "Observer",
+    "Stats",
+    "WorkerStats",
+    "call_from_thread",
+    "run_in_lanes",
+]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, Self, TypeVar
 
-from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
+from adaptive_batching.core import Limits, PolicyLike, Scheduler, Station, make_policy
 from adaptive_batching.dispatcher.audience import Observer
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.driver import Driver
@@ -65,6 +65,10 @@ class Dispatcher(Generic[T, R]):
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that it belongs to; None before its first use."""
         return None if self._driver is None else self._driver.loop
+
+    def station(self, now: float) -> Station:
+        """What is predicted of it as one stage among others; nothing before its first use."""
+        return Station() if self._driver is None else self._driver.station(now)
 
     @property
     def ready(self) -> bool:

@@ -22,6 +22,7 @@ from adaptive_batching.core import (
     Scheduler,
     Shed,
     ShedReason,
+    Station,
     Worker,
 )
 from adaptive_batching.dispatcher.audience import Audience, Observer
@@ -94,6 +95,10 @@ class Driver(Generic[T, R]):
     def closing(self) -> bool:
         """Whether it takes no more calls."""
         return self._scheduler.draining
+
+    def station(self, now: float) -> Station:
+        """What is predicted of it as one stage among others."""
+        return Station.of(self._scheduler, now)
 
     async def started(self) -> None:
         """Wait until the workers are ready.

@@ -47,6 +47,14 @@ def test_workers():
     assert all(0 < row["p50 µs"] <= row["p99 µs"] for row in ways.values())
 
 
+def test_pipeline():
+    """Three stages and the slowest of them, with and without work."""
+    (report,) = reports("pipeline")
+    assert len(report["rows"]) == 4
+    assert all(row["items/s"] > 0 for row in report["rows"])
+    assert [verdict["what"] for verdict in report["verdicts"]] == ["pipeline"]
+
+
 def test_cooperative():
     """Three ways to ask, and what threads can do at all."""
     (report,) = reports("cooperative")

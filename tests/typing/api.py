@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from typing import assert_type
 
-from adaptive_batching import Batched, Processes, Stats, batched
+from adaptive_batching import (
+    Batched,
+    Handle,
+    Pipeline,
+    Processes,
+    Stage,
+    Stats,
+    batched,
+    cooperative,
+)
 
 
 @batched(max_latency=0.1)
@@ -89,6 +98,28 @@ async def many(model: Model) -> None:
     assert_type(await lengths.map(["a", "b"]), list[int])
     assert_type(await model.embed.map(text for text in ("a", "b")), list[bytes])
     assert_type(await classify.map({"a", "b"}), list[bool])
+
+
+def from_threads(texts: list[str]) -> None:
+    assert_type(lengths.call_from_thread("a"), int)
+    queue = cooperative(classify_here, max_batch_size=8)
+    assert_type(queue.call("a"), bool)
+    assert_type(queue.call_many(texts), list[bool])
+    assert_type(queue.submit("a"), Handle[bool])
+    assert_type(queue.submit_many(texts).result(timeout=1.0), list[bool])
+    queue.call(1)  # type: ignore[arg-type]
+
+
+def classify_here(texts: list[str]) -> list[bool]:
+    return [bool(text) for text in texts]
+
+
+async def through_stages() -> None:
+    async with Pipeline[str, int]([Stage(len), Stage(abs)], max_latency=1.0) as pipeline:
+        assert_type(await pipeline("a"), int)
+        assert_type(await pipeline.map(["a"]), list[int])
+        assert_type(pipeline.call_from_thread("a"), int)
+        assert_type(pipeline.stats().stages[0], Stats)
 
 
 async def life_cycle(model: Model) -> None:

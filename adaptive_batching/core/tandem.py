@@ -1,0 +1,95 @@
+"""Queues in tandem: when each stage has to be done with a job that goes through all of them.
+
+All of it is from below: items ahead are taken to fill whole batches and never to keep a later stage
+waiting. What is refused on its word could not have been answered in time.
+"""
+
+from collections.abc import Sequence
+from math import inf
+from typing import NamedTuple, Self
+
+from adaptive_batching.core.scheduler import Scheduler
+from adaptive_batching.errors import Overloaded
+from adaptive_batching.units import format_duration
+
+_LATER = 1.05  # times the predicted wait: who comes back a moment too early comes in vain
+
+
+class Station(NamedTuple):
+    """One stage as the predictions have it; all zero while there are too few to refuse work on."""
+
+    batch: float = 0.0
+    """Seconds that a batch as large as those of late takes."""
+    free: float = 0.0
+    """Seconds until a worker is free."""
+    full_batch: float = 0.0
+    """Seconds that the largest batch takes, by the number of workers that take one at a time."""
+    limit: int = 1
+    """Items of the largest batch."""
+    ahead: int = 0
+    """Items that are to be taken up before one that comes now."""
+
+    @classmethod
+    def of(cls, scheduler: Scheduler, now: float) -> Self:
+        """What a scheduler knows of its stage; what waits elsewhere is not among those ahead."""
+        latency, permits = scheduler.latency, scheduler.permits
+        if not (latency.trusted and permits.capacity):
+            return cls()
+        limit = scheduler.limits.max_batch_size
+        return cls(
+            latency.predict(latency.largest),
+            0.0 if permits.idle else permits.next_free(now) - now,
+            latency.predict(limit) / permits.capacity,
+            limit,
+            scheduler.items,
+        )
+
+    @property
+    def wait(self) -> float:
+        """Seconds until one that comes now could be taken up, if it were here."""
+        return self.free + self.ahead // self.limit * self.full_batch
+
+
+class Tandem:
+    """Lets jobs into the first of some stages, or not, and shares their time out among them."""
+
+    __slots__ = ("_let_in",)
+
+    def __init__(self) -> None:
+        self._let_in = -inf  # when somebody was, the last time (seconds)
+
+    def admit(self, stations: Sequence[Station], deadline: float, now: float) -> bool:
+        """Let a job in that can get through all stations by its deadline.
+
+        If nobody could for as long as it is ready to wait, one is let in all the same: else a
+        prediction that is wrong would never be put to the test.
+
+        Returns:
+            Whether it is expected to be in time; False for the one that is a test.
+
+        Raises:
+            Overloaded: It would be late by all that is known.
+        """
+        late = earliest_finish(stations, now) - deadline
+        patience = deadline - now
+        if late > 0 and now - self._let_in < patience:
+            wait = self._let_in + patience - now  # until the next test
+            if sum(each.batch for each in stations) <= patience:  # it is the backlog's fault
+                wait = min(wait, late)
+            msg = f"through {len(stations)} stages within {format_duration(patience)}"
+            raise Overloaded(f"an answer is out of reach {msg}", retry_after=wait * _LATER)
+        self._let_in = now
+        return late <= 0
+
+
+def earliest_finish(stations: Sequence[Station], now: float) -> float:
+    """When a job that comes to the first of them now can be through all (seconds)."""
+    finish = now
+    for station in stations:
+        finish = max(finish, now + station.wait) + station.batch
+    return finish
+
+
+def latest_finish(later: Sequence[Station], deadline: float) -> float:
+    """When a stage has to be done with a job at the latest, for the later ones to be in time."""
+    return deadline - sum(station.batch for station in later)

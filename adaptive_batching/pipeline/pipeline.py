@@ -1,0 +1,184 @@
+"""Lets single items flow through stages that batch, within one budget of time."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from math import inf
+from typing import Any, Generic, Self, TypeVar
+
+from adaptive_batching.core import JobOutcome
+from adaptive_batching.dispatcher import Dispatcher, call_from_thread, run_in_lanes
+from adaptive_batching.errors import WrongEventLoop
+from adaptive_batching.pipeline.flow import Flow
+from adaptive_batching.pipeline.stage import Stage
+from adaptive_batching.pipeline.stats import PipelineStats
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Pipeline(Generic[T, R]):
+    """Stages in sequence: `await pipeline(x)` sends x through all of them and returns the result.
+
+    An item goes on as soon as its own batch has ended, so the stages work at the same time and
+    each forms its own batches. What a stage raises for an item is raised to its caller, and the
+    later stages never see it.
+
+    `max_latency` is one budget. Each stage has to be done with an item by the item's deadline less
+    what the later stages are predicted to need, so what can't make it is refused at the entrance
+    rather than at the end.
+
+    Args:
+        stages: What every item goes through, in this order.
+        max_latency: Seconds from call to result; None promises nothing.
+        clock: Monotonic seconds.
+
+    Raises:
+        TypeError: Something is no stage.
+        ValueError: There is none, or `max_latency` is not positive.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        *,
+        max_latency: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not stages:
+            raise ValueError("stages: expected at least one, got none")
+        for stage in stages:
+            if not isinstance(stage, Stage):
+                raise TypeError(f"stages: expected Stage(...), got {stage!r}")
+        self.max_latency = _checked(inf if max_latency is None else max_latency)
+        self.stages = tuple(stages)
+        self.dispatchers: tuple[Dispatcher[Any, Any], ...] = tuple(
+            Dispatcher(
+                stage.make_workers(),
+                stage.limits,
+                policy=stage.policy,
+                clock=clock,
+                observers=stage.observers,
+                next_batch_first=True,  # an answer is work for the stage after it
+            )
+            for stage in stages
+        )
+        self._clock = clock
+        self._flow: Flow | None = None
+
+    def __repr__(self) -> str:
+        return f"<Pipeline {' | '.join(map(str, self.stages))}>"
+
+    async def __call__(self, item: T, /, *, max_latency: float | None = None) -> R:
+        """Send one item through all stages.
+
+        The first call starts the workers, and its time begins when they are ready.
+
+        Args:
+            item: What the first stage gets.
+            max_latency: Seconds for this call, instead of the pipeline's.
+
+        Raises:
+            QueueFull: The stages hold as much as they may.
+            Refused: It could not have been answered in time, or the pipeline is closing.
+            DeadlineExceeded: Its deadline came between or within the stages.
+            Exception: What a stage raised for it.
+        """
+        patience = self.max_latency if max_latency is None else _checked(max_latency)
+        result: R = await self._current().take(item, patience)
+        return result
+
+    def call_from_thread(self, item: T, /, *, max_latency: float | None = None) -> R:
+        """Send one item of another thread through all stages, and wait there for its result.
+
+        The event loop has to run elsewhere: enter `async with pipeline:` on it first.
+
+        Raises:
+            NoEventLoop: It does not run, or ended before it answered.
+            ReentrantCall: This is its own thread, which would wait for itself.
+            Exception: As calls do.
+        """
+        loop = None if self._flow is None else self._flow.loop
+        return call_from_thread(loop, lambda: self(item, max_latency=max_latency))
+
+    async def map(self, items: Iterable[T]) -> list[R]:
+        """Run many items and return their results in the order of the items.
+
+        Enough are under way at any time to keep every stage busy; the rest wait in the iterable.
+        The first error ends it and cancels what is under way.
+        """
+        width = sum(each.saturation for each in self.dispatchers)
+        return await run_in_lanes(self.__call__, items, min(width, self.stages[0].max_queue))
+
+    @property
+    def ready(self) -> bool:
+        """Whether the workers of all stages have been ready, so that it can answer."""
+        return all(each.ready for each in self.dispatchers)
+
+    def stats(self) -> PipelineStats:
+        """What happened so far and what is under way."""
+        flow = self._flow
+        requests = {outcome: flow.requests[outcome] if flow else 0 for outcome in JobOutcome}
+        stages = tuple(each.stats() for each in self.dispatchers)
+        return PipelineStats(requests, flow.under_way if flow else 0, stages)
+
+    async def start(self) -> None:
+        """Start the workers of all stages and wait until they are ready.
+
+        Raises:
+            WorkerStartError: A worker could not load its handler.
+            HandlerNotFound: A worker process can't import it.
+        """
+        if self._flow is not None and self._flow.closing:
+            self._flow = None
+        self._current()
+        try:
+            await asyncio.gather(*(each.start() for each in self.dispatchers))
+        except BaseException:
+            await self.aclose(0.0)
+            raise
+
+    def flush(self) -> None:
+        """From now on let what waits leave as soon as a worker is free."""
+        for each in self.dispatchers:
+            each.flush()
+
+    async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  a drain
+        """Let what is under way go through all stages, up to `timeout` seconds; stop the workers.
+
+        What is left then fails with `Draining` or `WorkerLost`.
+        """
+        flow = self._flow
+        if flow is None or flow.loop.is_closed():
+            return
+        flow.closing = True
+        self.flush()
+        try:
+            async with asyncio.timeout(timeout):
+                await flow.emptied()
+        except TimeoutError:
+            timeout = 0.0
+        await asyncio.gather(*(each.aclose(timeout) for each in self.dispatchers))
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _current(self) -> Flow:
+        """The flow of this loop; a new one if there was none or its loop has ended."""
+        loop = asyncio.get_running_loop()
+        flow = self._flow
+        if flow is None or flow.loop.is_closed():
+            flow = self._flow = Flow(loop, self.stages, self.dispatchers, self._clock)
+        elif flow.loop is not loop:
+            raise WrongEventLoop("this pipeline belongs to another event loop that still runs")
+        return flow
+
+
+def _checked(max_latency: float) -> float:
+    if not max_latency > 0:
+        raise ValueError(f"max_latency: expected a positive number of seconds, got {max_latency}")
+    return max_latency

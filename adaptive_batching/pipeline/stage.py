@@ -1,0 +1,79 @@
+"""One stage of a pipeline: what it does, where, and whether it takes one item or many."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from adaptive_batching.core import Limits, PolicyLike, make_policy
+from adaptive_batching.dispatcher import Observer
+from adaptive_batching.workers.handler import is_async
+from adaptive_batching.workers.interface import Workers
+from adaptive_batching.workers.placement import Placement, make_workers, place
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A step that every item goes through.
+
+    Attributes:
+        handler: A function or a class, as for `batched`: it takes a list if the stage batches, one
+            item if it does not.
+        max_batch_size: Items in a batch at the most; None for a stage that takes one item.
+        workers: How many run at a time, or where: a number means processes for a class, threads
+            for a function, tasks for an async function.
+        cpus: The core, or the list of cores, of each worker process.
+        policy: When a batch leaves.
+        max_queue: Items in this stage, waiting or at work. When it is full, the stage before it
+            keeps what it has ready, and so on up to the entrance, where `QueueFull` is raised.
+        observers: Told about every batch of this stage.
+
+    Raises:
+        TypeError: The handler can't be called.
+        ValueError: A limit is out of its range; the message says what was expected.
+    """
+
+    handler: Callable[..., Any]
+    max_batch_size: int | None = None
+    workers: int | Placement = 1
+    cpus: Sequence[int | Sequence[int]] | None = None
+    policy: PolicyLike = "cork"
+    max_queue: int = 256
+    observers: Sequence[Observer] = ()
+
+    def __post_init__(self) -> None:
+        place(self.handler, self.workers, self.cpus)
+        make_policy(self.policy)
+        if self.limits.max_queue < self.limits.max_batch_size:
+            full = f"a batch of max_batch_size={self.max_batch_size}"
+            raise ValueError(f"max_queue: expected room for {full}, got {self.max_queue}")
+
+    def __str__(self) -> str:
+        return str(getattr(self.handler, "__qualname__", type(self.handler).__qualname__))
+
+    @property
+    def limits(self) -> Limits:
+        """Of its dispatcher; each item brings its own deadline."""
+        size = 1 if self.max_batch_size is None else self.max_batch_size
+        return Limits(size, inf, self.max_queue)
+
+    def make_workers(self) -> Workers:
+        """Make its workers, not yet started."""
+        placement = place(self.handler, self.workers, self.cpus)
+        wrap = one_by_one if self.max_batch_size is None else None
+        return make_workers(self.handler, placement, wrap=wrap)
+
+
+def one_by_one(handler: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
+    """Turn a handler of one item into one of a list."""
+    if is_async(handler):
+
+        async def each_awaited(items: list[Any]) -> list[Any]:
+            return [await handler(item) for item in items]
+
+        return each_awaited
+
+    def each(items: list[Any]) -> list[Any]:
+        return [handler(item) for item in items]
+
+    return each

@@ -1,0 +1,75 @@
+"""Stages in series: who can get through, and what each stage may take."""
+
+from math import inf
+
+import pytest
+
+from adaptive_batching.core import Limits, Scheduler, Station, Tandem, latest_finish, make_policy
+from adaptive_batching.core.job import Batch, Job, Outcome
+from adaptive_batching.core.tandem import earliest_finish
+from adaptive_batching.errors import Overloaded
+
+IDLE = Station(batch=0.1, free=0.0, full_batch=0.2, limit=4, ahead=0)
+
+
+def test_an_empty_line_takes_the_sum_of_its_batches() -> None:
+    """Nobody is waited for."""
+    assert earliest_finish([IDLE, IDLE, IDLE], 10.0) == pytest.approx(10.3)
+    assert latest_finish([IDLE, IDLE], 11.0) == pytest.approx(10.8)
+
+
+def test_a_backlog_clears_while_the_earlier_stages_work() -> None:
+    """It delays an item by what is left of it when the item comes, and not at all if that is 0."""
+    short = IDLE._replace(free=0.05)
+    long = IDLE._replace(free=0.05, ahead=9)  # two full batches leave before
+    assert earliest_finish([IDLE, short], 0.0) == pytest.approx(0.2)
+    assert earliest_finish([IDLE, long], 0.0) == pytest.approx(0.05 + 2 * 0.2 + 0.1)
+
+
+def test_refused_with_the_time_that_helps() -> None:
+    """Who would be late by less than the backlog may come again when he would not be."""
+    tandem, stations = Tandem(), [IDLE, IDLE._replace(free=0.3)]
+    assert tandem.admit(stations, inf, 0.0)
+    with pytest.raises(Overloaded, match="through 2 stages within 350 ms") as refused:
+        tandem.admit(stations, 0.35, 0.0)
+    assert refused.value.retry_after == pytest.approx(0.05 * 1.05)
+    assert tandem.admit([IDLE, IDLE._replace(free=0.25)], 0.4, 0.05)
+
+
+def test_once_in_a_while_one_is_let_in_all_the_same() -> None:
+    """No later than after the time that one is ready to wait."""
+    tandem = Tandem()
+    assert tandem.admit([IDLE], 1.0, 0.0)
+    with pytest.raises(Overloaded):
+        tandem.admit([IDLE], 0.04 + 0.05, 0.04)
+    assert not tandem.admit([IDLE], 0.05 + 0.05, 0.05)
+    with pytest.raises(Overloaded):
+        tandem.admit([IDLE], 0.06 + 0.05, 0.06)
+
+
+def test_what_a_scheduler_knows_of_its_stage() -> None:
+    """Nothing until five batches have ended; then its batches, its backlog, and who is busy."""
+    scheduler = Scheduler(make_policy("greedy"), Limits(4), workers=2)
+
+    def release(now: float) -> Batch:
+        step = scheduler.next(now)
+        assert isinstance(step, Batch)
+        return step
+
+    for number in range(5):
+        assert Station.of(scheduler, float(number)) == Station()
+        scheduler.submit(Job(float(number)))
+        scheduler.finish(release(float(number)), Outcome.DONE, number + 0.1)
+    assert Station.of(scheduler, 5.0).wait == 0.0
+    for _ in range(3):
+        scheduler.submit(Job(5.0))
+    release(5.0)
+    scheduler.submit(Job(5.0))
+    release(5.0)
+    for _ in range(6):
+        scheduler.submit(Job(5.0))
+    station = Station.of(scheduler, 5.05)
+    assert station.batch == pytest.approx(0.1, rel=0.1)
+    assert station.free == pytest.approx(0.05, rel=0.2)
+    assert station.ahead == 6
+    assert station.wait == pytest.approx(station.free + station.full_batch)

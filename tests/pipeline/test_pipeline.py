@@ -1,0 +1,289 @@
+"""Pipelines told as stories, most of them in virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from adaptive_batching.core import JobOutcome
+from adaptive_batching.errors import DeadlineExceeded, Draining, Overloaded, QueueFull, Refused
+from adaptive_batching.pipeline import Pipeline, Stage
+from tests.virtual_time import run_virtually
+
+
+class Step:
+    """Takes `seconds` over a batch, adds its mark to each item, and remembers its batches."""
+
+    def __init__(self, mark: str, seconds: float) -> None:
+        self.mark = mark
+        self.seconds = seconds
+        self.batches: list[list[str]] = []
+
+    async def __call__(self, items: list[str]) -> list[str | Exception]:
+        self.batches.append(items)
+        await asyncio.sleep(self.seconds)
+        return [ValueError(item) if "bad" in item else item + self.mark for item in items]
+
+
+def tell(
+    story: Callable[[Pipeline[str, str]], Awaitable[Any]], *stages: Stage, **options: Any
+) -> None:
+    """Tell a story in virtual time."""
+
+    async def main() -> None:
+        clock = asyncio.get_running_loop().time
+        async with Pipeline[str, str](stages, clock=clock, **options) as pipeline:
+            await story(pipeline)
+
+    run_virtually(main())
+
+
+def test_items_go_through_all_stages_and_come_back_to_their_callers() -> None:
+    """Each stage forms its own batches, and everyone gets his own result."""
+    first, second = Step("a", 0.01), Step("b", 0.02)
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        assert await pipeline.map(str(n) for n in range(10)) == [f"{n}ab" for n in range(10)]
+
+    tell(story, Stage(first, max_batch_size=2), Stage(second, max_batch_size=8))
+    assert max(map(len, first.batches)) == 2
+    assert max(map(len, second.batches)) > 2
+
+
+def test_stages_work_at_the_same_time() -> None:
+    """Ten single items through two stages of 10 ms take eleven turns, not twenty."""
+
+    async def single(item: str) -> str:
+        await asyncio.sleep(0.01)
+        return item + "x"
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        assert await pipeline.map("0123456789") == [f"{n}xx" for n in range(10)]
+        assert loop.time() - begun == pytest.approx(0.11)
+
+    tell(story, Stage(single), Stage(single))
+
+
+def test_an_error_skips_the_later_stages() -> None:
+    """What a stage raises for an item goes to its caller; the rest of its batch goes on."""
+    first, second = Step("a", 0.01), Step("b", 0.01)
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        good, bad = await asyncio.gather(pipeline("1"), pipeline("bad"), return_exceptions=True)
+        assert good == "1ab"
+        assert isinstance(bad, ValueError)
+
+    tell(story, Stage(first, max_batch_size=4), Stage(second, max_batch_size=4))
+    assert second.batches == [["1a"]]
+
+
+def learn(pipeline: Pipeline[str, str], calls: int = 5) -> Awaitable[Any]:
+    """Run so many items, one after another: then predictions are trusted."""
+
+    async def one_after_another() -> None:
+        for number in range(calls):
+            await pipeline(str(number))
+
+    return one_after_another()
+
+
+def test_what_the_stages_together_cannot_do_in_time_is_refused_at_the_entrance() -> None:
+    """Of what could not get through the slow last stage in time, the first stage sees nothing."""
+    first, second = Step("a", 0.01), Step("b", 0.1)
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        await learn(pipeline)
+        batches = len(first.batches)
+        ahead = asyncio.ensure_future(pipeline("ahead"))
+        await asyncio.sleep(0.011)  # in the second stage
+        with pytest.raises(Overloaded, match="through 2 stages within 150 ms") as refused:
+            await pipeline("late", max_latency=0.15)
+        assert len(first.batches) == batches + 1
+        assert refused.value.retry_after == pytest.approx(0.049 * 1.05)
+        await asyncio.sleep(refused.value.retry_after)
+        assert await pipeline("later", max_latency=0.16) == "laterab"
+        assert await ahead == "aheadab"
+        assert pipeline.stats().requests[JobOutcome.SHED] == 1
+
+    tell(story, Stage(first, max_batch_size=4), Stage(second, max_batch_size=4))
+
+
+def test_a_stage_leaves_the_later_ones_the_time_that_they_need() -> None:
+    """A first batch that is slow for once costs its items the second stage's work no more."""
+    first, second = Step("a", 0.01), Step("b", 0.1)
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        await learn(pipeline)
+        batches = len(second.batches)
+        first.seconds = 0.06
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        with pytest.raises(DeadlineExceeded):
+            await pipeline("late", max_latency=0.15)
+        assert loop.time() - begun == pytest.approx(0.05)  # 0.15 - 0.1
+        assert len(second.batches) == batches
+
+    tell(story, Stage(first, max_batch_size=4), Stage(second, max_batch_size=4))
+
+
+def test_a_prediction_that_is_wrong_is_put_to_the_test() -> None:
+    """When everything has been refused for as long as one is ready to wait, one is let in."""
+    first, second = Step("a", 0.01), Step("b", 1.0)
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        await learn(pipeline, 20)
+        second.seconds = 0.1  # from now on
+        answers = 0
+        for number in range(20):
+            try:
+                answers += await pipeline(str(number), max_latency=0.5) == f"{number}ab"
+            except Overloaded as refusal:
+                await asyncio.sleep(refusal.retry_after)
+        assert answers >= 17
+
+    tell(story, Stage(first, max_batch_size=4), Stage(second, max_batch_size=4))
+
+
+def test_a_later_stage_that_turns_an_item_away_was_too_slow() -> None:
+    """Work was done for it already, so that is no refusal: it is not safe to send it again."""
+    first, second = Step("a", 0.1), Step("b", 0.1)
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        await learn(pipeline)
+        one = asyncio.ensure_future(pipeline("1"))
+        await asyncio.sleep(0.05)
+        second.seconds = 0.5
+        with pytest.raises(DeadlineExceeded):
+            await pipeline("2", max_latency=0.36)
+        assert await one == "1ab"
+        assert pipeline.stats().requests[JobOutcome.EXPIRED] == 1
+
+    tell(story, Stage(first, max_batch_size=1), Stage(second, max_batch_size=1))
+
+
+def test_back_pressure() -> None:
+    """A slow stage fills the one before it, and at last the entrance refuses."""
+    first, second = Step("a", 0.001), Step("b", 1.0)
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        calls = [asyncio.ensure_future(pipeline(str(n))) for n in range(4)]
+        await asyncio.sleep(0.1)  # two of them have gone on
+        calls += [asyncio.ensure_future(pipeline(str(n))) for n in range(4, 6)]
+        await asyncio.sleep(0.1)  # the second stage holds two, the first keeps four ready
+        with pytest.raises(QueueFull):
+            await pipeline("too many")
+        assert await asyncio.gather(*calls) == [f"{n}ab" for n in range(6)]
+
+    tell(
+        story,
+        Stage(first, max_batch_size=1, max_queue=4),
+        Stage(second, max_batch_size=1, max_queue=2),
+    )
+
+
+def test_no_room_in_time() -> None:
+    """An item whose deadline comes while the next stage is full is told so."""
+    first, second = Step("a", 0.001), Step("b", 1.0)
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        ahead = [asyncio.ensure_future(pipeline(str(n))) for n in range(2)]
+        await asyncio.sleep(0.1)
+        with pytest.raises(DeadlineExceeded, match="had no room"):
+            await pipeline("3", max_latency=0.2)
+        assert await asyncio.gather(*ahead) == ["0ab", "1ab"]
+
+    tell(story, Stage(first, max_batch_size=1), Stage(second, max_batch_size=1, max_queue=1))
+
+
+def test_closing_lets_everything_through() -> None:
+    """Items between the stages, those waiting for room too, get through before the workers stop."""
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        calls = [asyncio.ensure_future(pipeline(str(n))) for n in range(5)]
+        await asyncio.sleep(0)
+        await pipeline.aclose()
+        assert await asyncio.gather(*calls) == [f"{n}ab" for n in range(5)]
+        with pytest.raises(Draining):
+            await pipeline("late")
+
+    tell(
+        story,
+        Stage(Step("a", 0.01), max_batch_size=2),
+        Stage(Step("b", 0.5), max_batch_size=1, max_queue=1),
+    )
+
+
+def test_closing_in_a_hurry() -> None:
+    """After the timeout what is left is refused or lost, each exactly once."""
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        calls = [asyncio.ensure_future(pipeline(str(n))) for n in range(5)]
+        await asyncio.sleep(0)
+        await pipeline.aclose(0.7)
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        assert ends[0] == "0ab"
+        assert all(isinstance(end, Exception) for end in ends[1:])
+        assert any(isinstance(end, Refused) for end in ends)
+
+    tell(
+        story,
+        Stage(Step("a", 0.01), max_batch_size=2),
+        Stage(Step("b", 0.5), max_batch_size=1),
+    )
+
+
+class Half:
+    """A stage in a process, for one item."""
+
+    def __call__(self, number: float) -> float:
+        if number < 0:
+            raise ValueError(f"negative: {number}")
+        return number / 2
+
+
+class Sums:
+    """A stage in a process, for many."""
+
+    def __call__(self, numbers: list[float]) -> list[float]:
+        return [number + 1 for number in numbers]
+
+
+async def test_stages_in_processes_threads_and_on_the_loop() -> None:
+    """A pipeline may mix them, and errors come through whole."""
+
+    def thrice(number: float) -> float:
+        return number * 3
+
+    async def shown(numbers: list[float]) -> list[str]:
+        return [f"{number:g}" for number in numbers]
+
+    stages = [Stage(Half), Stage(Sums, max_batch_size=16), Stage(thrice), Stage(shown, 16)]
+    async with Pipeline[float, str](stages, max_latency=30.0) as pipeline:
+        assert await pipeline.map([2.0, 4.0, 6.0]) == ["6", "9", "12"]
+        with pytest.raises(ValueError, match="negative: -1"):
+            await pipeline(-1.0)
+        stats = pipeline.stats()
+        assert [stage.mean_batch_size > 0 for stage in stats.stages] == [True] * 4
+        assert (stats.requests[JobOutcome.DONE], stats.requests[JobOutcome.FAILED]) == (3, 1)
+        assert await asyncio.to_thread(pipeline.call_from_thread, 8.0) == "15"
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Pipeline([]), ValueError, "at least one"),
+        (lambda: Pipeline([len]), TypeError, r"expected Stage\(...\)"),  # type: ignore[list-item]
+        (lambda: Pipeline([Stage(len)], max_latency=0), ValueError, "positive"),
+        (lambda: Stage(3), TypeError, "as handler, got 3"),  # type: ignore[arg-type]
+        (lambda: Stage(len, max_batch_size=0), ValueError, "max_batch_size"),
+        (lambda: Stage(len, max_batch_size=8, max_queue=4), ValueError, "max_queue"),
+        (lambda: Stage(len, policy="gredy"), ValueError, "gredy"),
+    ],
+)
+def test_mistakes(make: Callable[[], object], error: type[Exception], message: str) -> None:
+    """They are found when the pipeline is written, and named."""
+    with pytest.raises(error, match=message):
+        make()
