@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Mapping
-from math import isfinite
+from math import inf, isfinite, nan
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +79,24 @@ def _range(text: str) -> range:
     return numbers
 
 
+def _rate(text: str) -> float:
+    """Read `2000`."""
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = nan
+    if not 0 < rate < inf:
+        raise ValueError(f"expected a positive number a second, got {text!r}")
+    return rate
+
+
 DURATION = Parsed("duration", parse_duration)
 SECONDS = Parsed("seconds", _seconds)
 POLICY = Parsed("policy", _policy_name)
 SHARE = Parsed("percent", _share)
 GOODPUT = Parsed("percent", _goodput)
 RANGE = Parsed("range", _range)
+RATE = Parsed("rate", _rate)
 
 FORMAT = click.option(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True

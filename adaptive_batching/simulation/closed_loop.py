@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
+from typing import Self
 
 import numpy as np
 
@@ -80,6 +81,14 @@ class ClosedLoop:
     def __str__(self) -> str:
         think, turnaround = self._spans
         return f"loop: {self.users} users, think {think}, turnaround {turnaround}"
+
+    def with_users(self, users: int) -> Self:
+        """As many others, who think and wait as these do.
+
+        Raises:
+            ValueError: There are none or too many.
+        """
+        return type(self)(users, self.duration, *self._spans, self._seed)
 
     def begin(self) -> list[float]:
         """When the users come for the first time; the same again for every simulation."""

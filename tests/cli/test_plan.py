@@ -20,6 +20,7 @@ COMMANDS = [
     if line.startswith("$ ") and " serve " not in line
 ]
 MODEL = ("--latency", "5.4ms+0.22ms", "--max-latency", "50ms")
+USERS = ("--arrivals", "closed", "--users", 32, "--duration", "0.5s", *MODEL)
 
 
 class _Recording:
@@ -67,7 +68,8 @@ def answer(*arguments, status=0):
 def test_what_the_guide_shows(traffic):
     """Every command of it runs as it stands, one after the other."""
     for command in COMMANDS:
-        assert "traffic.csv.gz" in run(*shlex.split(command))
+        said = run(*shlex.split(command))
+        assert ("traffic.csv.gz" if "traffic.csv.gz" in command else "64 users") in said
 
 
 def test_a_saved_model_is_the_recorded_one(traffic):
@@ -99,11 +101,14 @@ def test_the_smallest_recommendation(traffic):
     """Workers, batch limit, all that was tried, and the curve; more traffic takes more workers."""
     reply = answer("recommend", traffic, *MODEL)
     assert reply["recommended"]["workers"] == 1
-    assert reply["target"] == {"goodput": 0.99, "max_latency": 0.05}
+    assert reply["target"] == {"goodput": 0.99, "max_latency": 0.05, "throughput": None}
+    assert reply["short"] == []
     assert [point["scale"] for point in reply["curve"]] == [0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2]
     four = answer("recommend", traffic, *MODEL, "--rate-scale", 4, "--policy", "greedy")
     assert four["recommended"]["workers"] > 1
     assert not any(each["holds"] for each in four["tried"] if each["workers"] == 1)
+    assert four["short"][0]["workers"] == 1
+    assert "if they never rest" in four["short"][0]["reasons"][0]
 
 
 def test_nothing_to_recommend(traffic):
@@ -111,7 +116,22 @@ def test_nothing_to_recommend(traffic):
     options = (traffic, *MODEL, "--rate-scale", 8, "--workers", "1..2")
     reply = answer("recommend", *options, status=1)
     assert reply["recommended"] is None
-    assert "no number of workers was enough" in run("recommend", *options, status=1)
+    said = run("recommend", *options, status=1)
+    assert "no number of workers was enough" in said
+    assert "2 workers: " in said
+
+
+def test_a_recommendation_for_users(tmp_path):
+    """So many who wait for their answers; with a throughput to hold there need be no promise."""
+    users = ("--arrivals", "closed", "--users", 64, "--duration", "0.2s", "--policy", "greedy")
+    reply = answer("recommend", *users, "--throughput", 6000)
+    assert reply["recommended"]["workers"] == 2
+    assert reply["target"]["max_latency"] is None
+    assert reply["curve"][-1]["users"] == 128
+    said = run("recommend", *users, "--throughput", 6000)
+    assert "1 worker: " in said
+    assert "answers/s, not 6,000" in said
+    assert "users" in said
 
 
 def test_a_policy_that_is_worse_fails_the_build(traffic):
@@ -131,9 +151,6 @@ def test_limits_of_a_comparison(traffic):
     (fault,) = answer(*slower, status=1)["faults"]
     assert "mean latency rose by" in fault
     answer(*slower, "--max-mean-increase", "1000%")
-
-
-USERS = ("--arrivals", "closed", "--users", 32, "--duration", "0.5s", *MODEL)
 
 
 def test_users_who_get_fewer_answers():
@@ -183,6 +200,9 @@ def policies(*names):
         (["recommend", "traffic.csv.gz", "--latency-from", "nowhere"], "expected a readable file"),
         (["recommend", "traffic.csv.gz", "--latency-from", GUIDE], "expected what `fit --save`"),
         (["recommend", "traffic.csv.gz"], "expected --max-latency"),
+        (["recommend", "traffic.csv.gz", *MODEL, "--throughput", 5], "expected --arrivals closed"),
+        (["recommend", "traffic.csv.gz", "--throughput", "0"], "expected a positive number"),
+        (["recommend", *USERS[:6]], "expected --max-latency or --throughput"),
         (["recommend", "traffic.csv.gz", "--workers", "8..1"], "expected a range from 1"),
         (["recommend", "traffic.csv.gz", "--workers", "0..2"], "expected a range from 1"),
         (["recommend", "traffic.csv.gz", "--goodput", "0%"], "expected more than 0%"),
