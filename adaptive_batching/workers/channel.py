@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from adaptive_batching.wire.frames import FrameDecoder, Part, encode
+from adaptive_batching.wire.frames import MAX_LENGTH, FrameDecoder, FrameTooLong, Part, encode
 
 
 class Channel(asyncio.Protocol):
@@ -12,17 +12,20 @@ class Channel(asyncio.Protocol):
 
     Args:
         on_lost: Called once when the other end is gone or can't be understood.
+        max_length: The longest answer that is taken (bytes).
     """
 
-    def __init__(self, on_lost: Callable[[], None]) -> None:
+    def __init__(self, on_lost: Callable[[], None], max_length: int = MAX_LENGTH) -> None:
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
-        self._decoder = FrameDecoder()
+        self._decoder = FrameDecoder(max_length)
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[bytearray] | None = None
 
     def ask(self, parts: list[Part]) -> asyncio.Future[bytearray]:
         """Send one payload; the future is of its answer, or of EOFError if none will come.
+
+        It is of FrameTooLong if what came is longer than the longest answer.
 
         Raises:
             FrameTooLong: The payload is too long; nothing was sent.
@@ -55,7 +58,13 @@ class Channel(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
-        for payload in self._decoder.feed(data):
+        try:
+            payloads = self._decoder.feed(data)
+        except FrameTooLong as error:
+            self.fail(error)
+            self.close()
+            return
+        for payload in payloads:
             answer, self._answer = self._answer, None
             if answer is None:  # the handler writes to our socket
                 self.close()

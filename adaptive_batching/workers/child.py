@@ -19,9 +19,10 @@ from typing import Any, cast
 
 import psutil
 
+from adaptive_batching.errors import BatchFunctionError
 from adaptive_batching.wire.frames import FrameDecoder, FrameTooLong, Part, encode
 from adaptive_batching.workers.instructions import Instructions
-from adaptive_batching.workers.parcel import pack_error, unpack
+from adaptive_batching.workers.parcel import pack, unpack
 from adaptive_batching.workers.servant import Servant
 
 _CHUNK = 2**18  # bytes; as much as asyncio reads at once
@@ -37,11 +38,12 @@ def main(fd: int) -> None:
         first = next(payloads, None)
         if first is None:
             return
+        instructions: Instructions = unpack(first)
+        most = instructions.max_result_bytes
         servant = Servant(runner)
-        readiness = servant.prepare(partial(_obey, first))
-        _send(stream, encode(readiness))
+        _send(stream, _framed(servant.prepare(partial(_obey, instructions)), most))
         for payload in payloads:
-            _send(stream, _framed(servant.answer(payload)))
+            _send(stream, _framed(servant.answer(payload), most))
 
 
 def _leave_signals_to_the_parent() -> None:
@@ -56,9 +58,8 @@ def _leave_signals_to_the_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _obey(first: bytearray) -> tuple[Any, Any]:
+def _obey(instructions: Instructions) -> tuple[Any, Any]:
     """Do what the first frame says; returns the handler and what to wrap it in."""
-    instructions: Instructions = unpack(first)
     if os.getppid() != instructions.parent:
         raise SystemExit  # it died before we asked to be told
     if instructions.cpus is not None:
@@ -74,11 +75,13 @@ def _pin(cpus: tuple[int, ...]) -> None:
             os.sched_setaffinity(thread.id, cpus)
 
 
-def _framed(answer: list[Part]) -> list[Part]:
+def _framed(answer: list[Part], most: int) -> list[Part]:
     try:
-        return encode(answer)
-    except FrameTooLong as error:
-        return encode(pack_error(error))
+        return encode(answer, most)
+    except FrameTooLong:
+        length = sum(map(len, answer))
+        msg = f"expected results, or an error, of at most {most:,} bytes together, got {length:,}"
+        return encode(pack((False, BatchFunctionError(f"{msg}: see max_result_bytes"))))
 
 
 def _payloads(stream: socket.socket) -> Iterator[bytearray]:

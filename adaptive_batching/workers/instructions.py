@@ -13,10 +13,12 @@ class Instructions:
         handler: What it runs batches with.
         wrap: A function that takes the handler, ready to be called, and returns what to call.
         cpus: The cores it may run on; None for all.
+        max_result_bytes: What the results of a batch may take.
         parent: The process that started it; the worker never outlives it.
     """
 
     handler: HandlerReference
     wrap: HandlerReference | None
     cpus: tuple[int, ...] | None
+    max_result_bytes: int
     parent: int

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from inspect import isclass
 from typing import Any, TypeAlias
 
+from adaptive_batching.wire.frames import MAX_LENGTH
 from adaptive_batching.workers.handler import HandlerReference, is_async
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
@@ -18,6 +19,8 @@ from adaptive_batching.workers.recycling import Lifetimes
 _TIMEOUT = 60.0
 _LEAST_RSS = 2**24  # bytes; no worker holds less, and whoever asks for it meant another unit
 _START_TIMEOUT = 60.0  # seconds; loading a few GB of weights from a disk
+_MAX_RESULT_BYTES = 2**28  # 64 images of 4 MiB; more in one piece is a mistake, or wants streaming
+_LEAST_RESULT_BYTES = 2**16  # an error with its traceback must always fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Processes:
         max_batches: Batches after which a process makes way for a fresh one, or up to a tenth
             fewer, so that not all do it at once; None for never. No request is lost by it.
         max_rss: Bytes of memory (resident set size) beyond which it does, likewise.
+        max_result_bytes: What the results of one batch may take together; a batch with more fails.
     """
 
     count: int = 1
@@ -68,6 +72,7 @@ class Processes:
     start_timeout: float = _START_TIMEOUT
     max_batches: int | None = None
     max_rss: int | None = None
+    max_result_bytes: int = _MAX_RESULT_BYTES
 
     def __post_init__(self) -> None:
         _check_count(self.count)
@@ -75,6 +80,9 @@ class Processes:
         _check_positive("start_timeout", self.start_timeout)
         _check_at_least("max_batches", 1, self.max_batches)
         _check_at_least("max_rss", _LEAST_RSS, self.max_rss, "bytes")
+        if not _LEAST_RESULT_BYTES <= self.max_result_bytes <= MAX_LENGTH:
+            msg = f"expected max_result_bytes from {_LEAST_RESULT_BYTES} to {MAX_LENGTH}"
+            raise ValueError(f"{msg}, got {self.max_result_bytes!r}")
         if not (self.cpus is None or isinstance(self.cpus, Sequence)):
             msg = f"cpus: expected a list with the core or cores of each process, got {self.cpus!r}"
             raise TypeError(msg)
@@ -144,6 +152,7 @@ def make_workers(
                 HandlerReference.to(handler),
                 None if wrap is None else HandlerReference.to(wrap),
                 placement.cpu_groups(),
+                placement.max_result_bytes,
             )
             return WorkerPool(
                 launcher,

@@ -18,6 +18,7 @@ from adaptive_batching.errors import (
     WorkerTimeout,
 )
 from adaptive_batching.units import format_duration
+from adaptive_batching.wire.frames import FrameTooLong
 from adaptive_batching.workers.channel import Channel
 from adaptive_batching.workers.instructions import Instructions
 from adaptive_batching.workers.output import Output
@@ -121,6 +122,10 @@ class ProcessWorker:
             await self.exited()
             msg = f"{self} {self.fate} while it held a batch of {len(items)}"
             raise WorkerLost(msg) from None
+        except FrameTooLong as error:
+            self._given_up = "sent what is no answer"
+            self.kill()
+            raise WorkerLost(f"{self} {self._given_up}: {error}; it was killed") from None
         except asyncio.CancelledError:
             self.kill()  # its late answer must not be taken for that of another batch
             raise
@@ -188,8 +193,9 @@ class ProcessWorker:
                     env=os.environ | self._thread_limits(),
                 )
             loop = asyncio.get_running_loop()
+            longest = self._instructions.max_result_bytes
             _, channel = await loop.create_unix_connection(
-                lambda: Channel(self._hang_up), sock=ours
+                lambda: Channel(self._hang_up, longest), sock=ours
             )
         except BaseException:
             ours.close()

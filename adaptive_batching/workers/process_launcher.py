@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from adaptive_batching.errors import UsageError
+from adaptive_batching.wire.frames import MAX_LENGTH
 from adaptive_batching.workers.handler import HandlerReference, MainScript
 from adaptive_batching.workers.instructions import Instructions
 from adaptive_batching.workers.process import ProcessWorker
@@ -19,11 +20,13 @@ class ProcessLauncher:
         wrap: A function that takes the handler, ready to be called with items, and returns what
             to call instead.
         cpus: The cores of each process; None for all of them.
+        max_result_bytes: What the results of a batch may take.
     """
 
     handler: HandlerReference
     wrap: HandlerReference | None = None
     cpus: Sequence[Sequence[int]] | None = None
+    max_result_bytes: int = MAX_LENGTH
 
     async def prepare(self) -> None:
         """See whether this process may start others, and the machine has the cores.
@@ -44,7 +47,9 @@ class ProcessLauncher:
     def launch(self, number: int, on_lost: Callable[[], None]) -> ProcessWorker:
         """Make the process of a place in the pool; see `Launcher.launch`."""
         cpus = tuple(self.cpus[number]) if self.cpus else None
-        instructions = Instructions(self.handler, self.wrap, cpus, parent=os.getpid())
+        instructions = Instructions(
+            self.handler, self.wrap, cpus, self.max_result_bytes, parent=os.getpid()
+        )
         return ProcessWorker(number, instructions, on_lost)
 
 

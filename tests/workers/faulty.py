@@ -1,0 +1,112 @@
+"""Handlers that do to their process what models and their libraries do to theirs."""
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+_C = ctypes.PyDLL(None)  # unlike CDLL, keeps the interpreter lock during a call
+
+
+class Faulty:
+    """Does what the first item says; anything else it returns as it came."""
+
+    def __call__(self, items):
+        return getattr(self, str(items[0]), self.echo)(items)
+
+    def echo(self, items):
+        return items
+
+    def spin(self, items):
+        while True:
+            pass
+
+    def hold_the_lock(self, items):
+        """A C extension that computes for a minute without ever releasing the interpreter."""
+        _C.sleep(60)
+
+    def stop(self, items):
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def say_and_do(self, items):
+        """Tell the program's reader which process is busy now."""
+        sys.stdout.write(f"{os.getpid()}\n")
+        return self(items[1:])
+
+    def segfault(self, items):
+        ctypes.string_at(0)
+
+    def abort(self, items):
+        os.abort()
+
+    def leave(self, items):
+        os._exit(0)
+
+    def hoard(self, items):
+        """Take small pieces of memory until the limit, as a leak does."""
+        with limited_memory(2**26):
+            hoard = []
+            while True:
+                hoard.append(bytearray(200))
+
+    def one_large_array(self, items):
+        with limited_memory(2**26):
+            return [np.ones(2**27)]
+
+    def half_a_gigabyte(self, items):
+        return [np.empty(500_000_000, np.uint8)]
+
+    def large_error(self, items):
+        raise ValueError("x" * 5_000_000)
+
+    def nested_too_deep(self, items):
+        nested = []
+        for _ in range(100_000):
+            nested = [nested]
+        return [nested]
+
+    def not_a_number(self, items):
+        return [float("nan")]
+
+    def garbage(self, items):
+        """Write to the socket that is ours alone."""
+        os.write(int(sys.argv[1]), b"\xff" * 100)
+        time.sleep(60)
+
+    def open_files(self, items):
+        return [sorted(os.readlink(f"/proc/self/fd/{fd}").partition(":")[0] for fd in _open())]
+
+
+class LoadsForever:
+    """Says which process it is while it loads."""
+
+    def __init__(self):
+        sys.stdout.write(f"{os.getpid()}\n")
+        time.sleep(60)
+
+    def __call__(self, items):
+        return items
+
+
+class limited_memory:
+    """The process may have so many bytes more than now."""
+
+    def __init__(self, more):
+        self._more = more
+
+    def __enter__(self):
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + self._more
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+
+    def __exit__(self, *_):
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def _open():
+    return [fd for fd in range(3, 100) if Path(f"/proc/self/fd/{fd}").is_symlink()]

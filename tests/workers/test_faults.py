@@ -1,0 +1,164 @@
+"""What models do to their processes, and what becomes of their batches."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from adaptive_batching.core import JobOutcome, Limits
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.errors import BatchFunctionError, DeadlineExceeded, WorkerLost
+from adaptive_batching.workers.placement import Processes, make_workers
+from tests.workers.conditions import until
+from tests.workers.faulty import Faulty
+from tests.workers.handlers import dead
+from tests.workers.test_programs import ROOT
+
+DOOMED = """
+import asyncio, sys
+from adaptive_batching.workers.placement import Processes, make_workers
+from tests.workers.faulty import Faulty, LoadsForever
+
+async def main(what):
+    pool = make_workers(LoadsForever if what == "load" else Faulty, Processes())
+    await pool.start(lambda: None)
+    await pool.run(["say_and_do", what], 0)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+# ------------------------------------------------------------------------------------ no answer
+
+
+@pytest.mark.parametrize("how", ["spin", "hold_the_lock", "stop"])
+async def test_nobody_waits_for_a_stuck_worker_beyond_his_own_deadline(how):
+    """Each member is told at his deadline; the worker is killed later, and its heir answers."""
+    workers = make_workers(Faulty, Processes(timeout=1.5))
+    async with Dispatcher[str, str](workers, Limits(4), policy="greedy") as dispatcher:
+        (stuck,) = workers.pids
+        began = time.monotonic()
+
+        async def told(item, patience):
+            with pytest.raises(DeadlineExceeded, match="its batch still ran after"):
+                await dispatcher.submit(item, max_latency=patience)
+            return time.monotonic() - began
+
+        soon, later = await asyncio.gather(told(how, 0.2), told("member", 0.5))
+        assert 0.2 <= soon < 0.5 <= later < 1.4
+        assert workers.health.alive == 1
+        assert await dispatcher.submit("next", max_latency=20.0) == "next"
+        assert dead(stuck)
+        assert dispatcher.stats().requests[JobOutcome.EXPIRED] == 2
+
+
+# --------------------------------------------------------------------------------------- death
+
+
+@pytest.mark.parametrize(
+    ("how", "fate"),
+    [
+        ("segfault", "was killed by SIGSEGV"),
+        ("abort", "was killed by SIGABRT"),
+        ("leave", "exited with 0"),
+    ],
+)
+async def test_a_sudden_end(started, how, fate):
+    """The batch is lost at once, whatever the exit status pretends, and an heir comes."""
+    pool = await started(Faulty)
+    with pytest.raises(WorkerLost, match=f"{fate} while it held a batch of 2"):
+        await pool.run([how, "other"], 0)
+    await until(lambda: pool.health.alive)
+    assert await pool.run(["echo"], 0) == ["echo"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl")
+@pytest.mark.parametrize("busy_with", ["spin", "hold_the_lock", "stop", "load"])
+def test_a_killed_parent_takes_its_worker_along(busy_with):
+    """Whatever it does just then: it need not read, and need not even run."""
+    command = [sys.executable, "-c", DOOMED, busy_with]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as program:
+        worker = int(program.stdout.readline())
+        os.kill(program.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 1.0
+        while not dead(worker):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+# ------------------------------------------------------------------------------ answers, of sorts
+
+
+@pytest.mark.parametrize("how", ["hoard", "one_large_array"])
+async def test_out_of_memory(started, how):
+    """The batch fails with MemoryError; what it held is free again, and the worker goes on."""
+    pool = await started(Faulty)
+    with pytest.raises(MemoryError):
+        await pool.run([how], 0)
+    assert await pool.run(["echo"], 0) == ["echo"]
+    assert pool.health.restarts == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "size"), [("half_a_gigabyte", "500,000,"), ("large_error", "10,0")]
+)
+async def test_results_above_the_cap(started, how, size):
+    """They are refused where they are, and said to be too large; nothing of them comes over."""
+    pool = await started(Faulty, max_result_bytes=2**20)
+    before = psutil.Process().memory_info().rss
+    message = rf"of at most 1,048,576 bytes together, got {size}.*: see max_result_bytes"
+    with pytest.raises(BatchFunctionError, match=message):
+        await pool.run([how], 0)
+    assert psutil.Process().memory_info().rss - before < 2**25
+    assert await pool.run(["echo"], 0) == ["echo"]
+    assert pool.health.restarts == 0
+
+
+async def test_half_a_gigabyte_is_above_the_cap_of_those_who_set_none(started):
+    """A quarter of one is a mistake already, or wants to be streamed."""
+    pool = await started(Faulty)
+    with pytest.raises(BatchFunctionError, match="268,435,456 bytes"):
+        await pool.run(["half_a_gigabyte"], 0)
+
+
+async def test_odd_results(started):
+    """What can't be pickled has an error in its place; NaN is a number like others here."""
+    pool = await started(Faulty)
+    (nested,) = await pool.run(["nested_too_deep"], 0)
+    assert isinstance(nested, BatchFunctionError)
+    assert str(nested) == "a result of type list can't be sent from its worker process"
+    (number,) = await pool.run(["not_a_number"], 0)
+    assert number != number  # noqa: PLR0124  that is what it is
+
+
+async def test_a_handler_that_writes_to_our_socket(started, caplog):
+    """What is no frame costs the worker, and nothing is kept of it."""
+    pool = await started(Faulty)
+    message = r"sent what is no answer: expected a frame of at most .* got 4294967295; it was kil"
+    with pytest.raises(WorkerLost, match=message):
+        await pool.run(["garbage"], 0)
+    await until(lambda: pool.health.alive)
+    assert await pool.run(["echo"], 0) == ["echo"]
+    assert "Fatal error" not in caplog.text  # asyncio's words for what nobody caught
+
+
+async def test_a_worker_inherits_nothing(started):
+    """But its own end of the socket: no listener, no file, no other worker's socket."""
+    with open("/dev/null") as file:  # noqa: ASYNC230  it is opened at once
+        os.set_inheritable(file.fileno(), True)  # noqa: FBT003
+        pool = await started(Faulty, count=2)
+        (files,) = await pool.run(["open_files"], 1)
+    assert files.count("socket") <= 3  # ours, and the pair that wakes the loop of async handlers
+    assert set(files) <= {"socket", "anon_inode"}
+
+
+@pytest.mark.parametrize("cap", [1000, 2**31, -1])
+def test_a_cap_out_of_range(cap):
+    """An error must fit, and a frame has a largest length."""
+    with pytest.raises(ValueError, match="expected max_result_bytes from 65536 to 1073741824, got"):
+        Processes(max_result_bytes=cap)
