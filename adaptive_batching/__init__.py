@@ -26,7 +26,7 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.pipeline import Pipeline, PipelineStats, Stage
-from adaptive_batching.workers.placement import Processes, Tasks, Threads
+from adaptive_batching.workers.placement import Processes, RayWorkers, Tasks, Threads
 
 if TYPE_CHECKING:
     from adaptive_batching.marshal.service import Service
@@ -49,6 +49,7 @@ __all__ = [
     "Processes",
     "QueueFull",
     "QueueView",
+    "RayWorkers",
     "Reason",
     "Recorder",
     "Refused",

@@ -2,14 +2,16 @@
 
 import random
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from inspect import isclass
+from math import inf
 from typing import Any, TypeAlias
 
 from adaptive_batching.wire.frames import MAX_LENGTH
 from adaptive_batching.workers.handler import HandlerReference, is_async
 from adaptive_batching.workers.interface import Workers
+from adaptive_batching.workers.launcher import Launcher
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
 from adaptive_batching.workers.pool import WorkerPool
 from adaptive_batching.workers.process_launcher import ProcessLauncher
@@ -100,7 +102,48 @@ class Processes:
         return [(cpus,) if isinstance(cpus, int) else tuple(cpus) for cpus in self.cpus]
 
 
-Placement: TypeAlias = Tasks | Threads | Processes
+@dataclass(frozen=True, slots=True)
+class RayWorkers:
+    """In actors of a Ray cluster, on as many machines as it has (extra: ray).
+
+    Attributes:
+        count: Actors, each of which runs one batch at a time.
+        num_cpus: Cores that Ray sets aside for each; a share of one is allowed.
+        num_gpus: GPUs that Ray sets aside for each; a share of one is allowed.
+        resources: Amounts of the cluster's own kinds of resources for each, by name.
+        runtime_env: What Ray prepares on a machine before the actor starts there: packages, files.
+        address: The cluster to join, if the program has not called `ray.init`; None for what
+            `RAY_ADDRESS` names, or else one on this machine alone.
+        timeout: Seconds that a batch may take before its actor is killed and replaced.
+        start_timeout: Seconds until an actor must have been placed, and have loaded its handler.
+    """
+
+    count: int = 1
+    num_cpus: float = 1
+    num_gpus: float = 0
+    resources: Mapping[str, float] = field(default_factory=dict)
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    address: str | None = None
+    timeout: float = _TIMEOUT
+    start_timeout: float = _START_TIMEOUT
+
+    def __post_init__(self) -> None:
+        _check_count(self.count)
+        for name in ("num_cpus", "num_gpus"):
+            amount = getattr(self, name)
+            if not (isinstance(amount, int | float) and 0 <= amount < inf):
+                raise ValueError(f"{name}: expected 0 or more, got {amount!r}")
+        _check_positive("timeout", self.timeout)
+        _check_positive("start_timeout", self.start_timeout)
+
+    def options(self) -> dict[str, Any]:
+        """What Ray is asked for, in its own words."""
+        asked = {"num_cpus": self.num_cpus, "num_gpus": self.num_gpus}
+        more = {"resources": dict(self.resources), "runtime_env": dict(self.runtime_env)}
+        return asked | {name: value for name, value in more.items() if value}
+
+
+Placement: TypeAlias = Tasks | Threads | Processes | RayWorkers
 
 
 def place(
@@ -117,12 +160,12 @@ def place(
     if not callable(handler):
         msg = f"expected a function, a method or a class as handler, got {handler!r}"
         raise TypeError(msg)
-    if isclass(handler) and not isinstance(workers, Tasks | Threads | Processes):
+    if isclass(handler) and not isinstance(workers, Placement):
         return Processes(workers, cpus=cpus)
     if cpus is not None:
         msg = "only worker processes are pinned: expected cpus with a class, or in Processes(cpus=)"
         raise ValueError(msg)
-    if isinstance(workers, Tasks | Threads | Processes):
+    if isinstance(workers, Placement):
         return workers
     return Tasks(workers) if is_async(handler) else Threads(workers)
 
@@ -154,13 +197,32 @@ def make_workers(
                 placement.cpu_groups(),
                 placement.max_result_bytes,
             )
-            return WorkerPool(
-                launcher,
-                placement.count,
-                timeout=placement.timeout,
-                start_timeout=placement.start_timeout,
-                lifetimes=_lifetimes(placement),
-            )
+            return _pool(launcher, placement, _lifetimes(placement))
+        case RayWorkers():
+            return _pool(_ray_launcher(handler, wrap, placement), placement)
+
+
+def _pool(
+    launcher: Launcher, placement: Processes | RayWorkers, lifetimes: Lifetimes | None = None
+) -> WorkerPool:
+    return WorkerPool(
+        launcher,
+        placement.count,
+        timeout=placement.timeout,
+        start_timeout=placement.start_timeout,
+        lifetimes=lifetimes,
+    )
+
+
+def _ray_launcher(handler: Any, wrap: Any, placement: RayWorkers) -> Launcher:
+    try:
+        from adaptive_batching.workers.ray_actor import RayLauncher  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        msg = "RayWorkers need Ray: pip install 'adaptive-batching[ray]'"
+        raise ModuleNotFoundError(msg, name="ray") from error
+    return RayLauncher(handler, wrap, placement.options(), placement.address)
 
 
 def _lifetimes(placement: Processes) -> Lifetimes | None:

@@ -58,6 +58,9 @@ class Obeys:
     def echo(self, items):
         return items
 
+    def process(self, items):
+        return [os.getpid()] * len(items)
+
     def hang(self, items):
         time.sleep(60)
 
@@ -135,6 +138,15 @@ class Leaks:
         self.kept.append(b"x" * items[0])
         time.sleep(0.05)
         return [os.getpid()] * len(items)
+
+
+class NodeOf:
+    """Says on which node of a cluster it runs."""
+
+    def __call__(self, items):
+        import ray
+
+        return [ray.get_runtime_context().get_node_id()] * len(items)
 
 
 class Warmed:
