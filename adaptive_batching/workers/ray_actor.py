@@ -18,7 +18,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from adaptive_batching.errors import WorkerLost, WorkerStartError, WorkerTimeout
 from adaptive_batching.units import format_duration
-from adaptive_batching.workers.parcel import pack_items, unpack_answer, with_refused
+from adaptive_batching.workers.parcel import pack_items, unpack_answer, unpack_beside
 from adaptive_batching.workers.servant import Servant
 
 _LIFE = "life"  # Ray's name for the thread that only waits for the end
@@ -147,8 +147,7 @@ class RayActor:
         except asyncio.CancelledError:
             self.kill()  # it would go on with a batch that nobody waits for
             raise
-        results: Sequence[Any] = unpack_answer(bytearray(answer))
-        return with_refused(results, refused) if refused else results
+        return unpack_beside(bytearray(answer), refused, len(items))
 
     def kill(self) -> None:
         """End it now, whatever it does."""

@@ -12,6 +12,7 @@ from adaptive_batching.errors import WorkerLost, WorkerStartError, WorkerTimeout
 from adaptive_batching.workers.interface import Health
 from tests.ray.conftest import MEMORY
 from tests.workers import handlers
+from tests.workers.conditions import until
 from tests.workers.test_pool import BOTH, Changes
 
 
@@ -134,6 +135,5 @@ async def test_closing_leaves_nothing(started):
         await batch
     await pool.aclose()
     assert pool.health.alive == 0
-    async with asyncio.timeout(5):  # Ray says so a moment before
-        while not all(handlers.dead(pid) for pid in pids):
-            await asyncio.sleep(0.01)
+    # Ray says so a moment before
+    await until(lambda: all(handlers.dead(pid) for pid in pids))
