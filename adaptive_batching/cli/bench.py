@@ -76,6 +76,21 @@ def _cooperative(form: str, *, stress: bool, quick: bool) -> None:
     _report(_single(measure(quick=quick)), "asyncio", form)
 
 
+@command.command("ray")
+@_quick
+@_format
+def _ray(form: str, *, quick: bool) -> None:
+    """Batches through Ray actors, beside calling them directly."""
+    try:
+        from adaptive_batching.bench import actors  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        hint = "Ray is not installed: pip install adaptive-batching[ray]"
+        raise click.UsageError(hint) from None
+    _report(_single(actors.measure(quick=quick)), "asyncio", form)
+
+
 @command.command("http")
 @click.option(
     "--part",

@@ -87,6 +87,8 @@ class RayActor:
     ) -> None:
         self.alive = False
         """Whether it can take batches, or holds one."""
+        self.fate = "is not known to have ended"
+        """How it ended; see `PoolWorker.fate`."""
         self._number = number
         self._handler = handler
         self._wrap = wrap
@@ -170,7 +172,8 @@ class RayActor:
         """An actor that holds no batch dies silently, but for this call that it never answers."""
         try:
             await self._actor.until_dead.remote()
-        except RayError:
+        except RayError as error:
+            self.fate = f"died: {_cause(error)}"
             self._lost()
 
     def _lost(self) -> None:

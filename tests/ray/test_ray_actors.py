@@ -103,6 +103,16 @@ async def test_a_node_that_is_lost(started, cluster):
     cluster.wait_for_nodes()  # or Ray would place the next test's actors there
 
 
+async def test_a_rolling_restart(started):
+    """Each actor is relieved by a fresh one, and nothing fails meanwhile."""
+    pool = await started(handlers.Obeys, count=2)
+    before = [(await pool.run(["process"], worker))[0] for worker in (0, 1)]
+    await pool.restart()
+    after = [(await pool.run(["process"], worker))[0] for worker in (0, 1)]
+    assert not {*before} & {*after}
+    assert pool.health == Health(BOTH, 2, renewed=2)
+
+
 async def test_a_cluster_without_room(started):
     """What was asked for, and what there is."""
     with pytest.raises(
