@@ -30,7 +30,9 @@ class Batched(Generic[T, R]):
     __wrapped__: Callable[..., Any]
 
     def __init__(self, handler: Callable[..., Any], dispatcher: Dispatcher[T, R]) -> None:
-        update_wrapper(self, handler)  # __wrapped__ is where a worker process finds the handler
+        # __wrapped__ is where a worker process finds the handler; what else a class holds, say a
+        # `map` of its own, must not hide ours
+        update_wrapper(self, handler, updated=())
         self._dispatcher = dispatcher
 
     def __repr__(self) -> str:
@@ -79,7 +81,7 @@ class Batched(Generic[T, R]):
         Enough are under way at any time to fill every worker's next batch; the rest wait in the
         iterable, so it may be long. The first error ends it and cancels what is under way.
         """
-        return await run_in_lanes(self.__call__, items, self._dispatcher.saturation)
+        return await run_in_lanes(self, items, self._dispatcher.saturation)
 
     def stats(self) -> Stats:
         """What happened so far and what waits."""

@@ -195,6 +195,21 @@ async def test_a_class_on_the_cores_that_were_named() -> None:
         assert await Pinned(1) == [max(os.sched_getaffinity(0))]
 
 
+async def test_a_class_with_names_like_ours() -> None:
+    """What a handler calls `map`, `stats` or `start` is its own affair."""
+
+    @batched(workers=Threads())
+    class Model:
+        stats = map = start = None
+
+        def __call__(self, items: list[int]) -> list[int]:
+            return [2 * item for item in items]
+
+    async with Model:
+        assert await Model.map([1, 2]) == [2, 4]
+        assert Model.stats().requests[JobOutcome.DONE] == 2
+
+
 async def test_a_class_in_threads() -> None:
     """`workers=Threads(2)` builds it once in each thread of this process."""
     built: list[int] = []
