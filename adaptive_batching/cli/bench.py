@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from collections.abc import Coroutine
 from typing import Any
 
@@ -9,9 +10,11 @@ import click
 from rich.console import Console
 
 from adaptive_batching.bench import calls, cooperative, http, pipeline, simulator, workers
+from adaptive_batching.bench.chaos import run as chaos
 from adaptive_batching.bench.loops import LOOPS, loop_factory
 from adaptive_batching.bench.report import Report
 from adaptive_batching.cli.endings import writing
+from adaptive_batching.cli.parameters import SECONDS
 
 _WIDTH = 110  # a line that the terminal wraps is better than a number cut short
 
@@ -119,6 +122,32 @@ def _http(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
 def _pipeline(loop: str, form: str, *, quick: bool) -> None:
     """Three stages in processes, beside the slowest of them."""
     _report(_single(pipeline.measure(quick=quick)), loop, form)
+
+
+@command.command("chaos")
+@click.option("--duration", type=SECONDS, default=60.0, show_default=True, help="Of each run.")
+@click.option(
+    "--every",
+    type=SECONDS,
+    default=3.0,
+    show_default=True,
+    help="From attack to attack, in the mean.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Of calls and attacks; a new one if not given."
+)
+@_loop
+@_format
+def _chaos(duration: float, every: float, seed: int | None, loop: str, form: str) -> None:
+    """Workers killed and stopped at random, beside workers left in peace."""
+    if not (duration and every):
+        raise click.UsageError(
+            "expected a duration and a time from attack to attack of more than 0 s"
+        )
+    if seed is None:
+        seed = random.randrange(2**32)  # noqa: S311  not a secret
+    click.echo(f"seed {seed}", err=True)  # known also if it doesn't come to a report
+    _report(_single(chaos.measure(duration=duration, every=every, seed=seed)), loop, form)
 
 
 @command.command("simulator")

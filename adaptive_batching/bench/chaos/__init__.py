@@ -1,0 +1,1 @@
+"""Workers that are killed and stopped at random while requests come."""
