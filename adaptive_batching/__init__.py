@@ -26,7 +26,7 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.pipeline import Pipeline, PipelineStats, Stage
-from adaptive_batching.workers.placement import Processes, RayWorkers, Tasks, Threads
+from adaptive_batching.workers.placement import External, Processes, RayWorkers, Tasks, Threads
 
 if TYPE_CHECKING:
     from adaptive_batching.marshal.service import Service
@@ -40,6 +40,7 @@ __all__ = [
     "DeadlineExceeded",
     "Dispatch",
     "ExecutionLock",
+    "External",
     "Handle",
     "Hold",
     "Overloaded",

@@ -240,7 +240,7 @@ def batched(
     *,
     max_batch_size: int = 64,
     max_latency: float | None = None,
-    workers: int | Placement = 1,
+    workers: int | str | Placement = 1,
     cpus: Sequence[int | Sequence[int]] | None = None,
     policy: PolicyLike = "cork",
     max_queue: int = 65_536,
@@ -256,7 +256,8 @@ def batched(
         max_batch_size: Items in a batch at the most.
         max_latency: Seconds from call to result. What can't be answered in time is refused with
             `Overloaded`; None promises nothing and refuses nothing for lateness.
-        workers: How many batches may run at a time, or where: `Threads(2)`, `Processes(2)`.
+        workers: How many batches may run at a time, or where: `Threads(2)`, `Processes(2)`, or
+            `"unix:/run/model.sock"` for workers that connect there.
         cpus: The core, or the list of cores, of each worker process.
         policy: When a batch leaves: `cork`, `greedy`, `window:2ms`, `aimd`, or your own.
         max_queue: Items that may wait; beyond it calls are refused with `QueueFull`. The default

@@ -13,8 +13,8 @@
     │   ├── BatchFunctionError   500  wrong length, wrong type, an exit instead of an answer
     │   └── RemoteError          500  raised in a worker by something that can't be brought over
     ├── WorkerError                   the process that ran the batch
-    │   ├── WorkerLost           503  died while it held the batch
-    │   ├── WorkerTimeout        504  did not answer in time and was killed
+    │   ├── WorkerLost           503  died, or hung up, while it held the batch
+    │   ├── WorkerTimeout        504  did not answer in time; it was killed, or hung up on
     │   ├── WorkerStartError     503  could not be started
     │   └── CrashLoop            503  they die as soon as they are started: why a pool isn't ready
     └── UsageError                    the program that uses the library is wrong

@@ -1,12 +1,15 @@
 """The outbound semaphore: which workers there are, who is idle, and when the next is free."""
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Hashable, Mapping
 from math import exp, inf
+from types import MappingProxyType
 
 from adaptive_batching.core.job import Batch
 from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.worker import Worker
+
+_ALWAYS_THE_SAME: Mapping[int, Hashable] = MappingProxyType({})
 
 
 class Permits:
@@ -51,13 +54,24 @@ class Permits:
         """Workers that hold a batch or could take one."""
         return [worker for worker in self.workers if worker.alive]
 
-    def set_alive(self, indexes: Collection[int]) -> None:
-        """Say who is alive; a batch on a dead worker runs until it is given back."""
+    def set_alive(
+        self,
+        indexes: Collection[int],
+        identities: Mapping[int, Hashable] = _ALWAYS_THE_SAME,
+    ) -> None:
+        """Say who is alive; a batch on a dead worker runs until it is given back.
+
+        Args:
+            indexes: Of the living.
+            identities: By index, who they are, where that may change; a stranger begins with the
+                pool's line, as a new worker does.
+        """
         while len(self.workers) <= max(indexes, default=-1):
             self.workers.append(Worker(len(self.workers), self.latency))
         for worker in self.workers:
             was_idle = worker.alive and worker.batch is None
             worker.alive = worker.index in indexes
+            worker.become(identities.get(worker.index, worker.identity))
             if was_idle and not worker.alive:
                 self._idle.remove(worker)
             elif worker.alive and worker.batch is None and not was_idle:
@@ -159,10 +173,10 @@ class Permits:
         What all have in common, a line that lags behind a model that changed, is not their doing.
         """
         ratios = sorted([worker.pace.log_ratio for worker in self.workers if worker.pace.batches])
+        self.uneven = False
         if not ratios:
             return
         reference = ratios[(len(ratios) - 1) // 2]
-        self.uneven = False
         for worker in self.workers:
             pace = worker.pace
             if pace.differs(reference):

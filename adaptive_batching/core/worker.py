@@ -1,6 +1,6 @@
 """One worker as the scheduler knows it: what it runs, and how fast it is beside its peers."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from math import exp, inf, log, sqrt
 from typing import Protocol
 
@@ -177,17 +177,19 @@ class Worker:
         alive: Whether it holds a batch or could take one.
         batch: What it runs; None if it is idle.
         batches: How many it has ended.
+        identity: Who it is, where others may take its place; else None.
         latency: How long a batch takes on it.
         pace: How long its batches took beside the pool's line.
     """
 
-    __slots__ = ("alive", "batch", "batches", "index", "latency", "pace", "released")
+    __slots__ = ("alive", "batch", "batches", "identity", "index", "latency", "pace", "released")
 
     def __init__(self, index: int, pool: LinearLatency) -> None:
         self.index = index
         self.alive = False
         self.batch: Batch | None = None
         self.batches = 0
+        self.identity: Hashable = None
         self.latency = WorkerLatency(pool)
         self.pace = Pace()
         self.released = -inf
@@ -196,6 +198,14 @@ class Worker:
     def __repr__(self) -> str:
         state = "dead" if not self.alive else "idle" if self.batch is None else "busy"
         return f"<Worker {self.index} {state} {self.latency!r}>"
+
+    def become(self, identity: Hashable) -> None:
+        """Be another worker, of which nothing is known, unless this is who it was already."""
+        if identity != self.identity:
+            self.identity = identity
+            self.batches = 0
+            self.latency = WorkerLatency(self.latency.pool)
+            self.pace = Pace()
 
     def free(self, now: float) -> float:
         """When it is expected to be free (seconds); `now` if it is, or that is overdue."""

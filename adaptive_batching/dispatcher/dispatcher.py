@@ -57,9 +57,13 @@ class Dispatcher(Generic[T, R]):
 
     @property
     def saturation(self) -> int:
-        """Items under way that keep every worker busy and its next batch full."""
-        wanted = self._limits.max_batch_size * (self.workers.health.wanted + 1)
-        return min(wanted, self._limits.max_queue)
+        """Items under way that keep every worker busy and its next batch full.
+
+        Where nobody knows how many workers will come, one more than there are is reckoned with.
+        """
+        health = self.workers.health
+        workers = health.alive + 1 if health.wanted is None else health.wanted
+        return min(self._limits.max_batch_size * (workers + 1), self._limits.max_queue)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:

@@ -305,7 +305,8 @@ class Driver(Generic[T, R]):
 
     def _workers_changed(self) -> None:
         crew, scheduler = self.crew, self._scheduler
-        scheduler.permits.set_alive(self._workers.health.living)
+        health = self._workers.health
+        scheduler.permits.set_alive(health.living, health.identities)
         if crew.failure is not None:
             self._give_up(crew.failure)
         elif crew.ready and not scheduler.permits.capacity:

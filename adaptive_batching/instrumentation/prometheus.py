@@ -109,7 +109,7 @@ class Metrics(Collector):
         for name, each in self._endpoints.items():
             health: Health = each.dispatcher.workers.health
             workers.add_metric([name, "alive"], health.alive)
-            workers.add_metric([name, "missing"], health.wanted - health.alive)
+            workers.add_metric([name, "missing"], health.missing)
             restarts.add_metric([name], health.restarts)
             renewals.add_metric([name], health.renewed)
         yield workers

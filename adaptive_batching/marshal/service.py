@@ -90,7 +90,7 @@ class Service:
         *,
         max_latency: float | None = None,
         max_batch_size: int = 64,
-        workers: int | Placement = 1,
+        workers: int | str | Placement = 1,
         cpus: Sequence[int | Sequence[int]] | None = None,
         policy: PolicyLike = "cork",
         max_queue: int = 1024,
@@ -105,6 +105,7 @@ class Service:
             max_batch_size: Items in one batch at the most.
             workers: How many batches run at a time, or where. A number means processes for a class,
                 which is built once in each; threads for a function; tasks for an async function.
+                `"unix:/run/model.sock"` leaves it to workers that connect there.
             cpus: The core, or the list of cores, of each process.
             policy: When a batch leaves: `cork`, `greedy`, `window:2ms` or an object.
             max_queue: Items that may wait; more are refused, with 503.

@@ -9,7 +9,7 @@ from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.workers.handler import is_async
 from adaptive_batching.workers.interface import Workers
-from adaptive_batching.workers.placement import Placement, make_workers, place
+from adaptive_batching.workers.placement import External, Placement, make_workers, place
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,8 @@ class Stage:
             item if it does not.
         max_batch_size: Items in a batch at the most; None for a stage that takes one item.
         workers: How many run at a time, or where: a number means processes for a class, threads
-            for a function, tasks for an async function.
+            for a function, tasks for an async function. Workers that connect to a socket,
+            `"unix:/run/model.sock"`, always take a list, if need be of one item.
         cpus: The core, or the list of cores, of each worker process.
         policy: When a batch leaves.
         max_queue: Items in this stage, waiting or at work. When it is full, the stage before it
@@ -35,7 +36,7 @@ class Stage:
 
     handler: Callable[..., Any]
     max_batch_size: int | None = None
-    workers: int | Placement = 1
+    workers: int | str | Placement = 1
     cpus: Sequence[int | Sequence[int]] | None = None
     policy: PolicyLike = "cork"
     max_queue: int = 256
@@ -60,7 +61,8 @@ class Stage:
     def make_workers(self) -> Workers:
         """Make its workers, not yet started."""
         placement = place(self.handler, self.workers, self.cpus)
-        wrap = one_by_one if self.max_batch_size is None else None
+        alone = self.max_batch_size is None and not isinstance(placement, External)
+        wrap = one_by_one if alone else None
         return make_workers(self.handler, placement, wrap=wrap)
 
 

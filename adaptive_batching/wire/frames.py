@@ -36,12 +36,12 @@ class FrameDecoder:
 
     Each payload is a bytearray of its own, so that arrays can be laid over it and written to.
 
-    Args:
-        max_length: The longest payload that is accepted (bytes).
+    Attributes:
+        max_length: The longest payload that is accepted (bytes); it may change between payloads.
     """
 
     def __init__(self, max_length: int = MAX_LENGTH) -> None:
-        self._max_length = max_length
+        self.max_length = max_length
         self._header = bytearray()  # the beginning of one, if a chunk ended there
         self._payload: bytearray | None = None  # allocated whole and filled as chunks come
         self._filled = 0
@@ -55,7 +55,7 @@ class FrameDecoder:
         fresh = self._payload is None and not self._header
         if fresh and len(data) >= _HEADER.size:
             (length,) = _HEADER.unpack_from(data)
-            if length == len(data) - _HEADER.size <= self._max_length:
+            if length == len(data) - _HEADER.size <= self.max_length:
                 return [bytearray(memoryview(data)[_HEADER.size :])]  # one whole frame, as most are
         payloads: list[bytearray] = []
         view = memoryview(data)
@@ -64,7 +64,7 @@ class FrameDecoder:
             start = self._resume(view, payloads)
         while end - start >= _HEADER.size:
             (length,) = _HEADER.unpack_from(view, start)
-            _check(length, self._max_length)
+            _check(length, self.max_length)
             start += _HEADER.size
             if length > end - start:
                 self._begin(length, view[start:])
@@ -83,7 +83,7 @@ class FrameDecoder:
             if len(self._header) < _HEADER.size:
                 return len(view)
             (length,) = _HEADER.unpack(self._header)
-            _check(length, self._max_length)
+            _check(length, self.max_length)
             self._header.clear()
             self._begin(length, view[:0])
         payload = self._payload

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from adaptive_batching.errors import MalformedJSON
+from adaptive_batching.wire.plain import plain
 
 
 def decode(body: bytes) -> Any:
@@ -38,17 +39,8 @@ def encode(value: object) -> bytes:
     return encoded
 
 
-def _plain(value: Any) -> Any:
-    """What NumPy, and whatever does likewise, offers in place of its own types."""
-    if hasattr(value, "tolist"):
-        plain = value.tolist()
-        if type(plain) is not type(value):
-            return plain
-    raise TypeError(f"JSON has no form for {type(value).__name__}")
-
-
 def _is_finite(value: object) -> bool:
-    waiting = [msgspec.to_builtins(value, enc_hook=_plain)]
+    waiting = [msgspec.to_builtins(value, enc_hook=plain)]
     while waiting:
         part = waiting.pop()
         if isinstance(part, float):
@@ -62,4 +54,4 @@ def _is_finite(value: object) -> bool:
 
 
 _decoder = msgspec.json.Decoder()
-_encoder = msgspec.json.Encoder(enc_hook=_plain)
+_encoder = msgspec.json.Encoder(enc_hook=plain)

@@ -2,6 +2,8 @@
 
 Reads frames from the inherited socket and answers each, one at a time, until the other end closes.
 Whatever the handler does, short of ending the process, becomes an answer.
+
+With `--connect PATH` it is a worker that nobody inherits a socket to; see `workers.puller`.
 """
 
 import asyncio
@@ -11,7 +13,6 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
 from functools import partial
 from io import TextIOWrapper
 from types import FrameType
@@ -20,12 +21,13 @@ from typing import Any, cast
 import psutil
 
 from adaptive_batching.errors import BatchFunctionError
-from adaptive_batching.wire.frames import FrameDecoder, FrameTooLong, Part, encode
+from adaptive_batching.wire.frames import FrameTooLong, Part, encode
+from adaptive_batching.workers import puller
 from adaptive_batching.workers.instructions import Instructions
 from adaptive_batching.workers.parcel import pack, unpack
 from adaptive_batching.workers.servant import Servant
+from adaptive_batching.workers.stream import payloads, send
 
-_CHUNK = 2**18  # bytes; as much as asyncio reads at once
 _PR_SET_PDEATHSIG = 1
 
 
@@ -34,16 +36,16 @@ def main(fd: int) -> None:
     _leave_signals_to_the_parent()
     cast("TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)  # logged as it is printed
     with socket.socket(fileno=fd) as stream, asyncio.Runner() as runner:
-        payloads = _payloads(stream)
-        first = next(payloads, None)
+        received = payloads(stream)
+        first = next(received, None)
         if first is None:
             return
         instructions: Instructions = unpack(first)
         most = instructions.max_result_bytes
         servant = Servant(runner)
-        _send(stream, _framed(servant.prepare(partial(_obey, instructions)), most))
-        for payload in payloads:
-            _send(stream, _framed(servant.answer(payload), most))
+        send(stream, _framed(servant.prepare(partial(_obey, instructions)), most))
+        for payload in received:
+            send(stream, _framed(servant.answer(payload), most))
 
 
 def _leave_signals_to_the_parent() -> None:
@@ -84,20 +86,9 @@ def _framed(answer: list[Part], most: int) -> list[Part]:
         return encode(pack((False, BatchFunctionError(f"{msg}: see max_result_bytes"))))
 
 
-def _payloads(stream: socket.socket) -> Iterator[bytearray]:
-    decoder = FrameDecoder()
-    while data := stream.recv(_CHUNK):
-        yield from decoder.feed(data)
-
-
-def _send(stream: socket.socket, pieces: list[Part]) -> None:
-    if sum(map(len, pieces)) < _CHUNK:
-        stream.sendall(b"".join(pieces))
-        return
-    for piece in pieces:
-        stream.sendall(piece)
-
-
 if __name__ == "__main__":
-    with contextlib.suppress(ConnectionError):  # nobody is left to answer to
-        main(int(sys.argv[1]))
+    if sys.argv[1:] and sys.argv[1].isdigit():
+        with contextlib.suppress(ConnectionError):  # nobody is left to answer to
+            main(int(sys.argv[1]))
+    else:
+        puller.main(sys.argv[1:])

@@ -6,6 +6,7 @@ the call, its `postprocess` each result after it. Functions, `__call__` and `war
 where `__call__` is, so may be the two steps.
 """
 
+import asyncio
 import importlib
 import inspect
 import runpy
@@ -179,6 +180,23 @@ def _with_own_steps(instance: Callable[[list[Any]], Any]) -> Callable[[list[Any]
             msg = f"expected {step.__qualname__} to be a plain function, as __call__ is"
             raise UsageError(msg)
     return with_steps(instance, before, after)
+
+
+def ready(handler: Any, runner: asyncio.Runner) -> Callable[[list[Any]], Any]:
+    """Build a handler and warm it up; returns what to call with each batch, which may be async."""
+    batch_call, warm_up = build(handler)
+
+    async def completed(awaitable: Any) -> Any:
+        return await awaitable
+
+    def call(items: list[Any]) -> Any:
+        value = batch_call(items)
+        return runner.run(completed(value)) if inspect.isawaitable(value) else value
+
+    warmth = warm_up()
+    if inspect.isawaitable(warmth):
+        runner.run(completed(warmth))
+    return call
 
 
 def _nothing() -> None:

@@ -1,7 +1,7 @@
 """What a dispatcher asks of the workers, wherever they run."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from adaptive_batching.errors import CrashLoop, WorkerStartError
@@ -13,25 +13,33 @@ class Health:
 
     Attributes:
         living: Indexes of the workers that hold a batch or could take one now, from 0.
-        wanted: Workers that there should be.
+        wanted: Workers that there should be; None if others decide how many come.
         restarts: Workers started again since the beginning because they had died.
         failure: Why none is alive, once that is known; None while they start.
         renewed: Workers that made way for a fresh one since the beginning.
         crash_loop: Why no requests should be sent here although some may be alive; None if they
             may.
+        identities: By index, who the living are, where an index may pass from one worker to another
+            of which nothing is known.
     """
 
     living: frozenset[int]
-    wanted: int
+    wanted: int | None
     restarts: int = 0
     failure: WorkerStartError | None = None
     renewed: int = 0
     crash_loop: CrashLoop | None = None
+    identities: Mapping[int, Hashable] = field(default_factory=dict)
 
     @property
     def alive(self) -> int:
         """How many they are."""
         return len(self.living)
+
+    @property
+    def missing(self) -> int:
+        """How many there should be more."""
+        return 0 if self.wanted is None else self.wanted - self.alive
 
 
 class Workers(Protocol):

@@ -2,17 +2,20 @@
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isclass
 from math import inf
 from typing import Any, TypeAlias
 
 from adaptive_batching.wire.frames import MAX_LENGTH
+from adaptive_batching.workers.connection import Terms
+from adaptive_batching.workers.external import ExternalWorkers
 from adaptive_batching.workers.handler import HandlerReference, is_async
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.launcher import Launcher
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
+from adaptive_batching.workers.named_socket import PREFIX, check_path
 from adaptive_batching.workers.pool import WorkerPool
 from adaptive_batching.workers.process_launcher import ProcessLauncher
 from adaptive_batching.workers.recycling import Lifetimes
@@ -143,20 +146,51 @@ class RayWorkers:
         return asked | {name: value for name, value in more.items() if value}
 
 
-Placement: TypeAlias = Tasks | Threads | Processes | RayWorkers
+@dataclass(frozen=True, slots=True)
+class External:
+    """In workers that somebody else starts: they connect to a Unix socket and pull batches.
+
+    `workers="unix:/run/model.sock"` is short for `External("/run/model.sock")`. Items and results
+    are values of MessagePack; the decorated handler itself does not run here.
+
+    Attributes:
+        path: The socket, which is created, private to this user, and removed at the end.
+        timeout: Seconds that a batch may take before its worker is hung up on.
+        most: Workers at a time; more are turned away.
+        max_frame: Bytes that a batch may have on the wire, and its results.
+        uids: Other users whose workers may connect; this one's and root's always may.
+    """
+
+    path: str
+    timeout: float = _TIMEOUT
+    most: int = 64
+    max_frame: int = 64 * 2**20
+    uids: Collection[int] = ()
+
+    def __post_init__(self) -> None:
+        check_path(self.path)
+        _check_positive("timeout", self.timeout)
+        _check_count(self.most)
+        _check_count(self.max_frame)
+
+
+Placement: TypeAlias = Tasks | Threads | Processes | RayWorkers | External
 
 
 def place(
-    handler: Any, workers: int | Placement, cpus: Sequence[int | Sequence[int]] | None = None
+    handler: Any, workers: int | str | Placement, cpus: Sequence[int | Sequence[int]] | None = None
 ) -> Placement:
-    """Where a handler runs if only a number of workers is named.
+    """Where a handler runs if only a number of workers is named, or a socket.
 
     A class runs in processes, an async function on the event loop, any other in threads.
 
     Raises:
         TypeError: The handler can't be called.
-        ValueError: Cores are named for something that isn't a process, or named twice.
+        ValueError: Cores are named for something that isn't a process, or named twice, or the
+            text names no socket.
     """
+    if isinstance(workers, str):
+        workers = _named(workers)
     if not callable(handler):
         msg = f"expected a function, a method or a class as handler, got {handler!r}"
         raise TypeError(msg)
@@ -179,7 +213,8 @@ def make_workers(
         handler: A function or a class; see `workers.handler`.
         placement: Where it runs.
         wrap: Takes the handler, ready to be called with items, and returns what to call instead.
-            It gets, and returns, an async function if the placement is `Tasks`, else a plain one.
+            It gets, and returns, an async function if the placement is `Tasks` or `External`, else
+            a plain one.
 
     Raises:
         TypeError: The handler is async where it can't be, or isn't where it must be.
@@ -200,6 +235,21 @@ def make_workers(
             return _pool(launcher, placement, _lifetimes(placement))
         case RayWorkers():
             return _pool(_ray_launcher(handler, wrap, placement), placement)
+        case External():
+            return ExternalWorkers(
+                placement.path,
+                Terms(placement.timeout, placement.max_frame),
+                most=placement.most,
+                uids=placement.uids,
+                wrap=wrap,
+            )
+
+
+def _named(workers: str) -> External:
+    if not workers.startswith(PREFIX):
+        msg = f"workers: expected a number, or a socket as {PREFIX}/run/model.sock, got {workers!r}"
+        raise ValueError(msg)
+    return External(workers.removeprefix(PREFIX))
 
 
 def _pool(

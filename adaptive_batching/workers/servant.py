@@ -1,8 +1,7 @@
 """The bytes-to-bytes handler of a worker: a batch comes as a payload, its answer goes as one."""
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from adaptive_batching.wire.frames import Part
@@ -32,12 +31,7 @@ class Servant:
         """Build and warm up what `load` returns: a handler, and what to wrap it in."""
         try:
             handler, wrap = load()
-            batch_call, warm_up = handlers.build(handler)
-            self._complete(warm_up())
-
-            def call(items: list[Any]) -> Any:
-                return self._complete(batch_call(items))
-
+            call = handlers.ready(handler, self._runner)
             self._call = wrap(call) if wrap else call
         except BaseException as error:  # noqa: BLE001 - the other side is to know
             return pack_error(error)
@@ -54,13 +48,6 @@ class Servant:
             return pack_results(results)
         except BaseException as error:  # noqa: BLE001 - an exit, too, is an answer
             return pack_error(error)
-
-    def _complete(self, value: Any) -> Any:
-        return self._runner.run(_completed(value)) if inspect.isawaitable(value) else value
-
-
-async def _completed(awaitable: Awaitable[Any]) -> Any:
-    return await awaitable
 
 
 def _not_prepared(items: list[Any]) -> Any:

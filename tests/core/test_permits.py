@@ -77,6 +77,26 @@ def test_a_restart_keeps_what_was_learned_and_a_new_worker_begins_with_the_pool(
     assert permits.workers[3].latency.factor == 1.0
 
 
+def test_a_place_that_passes_to_another_worker() -> None:
+    """What was learned of who had it before says nothing; who comes back under a name is known."""
+    permits = trained(1.0, 1.0, 4.0)
+    permits.set_alive([0, 1, 2], {0: "a", 1: "b", 2: "c"})
+    assert not permits.uneven
+    for _ in range(30):
+        permits.learn(Batch([], 8, None, Reason.READY, 0.0, 0.0, 0, 2), 4 * 5.4e-3)
+        for index in (0, 1):
+            permits.learn(Batch([], 8, None, Reason.READY, 0.0, 0.0, 0, index), 5.4e-3)
+    assert permits.uneven
+    permits.set_alive([0, 1], {0: "a", 1: "b"})
+    permits.set_alive([0, 1, 2], {0: "a", 1: "b", 2: "c"})
+    assert permits.uneven
+    permits.set_alive([0, 1], {0: "a", 1: "b"})
+    permits.set_alive([0, 1, 2], {0: "a", 1: "b", 2: "d"})
+    assert not permits.uneven
+    assert permits.workers[2].latency.factor == 1.0
+    assert (permits.idle, permits.capacity) == (3, 3)
+
+
 def test_a_worker_that_dies_under_its_batch() -> None:
     """It is idle again only when the batch was given back and it is alive."""
     permits = Permits(2)

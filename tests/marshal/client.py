@@ -76,8 +76,8 @@ async def client_of(service, **how):
         yield Client(running, session)
 
 
-async def until(condition: Callable[[], object]) -> None:
-    """Let the loop turn until something has become true; fail after five seconds."""
-    async with asyncio.timeout(5):
+async def until(condition: Callable[[], object], within: float = 5) -> None:
+    """Let the loop turn until something has become true; fail after some seconds."""
+    async with asyncio.timeout(within):
         while not condition():  # noqa: ASYNC110  what it waits for has no event
             await asyncio.sleep(0.001)

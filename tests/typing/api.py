@@ -150,4 +150,4 @@ async def wrong_calls(model: Model) -> None:
 
 batched(max_batch_size="8")  # type: ignore[arg-type]
 batched(8)  # type: ignore[call-arg]
-batched(workers="2")  # type: ignore[arg-type]
+batched(workers=2.5)  # type: ignore[arg-type]

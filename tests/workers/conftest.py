@@ -6,6 +6,7 @@ import pytest
 
 from adaptive_batching.workers.placement import Processes, make_workers
 from tests.workers.fragile import Fragile
+from tests.workers.scene import Scene
 
 
 @pytest.fixture
@@ -27,3 +28,10 @@ def fragile(tmp_path, monkeypatch):
     """A handler's module that can be broken and mended."""
     monkeypatch.syspath_prepend(tmp_path)
     return Fragile(tmp_path)
+
+
+@pytest.fixture
+async def scene(tmp_path):
+    """A socket for external workers, closed afterwards together with who connected."""
+    async with AsyncExitStack() as stack:
+        yield Scene(tmp_path / "model.sock", stack)

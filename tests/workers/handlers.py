@@ -252,3 +252,18 @@ class SensitiveLater(Sensitive):
 
     async def postprocess(self, result):
         return super().postprocess(result)
+
+
+def brisk(items):
+    time.sleep(0.002)
+    return [("brisk", item) for item in items]
+
+
+def steady(items):
+    time.sleep(0.006)
+    return [("steady", item) for item in items]
+
+
+def sluggish(items):
+    time.sleep(0.02)
+    return [("sluggish", item) for item in items]

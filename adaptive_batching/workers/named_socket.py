@@ -1,0 +1,131 @@
+"""A Unix socket under a name that only some may connect to, and that is gone when it is closed."""
+
+import errno
+import fcntl
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from adaptive_batching.errors import WorkerStartError
+
+PREFIX = "unix:"
+_LONGEST = 107  # bytes of sockaddr_un.sun_path, without its last zero
+_BACKLOG = 64
+_PRIVATE = 0o600
+_OPEN = 0o666
+_UCRED = Struct("3i")
+
+
+class Peer(NamedTuple):
+    """Who is at the other end, as the kernel knows it."""
+
+    pid: int
+    uid: int
+
+
+def peer_of(connected: socket.socket) -> Peer:
+    """Who connected, at the time when they did."""
+    pid, uid, _ = _UCRED.unpack(
+        connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    )
+    return Peer(pid, uid)
+
+
+def check_path(path: str) -> None:
+    """See to it that a socket can have this name.
+
+    Raises:
+        ValueError: It can't.
+    """
+    if not path or "\0" in path or len(os.fsencode(path)) > _LONGEST:
+        msg = f"expected the path of a socket, of 1 to {_LONGEST} bytes, got {path!r}"
+        raise ValueError(msg)
+
+
+class NamedSocket:
+    """Listens under a path until it is closed.
+
+    A socket that is in the way is replaced if nobody listens to it any more: whoever did was
+    killed. Anything else that is in the way stays.
+
+    Args:
+        path: Its name.
+        shared: Whether users other than we and root may connect; who does is then to be checked.
+
+    Attributes:
+        socket: What listens; it does not block.
+
+    Raises:
+        WorkerStartError: Somebody else listens there, a file is in the way, or it is not allowed.
+    """
+
+    def __init__(self, path: str, *, shared: bool = False) -> None:
+        self._path = Path(path).absolute()  # the program may change its directory
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.settimeout(0)
+        # Linux takes the mode of a socket's file from it, so there is no instant at which others
+        # could connect, and the umask, which all threads share, need not be touched.
+        os.fchmod(self.socket.fileno(), _OPEN if shared else _PRIVATE)
+        try:
+            with _alone_in(self._path.parent):
+                _clear(self._path)
+                self.socket.bind(path)
+                if shared:
+                    self._path.chmod(_OPEN)  # whatever the umask
+                self.socket.listen(_BACKLOG)
+                self._inode = self._path.stat().st_ino
+        except OSError as error:
+            self.socket.close()
+            msg = f"can't listen on {PREFIX}{path}: {error.strerror or error}"
+            raise WorkerStartError(msg) from error
+        except WorkerStartError:
+            self.socket.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"{PREFIX}{self._path}"
+
+    def close(self) -> None:
+        """Listen no more, and remove the name unless it is somebody else's by now; safe twice."""
+        self.socket.close()
+        with suppress(OSError):
+            if self._path.lstat().st_ino == self._inode:
+                self._path.unlink()
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Let nobody who does likewise look at, remove or create sockets here meanwhile."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _clear(path: Path) -> None:
+    """Remove a socket that nobody listens to.
+
+    Raises:
+        WorkerStartError: Somebody does, or it is no socket.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        msg = f"expected nothing or a socket at {path}, got another kind of file"
+        raise WorkerStartError(msg)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+        caller.settimeout(0)
+        found = caller.connect_ex(str(path))
+    if found != errno.ECONNREFUSED:
+        msg = f"can't listen on {PREFIX}{path}: somebody else does"
+        raise WorkerStartError(msg)
+    path.unlink()

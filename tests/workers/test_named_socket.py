@@ -1,0 +1,135 @@
+"""The socket that external workers connect to: who may, and what it replaces."""
+
+import os
+import socket
+import stat
+
+import pytest
+
+from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.workers.named_socket import NamedSocket, peer_of
+from adaptive_batching.workers.placement import External
+from tests.workers.guest import HELLO, Guest
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.sock"
+
+
+@pytest.fixture
+def opened(path):
+    """Open a socket under the path, and close it afterwards."""
+    listening = []
+
+    def listen():
+        listening.append(NamedSocket(str(path)))
+        return listening[-1]
+
+    yield listen
+    for each in listening:
+        each.close()
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_it_is_private_whatever_the_umask(path, opened):
+    """Nobody else may connect, and it is gone once it is closed."""
+    umask = os.umask(0)
+    try:
+        listening = opened()
+    finally:
+        os.umask(umask)
+    assert mode(path) == 0o600
+    listening.close()
+    assert not path.exists()
+
+
+def test_the_kernel_says_who_connects(path, opened):
+    """Process and user."""
+    listening = opened()
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(path))
+        with listening.socket.accept()[0] as accepted:
+            assert peer_of(accepted) == (os.getpid(), os.geteuid())
+
+
+def test_a_dead_one_is_replaced(path, opened):
+    """Whoever listened was killed; nobody was there to remove it."""
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))
+        killed.listen()
+    opened()
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(path))
+
+
+@pytest.mark.parametrize("crowded", [False, True], ids=["idle", "too busy to accept"])
+def test_a_live_one_is_not_replaced(path, opened, crowded):
+    """Whoever listens goes on."""
+    with socket.socket(socket.AF_UNIX) as living, socket.socket(socket.AF_UNIX) as caller:
+        living.bind(str(path))
+        living.listen(0)
+        if crowded:
+            caller.connect(str(path))
+        with pytest.raises(WorkerStartError, match=r"can't listen on unix:.*: somebody else does"):
+            opened()
+        assert path.exists()
+
+
+def test_a_successor_is_not_removed(path, opened):
+    """What has the name by now is somebody else's."""
+    listening = opened()
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as successor:
+        successor.bind(str(path))
+        listening.close()
+        assert path.exists()
+
+
+def test_a_file_is_not_replaced(path, opened):
+    """It may be somebody's work."""
+    path.write_text("precious")
+    with pytest.raises(WorkerStartError, match=r"nothing or a socket at .*another kind of file"):
+        opened()
+    assert path.read_text() == "precious"
+
+
+def test_a_directory_that_is_not_there(path):
+    """The operating system's own words."""
+    with pytest.raises(WorkerStartError, match=r"can't listen on unix:.*/s: No such file"):
+        NamedSocket(f"{path}/s")
+
+
+@pytest.mark.parametrize("path", ["", "x" * 108, "a\0b"], ids=["empty", "long", "zero"])
+def test_paths_that_no_socket_can_have(path):
+    """They are told where they are written."""
+    with pytest.raises(ValueError, match="expected the path of a socket, of 1 to 107 bytes"):
+        External(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+async def test_other_users_are_let_in_only_if_they_are_named(scene, tmp_path):
+    """The file's mode is not all that protects it."""
+    for directory in (tmp_path, *tmp_path.parents[:2]):
+        directory.chmod(0o755)
+    workers = await scene.listen(uids=[12345])
+    assert mode(scene.path) == 0o666
+    welcome, stranger = await as_user(12345, scene.path), await as_user(12346, scene.path)
+    assert await stranger.refused() == "runs as user 12346, who may not connect"
+    welcome.say(HELLO)
+    welcome.frame(b"")
+    await scene.changes.until(lambda: workers.health.alive == 1)
+    for guest in (welcome, stranger):
+        guest.close()
+
+
+async def as_user(uid, path):
+    """Connect as somebody else."""
+    os.seteuid(uid)
+    try:
+        return await Guest.connect(path)
+    finally:
+        os.seteuid(0)
