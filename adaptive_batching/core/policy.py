@@ -120,7 +120,9 @@ class QueueView:
         arrivals: The stream that feeds this queue.
     """
 
-    __slots__ = ("_permits", "_punctuality", "arrivals", "latency", "limits", "queue", "worker")
+    __slots__ = (
+        "_permits", "_punctuality", "arrivals", "latency", "limits", "opened", "queue", "worker"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -129,6 +131,7 @@ class QueueView:
         limits: Limits,
         latency: LinearLatency,
         punctuality: Punctuality,
+        opened: int = 0,
     ) -> None:
         self.queue = queue  # the scheduler's to change; policies read it through the names below
         self._permits = permits
@@ -137,6 +140,7 @@ class QueueView:
         self.worker: Worker | None = None
         self.arrivals: ArrivalRate = queue.arrivals
         self._punctuality = punctuality
+        self.opened = opened  # how many queues were before it: of equals, the older goes first
 
     @property
     def items(self) -> int:

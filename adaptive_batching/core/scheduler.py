@@ -4,9 +4,10 @@ Every driver runs the same loop: call `next(now)` and do what it says until it s
 one wake-up for `Hold.until`. Call again after submits, after a batch has ended, and at the wake-up.
 """
 
-from collections.abc import Hashable
+from collections.abc import Iterable, Iterator
 from math import ceil, inf
 
+from adaptive_batching.core.backlog import Backlog, Triage
 from adaptive_batching.core.job import Batch, Job, Outcome, Reason
 from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
@@ -22,7 +23,6 @@ from adaptive_batching.core.policy import (
     Watcher,
 )
 from adaptive_batching.core.punctuality import Punctuality
-from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.errors import (
     Draining,
@@ -34,7 +34,7 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.units import format_duration
 
-_REMEMBERED_QUEUES = 64  # batch keys; an emptied queue beyond that forgets its arrivals
+_ENDLESS = 1e308  # seconds; whole numbers beyond that are none that can be reckoned with
 _LATER = 1.05  # times the predicted wait: who comes back a moment too early comes in vain
 
 
@@ -51,13 +51,14 @@ class Scheduler:
         self.limits = limits
         self.latency = LinearLatency()
         self.permits = Permits(workers, self.latency)
-        self.items = 0
-        """Items waiting, in all queues."""
         self._punctuality = Punctuality()
         self._policy = policy
         self._doorkeeper = policy if isinstance(policy, Doorkeeper) else None
         self._watcher = policy if isinstance(policy, Watcher) else None
-        self._views: dict[Hashable, QueueView] = {}
+        self._triage = policy if isinstance(policy, Triage) else None
+        self._backlog = Backlog(
+            limits, self.permits, self._punctuality, weighing=self._triage is not None
+        )
         self.draining = False
         """Whether it takes no more jobs."""
         self._flushing = False
@@ -69,9 +70,14 @@ class Scheduler:
         )
 
     @property
+    def items(self) -> int:
+        """Items waiting, in all queues."""
+        return self._backlog.items
+
+    @property
     def requests(self) -> int:
         """Jobs waiting, in all queues."""
-        return sum(view.queue.requests for view in self._views.values())
+        return sum(view.queue.requests for view in self._backlog.views.values())
 
     @property
     def watchful(self) -> bool:
@@ -93,9 +99,10 @@ class Scheduler:
         limits = self.limits
         if not 0 < size <= limits.max_batch_size or self.draining:
             raise self._never(size)
-        if self.items + size > limits.max_queue:
+        backlog = self._backlog
+        if backlog.items + size > limits.max_queue:
             raise self._queue_full(job)
-        view = self._views.get(job.key) or self._open(job.key)
+        view = backlog.views.get(job.key) or backlog.open(job.key)
         view.arrivals.arrived(job.arrived)
         if size > 1:
             view.arrivals.more_items += size - 1
@@ -105,7 +112,9 @@ class Scheduler:
                 msg = f"out of reach within {format_duration(job.deadline - job.arrived)}"
                 raise Overloaded(f"an answer is {msg}", retry_after=wait)
         view.queue.append(job)
-        self.items += size
+        backlog.items += size
+        if backlog.shared:
+            backlog.joined(view, job)
 
     def retry_after(self, job: Job, now: float) -> float:
         """Seconds after which a job like this one would be let in, if nobody else came.
@@ -113,7 +122,7 @@ class Scheduler:
         For those that were shed from the queue, once all is decided that there is to decide now; 0
         if they would be let in at once, as may well be: they have waited, and need not any more.
         """
-        view = self._views.get(job.key)
+        view = self._backlog.views.get(job.key)
         if view is None or self._doorkeeper is None or job.deadline == inf:
             return 0.0
         again = Job(now, job.size, now + job.deadline - job.arrived, job.key)
@@ -123,8 +132,8 @@ class Scheduler:
         """Take a job out of the queue; False if it has already left."""
         if not job.waiting:
             return False
-        self._views[job.key].queue.remove(job)
-        self._left(job.key, job.size)
+        self._backlog.views[job.key].queue.remove(job)
+        self._backlog.left(job.key, job.size)
         return True
 
     def flush(self) -> None:
@@ -137,7 +146,7 @@ class Scheduler:
 
     def abandon(self, due_before: float = inf) -> list[Job]:
         """Take the jobs out whose deadline is before an instant, or all, and return them."""
-        waiting = [job for view in self._views.values() for job in view.queue]
+        waiting = [job for view in self._backlog.views.values() for job in view.queue]
         abandoned = [job for job in waiting if due_before == inf or job.deadline < due_before]
         for job in abandoned:
             self.cancel(job)
@@ -157,16 +166,21 @@ class Scheduler:
         return step
 
     def _next(self, now: float) -> Batch | Shed | Hold:
-        if not self.items:
+        backlog = self._backlog
+        if not backlog.items:
             return _WAIT
-        views = [view for view in self._views.values() if view.queue.requests]
-        if len(views) > 1:
-            views.sort(key=_urgency)
-        until = views[0].queue.earliest_deadline
+        first = backlog.most_pressing()
+        until = first.queue.earliest_deadline
         if until <= now:
-            return self._expire(views[0], now)
+            return self._expire(first, now)
         if not self.permits.idle and (self._watcher is None or self._flushing):
             return Hold(until)  # nobody computes an answer that is already late
+        if not backlog.shared:
+            views: Iterable[QueueView] = (first,)
+        elif self._triage is None:
+            views = backlog.in_turn()
+        else:
+            views = self._in_turn(self._triage, now)
         for view in views:
             step = self._decide(view, now)
             if not isinstance(step, Hold):
@@ -192,7 +206,7 @@ class Scheduler:
         )
         if outcome is Outcome.DONE:
             self.permits.learn(batch, now - batch.released)
-        view = self._views.get(batch.key)
+        view = self._backlog.views.get(batch.key)
         if view is not None:
             self._digest(view, now)
             view.arrivals.answered(now)
@@ -237,7 +251,7 @@ class Scheduler:
             expected = f"a Dispatch of at least the head's {view.head.size} items"
             raise self._broken(expected, decision, now)
         size = allowed if len(jobs) == allowed else sum(job.size for job in jobs)
-        self._left(jobs[0].key, size)
+        self._backlog.left(jobs[0].key, size)
         worker = self.permits.idlest
         batch = Batch(
             jobs,
@@ -246,7 +260,7 @@ class Scheduler:
             decision.reason,
             now,
             worker.latency.predict(size),
-            self.items,
+            self._backlog.items,
             worker.index,
         )
         self.permits.take(batch)
@@ -265,15 +279,21 @@ class Scheduler:
 
     def _expire(self, view: QueueView, now: float) -> Shed:
         expired = view.queue.take_expired(now)
-        self._left(expired[0].key, sum(job.size for job in expired))
+        self._backlog.left(expired[0].key, sum(job.size for job in expired))
         return Shed(expired, ShedReason.EXPIRED)
 
     # ------------------------------------------------------------------------------ housekeeping
 
-    def _open(self, key: Hashable) -> QueueView:
-        view = QueueView(JobQueue(), self.permits, self.limits, self.latency, self._punctuality)
-        self._views[key] = view
-        return view
+    def _in_turn(self, triage: Triage, now: float) -> Iterator[QueueView]:
+        """The queues of several keys, first who should be asked first."""
+        self._backlog.weigh()
+        try:
+            lookahead = triage.lookahead(self._backlog, now)
+        except Exception as error:
+            name = type(self._policy).__name__
+            raise PolicyError(f"{name}.lookahead raised {error!r}") from error
+        self._backlog.look_ahead(self._seconds("lookahead", lookahead))
+        return self._backlog.in_turn()
 
     def _aim(self, view: QueueView, now: float) -> None:
         """Say to the policy which worker the next batch would run on."""
@@ -282,11 +302,6 @@ class Scheduler:
             view.aim(permits.idlest if permits.idle else permits.foremost(now))
         else:
             view.aim(None)
-
-    def _left(self, key: Hashable, items: int) -> None:
-        self.items -= items
-        if len(self._views) > _REMEMBERED_QUEUES and not self._views[key].queue.requests:
-            del self._views[key]
 
     def _digest(self, view: QueueView, now: float) -> None:
         view.arrivals.digest(now, view.window, self.latency.predict(1))
@@ -310,12 +325,22 @@ class Scheduler:
             raise PolicyError(f"{type(self._policy).__name__}.refuse raised {error!r}") from error
         if wait is None:
             return None
-        name = type(self._policy).__name__
-        if isinstance(wait, bool) or not isinstance(wait, int | float):
-            raise PolicyError(f"{name}.refuse: expected None or seconds, got {wait!r}")
-        if not wait >= 0:
-            raise PolicyError(f"{name}.refuse: expected 0 seconds or more, got {wait!r}")
-        return wait * _LATER
+        return self._seconds("refuse", wait, "None or ") * _LATER
+
+    def _seconds(self, method: str, answer: object, otherwise: str = "") -> float:
+        """What a policy's method answered, as a time.
+
+        Raises:
+            PolicyError: It is none.
+        """
+        asked = f"{type(self._policy).__name__}.{method}: expected"
+        if isinstance(answer, bool) or not isinstance(answer, int | float):
+            raise PolicyError(f"{asked} {otherwise}seconds, got {answer!r}")
+        if not answer >= 0:
+            raise PolicyError(f"{asked} 0 seconds or more, got {answer!r}")
+        if answer > _ENDLESS and answer != inf:
+            raise PolicyError(f"{asked} seconds that fit into a float, got 10**308 or more")
+        return float(answer)
 
     def _queue_full(self, job: Job) -> QueueFull:
         """Room comes with the batches that leave; then the door has to be open as well."""
@@ -342,9 +367,3 @@ class Scheduler:
 
 
 _WAIT = Hold()
-
-
-def _urgency(view: QueueView) -> tuple[float, float]:
-    """The earliest deadline first; where there is none, who has waited longest."""
-    queue = view.queue
-    return queue.earliest_deadline, queue.head.arrived

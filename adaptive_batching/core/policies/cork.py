@@ -6,10 +6,12 @@ next arrival, estimated properly, and with one new term: the other workers.
 
 from math import inf
 
+from adaptive_batching.core.backlog import Backlog
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.policies.door import retry_after
 from adaptive_batching.core.policies.faster import leaves_to_faster, wait_for_faster
 from adaptive_batching.core.policies.shedding import EXTRAPOLATION, hopeless, shed_or_probe
+from adaptive_batching.core.policies.triage import lookahead
 from adaptive_batching.core.policy import (
     Decision,
     Dispatch,
@@ -105,6 +107,10 @@ class Cork:
         if not queue.workers or not latency.trusted:
             return None  # when a dead worker will be back, nobody knows
         return retry_after(queue, job, now)
+
+    def lookahead(self, backlog: Backlog, now: float) -> float:
+        """How long a batch may be put off for one of another key that is worth more (seconds)."""
+        return lookahead(backlog, now)
 
     def observe(self, batch: BatchRecord) -> None:
         """Nothing: the scheduler's latency model and arrivals have seen it."""
