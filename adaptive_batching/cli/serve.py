@@ -75,7 +75,7 @@ def command(
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     _log.setLevel(logging.INFO)  # what handlers print, and what becomes of the workers
     service = _load(target)
-    recorders = _recorders(records, [endpoint.path for endpoint in service])
+    recorders = _recorders(records, [label for endpoint in service for label in endpoint.labels])
     with _opened(recorders.values()):
         _serve(
             run_service(
@@ -173,7 +173,7 @@ def _opened(recorders: Iterable[Recorder]) -> ExitStack:
 def _announce(running: Running) -> None:
     """Say where it is; if nobody can hear it, it is there all the same."""
     try:
-        for path in running.dispatchers:
+        for path in running.lanes:
             click.echo(f"POST {running.url}{path}")
         click.echo(f"GET  {running.url}/healthz /readyz /metrics")
     except OSError as error:

@@ -6,34 +6,15 @@ from collections.abc import Callable, Mapping
 
 from aiohttp import HttpVersion10, HttpVersion11, web
 
-from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import NoWorkers, Overloaded
 from adaptive_batching.marshal.answer import Answer
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.error_log import ErrorLog
+from adaptive_batching.marshal.lane import Lane
 from adaptive_batching.marshal.rejections import Rejected, rejection
 from adaptive_batching.marshal.request_ids import request_id
 
 Page = Callable[[web.BaseRequest], web.Response]
-
-
-class Lane:
-    """The way of one endpoint's requests.
-
-    Attributes:
-        path: Where it is.
-        dispatcher: Lets a body join a batch and returns its answer.
-        max_body: Bytes that a body may have.
-        responses: Answers by status.
-    """
-
-    __slots__ = ("dispatcher", "max_body", "path", "responses")
-
-    def __init__(self, path: str, dispatcher: Dispatcher[bytes, bytes], max_body: int) -> None:
-        self.path = path
-        self.dispatcher = dispatcher
-        self.max_body = max_body
-        self.responses: Counter[int] = Counter()
 
 
 class Marshal:
@@ -80,7 +61,7 @@ class Marshal:
             if lane is None:
                 response = self._page(request)
             else:
-                answer = await lane.dispatcher.submit(await self._body(request, lane))
+                answer = await lane.answer(await self._body(request, lane))
                 response = self._answered(answer, request)
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
             response = self._failed(error, request, "other" if lane is None else lane.path)
@@ -104,7 +85,7 @@ class Marshal:
     async def _body(self, request: web.BaseRequest, lane: Lane) -> bytes:
         if request.method != "POST":
             raise Rejected(405, "method_not_allowed", headers={"Allow": "POST"})
-        if not lane.dispatcher.ready:
+        if not lane.line.ready:
             raise NoWorkers("the workers are still loading")
         if self.in_flight > self._max_in_flight:
             raise Overloaded(f"{self._max_in_flight} requests are in flight already")

@@ -5,23 +5,19 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import Any
 
 from aiohttp import web
 
 from adaptive_batching.dispatcher import Dispatcher, Observer
-from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
-from adaptive_batching.marshal.items import per_item
+from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.lane import Lane, make_lane
 from adaptive_batching.marshal.listening import listen
-from adaptive_batching.marshal.marshal import Lane, Marshal
+from adaptive_batching.marshal.marshal import Marshal
 from adaptive_batching.marshal.server import Server
 from adaptive_batching.workers.interface import Restartable
-from adaptive_batching.workers.placement import make_workers
-
-if TYPE_CHECKING:
-    from adaptive_batching.marshal.service import Endpoint
 
 NO_OBSERVERS: Mapping[str, Sequence[Observer]] = MappingProxyType({})
 
@@ -40,13 +36,14 @@ class Running:
 
     Attributes:
         url: Where it listens, once it does.
-        dispatchers: By path; their `stats()` tell what happened.
+        lanes: The way of each path's requests.
+        dispatchers: By path, or `/path:Stage`; their `stats()` tell what happened.
         metrics: What `/metrics` shows.
     """
 
     def __init__(
         self,
-        endpoints: "Iterable[Endpoint]",
+        endpoints: Iterable[Endpoint | PipelineEndpoint],
         *,
         max_in_flight: int,
         body_timeout: float,
@@ -54,12 +51,12 @@ class Running:
     ) -> None:
         self.url = ""
         self.metrics = Metrics()
-        self.dispatchers: dict[str, Dispatcher[bytes, bytes]] = {}
-        self._lanes: dict[str, Lane] = {}
+        self.dispatchers: dict[str, Dispatcher[Any, Any]] = {}
+        self.lanes: dict[str, Lane] = {}
         for endpoint in endpoints:
-            self._add(endpoint, observers.get(endpoint.path, ()))
+            self._add(make_lane(endpoint, observers))
         self._marshal = Marshal(
-            self._lanes,
+            self.lanes,
             {
                 "/healthz": pages.healthy,
                 "/readyz": lambda _: pages.readiness(self.dispatchers, draining=self.draining),
@@ -95,7 +92,7 @@ class Running:
         self._runner = web.ServerRunner(self._server, shutdown_timeout=_LAST_WORDS)
         await self._runner.setup()
         self.url = await listen(self._runner, host, port)
-        await asyncio.gather(*(each.start() for each in self.dispatchers.values()))
+        await asyncio.gather(*(each.line.start() for each in self.lanes.values()))
 
     async def restart_workers(self) -> None:
         """Renew the worker processes of all endpoints, one after the other; no request fails.
@@ -123,14 +120,14 @@ class Running:
         deadline = time.monotonic() + timeout
         for site in self._runner.sites:
             await site.stop()
-        for each in self.dispatchers.values():
-            each.flush()
+        for each in self.lanes.values():
+            each.line.flush()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await self._calm(self._server)
             left = max(0.0, deadline - time.monotonic())
-            await asyncio.gather(*(each.aclose(left) for each in self.dispatchers.values()))
+            await asyncio.gather(*(each.line.aclose(left) for each in self.lanes.values()))
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_WORDS):
                     await self._marshal.emptied()
@@ -147,18 +144,9 @@ class Running:
             seen = server.requests_count
             await asyncio.sleep(_CALM)
 
-    def _add(self, endpoint: "Endpoint", observers: Sequence[Observer]) -> None:
-        histograms = BatchHistograms(endpoint.limits.max_batch_size)
-        workers = make_workers(endpoint.handler, endpoint.placement, wrap=per_item)
-        dispatcher: Dispatcher[bytes, bytes] = Dispatcher(
-            workers,
-            endpoint.limits,
-            policy=endpoint.policy,
-            observers=[histograms, *observers],
-            next_batch_first=True,
-        )
-        lane = Lane(endpoint.path, dispatcher, endpoint.max_body)
-        self.dispatchers[endpoint.path] = dispatcher
-        self._lanes[endpoint.path] = lane
-        self.metrics.watch(endpoint.path, dispatcher, histograms)
-        self.metrics.responses[endpoint.path] = lane.responses
+    def _add(self, lane: Lane) -> None:
+        self.lanes[lane.path] = lane
+        self.metrics.responses[lane.path] = lane.responses
+        for each in lane.watched:
+            self.dispatchers[each.label] = each.dispatcher
+            self.metrics.watch(each.label, each.dispatcher, each.histograms)

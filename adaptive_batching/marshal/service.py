@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from math import inf
 from typing import Any, TypeVar
 
@@ -14,33 +13,14 @@ from adaptive_batching.marshal.checks import (
     check_seconds,
     check_takes_a_list,
 )
+from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.running import NO_OBSERVERS, Running
+from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.workers.placement import Placement, place
 
 H = TypeVar("H", bound=Callable[..., Any])
 
 RESERVED = ("/healthz", "/readyz", "/metrics")
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """One path of a service.
-
-    Attributes:
-        path: Where it is.
-        handler: Takes a list of items and returns a list of results.
-        placement: Where the handler runs.
-        limits: Batch size, latency, queue.
-        policy: When a batch leaves.
-        max_body: Bytes that one item's JSON may have.
-    """
-
-    path: str
-    handler: Callable[..., Any]
-    placement: Placement
-    limits: Limits
-    policy: PolicyLike
-    max_body: int
 
 
 class Service:
@@ -76,12 +56,12 @@ class Service:
         self.name = name
         self.max_in_flight = max_in_flight
         self.body_timeout = body_timeout
-        self._endpoints: dict[str, Endpoint] = {}
+        self._endpoints: dict[str, Endpoint | PipelineEndpoint] = {}
 
     def __repr__(self) -> str:
         return f"<Service {self.name} {' '.join(self._endpoints) or 'without endpoints'}>"
 
-    def __iter__(self) -> Iterator[Endpoint]:
+    def __iter__(self) -> Iterator[Endpoint | PipelineEndpoint]:
         return iter(self._endpoints.values())
 
     def endpoint(
@@ -115,10 +95,7 @@ class Service:
             TypeError: The handler can't be called with a list, or something is of a wrong type.
             ValueError: Something is out of its range; the message says what was expected.
         """
-        check_path(path)
-        if path in RESERVED or path in self._endpoints:
-            raise ValueError(f"path: expected one that is free, got {path}, which is taken")
-        check_count("max_body", max_body)
+        self._check(path, max_body)
         make_policy(policy)
         limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
 
@@ -129,6 +106,25 @@ class Service:
             return handler
 
         return register
+
+    def add_pipeline(
+        self, path: str, pipeline: Pipeline[Any, Any], *, max_body: int = 8 * 2**20
+    ) -> None:
+        """Serve a pipeline: what one JSON body holds goes through its stages.
+
+        Args:
+            path: Where, such as `/predict`.
+            pipeline: Its stages and its `max_latency`; it stays as it is, and need not be started.
+            max_body: Bytes that one item's JSON may have; more is refused, with 413.
+
+        Raises:
+            TypeError: It is no pipeline, or something is of a wrong type.
+            ValueError: Something is out of its range; the message says what was expected.
+        """
+        self._check(path, max_body)
+        if not isinstance(pipeline, Pipeline):
+            raise TypeError(f"pipeline: expected Pipeline([...]), got {pipeline!r}")
+        self._endpoints[path] = PipelineEndpoint(path, pipeline, max_body)
 
     @asynccontextmanager
     async def running(
@@ -145,7 +141,8 @@ class Service:
             host: The address to listen on.
             port: The port; 0 takes a free one.
             drain_timeout: Seconds that the last requests have at the end.
-            observers: By path, who is told about its batches and requests: a `Recorder`.
+            observers: By path, who is told about its batches and requests: a `Recorder`. Those of
+                a pipeline's stages by `/path:Stage`.
 
         Raises:
             WorkerStartError: A worker could not load its handler.
@@ -166,3 +163,9 @@ class Service:
             body_timeout=self.body_timeout,
             observers=observers,
         )
+
+    def _check(self, path: str, max_body: int) -> None:
+        check_path(path)
+        if path in RESERVED or path in self._endpoints:
+            raise ValueError(f"path: expected one that is free, got {path}, which is taken")
+        check_count("max_body", max_body)

@@ -8,7 +8,7 @@ from typing import Any
 
 from adaptive_batching.core import JobOutcome, Station, Tandem, latest_finish
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.errors import DeadlineExceeded, Draining, QueueFull, Refused
+from adaptive_batching.errors import DeadlineExceeded, Draining, NoWorkers, Overloaded, QueueFull
 from adaptive_batching.pipeline.room import Room
 from adaptive_batching.pipeline.stage import Stage
 from adaptive_batching.pipeline.stats import outcome_of
@@ -103,8 +103,8 @@ class Flow:
                 left = self._left(number, deadline, tight=tight)
                 try:
                     item = await dispatcher.submit(item, max_latency=left)
-                except Refused as refusal:
-                    if not number or isinstance(refusal, Draining):
+                except (Overloaded, NoWorkers) as refusal:
+                    if not number:
                         raise
                     msg = f"stage {self._stages[number]} could not answer it in time: {refusal}"
                     raise DeadlineExceeded(msg) from refusal  # work was done for it: not refused

@@ -12,6 +12,7 @@ from adaptive_batching.errors import WrongEventLoop
 from adaptive_batching.pipeline.flow import Flow
 from adaptive_batching.pipeline.stage import Stage
 from adaptive_batching.pipeline.stats import PipelineStats
+from adaptive_batching.workers.interface import Restartable
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -137,6 +138,16 @@ class Pipeline(Generic[T, R]):
         except BaseException:
             await self.aclose(0.0)
             raise
+
+    async def restart_workers(self) -> None:
+        """Put a fresh process in the place of each worker, one after the other; no call fails.
+
+        Raises:
+            WorkerStartError: One could not be started: the workers that are left go on.
+        """
+        for each in self.dispatchers:
+            if isinstance(each.workers, Restartable):
+                await each.restart_workers()
 
     def flush(self) -> None:
         """From now on let what waits leave as soon as a worker is free."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import isclass
 from math import inf
 from typing import Any
 
@@ -28,9 +29,11 @@ class Stage:
         max_queue: Items in this stage, waiting or at work. When it is full, the stage before it
             keeps what it has ready, and so on up to the entrance, where `QueueFull` is raised.
         observers: Told about every batch of this stage.
+        wrap: Takes the handler, ready to be called, and returns what to call with a list instead;
+            by default, a loop where the stage takes one item. Worker processes import it.
 
     Raises:
-        TypeError: The handler can't be called.
+        TypeError: The handler can't be called, or takes one item and has steps for each of many.
         ValueError: A limit is out of its range; the message says what was expected.
     """
 
@@ -41,9 +44,13 @@ class Stage:
     policy: PolicyLike = "cork"
     max_queue: int = 256
     observers: Sequence[Observer] = ()
+    wrap: Callable[[Any], Callable[[list[Any]], Any]] | None = None
 
     def __post_init__(self) -> None:
-        place(self.handler, self.workers, self.cpus)
+        steps = hasattr(self.handler, "preprocess") or hasattr(self.handler, "postprocess")
+        if self.takes_one and isclass(self.handler) and steps:
+            expected = "expected max_batch_size for a handler with preprocess or postprocess"
+            raise TypeError(f"{expected}, which are for each item of a list; {self} takes one item")
         make_policy(self.policy)
         if self.limits.max_queue < self.limits.max_batch_size:
             full = f"a batch of max_batch_size={self.max_batch_size}"
@@ -51,6 +58,12 @@ class Stage:
 
     def __str__(self) -> str:
         return str(getattr(self.handler, "__qualname__", type(self.handler).__qualname__))
+
+    @property
+    def takes_one(self) -> bool:
+        """Whether the handler is called with one item."""
+        external = isinstance(place(self.handler, self.workers, self.cpus), External)
+        return self.max_batch_size is None and not external
 
     @property
     def limits(self) -> Limits:
@@ -61,9 +74,8 @@ class Stage:
     def make_workers(self) -> Workers:
         """Make its workers, not yet started."""
         placement = place(self.handler, self.workers, self.cpus)
-        alone = self.max_batch_size is None and not isinstance(placement, External)
-        wrap = one_by_one if alone else None
-        return make_workers(self.handler, placement, wrap=wrap)
+        by_default = one_by_one if self.takes_one else None
+        return make_workers(self.handler, placement, wrap=self.wrap or by_default)
 
 
 def one_by_one(handler: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:

@@ -6,6 +6,7 @@ import time
 
 from adaptive_batching.errors import QueueFull
 from adaptive_batching.marshal.service import Service
+from adaptive_batching.pipeline import Pipeline, Stage
 
 service = Service("tests")
 
@@ -86,5 +87,35 @@ class Loading:
     def __call__(self, items):
         return items
 
+
+class Split:
+    """Takes one text."""
+
+    def __call__(self, text):
+        if text == "bad":
+            raise QueueFull("somewhere behind", retry_after=7.0)
+        return text.split()
+
+
+class Lengths:
+    """Takes many lists of words."""
+
+    def __call__(self, lists):
+        return [[len(word) for word in words] for words in lists]
+
+
+async def total(lengths):
+    """Takes one list, on the loop; what has no words has no total that JSON could hold."""
+    return sum(lengths) if lengths else float("nan")
+
+
+staged = Service("staged")
+staged.add_pipeline(
+    "/letters",
+    Pipeline([Stage(Split), Stage(Lengths, max_batch_size=8), Stage(total)], max_latency=10.0),
+    max_body=1000,
+)
+staged.add_pipeline("/one", Pipeline([Stage(total)]))
+staged.add_pipeline("/twice", Pipeline([Stage(sorted), Stage(sorted)]))
 
 empty = Service("empty")

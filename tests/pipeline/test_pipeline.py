@@ -80,6 +80,19 @@ def test_an_error_skips_the_later_stages() -> None:
     assert second.batches == [["1a"]]
 
 
+def test_a_stage_may_refuse_by_itself() -> None:
+    """An exception of a handler is its caller's as it is, though it be one of ours."""
+
+    async def full(items: list[str]) -> list[str]:
+        raise QueueFull("somewhere behind", retry_after=7.0)
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        with pytest.raises(QueueFull, match="somewhere behind"):
+            await pipeline("1")
+
+    tell(story, Stage(Step("a", 0.01), 4), Stage(full, 4), max_latency=1.0)
+
+
 def learn(pipeline: Pipeline[str, str], calls: int = 5) -> Awaitable[Any]:
     """Run so many items, one after another: then predictions are trusted."""
 
@@ -251,6 +264,13 @@ class Sums:
         return [number + 1 for number in numbers]
 
 
+class WithSteps(Half):
+    """A step of its own, for each of many."""
+
+    def preprocess(self, number: float) -> float:
+        return number
+
+
 async def test_stages_in_processes_threads_and_on_the_loop() -> None:
     """A pipeline may mix them, and errors come through whole."""
 
@@ -278,6 +298,7 @@ async def test_stages_in_processes_threads_and_on_the_loop() -> None:
         (lambda: Pipeline([len]), TypeError, r"expected Stage\(...\)"),  # type: ignore[list-item]
         (lambda: Pipeline([Stage(len)], max_latency=0), ValueError, "positive"),
         (lambda: Stage(3), TypeError, "as handler, got 3"),  # type: ignore[arg-type]
+        (lambda: Stage(WithSteps), TypeError, "which are for each item of a list"),
         (lambda: Stage(len, max_batch_size=0), ValueError, "max_batch_size"),
         (lambda: Stage(len, max_batch_size=8, max_queue=4), ValueError, "max_queue"),
         (lambda: Stage(len, policy="gredy"), ValueError, "gredy"),

@@ -1,0 +1,63 @@
+"""What a service serves, as it was described: nothing of it runs yet."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from adaptive_batching.core import Limits, PolicyLike
+from adaptive_batching.pipeline import Pipeline
+from adaptive_batching.workers.placement import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One path of a service.
+
+    Attributes:
+        path: Where it is.
+        handler: Takes a list of items and returns a list of results.
+        placement: Where the handler runs.
+        limits: Batch size, latency, queue.
+        policy: When a batch leaves.
+        max_body: Bytes that one item's JSON may have.
+    """
+
+    path: str
+    handler: Callable[..., Any]
+    placement: Placement
+    limits: Limits
+    policy: PolicyLike
+    max_body: int
+
+    @property
+    def labels(self) -> list[str]:
+        """What its batches are reported under, in metrics and recordings."""
+        return [self.path]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineEndpoint:
+    """One path of a service, with a pipeline behind it.
+
+    Attributes:
+        path: Where it is.
+        pipeline: What a body's item goes through.
+        max_body: Bytes that one item's JSON may have.
+    """
+
+    path: str
+    pipeline: Pipeline[Any, Any]
+    max_body: int
+
+    @property
+    def labels(self) -> list[str]:
+        """What the batches of its stages are reported under: `/predict:Decode`."""
+        seen: Counter[str] = Counter()
+        labels = []
+        for stage in self.pipeline.stages:
+            name = str(stage)
+            seen[name] += 1
+            again = f"-{seen[name]}" if seen[name] > 1 else ""
+            labels.append(f"{self.path}:{name}{again}")
+        return labels

@@ -1,0 +1,118 @@
+"""The way of one endpoint's requests, from a body to its answer."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from adaptive_batching.dispatcher import Dispatcher, Observer
+from adaptive_batching.instrumentation.histograms import BatchHistograms
+from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.items import per_item, wrap_of_stage
+from adaptive_batching.pipeline import Pipeline
+from adaptive_batching.workers.placement import make_workers
+
+ObserversByLabel = Mapping[str, Sequence[Observer]]
+
+
+class Line(Protocol):
+    """What answers the bodies of an endpoint: a dispatcher, or several in sequence."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether its workers have been ready."""
+        ...
+
+    async def start(self) -> None:
+        """Start the workers and wait until they are ready."""
+        ...
+
+    def flush(self) -> None:
+        """From now on let what waits leave as soon as a worker is free."""
+        ...
+
+    async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  a drain
+        """Let what waits finish, then stop the workers."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Where batches of an endpoint are formed, to be watched.
+
+    Attributes:
+        label: What it is called in metrics.
+        dispatcher: Forms them.
+        histograms: Its observer.
+    """
+
+    label: str
+    dispatcher: Dispatcher[Any, Any]
+    histograms: BatchHistograms
+
+
+class Lane:
+    """The way of one endpoint's requests.
+
+    Attributes:
+        path: Where it is.
+        line: Whose life it is.
+        answer: Lets a body join a batch and returns its answer.
+        max_body: Bytes that a body may have.
+        watched: Where batches are formed on the way.
+        responses: Answers by status.
+    """
+
+    __slots__ = ("answer", "line", "max_body", "path", "responses", "watched")
+
+    def __init__(
+        self,
+        path: str,
+        line: Line,
+        answer: Callable[[bytes], Awaitable[bytes]],
+        max_body: int,
+        watched: Sequence[Watched],
+    ) -> None:
+        self.path = path
+        self.line = line
+        self.answer = answer
+        self.max_body = max_body
+        self.watched = watched
+        self.responses: Counter[int] = Counter()
+
+
+def make_lane(endpoint: Endpoint | PipelineEndpoint, observers: ObserversByLabel) -> Lane:
+    """Make what serves an endpoint, not yet started; observers are those of each label."""
+    if isinstance(endpoint, Endpoint):
+        return _of_handler(endpoint, observers)
+    return _of_pipeline(endpoint, observers)
+
+
+def _of_handler(endpoint: Endpoint, observers: ObserversByLabel) -> Lane:
+    histograms = BatchHistograms(endpoint.limits.max_batch_size)
+    dispatcher: Dispatcher[bytes, bytes] = Dispatcher(
+        make_workers(endpoint.handler, endpoint.placement, wrap=per_item),
+        endpoint.limits,
+        policy=endpoint.policy,
+        observers=[histograms, *observers.get(endpoint.path, ())],
+        next_batch_first=True,
+    )
+    watched = Watched(endpoint.path, dispatcher, histograms)
+    return Lane(endpoint.path, dispatcher, dispatcher.submit, endpoint.max_body, [watched])
+
+
+def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> Lane:
+    """The same stages, of which the first reads JSON and the last writes it."""
+    described, labels = endpoint.pipeline, endpoint.labels
+    histograms = [BatchHistograms(stage.limits.max_batch_size) for stage in described.stages]
+    stages = [
+        replace(
+            stage,
+            wrap=wrap_of_stage(stage, number, len(labels)),
+            observers=[histograms[number], *stage.observers, *observers.get(label, ())],
+        )
+        for number, (stage, label) in enumerate(zip(described.stages, labels, strict=True))
+    ]
+    pipeline = Pipeline[bytes, bytes](stages, max_latency=described.max_latency)
+    watched = list(map(Watched, labels, pipeline.dispatchers, histograms))
+    return Lane(endpoint.path, pipeline, pipeline, endpoint.max_body, watched)
