@@ -4,22 +4,27 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from multiprocessing import get_context
 from statistics import median, quantiles
 from time import perf_counter
 from typing import Any, cast
+
+import numpy as np
 
 from adaptive_batching.bench.contest import take_turns
 from adaptive_batching.bench.loops import loop_name
 from adaptive_batching.bench.report import Report, Row, Verdict, ratio
 from adaptive_batching.workers.placement import Processes, make_workers
 
-_BATCH = [bytes(64)] * 16  # 1 kB
-_REQUIRED = 2.0  # times bare
+_OURS = "WorkerPool"
+_BARE = "bare socket pair"
+_REQUIRED = 1.6  # times bare, for small batches
+_REQUIRED_OF_ARRAYS = 3.0  # times as fast as bare
 _ECHO = """\
 import os, socket, sys
 os.sched_setaffinity(0, {int(sys.argv[2])})
@@ -28,44 +33,85 @@ while data := stream.recv(65536):
     stream.sendall(data)
 """
 
-Trip = Callable[[], Awaitable[Any]]
+
+@dataclass(frozen=True)
+class Load:
+    """One batch, and how often it goes there and back in a turn.
+
+    Attributes:
+        what: What the batch holds.
+        batch: Its items.
+        trips: How often.
+    """
+
+    what: str
+    batch: list[Any]
+    trips: int
+
+    @cached_property
+    def payload(self) -> bytes:
+        """As many bytes, with nothing to find out about them."""
+        return b"".join(map(bytes, self.batch))
 
 
-def echo(items: list[bytes]) -> list[bytes]:
+_SMALL = Load("1 kB", [bytes(64)] * 16, trips=500)
+_ARRAYS = (
+    Load("600 KiB", [np.ones(600 * 2**10, np.uint8)], trips=100),
+    Load("10 MiB", [np.ones(10 * 2**20, np.uint8)], trips=20),
+)
+
+Trip = Callable[[Load], Awaitable[Any]]
+
+
+def echo(items: list[Any]) -> list[Any]:
     """A model that costs nothing."""
     return items
 
 
 async def measure(*, quick: bool) -> Report:
-    """Compare the round trips of one batch of 1 kB to a process on a core of its own."""
-    trips, rounds = (50, 2) if quick else (500, 9)
+    """Compare the round trips of small and large batches to a process on a core of its own."""
     core = max(os.sched_getaffinity(0))
+    rows: list[Row] = []
     async with _pool(core) as ours, _bare(core) as bare, _executor(core) as executor:
-        ways = {"WorkerPool": ours, "bare socket pair": bare, "ProcessPoolExecutor": executor}
-        contestants = {name: partial(_latencies, way, trips) for name, way in ways.items()}
-        await take_turns(contestants, 1)  # to warm up
-        taken = await take_turns(contestants, rounds)
+        ways = {_OURS: ours, _BARE: bare, "ProcessPoolExecutor": executor}
+        for load in (_SMALL, *_ARRAYS):
+            rows += await _compare(load, ways, quick=quick)
+    times = {row["batch"]: cast("float", row["times bare"]) for row in rows if row["way"] == _OURS}
+    small = Verdict(_SMALL.what, times[_SMALL.what], "at most", _REQUIRED, "times bare")
+    arrays = [
+        Verdict(what, 1 / times[what], "at least", _REQUIRED_OF_ARRAYS, "times as fast as bare")
+        for what in (load.what for load in _ARRAYS)
+    ]
+    title = (
+        f"workers: 16 items of 64 bytes, or one array, to a process on core {core} and back, "
+        f"{loop_name()}"
+    )
+    return Report(title, rows, [small, *arrays])
+
+
+async def _compare(load: Load, ways: Mapping[str, Trip], *, quick: bool) -> list[Row]:
+    trips, rounds = (load.trips // 10, 2) if quick else (load.trips, 9)
+    contestants = {name: partial(_latencies, way, load, trips) for name, way in ways.items()}
+    await take_turns(contestants, 1)  # to warm up
+    taken = await take_turns(contestants, rounds)
     medians = {name: [median(each) for each in turns] for name, turns in taken.items()}
-    times = {name: ratio(each, medians["bare socket pair"]) for name, each in medians.items()}
-    rows: list[Row] = [
+    return [
         {
+            "batch": load.what,
             "way": name,
             "p50 µs": median(medians[name]) * 1e6,
             "p99 µs": median(quantiles(each, n=100)[98] for each in turns) * 1e6,
-            "times bare (p50)": times[name],
+            "times bare": ratio(medians[name], medians[_BARE]),
         }
         for name, turns in taken.items()
     ]
-    verdict = Verdict("p50", times["WorkerPool"], "at most", _REQUIRED, "times bare")
-    title = f"workers: 16 items of 64 bytes to a process on core {core} and back, {loop_name()}"
-    return Report(title, rows, [verdict])
 
 
-async def _latencies(trip: Trip, trips: int) -> list[float]:
+async def _latencies(trip: Trip, load: Load, trips: int) -> list[float]:
     latencies = []
     for _ in range(trips):
         begin = perf_counter()
-        await trip()
+        await trip(load)
         latencies.append(perf_counter() - begin)
     return latencies
 
@@ -75,7 +121,7 @@ async def _pool(core: int) -> AsyncIterator[Trip]:
     workers = make_workers(echo, Processes(1, cpus=[core]))
     await workers.start(lambda: None)
     try:
-        yield lambda: workers.run(_BATCH, 0)
+        yield lambda load: workers.run(load.batch, 0)
     finally:
         await workers.aclose()
 
@@ -91,9 +137,8 @@ async def _bare(core: int) -> AsyncIterator[Trip]:
             sys.executable, *arguments, pass_fds=[theirs.fileno()]
         )
     _, bare = await loop.create_unix_connection(_Bare, sock=ours)
-    payload = b"".join(_BATCH)
     try:
-        yield lambda: bare.ask(payload)
+        yield lambda load: bare.ask(load.payload)
     finally:
         bare.close()
         await child.wait()
@@ -123,7 +168,7 @@ async def _executor(core: int) -> AsyncIterator[Trip]:
     loop = asyncio.get_running_loop()
     context = get_context("spawn")
     with ProcessPoolExecutor(1, context, initializer=_pin, initargs=(core,)) as executor:
-        yield lambda: loop.run_in_executor(executor, echo, _BATCH)
+        yield lambda load: loop.run_in_executor(executor, echo, load.batch)
 
 
 def _pin(core: int) -> None:

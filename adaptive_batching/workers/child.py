@@ -1,6 +1,7 @@
-"""What runs inside a worker process: `python -m adaptive_batching.workers.child FD`.
+"""What runs inside a worker process: `python -m adaptive_batching.workers.child FD [MEMORY]`.
 
 Reads frames from the inherited socket and answers each, one at a time, until the other end closes.
+Large arrays are in the inherited shared memory, if there is any.
 Whatever the handler does, short of ending the process, becomes an answer.
 
 With `--connect PATH` it is a worker that nobody inherits a socket to; see `workers.puller`.
@@ -24,14 +25,16 @@ from adaptive_batching.errors import BatchFunctionError
 from adaptive_batching.wire.frames import FrameTooLong, Part, encode
 from adaptive_batching.workers import puller
 from adaptive_batching.workers.instructions import Instructions
+from adaptive_batching.workers.layout import returning
 from adaptive_batching.workers.parcel import pack, unpack
 from adaptive_batching.workers.servant import Servant
+from adaptive_batching.workers.shared_memory import End, SharedMemory
 from adaptive_batching.workers.stream import payloads, send
 
 _PR_SET_PDEATHSIG = 1
 
 
-def main(fd: int) -> None:
+def main(fd: int, memory_fd: int | None = None) -> None:
     """Serve the socket `fd` until its other end closes."""
     _leave_signals_to_the_parent()
     cast("TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)  # logged as it is printed
@@ -42,10 +45,12 @@ def main(fd: int) -> None:
             return
         instructions: Instructions = unpack(first)
         most = instructions.max_result_bytes
-        servant = Servant(runner)
-        send(stream, _framed(servant.prepare(partial(_obey, instructions)), most))
+        memory = _shared_memory(memory_fd)
+        servant = Servant(runner, memory)
+        send(stream, _framed(servant.prepare(partial(_obey, instructions)), most, memory))
         for payload in received:
-            send(stream, _framed(servant.answer(payload), most))
+            answer = servant.answer(payload)  # by now its items are gone, and are told to be
+            send(stream, _framed(answer, most, memory))
 
 
 def _leave_signals_to_the_parent() -> None:
@@ -77,11 +82,22 @@ def _pin(cpus: tuple[int, ...]) -> None:
             os.sched_setaffinity(thread.id, cpus)
 
 
-def _framed(answer: list[Part], most: int) -> list[Part]:
+def _shared_memory(fd: int | None) -> SharedMemory | None:
+    if fd is None:
+        return None
+    memory = SharedMemory(fd, End.CHILD)
+    os.close(fd)  # what the handler starts has no business with it
+    return memory
+
+
+def _framed(answer: list[Part], most: int, memory: SharedMemory | None) -> list[Part]:
+    shared, returned = (memory.lending_bytes, memory.end_message()) if memory else (0, ())
     try:
-        return encode(answer, most)
+        return encode(returning(answer, returned) if returned else answer, most - shared)
     except FrameTooLong:
-        length = sum(map(len, answer))
+        if memory:
+            memory.forget_message()
+        length = sum(map(len, answer)) + shared
         msg = f"expected results, or an error, of at most {most:,} bytes together, got {length:,}"
         return encode(pack((False, BatchFunctionError(f"{msg}: see max_result_bytes"))))
 
@@ -89,6 +105,6 @@ def _framed(answer: list[Part], most: int) -> list[Part]:
 if __name__ == "__main__":
     if sys.argv[1:] and sys.argv[1].isdigit():
         with contextlib.suppress(ConnectionError):  # nobody is left to answer to
-            main(int(sys.argv[1]))
+            main(*map(int, sys.argv[1:]))
     else:
         puller.main(sys.argv[1:])

@@ -2,28 +2,24 @@
 
 Only for the socket pair that a worker process inherits from us: whoever can write to a stream of
 pickles can run code here, so nothing with a name or a port ever speaks this format.
-
-    u32 buffers | u64 length of the pickle and of each buffer | pickle | buffers, aligned
 """
 
 import pickle
 import traceback
 from collections.abc import Sequence
-from struct import Struct
 from typing import Any
 
 from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
 from adaptive_batching.wire.frames import Part
+from adaptive_batching.workers.layout import ONLY_A_PICKLE, Malformed, find, lay_out
 from adaptive_batching.workers.results import BatchRaised, merge
+from adaptive_batching.workers.shared_memory import SharedMemory
 
-_COUNT = Struct("<I")
-_NO_BUFFERS = _COUNT.pack(0)
-_ALIGNMENT = 16  # what malloc gives the payload itself, and as much as NumPy asks for
 _WORTH_A_BUFFER = 4096  # bytes; below, one more copy is cheaper than one more part
 
 
-def pack(value: object) -> list[Part]:
-    """Pickle a value into the parts of one payload.
+def pack(value: object, memory: SharedMemory | None = None) -> list[Part]:
+    """Pickle a value into the parts of one payload, with large buffers in `memory`, if any.
 
     Raises:
         Exception: Whatever pickling it raised.
@@ -38,56 +34,40 @@ def pack(value: object) -> list[Part]:
         return False
 
     pickled = pickle.dumps(value, protocol=5, buffer_callback=stays_in_band)
-    if not buffers:
-        return [_NO_BUFFERS, pickled]
-    lengths = [len(pickled), *map(len, buffers)]
-    header = _COUNT.pack(len(buffers)) + _lengths(len(buffers)).pack(*lengths)
-    parts: list[Part] = [header, pickled]
-    end = len(header) + len(pickled)
-    for view in buffers:
-        padding = -end % _ALIGNMENT
-        parts += (bytes(padding), view)
-        end += padding + len(view)
-    return parts
+    return lay_out(pickled, buffers, memory) if buffers else [ONLY_A_PICKLE, pickled]
 
 
-def unpack(payload: bytearray) -> Any:
-    """Read what `pack` wrote; arrays are laid over `payload`, not copied.
+def unpack(payload: bytearray, memory: SharedMemory | None = None) -> Any:
+    """Read what `pack` wrote; arrays are laid over `payload` or `memory`, not copied.
 
     Raises:
+        Malformed: The payload names bytes that are not there.
         Exception: Whatever unpickling it raised.
     """
-    view = memoryview(payload)
-    (count,) = _COUNT.unpack_from(payload)
-    if not count:
-        return pickle.loads(view[_COUNT.size :])  # noqa: S301 - from our own child only
-    layout = _lengths(count)
-    length, *sizes = layout.unpack_from(payload, _COUNT.size)
-    start = _COUNT.size + layout.size
-    end = start + length
-    pickled = view[start:end]
-    buffers: list[memoryview] = []
-    for size in sizes:
-        start = end + -end % _ALIGNMENT
-        end = start + size
-        buffers.append(view[start:end])
+    if payload.startswith(ONLY_A_PICKLE):
+        pickled = memoryview(payload)[len(ONLY_A_PICKLE) :]
+        return pickle.loads(pickled)  # noqa: S301 - from our own child only
+    pickled, buffers = find(payload, memory)
     return pickle.loads(pickled, buffers=buffers)  # noqa: S301 - from our own child only
 
 
-def pack_items(items: list[Any]) -> tuple[list[Part], dict[int, HandlerError]]:
+def pack_items(
+    items: list[Any], memory: SharedMemory | None = None
+) -> tuple[list[Part], dict[int, HandlerError]]:
     """Pack a batch; items that can't be pickled are left out and named by their positions."""
     try:
-        return pack(items), {}
+        return pack(items, memory), {}
     except Exception:  # noqa: BLE001 - pickling runs the items' own code
         refused = {
             index: HandlerError(f"an item of type {_name(type(item))} can't be sent to a process")
             for index, item in enumerate(items)
             if not _can_be_packed(item)
         }
-        return pack([item for index, item in enumerate(items) if index not in refused]), refused
+        sendable = [item for index, item in enumerate(items) if index not in refused]
+        return pack(sendable, memory), refused
 
 
-def pack_results(results: Sequence[Any]) -> list[Part]:
+def pack_results(results: Sequence[Any], memory: SharedMemory | None = None) -> list[Part]:
     """Pack what a handler returned, as the answer that `unpack_answer` reads.
 
     An exception stands in the place of a result that can't be pickled, and names its type.
@@ -95,9 +75,10 @@ def pack_results(results: Sequence[Any]) -> list[Part]:
     if isinstance(results, list | tuple) and _hold_exceptions(results):
         results = [portable(r) if isinstance(r, BaseException) else r for r in results]
     try:
-        return pack((True, results))
+        return pack((True, results), memory)
     except Exception:  # noqa: BLE001 - pickling runs the results' own code
-        return pack((True, [r if _can_be_packed(r) else _unsendable(r) for r in results]))
+        sendable = [r if _can_be_packed(r) else _unsendable(r) for r in results]
+        return pack((True, sendable), memory)
 
 
 def pack_error(error: BaseException) -> list[Part]:
@@ -111,15 +92,18 @@ def pack_error(error: BaseException) -> list[Part]:
     return pack((False, stand_in))
 
 
-def unpack_answer(payload: bytearray) -> Any:
+def unpack_answer(payload: bytearray, memory: SharedMemory | None = None) -> Any:
     """Return the results, or raise what the handler raised.
 
     Raises:
+        Malformed: The answer names bytes that are not there.
         RemoteError: The answer can't be unpickled here.
         Exception: What the handler raised.
     """
     try:
-        answered, value = unpack(payload)
+        answered, value = unpack(payload, memory)
+    except Malformed:
+        raise
     except Exception as error:
         msg = f"the worker's answer can't be unpickled here: {_describe(error)}"
         raise RemoteError(msg) from error
@@ -129,18 +113,24 @@ def unpack_answer(payload: bytearray) -> Any:
 
 
 def unpack_beside(
-    payload: bytearray, refused: dict[int, HandlerError], expected: int
+    payload: bytearray,
+    refused: dict[int, HandlerError],
+    expected: int,
+    memory: SharedMemory | None = None,
 ) -> Sequence[Any]:
     """As `unpack_answer`, with the errors of items that could not be sent in their places.
 
     Raises:
+        Malformed: The answer names bytes that are not there.
         BatchRaised: The handler raised, but not over them.
     """
     if not refused:
-        return unpack_answer(payload)  # type: ignore[no-any-return]
+        return unpack_answer(payload, memory)  # type: ignore[no-any-return]
     own = [refused.get(index) for index in range(expected)]
     try:
-        return merge(own, unpack_answer(payload))
+        return merge(own, unpack_answer(payload, memory))
+    except Malformed:
+        raise
     except Exception as error:
         raise BatchRaised.beside(own, error) from error
 
@@ -161,10 +151,6 @@ def portable(error: BaseException) -> Exception:
 def _hold_exceptions(results: Sequence[Any]) -> bool:
     """Whether some are exceptions; a batch has many results and few types."""
     return any(issubclass(kind, BaseException) for kind in set(map(type, results)))
-
-
-def _lengths(buffers: int) -> Struct:
-    return Struct(f"<{1 + buffers}Q")
 
 
 def _unsendable(result: object) -> BatchFunctionError:

@@ -26,6 +26,7 @@ _LEAST_RSS = 2**24  # bytes; no worker holds less, and whoever asks for it meant
 _START_TIMEOUT = 60.0  # seconds; loading a few GB of weights from a disk
 _MAX_RESULT_BYTES = 2**28  # 64 images of 4 MiB; more in one piece is a mistake, or wants streaming
 _LEAST_RESULT_BYTES = 2**16  # an error with its traceback must always fit
+_SHARED_MEMORY = 2**28  # bytes; 64 images of 600 KiB each way three times over
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class Processes:
             fewer, so that not all do it at once; None for never. No request is lost by it.
         max_rss: Bytes of memory (resident set size) beyond which it does, likewise.
         max_result_bytes: What the results of one batch may take together; a batch with more fails.
+        shared_memory: Most bytes of each process in which large arrays cross, half of it each way;
+            memory is taken as it is used, what finds no room goes over the socket. 0 for none.
     """
 
     count: int = 1
@@ -78,9 +81,11 @@ class Processes:
     max_batches: int | None = None
     max_rss: int | None = None
     max_result_bytes: int = _MAX_RESULT_BYTES
+    shared_memory: int = _SHARED_MEMORY
 
     def __post_init__(self) -> None:
         _check_count(self.count)
+        _check_at_least("shared_memory", 0, self.shared_memory, "bytes")
         _check_positive("timeout", self.timeout)
         _check_positive("start_timeout", self.start_timeout)
         _check_at_least("max_batches", 1, self.max_batches)
@@ -231,6 +236,7 @@ def make_workers(
                 None if wrap is None else HandlerReference.to(wrap),
                 placement.cpu_groups(),
                 placement.max_result_bytes,
+                placement.shared_memory,
             )
             return _pool(launcher, placement, _lifetimes(placement))
         case RayWorkers():

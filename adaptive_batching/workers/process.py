@@ -18,11 +18,13 @@ from adaptive_batching.errors import (
     WorkerTimeout,
 )
 from adaptive_batching.units import format_duration
-from adaptive_batching.wire.frames import FrameTooLong
+from adaptive_batching.wire.frames import FrameTooLong, Part
 from adaptive_batching.workers.channel import Channel
 from adaptive_batching.workers.instructions import Instructions
+from adaptive_batching.workers.layout import Malformed, returning
 from adaptive_batching.workers.output import Output
 from adaptive_batching.workers.parcel import pack, pack_items, unpack_answer, unpack_beside
+from adaptive_batching.workers.shared_memory import End, SharedMemory, created
 
 _GRACE = 2.0  # seconds to leave after the last batch; time enough to give a GPU back
 _THREAD_LIMITS = (
@@ -41,10 +43,15 @@ class ProcessWorker:
         number: Its place in the pool, for messages.
         instructions: What it runs and where.
         on_lost: Called once when it can take no more batches.
+        shared_memory: Most bytes in which large arrays cross, half of it each way.
     """
 
     def __init__(
-        self, number: int, instructions: Instructions, on_lost: Callable[[], None]
+        self,
+        number: int,
+        instructions: Instructions,
+        on_lost: Callable[[], None],
+        shared_memory: int = 0,
     ) -> None:
         self.alive = False
         """Whether it can take batches, or holds one."""
@@ -54,6 +61,8 @@ class ProcessWorker:
         self._process: asyncio.subprocess.Process | None = None
         self._output: Output | None = None
         self._channel: Channel | None = None
+        self._shared_memory = shared_memory
+        self._memory: SharedMemory | None = None
         self._holding = 0
         self._due = inf  # when the batch that it holds is given up, on the loop's clock
         self._watchdog: asyncio.TimerHandle | None = None
@@ -86,9 +95,10 @@ class ProcessWorker:
             WorkerStartError: It can't load it, died or took too long.
         """
         try:
-            async with asyncio.timeout(timeout):
-                self._channel = await self._spawn()
-                unpack_answer(await self._channel.ask(pack(self._instructions)))
+            with created(self._shared_memory) as memory:
+                async with asyncio.timeout(timeout):
+                    self._channel = await self._spawn(memory)
+                    unpack_answer(await self._channel.ask(pack(self._instructions)))
         except BaseException as error:
             self.kill()
             await self.exited()
@@ -106,11 +116,10 @@ class ProcessWorker:
             WorkerLost: The process died.
             WorkerTimeout: It was killed.
         """
-        assert self._channel is not None
-        payload, refused = pack_items(items)
+        payload, refused = pack_items(items, self._memory)
         if len(refused) == len(items):
             return list(refused.values())
-        answer = self._channel.ask(payload)
+        answer = self._ask(payload)
         self._holding = len(items)
         loop = answer.get_loop()
         self._due = loop.time() + timeout
@@ -132,7 +141,12 @@ class ProcessWorker:
         finally:
             self._due = inf
             self._holding = 0
-        return unpack_beside(received, refused, len(items))
+        try:
+            return unpack_beside(received, refused, len(items), self._memory)
+        except Malformed as error:
+            self.kill()
+            msg = f"{self} gave an answer that can't be read: {error}; it was killed"
+            raise WorkerLost(msg) from None
 
     def kill(self) -> None:
         """End it now, whatever it does."""
@@ -153,6 +167,7 @@ class ProcessWorker:
             await self._process.wait()
         if self._output is not None:
             self._output.close()
+        self._memory = None  # results that are still seen keep the mapping
 
     async def aclose(self) -> None:
         """Let it leave, or kill it if it holds a batch or doesn't; returns when it is gone."""
@@ -170,9 +185,25 @@ class ProcessWorker:
             self.kill()
             await self.exited()
 
+    # ----------------------------------------------------------------------------------- messages
+
+    def _ask(self, parts: list[Part]) -> asyncio.Future[bytearray]:
+        assert self._channel is not None
+        if self._memory is None:
+            return self._channel.ask(parts)
+        returned = self._memory.end_message()
+        try:
+            return self._channel.ask(returning(parts, returned) if returned else parts)
+        except FrameTooLong:
+            self._memory.forget_message()
+            raise
+
     # --------------------------------------------------------------------------------- its process
 
-    async def _spawn(self) -> Channel:
+    async def _spawn(self, memory: int | None) -> Channel:
+        inherited = [] if memory is None else [memory]
+        if memory is not None:
+            self._memory = SharedMemory(memory, End.PARENT)
         ours, theirs = socket.socketpair()
         self._output = Output(f"{self._instructions.handler.qualname}.{self._number}")
         try:
@@ -184,11 +215,11 @@ class ProcessWorker:
                     "faulthandler",  # a crash in C code tells which line of Python called it
                     "-m",
                     "adaptive_batching.workers.child",
-                    str(theirs.fileno()),
+                    *map(str, (theirs.fileno(), *inherited)),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,
-                    pass_fds=(theirs.fileno(),),
+                    pass_fds=(theirs.fileno(), *inherited),
                     start_new_session=True,  # Ctrl-C is for the parent, also while it boots
                     env=os.environ | self._thread_limits(),
                 )

@@ -21,12 +21,14 @@ class ProcessLauncher:
             to call instead.
         cpus: The cores of each process; None for all of them.
         max_result_bytes: What the results of a batch may take.
+        shared_memory: Most bytes of each process in which large arrays cross.
     """
 
     handler: HandlerReference
     wrap: HandlerReference | None = None
     cpus: Sequence[Sequence[int]] | None = None
     max_result_bytes: int = MAX_LENGTH
+    shared_memory: int = 0
 
     async def prepare(self) -> None:
         """See whether this process may start others, and the machine has the cores.
@@ -50,7 +52,7 @@ class ProcessLauncher:
         instructions = Instructions(
             self.handler, self.wrap, cpus, self.max_result_bytes, parent=os.getpid()
         )
-        return ProcessWorker(number, instructions, on_lost)
+        return ProcessWorker(number, instructions, on_lost, self.shared_memory)
 
 
 def _check_cpus(cpus: Sequence[Sequence[int]] | None) -> None:

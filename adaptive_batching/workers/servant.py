@@ -8,6 +8,7 @@ from adaptive_batching.wire.frames import Part
 from adaptive_batching.workers import handler as handlers
 from adaptive_batching.workers.parcel import pack, pack_error, pack_results, unpack
 from adaptive_batching.workers.results import check_results
+from adaptive_batching.workers.shared_memory import SharedMemory
 
 _Call = Callable[[list[Any]], Any]
 
@@ -19,10 +20,12 @@ class Servant:
 
     Args:
         runner: Of the loop that async handlers run on.
+        memory: Where large arrays come and go, if there is such a place.
     """
 
-    def __init__(self, runner: asyncio.Runner) -> None:
+    def __init__(self, runner: asyncio.Runner, memory: SharedMemory | None = None) -> None:
         self._runner = runner
+        self._memory = memory
         self._call: _Call = _not_prepared
 
     def prepare(
@@ -40,12 +43,12 @@ class Servant:
     def answer(self, payload: bytearray) -> list[Part]:
         """Run one batch."""
         try:
-            items = unpack(payload)
+            items = unpack(payload, self._memory)
             value = self._call(items)
             results = check_results(value, len(items))
             if hasattr(value, "__array__"):
                 results = value.__array__()  # whole, it travels as one buffer
-            return pack_results(results)
+            return pack_results(results, self._memory)
         except BaseException as error:  # noqa: BLE001 - an exit, too, is an answer
             return pack_error(error)
 

@@ -267,3 +267,24 @@ def steady(items):
 def sluggish(items):
     time.sleep(0.02)
     return [("sluggish", item) for item in items]
+
+
+class Keeps:
+    """Keeps all items, and says what it has kept when asked for all."""
+
+    def __init__(self):
+        self.kept = []
+
+    def __call__(self, items):
+        if isinstance(items[0], str):
+            return [[int(array.max()) for array in self.kept]]
+        self.kept += items
+        return [item.copy() for item in items]
+
+
+class Lies:
+    """Answers in its worker's name, with the frame that it gets."""
+
+    def __call__(self, items):
+        os.write(int(sys.argv[1]), items[0])
+        time.sleep(60)

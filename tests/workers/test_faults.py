@@ -148,13 +148,14 @@ async def test_a_handler_that_writes_to_our_socket(started, caplog):
 
 
 async def test_a_worker_inherits_nothing(started):
-    """But its own end of the socket: no listener, no file, no other worker's socket."""
+    """But its own end of the socket, and its own memory: no listener, no file, nobody else's."""
     with open("/dev/null") as file:  # noqa: ASYNC230  it is opened at once
         os.set_inheritable(file.fileno(), True)  # noqa: FBT003
         pool = await started(Faulty, count=2)
         (files,) = await pool.run(["open_files"], 1)
     assert files.count("socket") <= 3  # ours, and the pair that wakes the loop of async handlers
-    assert set(files) <= {"socket", "anon_inode"}
+    assert files.count("/memfd") <= 1
+    assert set(files) <= {"socket", "anon_inode", "/memfd"}
 
 
 @pytest.mark.parametrize("cap", [1000, 2**31, -1])

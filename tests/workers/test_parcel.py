@@ -56,7 +56,7 @@ def test_results_that_can_not_be_pickled_are_named():
 def test_answers_that_can_not_be_unpickled():
     """Garbage becomes an error for one batch."""
     with pytest.raises(RemoteError, match="can't be unpickled here"):
-        unpack_answer(bytearray(b"\0\0\0\0garbage"))
+        unpack_answer(bytearray(8) + b"garbage")
 
 
 @pytest.mark.parametrize(
