@@ -108,6 +108,16 @@ class Batched(Generic[T, R]):
         """
         await self._dispatcher.restart_workers()
 
+    async def scale_workers(self, count: int) -> None:
+        """Have so many worker processes, or actors, from now on; no call fails.
+
+        Raises:
+            WorkerStartError: A new one could not be started: there are as many as before.
+            UsageError: The handler runs on the loop or in threads.
+            ValueError: There can't be so many, because cores were named for fewer.
+        """
+        await self._dispatcher.scale_workers(count)
+
     async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  as Dispatcher's
         """Let what waits finish, up to `timeout` seconds, then stop the workers."""
         await self._dispatcher.aclose(timeout)

@@ -11,7 +11,7 @@ from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.driver import Driver
 from adaptive_batching.dispatcher.ledger import Stats
 from adaptive_batching.errors import UsageError, WrongEventLoop
-from adaptive_batching.workers.interface import Restartable, Workers
+from adaptive_batching.workers.interface import Restartable, Scalable, Workers
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -153,6 +153,25 @@ class Dispatcher(Generic[T, R]):
         if self._driver is not None and not self._driver.loop.is_closed():
             await self._driver.started()
             await self.workers.restart()
+
+    async def scale_workers(self, count: int) -> None:
+        """Have so many workers from now on; no request fails.
+
+        Returns when the new ones are ready, or those who leave have ended their batches.
+
+        Raises:
+            WorkerStartError: A new one could not be started: there are as many as before.
+            UsageError: The handler's workers are not such that there can be more or fewer.
+            ValueError: There can't be so many.
+        """
+        if not isinstance(self.workers, Scalable):
+            name = type(self.workers).__name__
+            raise UsageError(f"expected worker processes or actors to scale, got {name}")
+        if count < 1:
+            raise ValueError(f"count: expected at least 1 worker, got {count!r}")
+        if self._driver is not None and not self._driver.loop.is_closed():
+            await self._driver.started()
+        await self.workers.scale(count)
 
     def flush(self) -> None:
         """From now on let what waits leave as soon as a worker is free."""

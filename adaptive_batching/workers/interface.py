@@ -88,3 +88,19 @@ class Restartable(Workers, Protocol):
             Draining: They were stopped meanwhile.
         """
         ...
+
+
+@runtime_checkable
+class Scalable(Workers, Protocol):
+    """Workers that there can be more or fewer of while they work."""
+
+    async def scale(self, count: int) -> None:
+        """Have so many from now on; returns when the new ones are ready and the others have left.
+
+        Who leaves ends the batch that it holds.
+
+        Raises:
+            WorkerStartError: A new one could not be started; there are as many as before.
+            ValueError: There can't be so many.
+        """
+        ...

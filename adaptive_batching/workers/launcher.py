@@ -53,6 +53,11 @@ class PoolWorker(Protocol):
 class Launcher(Protocol):
     """Makes the workers of one pool."""
 
+    @property
+    def most(self) -> int | None:
+        """How many it can make; None for any number."""
+        ...
+
     async def prepare(self) -> None:
         """Find out whether workers can be had at all; called once before the first.
 

@@ -63,8 +63,8 @@ class WorkerPool:
     @property
     def health(self) -> Health:
         """How the workers are."""
-        alive = (index for index, worker in enumerate(self._workers) if worker.alive)
-        living = frozenset(alive)
+        staying = self._workers[: self._count]
+        living = frozenset(index for index, worker in enumerate(staying) if worker.alive)
         failure = None if living else self._failure
         renewed = self._succession.renewed if self._succession else 0
         crash_loop = self._deaths.crash_loop(time.monotonic())
@@ -82,19 +82,13 @@ class WorkerPool:
         self._workers = [self._launch(number) for number in range(self._count)]
         self._succession = Succession(self._workers, self._launch, self._begin, self._changed)
         try:
-            async with asyncio.TaskGroup() as group:
-                for worker in self._workers:
-                    group.create_task(self._begin(worker))
-        except BaseException as error:
+            await self._begin_all(self._workers)
+        except BaseException:
             await self.aclose()
-            if isinstance(error, BaseExceptionGroup):
-                first = error.exceptions[0]
-                raise first from first.__cause__
             raise
         self._on_change = on_change
         self._keepers = [
-            asyncio.create_task(self._keep(number, place), name=f"keeper of worker {number}")
-            for number, place in enumerate(self._succession.places)
+            self._keeper(number, place) for number, place in enumerate(self._succession.places)
         ]
         on_change()
 
@@ -118,6 +112,20 @@ class WorkerPool:
         if self._succession is not None:
             await self._succession.renew_all()
 
+    async def scale(self, count: int) -> None:
+        """Have so many workers from now on; see `Scalable.scale`."""
+        if self._launcher.most is not None and count > self._launcher.most:
+            msg = f"expected at most {self._launcher.most} workers, each has its cpus, got {count}"
+            raise ValueError(msg)
+        if self._succession is None:
+            self._count = count
+            return
+        async with self._succession.turn:
+            if count > self._count:
+                await self._grow(count, self._succession)
+            else:
+                await self._shrink(count, self._succession)
+
     async def aclose(self) -> None:
         """Stop all workers; see `Workers.aclose`."""
         if self._loop is not asyncio.get_running_loop():
@@ -129,7 +137,47 @@ class WorkerPool:
         await asyncio.gather(*self._keepers, return_exceptions=True)
         await asyncio.gather(*(worker.aclose() for worker in self._workers))
 
+    # -------------------------------------------------------------------------------------- number
+
+    async def _grow(self, count: int, succession: Succession) -> None:
+        fresh = [self._launch(number) for number in range(self._count, count)]
+        try:
+            await self._begin_all(fresh)
+        except BaseException:
+            await asyncio.gather(*(worker.aclose() for worker in fresh))
+            raise
+        for number, worker in enumerate(fresh, self._count):
+            self._workers.append(worker)
+            succession.places.append(asyncio.Lock())
+            self._keepers.append(self._keeper(number, succession.places[number]))
+        self._count = count
+        self._on_change()
+
+    async def _shrink(self, count: int, succession: Succession) -> None:
+        self._count = count
+        self._on_change()  # from now on those who leave are given no batches
+        await asyncio.sleep(0)  # whose task was made before begins now, and so keeps them busy
+        while len(self._workers) > count:
+            await succession.until_idle(self._workers[-1])
+            keeper = self._keepers.pop()
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+            self._workers.pop()
+            succession.places.pop()
+
+    async def _begin_all(self, workers: Sequence[PoolWorker]) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for worker in workers:
+                    group.create_task(self._begin(worker))
+        except BaseExceptionGroup as errors:
+            first = errors.exceptions[0]
+            raise first from first.__cause__
+
     # ------------------------------------------------------------------------------- replacements
+
+    def _keeper(self, number: int, place: asyncio.Lock) -> asyncio.Task[None]:
+        return asyncio.create_task(self._keep(number, place), name=f"keeper of worker {number}")
 
     async def _keep(self, number: int, place: asyncio.Lock) -> None:
         """Replace the worker of this number whenever it dies, until cancelled."""

@@ -30,6 +30,11 @@ class ProcessLauncher:
     max_result_bytes: int = MAX_LENGTH
     shared_memory: int = 0
 
+    @property
+    def most(self) -> int | None:
+        """As many as there are cores for, if they were named; see `Launcher.most`."""
+        return None if self.cpus is None else len(self.cpus)
+
     async def prepare(self) -> None:
         """See whether this process may start others, and the machine has the cores.
 

@@ -34,6 +34,8 @@ class RayLauncher:
         address: The cluster; None for `RAY_ADDRESS` or, without it, one on this machine alone.
     """
 
+    most = None
+
     def __init__(
         self, handler: Any, wrap: Any, options: Mapping[str, Any], address: str | None
     ) -> None:

@@ -30,6 +30,7 @@ class Succession:
         renewed: Places that have changed hands so far.
         places: Whoever puts a worker in a place holds its lock.
         busy: Workers that hold a batch.
+        turn: Whoever changes places one after the other, or how many there are, holds this lock.
     """
 
     def __init__(
@@ -42,11 +43,11 @@ class Succession:
         self.renewed = 0
         self.places = [asyncio.Lock() for _ in workers]
         self.busy: set[PoolWorker] = set()
+        self.turn = asyncio.Lock()
         self._workers = workers
         self._make = make
         self._start = start
         self._on_change = on_change
-        self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._worn: set[int] = set()
         self._leaving: asyncio.Event | None = None
@@ -80,6 +81,15 @@ class Succession:
             self._worn.add(number)
             self._own(self._recycle(number))
 
+    async def until_idle(self, worker: PoolWorker) -> None:
+        """Wait until a worker holds no batch; only who has the `turn` may."""
+        try:
+            while worker in self.busy:
+                self._leaving = asyncio.Event()
+                await self._leaving.wait()
+        finally:
+            self._leaving = None
+
     async def aclose(self) -> None:
         """Begin nothing more; who is about to leave, or to come, is gone afterwards."""
         for task in self._tasks:
@@ -87,7 +97,7 @@ class Succession:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _roll_out(self) -> None:
-        async with self._turn:
+        async with self.turn:
             for number, worker in enumerate(self._workers):
                 try:
                     await self._renew(number)
@@ -103,9 +113,9 @@ class Succession:
         backoff = Backoff(random.random)
         worn = self._workers[number]
         try:
-            while self._workers[number] is worn:
+            while self._workers[number : number + 1] == [worn]:  # else its place is gone
                 try:
-                    async with self._turn:
+                    async with self.turn:
                         await self._renew(number)
                 except (WorkerStartError, HandlerNotFound) as error:
                     _log.warning("%r is worn out, but stays: %s", worn, error)
@@ -126,15 +136,9 @@ class Succession:
     async def _retire(self, worker: PoolWorker) -> None:
         """Let it end the batch that it holds; it gets no other."""
         try:
-            while worker in self.busy:
-                self._leaving = asyncio.Event()
-                await self._leaving.wait()
-            await worker.aclose()
-        except asyncio.CancelledError:
-            await worker.aclose()  # perhaps for the second time: the first was interrupted
-            raise
+            await self.until_idle(worker)
         finally:
-            self._leaving = None
+            await worker.aclose()
 
     def _own(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)

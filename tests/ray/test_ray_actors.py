@@ -113,6 +113,18 @@ async def test_a_rolling_restart(started):
     assert pool.health == Health(BOTH, 2, renewed=2)
 
 
+async def test_from_one_actor_to_four(cluster):
+    """More actors while calls come, and fewer again; none fails."""
+    model = batched(max_batch_size=4, workers=RayWorkers(num_cpus=0))(handlers.Counted)
+    async with model:
+        answers = asyncio.create_task(model.map(range(2000)))
+        await model.scale_workers(4)
+        assert model.stats().workers == 4
+        await model.scale_workers(2)
+        assert await answers == list(range(2000))
+        assert model.stats().workers == 2
+
+
 async def test_a_cluster_without_room(started):
     """What was asked for, and what there is."""
     with pytest.raises(
