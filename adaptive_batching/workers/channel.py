@@ -21,6 +21,7 @@ class Channel(asyncio.Protocol):
         self._decoder = FrameDecoder(max_length)
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[bytearray] | None = None
+        self._ended: asyncio.Future[None] = self._loop.create_future()
 
     def ask(self, parts: list[Part]) -> asyncio.Future[bytearray]:
         """Send one payload; the future is of its answer, or of EOFError if none will come.
@@ -52,6 +53,11 @@ class Channel(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    async def ended(self, within: float) -> bool:
+        """Wait for the end of the connection, at most so many seconds; returns whether it came."""
+        await asyncio.wait([self._ended], timeout=within)
+        return self._ended.done()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""
         self._transport = cast("asyncio.Transport", transport)
@@ -74,4 +80,5 @@ class Channel(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by asyncio."""
         self.fail(EOFError())
+        self._ended.set_result(None)
         self._on_lost()

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from io import FileIO
 
 _CHUNK = 2**16  # bytes; what a pipe holds on Linux
 _LONGEST = 4096  # bytes of a line
@@ -79,43 +80,44 @@ class _Stream:
         self._lines = Lines()
         self._left = _MOST
         self._dropped = 0
-        self._fd: int | None = None
+        self._pipe: FileIO | None = None
         self._pause: asyncio.TimerHandle | None = None
         self._window: asyncio.TimerHandle | None = None
 
     def opened(self, stack: ExitStack) -> int:
-        self._fd, theirs = os.pipe()
+        ours, theirs = os.pipe()
         stack.callback(os.close, theirs)
-        os.set_blocking(self._fd, False)
-        self._watch(self._fd)
+        os.set_blocking(ours, False)
+        self._pipe = FileIO(ours)
+        self._watch(self._pipe)
         return theirs
 
     def close(self) -> None:
-        if self._fd is None:
+        if self._pipe is None:
             return
-        fd, self._fd = self._fd, None
-        self._loop.remove_reader(fd)
+        pipe, self._pipe = self._pipe, None
+        self._loop.remove_reader(pipe)
         if self._pause is not None:
             self._pause.cancel()
-        self._take(_read(fd) or b"")  # all that the pipe holds; grandchildren may keep it open
-        os.close(fd)
+        self._take(pipe.read(_CHUNK) or b"")  # all that it holds; grandchildren may keep it open
+        pipe.close()
         for line in self._lines.end():
             self._write(line)
         if self._window is not None:
             self._window.cancel()
             self._sum_up()
 
-    def _watch(self, fd: int) -> None:
-        self._loop.add_reader(fd, self._readable, fd)
+    def _watch(self, pipe: FileIO) -> None:
+        self._loop.add_reader(pipe, self._readable, pipe)
 
-    def _readable(self, fd: int) -> None:
-        data = _read(fd)
-        if data is None:
+    def _readable(self, pipe: FileIO) -> None:
+        data = pipe.read(_CHUNK)
+        if data is None:  # there is nothing after all
             return
-        self._loop.remove_reader(fd)
+        self._loop.remove_reader(pipe)
         if data:
             self._take(data)
-            self._pause = self._loop.call_later(_PACE, self._watch, fd)
+            self._pause = self._loop.call_later(_PACE, self._watch, pipe)
 
     def _take(self, data: bytes) -> None:
         lines, skipped = self._lines.feed(data, self._left)
@@ -139,14 +141,6 @@ class _Stream:
             sys.stdout.flush()
         else:
             self._log.log(self._level, "%s", line)
-
-
-def _read(fd: int) -> bytes | None:
-    """What is there; nothing at the end, None before there is anything."""
-    try:
-        return os.read(fd, _CHUNK)
-    except BlockingIOError:
-        return None
 
 
 def _text(line: bytes) -> str:

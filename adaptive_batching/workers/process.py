@@ -27,6 +27,7 @@ from adaptive_batching.workers.parcel import pack, pack_items, unpack_answer, un
 from adaptive_batching.workers.shared_memory import End, SharedMemory, created
 
 _GRACE = 2.0  # seconds to leave after the last batch; time enough to give a GPU back
+_LAST_ANSWER = 0.1  # seconds after its exit; what it sent is in the socket already
 _THREAD_LIMITS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -85,7 +86,8 @@ class ProcessWorker:
         code = self._process.returncode if self._process else None
         if code is None or code >= 0:
             return f"exited with {code}"
-        return f"was killed by {signal.Signals(-code).name}"
+        names = {each.value: each.name for each in signal.Signals}  # real-time signals have none
+        return f"was killed by {names.get(-code, f'signal {-code}')}"
 
     async def start(self, timeout: float) -> None:  # noqa: ASYNC109 - kills, not only cancels
         """Start it and wait until it is ready, at most `timeout` seconds.
@@ -149,12 +151,9 @@ class ProcessWorker:
             raise WorkerLost(msg) from None
 
     def kill(self) -> None:
-        """End it now, whatever it does."""
-        process = self._process
-        if process is not None and process.returncode is None:
-            # Process.kill would poll first, and take the exit status away from asyncio's watcher
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
+        """End it now, whatever it does, and the processes that its handler has started."""
+        if self._process is not None and self._process.returncode is None:
+            self._kill_group(self._process.pid)
         if self._channel is not None:
             self._channel.close()
         if self._watchdog is not None:
@@ -165,6 +164,9 @@ class ProcessWorker:
         """Wait until nothing is left of it."""
         if self._process is not None:
             await self._process.wait()
+            if self._channel is not None and not await self._channel.ended(_LAST_ANSWER):
+                self._kill_group(self._process.pid)  # processes that it forked hold our socket
+                self._channel.close()
         if self._output is not None:
             self._output.close()
         self._memory = None  # results that are still seen keep the mapping
@@ -237,6 +239,11 @@ class ProcessWorker:
         """Libraries read these when they are loaded, so they must be there before Python starts."""
         cpus = self._instructions.cpus
         return {} if cpus is None else dict.fromkeys(_THREAD_LIMITS, str(len(cpus)))
+
+    def _kill_group(self, pid: int) -> None:
+        # Process.kill would poll first, and take the exit status away from asyncio's watcher
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
 
     def _hang_up(self) -> None:
         """The socket is closed: a process that lives on can't be reached any more."""

@@ -4,6 +4,7 @@ import ctypes
 import os
 import resource
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -46,6 +47,22 @@ class Faulty:
 
     def leave(self, items):
         os._exit(0)
+
+    def fork_and_leave(self, items):
+        """Leave behind a process that has a copy of everything that we have open."""
+        child = os.fork()
+        if child:
+            _note(items[1], child)
+            os._exit(0)
+        time.sleep(60)
+
+    def help_and_hang(self, items):
+        """Start a program and wait for ever."""
+        _note(items[1], subprocess.Popen(["sleep", "60"]).pid)
+        time.sleep(60)
+
+    def real_time_signal(self, items):
+        os.kill(os.getpid(), signal.SIGRTMIN + 1)
 
     def hoard(self, items):
         """Take small pieces of memory until the limit, as a leak does."""
@@ -106,6 +123,10 @@ class limited_memory:
 
     def __exit__(self, *_):
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def _note(file, pid):
+    Path(file).write_text(str(pid))
 
 
 def _open():

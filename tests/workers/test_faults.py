@@ -12,7 +12,7 @@ import pytest
 
 from adaptive_batching.core import JobOutcome, Limits
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.errors import BatchFunctionError, DeadlineExceeded, WorkerLost
+from adaptive_batching.errors import BatchFunctionError, DeadlineExceeded, WorkerLost, WorkerTimeout
 from adaptive_batching.workers.placement import Processes, make_workers
 from tests.workers.conditions import until
 from tests.workers.faulty import Faulty
@@ -66,6 +66,7 @@ async def test_nobody_waits_for_a_stuck_worker_beyond_his_own_deadline(how):
         ("segfault", "was killed by SIGSEGV"),
         ("abort", "was killed by SIGABRT"),
         ("leave", "exited with 0"),
+        ("real_time_signal", "was killed by signal 35"),
     ],
 )
 async def test_a_sudden_end(started, how, fate):
@@ -75,6 +76,25 @@ async def test_a_sudden_end(started, how, fate):
         await pool.run([how, "other"], 0)
     await until(lambda: pool.health.alive)
     assert await pool.run(["echo"], 0) == ["echo"]
+
+
+async def test_a_dead_worker_whose_forked_child_holds_our_socket(started, tmp_path):
+    """No end of file comes; the batch is lost at once all the same, and the child ends as well."""
+    pool = await started(Faulty)
+    note = tmp_path / "pid"
+    async with asyncio.timeout(10):
+        with pytest.raises(WorkerLost, match="exited with 0 while it held a batch of 2"):
+            await pool.run(["fork_and_leave", str(note)], 0)
+    await until(lambda: dead(int(note.read_text())))
+
+
+async def test_a_worker_that_is_killed_takes_its_helpers_along(started, tmp_path):
+    """A program that the handler has started does not outlive the batch that wanted it."""
+    pool = await started(Faulty, timeout=0.5)
+    note = tmp_path / "pid"
+    with pytest.raises(WorkerTimeout):
+        await pool.run(["help_and_hang", str(note)], 0)
+    await until(lambda: dead(int(note.read_text())))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl")
