@@ -9,7 +9,7 @@ from typing import Any
 
 from adaptive_batching.errors import BatchFunctionError
 from adaptive_batching.pipeline import Stage
-from adaptive_batching.pipeline.stage import one_by_one
+from adaptive_batching.pipeline.stage import Wrap, one_by_one
 from adaptive_batching.wire.strict_json import decode, encode
 from adaptive_batching.workers.handler import is_async
 from adaptive_batching.workers.items import with_awaited_steps, with_steps
@@ -36,7 +36,7 @@ def writing(handler: _Call) -> _Call:
     return _steps(handler)(handler, None, _encoded)
 
 
-def wrap_of_stage(stage: Stage, number: int, stages: int) -> Callable[[Any], _Call] | None:
+def wrap_of_stage(stage: Stage, number: int, stages: int) -> Wrap | None:
     """What a stage's handler is put into, the first one's number being 0.
 
     Worker processes find it by its name, so that each is a function of its own.
@@ -48,7 +48,7 @@ def wrap_of_stage(stage: Stage, number: int, stages: int) -> Callable[[Any], _Ca
         return _reading_one if one else reading
     if number == stages - 1:
         return _writing_one if one else writing
-    return stage.wrap
+    return None
 
 
 def _one_per_item(handler: Callable[[Any], Any]) -> _Call:

@@ -106,13 +106,10 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> Lan
     described, labels = endpoint.pipeline, endpoint.labels
     histograms = [BatchHistograms(stage.limits.max_batch_size) for stage in described.stages]
     stages = [
-        replace(
-            stage,
-            wrap=wrap_of_stage(stage, number, len(labels)),
-            observers=[histograms[number], *stage.observers, *observers.get(label, ())],
-        )
-        for number, (stage, label) in enumerate(zip(described.stages, labels, strict=True))
+        replace(stage, observers=[*stage.observers, meter, *observers.get(label, ())])
+        for stage, meter, label in zip(described.stages, histograms, labels, strict=True)
     ]
-    pipeline = Pipeline[bytes, bytes](stages, max_latency=described.max_latency)
+    wraps = [wrap_of_stage(stage, number, len(stages)) for number, stage in enumerate(stages)]
+    pipeline = Pipeline[bytes, bytes](stages, max_latency=described.max_latency, wraps=wraps)
     watched = list(map(Watched, labels, pipeline.dispatchers, histograms))
     return Lane(endpoint.path, pipeline, pipeline, endpoint.max_body, watched)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from math import inf
 from typing import Any, Generic, Self, TypeVar
 
@@ -10,7 +11,7 @@ from adaptive_batching.core import JobOutcome
 from adaptive_batching.dispatcher import Dispatcher, call_from_thread, run_in_lanes
 from adaptive_batching.errors import WrongEventLoop
 from adaptive_batching.pipeline.flow import Flow
-from adaptive_batching.pipeline.stage import Stage
+from adaptive_batching.pipeline.stage import Stage, Wrap
 from adaptive_batching.pipeline.stats import PipelineStats
 from adaptive_batching.workers.interface import Restartable
 
@@ -33,6 +34,8 @@ class Pipeline(Generic[T, R]):
         stages: What every item goes through, in this order.
         max_latency: Seconds from call to result; None promises nothing.
         clock: Monotonic seconds.
+        wraps: What each stage's handler is put into, as in `Stage.make_workers`; worker processes
+            import it.
 
     Raises:
         TypeError: Something is no stage.
@@ -45,6 +48,7 @@ class Pipeline(Generic[T, R]):
         *,
         max_latency: float | None = None,
         clock: Callable[[], float] = time.monotonic,
+        wraps: Sequence[Wrap | None] = (),
     ) -> None:
         if not stages:
             raise ValueError("stages: expected at least one, got none")
@@ -55,14 +59,14 @@ class Pipeline(Generic[T, R]):
         self.stages = tuple(stages)
         self.dispatchers: tuple[Dispatcher[Any, Any], ...] = tuple(
             Dispatcher(
-                stage.make_workers(),
+                stage.make_workers(wrap),
                 stage.limits,
                 policy=stage.policy,
                 clock=clock,
                 observers=stage.observers,
                 next_batch_first=True,  # an answer is work for the stage after it
             )
-            for stage in stages
+            for stage, wrap in zip_longest(stages, wraps)
         )
         self._clock = clock
         self._flow: Flow | None = None

@@ -12,6 +12,8 @@ from adaptive_batching.workers.handler import is_async
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.placement import External, Placement, make_workers, place
 
+Wrap = Callable[[Any], Callable[[list[Any]], Any]]
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -29,8 +31,6 @@ class Stage:
         max_queue: Items in this stage, waiting or at work. When it is full, the stage before it
             keeps what it has ready, and so on up to the entrance, where `QueueFull` is raised.
         observers: Told about every batch of this stage.
-        wrap: Takes the handler, ready to be called, and returns what to call with a list instead;
-            by default, a loop where the stage takes one item. Worker processes import it.
 
     Raises:
         TypeError: The handler can't be called, or takes one item and has steps for each of many.
@@ -44,7 +44,6 @@ class Stage:
     policy: PolicyLike = "cork"
     max_queue: int = 256
     observers: Sequence[Observer] = ()
-    wrap: Callable[[Any], Callable[[list[Any]], Any]] | None = None
 
     def __post_init__(self) -> None:
         steps = hasattr(self.handler, "preprocess") or hasattr(self.handler, "postprocess")
@@ -71,11 +70,16 @@ class Stage:
         size = 1 if self.max_batch_size is None else self.max_batch_size
         return Limits(size, inf, self.max_queue)
 
-    def make_workers(self) -> Workers:
-        """Make its workers, not yet started."""
+    def make_workers(self, wrap: Wrap | None = None) -> Workers:
+        """Make its workers, not yet started.
+
+        Args:
+            wrap: Takes the handler, ready to be called with what it takes, and returns what to
+                call with a list instead; by default, a loop where that is one item.
+        """
         placement = place(self.handler, self.workers, self.cpus)
         by_default = one_by_one if self.takes_one else None
-        return make_workers(self.handler, placement, wrap=self.wrap or by_default)
+        return make_workers(self.handler, placement, wrap=wrap or by_default)
 
 
 def one_by_one(handler: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
