@@ -4,6 +4,7 @@ import math
 import re
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
 _DURATION = re.compile(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([a-zµ]+)\s*")
 
 
@@ -11,7 +12,8 @@ def parse_duration(text: str) -> float:
     """Read a duration with its unit, such as `100ms`, and return seconds.
 
     Raises:
-        ValueError: There is no unit, an unknown one, or no finite number before it.
+        ValueError: There is no unit, an unknown one, no finite number before it, or more than
+            thirty years of it.
     """
     match = _DURATION.fullmatch(text)
     unit = match[2] if match else None
@@ -27,7 +29,10 @@ def parse_duration(text: str) -> float:
     if not math.isfinite(value):
         msg = f"expected a finite number before {unit!r}, got {text!r}"
         raise ValueError(msg)
-    return value * _SECONDS[unit]
+    seconds = value * _SECONDS[unit]
+    if seconds > LONGEST:
+        raise ValueError(f"expected at most {LONGEST:g} s, got {text!r}")
+    return seconds
 
 
 def format_duration(seconds: float) -> str:

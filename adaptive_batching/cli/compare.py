@@ -12,7 +12,15 @@ from rich.console import Console
 
 from adaptive_batching.cli.conditions import condition_options, conditions, title
 from adaptive_batching.cli.endings import policy_errors_told, writing
-from adaptive_batching.cli.parameters import FORMAT, POLICY, SHARE, WIDTH, expect_shorter
+from adaptive_batching.cli.parameters import (
+    FORMAT,
+    POLICY,
+    REPLICATIONS,
+    SHARE,
+    WIDTH,
+    WORKERS,
+    expect_shorter,
+)
 from adaptive_batching.cli.progress import progress
 from adaptive_batching.cli.worker_options import expect_worker, number_of_workers
 from adaptive_batching.errors import TraceError
@@ -32,10 +40,10 @@ from adaptive_batching.simulation.seeds import Contestant, each_seed
     required=True,
     help="Twice: the one that is used, then the one that may replace it.",
 )
-@click.option("--workers", type=click.IntRange(min=1), default=1)
+@click.option("--workers", type=WORKERS, default=1)
 @click.option(
     "--replications",
-    type=click.IntRange(min=1),
+    type=REPLICATIONS,
     default=5,
     help="Runs with the seeds that follow --seed: other luck, the same for both policies.",
 )

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from adaptive_batching.cli.parameters import DURATION, SECONDS, Parsed, expect_none
+from adaptive_batching.cli.parameters import DURATION, ITEMS, SECONDS, Parsed, expect_none
 from adaptive_batching.cli.traffic_options import TRAFFIC_NAMES, TRAFFIC_OPTIONS, traffic
 from adaptive_batching.cli.worker_options import WORKER_OPTIONS, server_of
 from adaptive_batching.core import Limits
@@ -29,8 +29,8 @@ _RUN_OPTIONS = (
         show_default="none",
         help="From arrival to answer, of requests whose own is not in the trace.",
     ),
-    click.option("--max-batch-size", type=int, default=64, help="Items."),
-    click.option("--max-queue", type=int, default=65_536, help="Items waiting."),
+    click.option("--max-batch-size", type=ITEMS, default=64, help="Items."),
+    click.option("--max-queue", type=ITEMS, default=65_536, help="Items waiting."),
     click.option(
         "--timer-resolution", type=DURATION, default=0.0, help="Round wake-ups up to this."
     ),
@@ -59,7 +59,7 @@ _RUN_OPTIONS = (
     ),
     click.option(
         "--retries",
-        type=click.IntRange(min=1),
+        type=int,
         help="Clients who are refused or late send again, so often at the most; goodput is of the "
         "requests, however often they were sent.",
     ),

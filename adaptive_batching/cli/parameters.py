@@ -3,16 +3,19 @@
 import re
 import sys
 from collections.abc import Callable, Mapping
-from math import inf, isfinite, nan
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
 import click
 
 from adaptive_batching.core import make_policy
-from adaptive_batching.units import parse_duration
+from adaptive_batching.units import LONGEST, parse_duration
 
 WIDTH = 150  # columns of a table: a line that the terminal wraps is better than a number cut short
+
+MOST_WORKERS = 1000  # a slip in a number should be told, not waited for
+_MOST_ITEMS = 10**18  # 64 bits
 
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 _RANGE = re.compile(r"([0-9]{1,4})(?:\.\.([0-9]{1,4}))?")
@@ -41,8 +44,10 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         return parse_duration(text)
-    if not (isfinite(seconds) and seconds >= 0):
+    if not 0 <= seconds < inf:
         raise ValueError(f"expected 0 seconds or more, got {text!r}")
+    if seconds > LONGEST:
+        raise ValueError(f"expected at most {LONGEST:g} s, got {text!r}")
     return seconds
 
 
@@ -76,6 +81,8 @@ def _range(text: str) -> range:
     numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
     if not numbers or numbers[0] < 1:
         raise ValueError(f"expected a range from 1 such as 1..8, got {text!r}")
+    if numbers[-1] > MOST_WORKERS:
+        raise ValueError(f"expected {MOST_WORKERS} at the most, got {text!r}")
     return numbers
 
 
@@ -97,6 +104,9 @@ SHARE = Parsed("percent", _share)
 GOODPUT = Parsed("percent", _goodput)
 RANGE = Parsed("range", _range)
 RATE = Parsed("rate", _rate)
+ITEMS = click.IntRange(max=_MOST_ITEMS)  # the rest is said by `Limits`
+WORKERS = click.IntRange(1, MOST_WORKERS)
+REPLICATIONS = click.IntRange(1, 10_000)
 
 FORMAT = click.option(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True

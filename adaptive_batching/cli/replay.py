@@ -16,8 +16,10 @@ from adaptive_batching.cli.endings import policy_errors_told, writing
 from adaptive_batching.cli.parameters import (
     DURATION,
     FORMAT,
+    ITEMS,
     POLICY,
     SECONDS,
+    WORKERS,
     Parsed,
     expect_shorter,
 )
@@ -44,7 +46,7 @@ from adaptive_batching.units import counted
     help="Of the trace; by default its content tells.",
 )
 @click.option("--policy", type=POLICY, default="cork", show_default=True)
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--workers", type=WORKERS, default=1, show_default=True)
 @click.option(
     "--latency",
     type=Parsed("fixed+per_item", parse_latency),
@@ -53,8 +55,8 @@ from adaptive_batching.units import counted
     help="How long the model sleeps over a batch: fixed, and for each item.",
 )
 @click.option("--max-latency", type=DURATION, default=inf, help="From arrival to answer.")
-@click.option("--max-batch-size", type=int, default=64, show_default=True, help="Requests.")
-@click.option("--max-queue", type=int, default=1024, show_default=True, help="Requests waiting.")
+@click.option("--max-batch-size", type=ITEMS, default=64, show_default=True, help="Requests.")
+@click.option("--max-queue", type=ITEMS, default=1024, show_default=True, help="Requests waiting.")
 @click.option(
     "--timer-resolution",
     type=DURATION,

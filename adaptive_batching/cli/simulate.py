@@ -14,7 +14,14 @@ from rich.table import Table
 
 from adaptive_batching.cli.conditions import condition_options, conditions, title
 from adaptive_batching.cli.endings import policy_errors_told, writing
-from adaptive_batching.cli.parameters import FORMAT, POLICY, WIDTH, expect_none
+from adaptive_batching.cli.parameters import (
+    FORMAT,
+    POLICY,
+    REPLICATIONS,
+    WIDTH,
+    WORKERS,
+    expect_none,
+)
 from adaptive_batching.cli.progress import progress
 from adaptive_batching.cli.worker_options import expect_worker, number_of_workers
 from adaptive_batching.core.policies import KNOWN
@@ -40,14 +47,14 @@ from adaptive_batching.simulation.traffic import Traffic
 )
 @click.option(
     "--workers",
-    type=click.IntRange(min=1),
+    type=WORKERS,
     multiple=True,
     default=(1,),
     help="Batches that may run at the same time; repeat to compare.",
 )
 @click.option(
     "--replications",
-    type=click.IntRange(min=1),
+    type=REPLICATIONS,
     default=1,
     help="Seeds, one after the other, with 95 % confidence intervals; policies are compared "
     "seed by seed with the first.",

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from adaptive_batching.cli.parameters import Parsed
+from adaptive_batching.cli.parameters import MOST_WORKERS, Parsed
 from adaptive_batching.simulation.conditions import (
     Condition,
     Drift,
@@ -102,7 +102,10 @@ def number_of_workers(servers: Sequence[tuple[Server, ...]], workers: _N) -> _N 
     source = click.get_current_context().get_parameter_source("workers")
     if source is not click.core.ParameterSource.DEFAULT:
         raise click.UsageError(f"expected no --workers with --worker, got {workers}")
-    return sum(map(len, servers))
+    described = sum(map(len, servers))
+    if described > MOST_WORKERS:
+        raise click.UsageError(f"expected {MOST_WORKERS} --worker at the most, got {described}")
+    return described
 
 
 def expect_worker(drifts: Sequence[Drift], workers: int) -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
 
 import numpy as np
 
 from adaptive_batching.core import BatchRecord, LinearLatency, Outcome
 from adaptive_batching.simulation import Experiment, History, Limit, Row, limit_of
+from adaptive_batching.simulation.shaping import expect_factor
 
 _MOST_SWEPT = 20_000  # requests at each load: a curve needs no more, and a page shouldn't take long
 
@@ -91,8 +91,7 @@ def sweep(
         raise ValueError("load: expected arrivals that are known, got users or a stream")
     loads = []
     for factor in sorted(factors):
-        if not 0 < factor < inf:
-            raise ValueError(f"load: expected a positive factor, got {factor}")
+        expect_factor("load", factor)
         times = arrivals[:_MOST_SWEPT] / factor
         first = experiment.only(np.arange(len(times)))
         denser = replace(first, arrivals=times, warmup=experiment.warmup / factor)

@@ -12,7 +12,8 @@ from adaptive_batching.units import format_duration, parse_duration
 
 _BLOCK = 4096  # draws at a time
 _STREAM = 3  # workers made with the same seed must not share our random numbers
-_MOST_USERS = 1_000_000
+_MOST_USERS = 100_000
+_MOST = 1e9  # requests: a slip in a unit should fail, not go on for ever
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,10 @@ class ClosedLoop:
             raise ValueError(f"duration: expected a positive number, got {duration}")
         if not think.most + turnaround.most > 0:
             raise ValueError("think and turnaround: expected more than 0 seconds together, got 0")
+        pause = (think.least + think.most + turnaround.least + turnaround.most) / 2
+        if users * duration > _MOST * pause:
+            msg = f"expected at most {_MOST:.0g} requests, got {users} users for {duration:g} s"
+            raise ValueError(f"{msg} with {pause:.3g} s between an answer and the next request")
         self.users = users
         self.duration = duration
         self._spans = (think, turnaround)

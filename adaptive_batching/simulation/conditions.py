@@ -77,8 +77,9 @@ class Drift:
     worker: int | None = None
 
     def __post_init__(self) -> None:
-        if not (isfinite(self.factor) and self.factor > 0):
-            raise ValueError(f"drift: expected a positive factor, got {self.factor}")
+        if not 0 < self.factor <= _STEEPEST:
+            msg = f"drift: expected a positive factor of {_STEEPEST:g} at the most"
+            raise ValueError(f"{msg}, got {self.factor}")
 
     def begin(self, seed: int) -> Change:
         """It knows no luck."""
@@ -257,6 +258,7 @@ def _percentage(text: str) -> float:
     return float(match[1]) / 100
 
 
+_STEEPEST = 1e6
 _STREAM = 4  # arrivals and workers made with the same seed must not share our random numbers
 _CRASHES = 6  # nor failures and crashes each other's
 _DRIFT = re.compile(r"(?:([0-9]{1,4}):)?([0-9]+(?:\.[0-9]+)?)x@([^-]+)(?:-([^-]+))?")

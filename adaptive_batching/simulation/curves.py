@@ -1,7 +1,7 @@
 """How long a batch takes by its size, beyond a straight line."""
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import isfinite
 
@@ -9,6 +9,8 @@ from adaptive_batching.units import parse_duration
 
 Curve = Callable[[int], float]
 """The size of a batch in items -> seconds."""
+
+_LARGEST = 10**18  # items: 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Table:
         sizes = [size for size, _ in self.points]
         if not sizes or sizes[0] < 1 or sizes != sorted(set(sizes)):
             raise ValueError(f"table: expected increasing sizes from 1, got {sizes}")
+        _expect_sizes("table", sizes)
         if not all(isfinite(seconds) and seconds >= 0 for _, seconds in self.points):
             raise ValueError("table: expected finite seconds of 0 or more")
 
@@ -54,11 +57,17 @@ class Padded:
     def __post_init__(self) -> None:
         if self.buckets[:1] < (1,) or self.buckets != tuple(sorted(set(self.buckets))):
             raise ValueError(f"buckets: expected increasing sizes from 1, got {self.buckets}")
+        _expect_sizes("buckets", self.buckets)
 
     def __call__(self, size: int) -> float:
         """Seconds for a batch of that size."""
         index = bisect_left(self.buckets, size)
         return self.curve(self.buckets[index] if index < len(self.buckets) else size)
+
+
+def _expect_sizes(name: str, sizes: Iterable[int]) -> None:
+    if any(size > _LARGEST for size in sizes):
+        raise ValueError(f"{name}: expected sizes of {_LARGEST:,} items at the most, got more")
 
 
 def parse_table(text: str) -> Table:

@@ -16,9 +16,8 @@ from adaptive_batching.simulation.agenda import Agenda
 from adaptive_batching.simulation.history import NoticedJob
 from adaptive_batching.units import format_duration, parse_duration
 
-_STREAM = (
-    8  # arrivals, workers and balancers made with the same seed must not share our random numbers
-)
+_MOST = 100  # the backoff doubles each time
+_STREAM = 8  # what else is made with the same seed must not share our random numbers
 _REFUSED = frozenset({JobOutcome.SHED, JobOutcome.QUEUE_FULL})
 
 
@@ -41,6 +40,8 @@ class Retries:
     def __post_init__(self) -> None:
         if not self.most >= 1:
             raise ValueError(f"retries: expected at least 1, got {self.most}")
+        if self.most > _MOST:
+            raise ValueError(f"retries: expected {_MOST} at the most, got {self.most}")
         if self.backoff is not None and not 0 <= self.backoff < inf:
             raise ValueError(f"backoff: expected 0 seconds or more, got {self.backoff}")
 

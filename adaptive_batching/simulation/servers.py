@@ -17,6 +17,7 @@ Service = Curve | Situated
 _RUN = (
     8  # neighbouring batches: as long as another program typically disturbs (a tenth of a second)
 )
+_WILDEST = 10  # noise that may be a factor of 20,000 either way: somebody means a percentage
 _BLOCK = 4096  # draws at a time: a single draw costs as much as a hundred of a block
 _STREAM = 1  # arrivals made with the same seed must not share our random numbers
 _UNEVEN = 7  # the seeds of unlike workers must not be those of other simulations
@@ -56,6 +57,10 @@ class Server:
             value = getattr(self, name)
             if not (isfinite(value) and value >= 0):
                 raise ValueError(f"{name}: expected a finite number of 0 or more, got {value}")
+        if self.jitter > _WILDEST:
+            raise ValueError(
+                f"jitter: expected a sigma of {_WILDEST} at the most, got {self.jitter}"
+            )
         if not all(map(isfinite, self.residuals)):
             raise ValueError("residuals: expected finite seconds")
         if not 0 <= self.pause_probability <= 1:

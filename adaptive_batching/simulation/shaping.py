@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from adaptive_batching.simulation.arrivals import Times
 
+_FARTHEST = 1e9
 _MOST = 1e8  # requests: a slip in a number should fail, not fill the memory
 
 
@@ -14,15 +15,21 @@ def speedup(times: Times, factor: float) -> Times:
     """Divide times by a factor: more requests a second, equally irregular.
 
     Raises:
-        ValueError: The factor is not positive, or so small that times become infinite.
+        ValueError: The factor is not positive, or so large or small that nothing would be left.
     """
-    if not (isfinite(factor) and factor > 0):
-        raise ValueError(f"speedup: expected a positive number, got {factor}")
-    with np.errstate(over="ignore"):
-        faster = times / factor
-    if not np.isfinite(faster).all():
-        raise ValueError(f"speedup: expected a factor that leaves times finite, got {factor}")
-    return faster
+    expect_factor("speedup", factor)
+    return times / factor
+
+
+def expect_factor(name: str, factor: float) -> None:
+    """Refuse to divide times by what makes them one instant, or eternity.
+
+    Raises:
+        ValueError: It is not within a factor of 1e9, which is nanoseconds to seconds.
+    """
+    if not 1 / _FARTHEST <= factor <= _FARTHEST:
+        msg = f"{name}: expected a positive number from {1 / _FARTHEST:g} to {_FARTHEST:g}"
+        raise ValueError(f"{msg}, got {factor}")
 
 
 def superpose(times: Times, copies: int) -> tuple[Times, npt.NDArray[np.int64]]:

@@ -10,7 +10,7 @@ from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.arrivals import GENERATORS, Times
 from adaptive_batching.simulation.closed_loop import ClosedLoop, Span
 from adaptive_batching.simulation.experiment import Stream
-from adaptive_batching.simulation.shaping import scale_rate, speedup, superpose
+from adaptive_batching.simulation.shaping import expect_factor, scale_rate, speedup, superpose
 from adaptive_batching.simulation.traces import Measure, Request, read_trace, stream_trace
 from adaptive_batching.units import counted, format_duration
 
@@ -157,8 +157,7 @@ def streamed(
     Raises:
         ValueError: The factor is not positive. Faults of the file come when it is read.
     """
-    if not 0 < factor < float("inf"):
-        raise ValueError(f"speedup: expected a positive number, got {factor}")
+    expect_factor("speedup", factor)
 
     def requests() -> Iterator[Request]:
         trace = stream_trace(path, form=form, measure=measure, with_keys=with_keys)

@@ -203,6 +203,7 @@ def policies(*names):
         (["recommend", "traffic.csv.gz", *MODEL, "--throughput", 5], "expected --arrivals closed"),
         (["recommend", "traffic.csv.gz", "--throughput", "0"], "expected a positive number"),
         (["recommend", *USERS[:6]], "expected --max-latency or --throughput"),
+        (["recommend", "traffic.csv.gz", "--workers", "1..1001"], "expected 1000 at the most"),
         (["recommend", "traffic.csv.gz", "--workers", "8..1"], "expected a range from 1"),
         (["recommend", "traffic.csv.gz", "--workers", "0..2"], "expected a range from 1"),
         (["recommend", "traffic.csv.gz", "--goodput", "0%"], "expected more than 0%"),

@@ -113,7 +113,10 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
     [
         (("--load", 2), "expected --report with --load"),
         (("--report", "/nowhere/out.html"), "can't write /nowhere/out.html"),
-        (("--report", "out.html", "--load", 0), "expected a positive factor, got 0"),
+        (
+            ("--report", "out.html", "--load", 0),
+            "load: expected a positive number from 1e-09 to 1e+09, got 0",
+        ),
     ],
 )
 def test_mistakes_are_named(arguments, complaint):

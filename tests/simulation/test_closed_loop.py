@@ -80,7 +80,7 @@ def test_a_loop_of_one_instant_after_another_is_refused():
 @pytest.mark.parametrize("users", [0, -1, 10**9])
 def test_impossible_users(users):
     """One at least."""
-    with pytest.raises(ValueError, match="users: expected 1 to 1,000,000, got"):
+    with pytest.raises(ValueError, match="users: expected 1 to 100,000, got"):
         ClosedLoop(users, 1.0, NOTHING, Span(1.0, 1.0))
 
 
