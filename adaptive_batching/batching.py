@@ -10,7 +10,8 @@ from typing import Any, Generic, Never, Protocol, TypeVar, cast, overload
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Dispatcher, Observer, call_from_thread, run_in_lanes
 from adaptive_batching.dispatcher.ledger import Stats
-from adaptive_batching.workers.placement import Placement, make_workers, place
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import Placement, place
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -19,7 +19,8 @@ import numpy as np
 from adaptive_batching.bench.contest import take_turns
 from adaptive_batching.bench.loops import loop_name
 from adaptive_batching.bench.report import Report, Row, Verdict, ratio
-from adaptive_batching.workers.placement import Processes, make_workers
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import Processes
 
 _OURS = "WorkerPool"
 _BARE = "bare socket pair"

@@ -16,6 +16,7 @@ from adaptive_batching.cli.endings import forget_output
 from adaptive_batching.cli.parameters import DURATION
 from adaptive_batching.errors import BatchingError
 from adaptive_batching.instrumentation.recording import Recorder
+from adaptive_batching.marshal.endpoints import Endpoint
 from adaptive_batching.marshal.listening import ListenError
 from adaptive_batching.marshal.run import run_service
 from adaptive_batching.marshal.running import Running
@@ -56,6 +57,14 @@ _log = logging.getLogger("adaptive_batching")
     help="Write every request of an endpoint, without its payload, for simulate and fit: "
     "out.csv, or /predict=out.csv if there are several endpoints; .gz compresses.",
 )
+@click.option(
+    "--workers",
+    "moves",
+    metavar="[PATH=]WHERE",
+    multiple=True,
+    help="Where a handler runs, instead of where its endpoint says: 4, threads:2, processes:2, "
+    "ray:4, unix:/run/model.sock; /predict=ray:4 if there are several endpoints.",
+)
 @click.option("--uvloop/--no-uvloop", default=None, help="Default: uvloop if it is installed.")
 def command(
     target: str,
@@ -65,6 +74,7 @@ def command(
     drain_timeout: float,
     *,
     records: tuple[str, ...],
+    moves: tuple[str, ...],
     uvloop: bool | None,
 ) -> None:
     """Serve the endpoints of MODULE:SERVICE over HTTP.
@@ -75,6 +85,7 @@ def command(
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     _log.setLevel(logging.INFO)  # what handlers print, and what becomes of the workers
     service = _load(target)
+    _relocate(service, moves)
     recorders = _recorders(records, [label for endpoint in service for label in endpoint.labels])
     with _opened(recorders.values()):
         _serve(
@@ -138,20 +149,37 @@ def _parts(target: str) -> tuple[str, str]:
     return module, attribute
 
 
+def _relocate(service: Service, moves: Iterable[str]) -> None:
+    paths = [endpoint.path for endpoint in service if isinstance(endpoint, Endpoint)]
+    for path, where in _by_path("--workers", "WHERE", moves, paths).items():
+        try:
+            service.relocate(path, int(where) if where.isdecimal() else where)
+        except (TypeError, ValueError) as error:
+            raise click.BadParameter(f"--workers: {error}") from error
+
+
+def _by_path(option: str, what: str, given: Iterable[str], paths: list[str]) -> dict[str, str]:
+    """Read `[PATH=]VALUE` of each use of an option; the path may be left out if there is one."""
+    values: dict[str, str] = {}
+    for text in given:
+        path, equals, value = text.partition("=")
+        if path not in paths or not equals:
+            if len(paths) != 1:
+                one_of = " or ".join(f"{path}={what}" for path in paths)
+                raise click.BadParameter(f"{option}: expected {one_of}, got {text!r}")
+            path, value = paths[0], text
+        if not value:
+            raise click.BadParameter(f"{option}: expected a {what.lower()}, got {text!r}")
+        if path in values:
+            raise click.BadParameter(f"{option}: expected one {what.lower()} for {path}, got two")
+        values[path] = value
+    return values
+
+
 def _recorders(records: Iterable[str], paths: list[str]) -> dict[str, Recorder]:
     """Which endpoint is recorded where; each has a file of its own, as it has its own model."""
     recorders: dict[str, Recorder] = {}
-    for record in records:
-        path, equals, file = record.partition("=")
-        if path not in paths or not equals:
-            if len(paths) != 1:
-                one_of = " or ".join(f"{path}=FILE" for path in paths)
-                raise click.BadParameter(f"--record: expected {one_of}, got {record!r}")
-            path, file = paths[0], record
-        if not file:
-            raise click.BadParameter(f"--record: expected a file, got {record!r}")
-        if path in recorders:
-            raise click.BadParameter(f"--record: expected one file for {path}, got two")
+    for path, file in _by_path("--record", "FILE", records, paths).items():
         if Path(file).resolve() in {each.path.resolve() for each in recorders.values()}:
             msg = f"--record: expected a file for each endpoint, got {file} twice"
             raise click.BadParameter(msg)

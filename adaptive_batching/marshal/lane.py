@@ -10,7 +10,7 @@ from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.items import per_item, wrap_of_stage
 from adaptive_batching.pipeline import Pipeline
-from adaptive_batching.workers.placement import make_workers
+from adaptive_batching.workers.making import make_workers
 
 ObserversByLabel = Mapping[str, Sequence[Observer]]
 

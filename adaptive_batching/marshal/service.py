@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from math import inf
 from typing import Any, TypeVar
 
@@ -85,7 +86,7 @@ class Service:
             max_batch_size: Items in one batch at the most.
             workers: How many batches run at a time, or where. A number means processes for a class,
                 which is built once in each; threads for a function; tasks for an async function.
-                `"unix:/run/model.sock"` leaves it to workers that connect there.
+                `"ray:4"` means actors; `"unix:/run/model.sock"` workers that connect there.
             cpus: The core, or the list of cores, of each process.
             policy: When a batch leaves: `cork`, `greedy`, `window:2ms` or an object.
             max_queue: Items that may wait; more are refused, with 503.
@@ -125,6 +126,23 @@ class Service:
         if not isinstance(pipeline, Pipeline):
             raise TypeError(f"pipeline: expected Pipeline([...]), got {pipeline!r}")
         self._endpoints[path] = PipelineEndpoint(path, pipeline, max_body)
+
+    def relocate(self, path: str, workers: int | str | Placement) -> None:
+        """Let a handler run elsewhere than its endpoint says: `ray:4` instead of two processes.
+
+        Args:
+            path: Of its endpoint.
+            workers: As for `endpoint`; cores that were named there are forgotten.
+
+        Raises:
+            KeyError: There is no such endpoint with a handler.
+            ValueError: `workers` names nothing.
+        """
+        endpoint = self._endpoints.get(path)
+        if not isinstance(endpoint, Endpoint):
+            raise KeyError(f"path: expected an endpoint with a handler, got {path}")
+        placement = place(endpoint.handler, workers)
+        self._endpoints[path] = replace(endpoint, placement=placement)
 
     @asynccontextmanager
     async def running(

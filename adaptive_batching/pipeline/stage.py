@@ -10,7 +10,8 @@ from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.workers.handler import is_async
 from adaptive_batching.workers.interface import Workers
-from adaptive_batching.workers.placement import External, Placement, make_workers, place
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import External, Placement, place
 
 Wrap = Callable[[Any], Callable[[list[Any]], Any]]
 

@@ -1,7 +1,5 @@
 """Where a handler runs, in the words of the public API."""
 
-import random
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isclass
@@ -9,16 +7,8 @@ from math import inf
 from typing import Any, TypeAlias
 
 from adaptive_batching.wire.frames import MAX_LENGTH
-from adaptive_batching.workers.connection import Terms
-from adaptive_batching.workers.external import ExternalWorkers
-from adaptive_batching.workers.handler import HandlerReference, is_async
-from adaptive_batching.workers.interface import Workers
-from adaptive_batching.workers.launcher import Launcher
-from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
+from adaptive_batching.workers.handler import is_async
 from adaptive_batching.workers.named_socket import PREFIX, check_path
-from adaptive_batching.workers.pool import WorkerPool
-from adaptive_batching.workers.process_launcher import ProcessLauncher
-from adaptive_batching.workers.recycling import Lifetimes
 
 # seconds; proxies in front give up after a minute by default, so no one is left for a later answer
 _TIMEOUT = 60.0
@@ -182,17 +172,26 @@ class External:
 Placement: TypeAlias = Tasks | Threads | Processes | RayWorkers | External
 
 
+_COUNTED: dict[str, Callable[[int], "Placement"]] = {
+    "tasks": Tasks,
+    "threads": Threads,
+    "processes": Processes,
+    "ray": RayWorkers,
+}
+
+
 def place(
     handler: Any, workers: int | str | Placement, cpus: Sequence[int | Sequence[int]] | None = None
 ) -> Placement:
-    """Where a handler runs if only a number of workers is named, or a socket.
+    """Where a handler runs if only a number of workers is named, or their kind as a text.
 
-    A class runs in processes, an async function on the event loop, any other in threads.
+    A class runs in processes, an async function on the event loop, any other in threads. Texts are
+    `threads:2`, `processes:2`, `ray:4`, `unix:/run/model.sock`.
 
     Raises:
         TypeError: The handler can't be called.
         ValueError: Cores are named for something that isn't a process, or named twice, or the
-            text names no socket.
+            text names nothing.
     """
     if isinstance(workers, str):
         workers = _named(workers)
@@ -209,83 +208,16 @@ def place(
     return Tasks(workers) if is_async(handler) else Threads(workers)
 
 
-def make_workers(
-    handler: Any, placement: Placement, wrap: Callable[[Any], Any] | None = None
-) -> Workers:
-    """Make workers that run a handler, not yet started.
-
-    Args:
-        handler: A function or a class; see `workers.handler`.
-        placement: Where it runs.
-        wrap: Takes the handler, ready to be called with items, and returns what to call instead.
-            It gets, and returns, an async function if the placement is `Tasks` or `External`, else
-            a plain one.
-
-    Raises:
-        TypeError: The handler is async where it can't be, or isn't where it must be.
-        HandlerNotFound: A worker process could not import the handler.
-    """
-    match placement:
-        case Tasks(count):
-            return TaskWorkers(handler, count, wrap)
-        case Threads(count):
-            return ThreadWorkers(handler, count, wrap)
-        case Processes():
-            launcher = ProcessLauncher(
-                HandlerReference.to(handler),
-                None if wrap is None else HandlerReference.to(wrap),
-                placement.cpu_groups(),
-                placement.max_result_bytes,
-                placement.shared_memory,
-            )
-            return _pool(launcher, placement, _lifetimes(placement))
-        case RayWorkers():
-            return _pool(_ray_launcher(handler, wrap, placement), placement)
-        case External():
-            return ExternalWorkers(
-                placement.path,
-                Terms(placement.timeout, placement.max_frame),
-                most=placement.most,
-                uids=placement.uids,
-                wrap=wrap,
-            )
-
-
-def _named(workers: str) -> External:
-    if not workers.startswith(PREFIX):
-        msg = f"workers: expected a number, or a socket as {PREFIX}/run/model.sock, got {workers!r}"
-        raise ValueError(msg)
-    return External(workers.removeprefix(PREFIX))
-
-
-def _pool(
-    launcher: Launcher, placement: Processes | RayWorkers, lifetimes: Lifetimes | None = None
-) -> WorkerPool:
-    return WorkerPool(
-        launcher,
-        placement.count,
-        timeout=placement.timeout,
-        start_timeout=placement.start_timeout,
-        lifetimes=lifetimes,
-    )
-
-
-def _ray_launcher(handler: Any, wrap: Any, placement: RayWorkers) -> Launcher:
-    try:
-        from adaptive_batching.workers.ray_actor import RayLauncher  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        if error.name != "ray":
-            raise
-        msg = "RayWorkers need Ray: pip install 'adaptive-batching[ray]'"
-        raise ModuleNotFoundError(msg, name="ray") from error
-    return RayLauncher(handler, wrap, placement.options(), placement.address)
-
-
-def _lifetimes(placement: Processes) -> Lifetimes | None:
-    limits = placement.max_batches, placement.max_rss
-    if limits == (None, None):
-        return None
-    return Lifetimes(*limits, clock=time.monotonic, random=random.random)
+def _named(workers: str) -> Placement:
+    """Read `ray:4`, or `unix:/run/model.sock`."""
+    kind, _, rest = workers.partition(":")
+    if workers.startswith(PREFIX):
+        return External(workers.removeprefix(PREFIX))
+    if kind in _COUNTED and rest.isdecimal():
+        return _COUNTED[kind](int(rest))
+    kinds = ", ".join(f"{kind}:2" for kind in _COUNTED)
+    msg = f"workers: expected a number, {kinds} or {PREFIX}/run/model.sock, got {workers!r}"
+    raise ValueError(msg)
 
 
 def _check_count(count: object) -> None:

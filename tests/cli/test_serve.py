@@ -220,6 +220,18 @@ async def test_recorded_traffic(tmp_path):
     assert trace.times[-1] > 0.5  # thirty answers of the slow endpoint lie between
 
 
+async def test_a_handler_runs_elsewhere_than_its_endpoint_says():
+    """Its three workers are threads of the service itself; the other endpoint's is a process."""
+    options = ("--workers=/slow=threads:3", "--drain-delay=0s")
+    async with served("tests.marshal.apps:service", *options) as (process, url, session):
+        async with session.post(f"{url}/slow", json=1) as response:
+            assert await response.json() == process.pid
+        async with session.get(f"{url}/metrics") as metrics:
+            alive = b'adaptive_batching_workers{endpoint="/slow",state="alive"} 3.0'
+            assert alive in await metrics.read()
+        process.send_signal(signal.SIGTERM)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -250,6 +262,9 @@ async def test_recorded_traffic(tmp_path):
             ["tests.marshal.apps:service", "--record=/slow=a", "--record=/square=./a"],
             "expected a file for each endpoint, got ./a twice",
         ),
+        (["tests.marshal.apps:service", "--workers=2"], "/square=WHERE or /slow=WHERE"),
+        (["tests.marshal.apps:service", "--workers=/slow=few"], "expected a number, tasks:2,"),
+        (["tests.marshal.apps:service", "--workers=/slow=0"], "expected a count of at least 1"),
     ],
 )
 def test_mistakes_on_the_command_line(arguments, message):

@@ -7,7 +7,8 @@ from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram
 from adaptive_batching.instrumentation.prometheus import Metrics
-from adaptive_batching.workers.placement import Tasks, make_workers
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import Tasks
 
 NAMES = {
     "batch_duration_seconds": ("histogram", {"endpoint"}),

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from adaptive_batching.workers.placement import RayWorkers, make_workers
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import RayWorkers
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: uv sync --extra ray")
 

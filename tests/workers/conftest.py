@@ -4,7 +4,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from adaptive_batching.workers.placement import Processes, make_workers
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import Processes
 from tests.workers.fragile import Fragile
 from tests.workers.scene import Scene
 

@@ -19,7 +19,8 @@ from adaptive_batching.errors import (
     WorkerTimeout,
 )
 from adaptive_batching.workers.interface import Health
-from adaptive_batching.workers.placement import External, Processes, make_workers, place
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import External, Processes, RayWorkers, Threads, place
 from tests.marshal.client import client_of, until
 from tests.workers.guest import HELLO, Guest
 from tests.workers.scene import Scene, asked
@@ -356,8 +357,11 @@ def elsewhere(items):
 def test_a_socket_is_named_where_workers_are(tmp_path):
     """A text is one; other texts are mistakes."""
     assert place(elsewhere, "unix:/run/model.sock") == External("/run/model.sock")
+    assert place(elsewhere, "threads:3") == Threads(3)
+    assert place(Scene, "processes:2") == Processes(2)
+    assert place(Scene, "ray:4") == RayWorkers(4)
     assert place(Scene, External("/x", most=2)) == External("/x", most=2)
-    with pytest.raises(ValueError, match=r"a socket as unix:/run/model.sock, got '2'"):
+    with pytest.raises(ValueError, match=r"ray:2 or unix:/run/model.sock, got '2'"):
         place(elsewhere, "2")
     with pytest.raises(ValueError, match="only worker processes are pinned"):
         place(elsewhere, "unix:/x", cpus=[0])

@@ -13,7 +13,8 @@ import pytest
 from adaptive_batching.core import JobOutcome, Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import BatchFunctionError, DeadlineExceeded, WorkerLost, WorkerTimeout
-from adaptive_batching.workers.placement import Processes, make_workers
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import Processes
 from tests.workers.conditions import until
 from tests.workers.faulty import Faulty
 from tests.workers.handlers import dead
@@ -21,7 +22,8 @@ from tests.workers.test_programs import ROOT
 
 DOOMED = """
 import asyncio, sys
-from adaptive_batching.workers.placement import Processes, make_workers
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import Processes
 from tests.workers.faulty import Faulty, LoadsForever
 
 async def main(what):

@@ -101,7 +101,8 @@ async def test_a_worker_killed_in_the_middle_of_a_batch_leaks_nothing(started):
 BUSY = """
 import asyncio
 import numpy as np
-from adaptive_batching.workers.placement import Processes, make_workers
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import Processes
 from tests.workers.handlers import Obeys
 
 async def main():

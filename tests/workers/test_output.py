@@ -23,7 +23,8 @@ QUIET_PROGRAM = """
 # ruff: noqa: T201  it is about print
 
 import asyncio
-from adaptive_batching.workers.placement import Processes, make_workers
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import Processes
 from tests.workers.test_output import Talks
 
 async def main():

@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import asyncio
 from dataclasses import dataclass
-from adaptive_batching.workers.placement import Processes, make_workers
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import Processes
 
 @dataclass
 class Point:
@@ -45,7 +46,8 @@ GUARDED = PROGRAM + "if __name__ == '__main__':\n    asyncio.run(main())\n"
 
 BUSY = """
 import asyncio
-from adaptive_batching.workers.placement import Processes, make_workers
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import Processes
 from tests.workers.handlers import Obeys
 
 async def main():

@@ -12,7 +12,8 @@ import pytest
 from adaptive_batching.core import JobOutcome, Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import RemoteError, WorkerLost, WorkerTimeout
-from adaptive_batching.workers.placement import External, make_workers
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import External
 from tests.marshal.client import until
 from tests.workers.scene import asked
 from tests.workers.test_external import elsewhere

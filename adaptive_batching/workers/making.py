@@ -1,0 +1,96 @@
+"""Makes the workers that a placement asks for."""
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+from adaptive_batching.workers.connection import Terms
+from adaptive_batching.workers.external import ExternalWorkers
+from adaptive_batching.workers.handler import HandlerReference
+from adaptive_batching.workers.interface import Workers
+from adaptive_batching.workers.launcher import Launcher
+from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
+from adaptive_batching.workers.placement import (
+    External,
+    Placement,
+    Processes,
+    RayWorkers,
+    Tasks,
+    Threads,
+)
+from adaptive_batching.workers.pool import WorkerPool
+from adaptive_batching.workers.process_launcher import ProcessLauncher
+from adaptive_batching.workers.recycling import Lifetimes
+
+
+def make_workers(
+    handler: Any, placement: Placement, wrap: Callable[[Any], Any] | None = None
+) -> Workers:
+    """Make workers that run a handler, not yet started.
+
+    Args:
+        handler: A function or a class; see `workers.handler`.
+        placement: Where it runs.
+        wrap: Takes the handler, ready to be called with items, and returns what to call instead.
+            It gets, and returns, an async function if the placement is `Tasks` or `External`, else
+            a plain one.
+
+    Raises:
+        TypeError: The handler is async where it can't be, or isn't where it must be.
+        HandlerNotFound: A worker process could not import the handler.
+    """
+    match placement:
+        case Tasks(count):
+            return TaskWorkers(handler, count, wrap)
+        case Threads(count):
+            return ThreadWorkers(handler, count, wrap)
+        case Processes():
+            launcher = ProcessLauncher(
+                HandlerReference.to(handler),
+                None if wrap is None else HandlerReference.to(wrap),
+                placement.cpu_groups(),
+                placement.max_result_bytes,
+                placement.shared_memory,
+            )
+            return _pool(launcher, placement, _lifetimes(placement))
+        case RayWorkers():
+            return _pool(_ray_launcher(handler, wrap, placement), placement)
+        case External():
+            return ExternalWorkers(
+                placement.path,
+                Terms(placement.timeout, placement.max_frame),
+                most=placement.most,
+                uids=placement.uids,
+                wrap=wrap,
+            )
+
+
+def _pool(
+    launcher: Launcher, placement: Processes | RayWorkers, lifetimes: Lifetimes | None = None
+) -> WorkerPool:
+    return WorkerPool(
+        launcher,
+        placement.count,
+        timeout=placement.timeout,
+        start_timeout=placement.start_timeout,
+        lifetimes=lifetimes,
+    )
+
+
+def _ray_launcher(handler: Any, wrap: Any, placement: RayWorkers) -> Launcher:
+    try:
+        from adaptive_batching.workers.ray_actor import RayLauncher  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        msg = "RayWorkers need Ray: pip install 'adaptive-batching[ray]'"
+        raise ModuleNotFoundError(msg, name="ray") from error
+    return RayLauncher(handler, wrap, placement.options(), placement.address)
+
+
+def _lifetimes(placement: Processes) -> Lifetimes | None:
+    limits = placement.max_batches, placement.max_rss
+    if limits == (None, None):
+        return None
+    return Lifetimes(*limits, clock=time.monotonic, random=random.random)
