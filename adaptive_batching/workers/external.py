@@ -11,8 +11,7 @@ from adaptive_batching.errors import WorkerLost
 from adaptive_batching.workers.connection import Connection, Terms
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.named_socket import NamedSocket
-
-_log = logging.getLogger("adaptive_batching.workers")
+from adaptive_batching.workers.visitors import VisitorLog
 
 _Call = Callable[[list[Any]], Any]
 
@@ -52,6 +51,7 @@ class ExternalWorkers:
         self._places: dict[int, _Place] = {}
         self._serial = count()
         self._on_change: Callable[[], None] = _nobody
+        self._log = VisitorLog(path)
 
     def __repr__(self) -> str:
         return f"<ExternalWorkers {self._path} alive={self.health.alive}>"
@@ -100,6 +100,7 @@ class ExternalWorkers:
             self._socket.close()
             for connection in list(self._connected):
                 connection.hang_up()
+            self._log.sum_up()
 
     def _connection(self) -> Connection:
         return Connection(self._terms, self._come, self._gone)
@@ -125,16 +126,16 @@ class ExternalWorkers:
         index = (known or free)[0]
         call = self._wrap(connection.run) if self._wrap else connection.run
         places[index] = _Place(connection, identity, call)
-        _log.info("%s: %r is worker %d", self._path, connection, index)
+        self._log.enter(logging.INFO, f"{connection} is worker {index}")
         self._on_change()
         return None
 
     def _gone(self, connection: Connection, reason: str | None) -> None:
         self._connected.discard(connection)
         if reason is None:
-            _log.info("%s: %r has gone", self._path, connection)
+            self._log.enter(logging.INFO, f"{connection} has gone")
         else:
-            _log.warning("%s: %r was hung up on: it %s", self._path, connection, reason)
+            self._log.enter(logging.WARNING, f"{connection} was hung up on: it {reason}")
         self._on_change()
 
 

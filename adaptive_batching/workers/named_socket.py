@@ -5,6 +5,7 @@ import fcntl
 import os
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ _LONGEST = 107  # bytes of sockaddr_un.sun_path, without its last zero
 _BACKLOG = 64
 _PRIVATE = 0o600
 _OPEN = 0o666
+_PATIENCE = 1.0  # seconds; who starts as we do is done in less than a thousandth
 _UCRED = Struct("3i")
 
 
@@ -73,7 +75,7 @@ class NamedSocket:
         os.fchmod(self.socket.fileno(), _OPEN if shared else _PRIVATE)
         try:
             with _alone_in(self._path.parent):
-                _clear(self._path)
+                _clear(path)
                 self.socket.bind(path)
                 if shared:
                     self._path.chmod(_OPEN)  # whatever the umask
@@ -103,20 +105,35 @@ def _alone_in(directory: Path) -> Iterator[None]:
     """Let nobody who does likewise look at, remove or create sockets here meanwhile."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        _lock(handle, directory)
         yield
     finally:
         os.close(handle)
 
 
-def _clear(path: Path) -> None:
+def _lock(handle: int, directory: Path) -> None:
+    """Lock a directory; not for ever, for anybody who can read it may hold its lock."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                msg = f"expected to be alone in {directory}, but somebody holds a lock on it"
+                raise WorkerStartError(msg) from None
+            time.sleep(_PATIENCE / 100)
+        else:
+            return
+
+
+def _clear(path: str) -> None:
     """Remove a socket that nobody listens to.
 
     Raises:
         WorkerStartError: Somebody does, or it is no socket.
     """
     try:
-        mode = path.lstat().st_mode
+        mode = os.lstat(path).st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
@@ -124,8 +141,8 @@ def _clear(path: Path) -> None:
         raise WorkerStartError(msg)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
         caller.settimeout(0)
-        found = caller.connect_ex(str(path))
+        found = caller.connect_ex(path)
     if found != errno.ECONNREFUSED:
         msg = f"can't listen on {PREFIX}{path}: somebody else does"
         raise WorkerStartError(msg)
-    path.unlink()
+    os.unlink(path)

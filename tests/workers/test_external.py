@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaptive_batching import Pipeline, Service, Stage, batched
-from adaptive_batching.core import Limits
+from adaptive_batching.core import JobOutcome, Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import (
     DeadlineExceeded,
@@ -288,6 +288,18 @@ async def test_results_beyond_the_cap_are_refused_at_their_header(scene):
         await batch
 
 
+async def test_who_comes_all_the_time_does_not_fill_the_log(scene, caplog):
+    """The beginning is told, the rest is counted."""
+    workers = await scene.listen()
+    for _ in range(50):
+        guest = await scene.connect()
+        guest.frame(b"")
+        await guest.refused()
+    await workers.aclose()
+    assert len(caplog.messages) == 21
+    assert "workers came and went 30 more times" in caplog.messages[-1]
+
+
 async def test_empty_frames_do_no_harm(scene):
     """Idle is idle, also if it is said twice or crosses a batch."""
     workers = await scene.listen()
@@ -310,6 +322,90 @@ async def test_one_too_many(scene):
     guest.close()
     await scene.changes.until(lambda: scene.workers.health.alive == 0)
     await scene.guest()
+
+
+class Unreliable:
+    """What one worker does with its batches, one after the other, until it is hung up on."""
+
+    def __init__(self, path, deeds):
+        self._path = path
+        self._deeds = deeds
+
+    async def live(self):
+        guest = await Guest.idle(self._path)
+        try:
+            for deed in self._deeds:
+                message = await guest.hear()
+                if message is None or message["type"] == "refused":
+                    return
+                await getattr(self, deed)(guest, message["jobs"])
+        except ConnectionError:
+            pass  # it was hung up on while it spoke
+        finally:
+            guest.close()
+
+    async def answer(self, guest, jobs):
+        guest.answer((job, 2 * item) for job, item in reversed(jobs))
+
+    async def refuse_one(self, guest, jobs):
+        guest.answer([(job, 2 * item) for job, item in jobs[1:]], [(jobs[0][0], "no")])
+
+    async def fail(self, guest, jobs):
+        guest.say({"type": "failure", "error": "no"})
+
+    async def lie(self, guest, jobs):
+        guest.answer((job + 1, 2 * item) for job, item in jobs)
+
+    async def answer_twice(self, guest, jobs):
+        await self.answer(guest, jobs)
+        await self.answer(guest, jobs)
+
+    async def stop_halfway(self, guest, jobs):
+        guest.raw(b"\0\0\0\x09half")
+        guest.close()
+
+    async def say_bye(self, guest, jobs):
+        guest.say({"type": "bye"})
+        await self.answer(guest, jobs)
+
+
+DEEDS = [name for name in vars(Unreliable) if not name.startswith("_") and name != "live"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(st.sampled_from(DEEDS), min_size=1, max_size=4), max_size=4))
+def test_every_call_has_one_outcome_and_every_answer_is_right(tmp_path_factory, lives):
+    """Whatever some workers do, an answer is the caller's own; the others hear what happened."""
+
+    async def story():
+        path = tmp_path_factory.mktemp("s") / "s"
+        workers = make_workers(elsewhere, External(str(path)))
+        limits = Limits(max_batch_size=4)
+        async with Dispatcher(workers, limits, policy="greedy") as dispatcher:
+            guests = [Unreliable(path, deeds) for deeds in [*lives, ["answer"] * 100]]
+            living = [asyncio.create_task(guest.live()) for guest in guests]
+            calls = (dispatcher.submit(number) for number in range(60))
+            async with asyncio.timeout(10):
+                outcomes = await asyncio.gather(*calls, return_exceptions=True)
+            stats = dispatcher.stats()
+        await asyncio.gather(*living)
+        for number, outcome in enumerate(outcomes):
+            assert outcome == 2 * number or isinstance(outcome, WorkerLost | RemoteError)
+        done = sum(not isinstance(outcome, Exception) for outcome in outcomes)
+        assert stats.requests[JobOutcome.DONE] == done
+        assert stats.requests[JobOutcome.FAILED] == 60 - done
+
+    quietly(story())
+
+
+def quietly(story):
+    """Run a story without its many lines in the log."""
+    log = logging.getLogger("adaptive_batching.workers")
+    log.setLevel(logging.CRITICAL)
+    try:
+        asyncio.run(story)
+    finally:
+        log.setLevel(logging.NOTSET)
 
 
 PIECES = [frame_of(0), frame_of(2), frame_of(20), b"\x81\xa4type\xa3bye", b"\xc1\xc1"]
@@ -340,11 +436,7 @@ def test_no_bytes_harm_the_others(tmp_path_factory, chunks):
             with pytest.raises(WorkerLost):
                 await held
 
-    logging.getLogger("adaptive_batching.workers").setLevel(logging.CRITICAL)
-    try:
-        asyncio.run(story())
-    finally:
-        logging.getLogger("adaptive_batching.workers").setLevel(logging.NOTSET)
+    quietly(story())
 
 
 # ------------------------------------------------------------------------- as part of the whole

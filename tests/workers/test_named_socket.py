@@ -1,8 +1,11 @@
 """The socket that external workers connect to: who may, and what it replaces."""
 
+import fcntl
 import os
 import socket
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -95,6 +98,53 @@ def test_a_file_is_not_replaced(path, opened):
     with pytest.raises(WorkerStartError, match=r"nothing or a socket at .*another kind of file"):
         opened()
     assert path.read_text() == "precious"
+
+
+def test_a_directory_that_somebody_keeps_locked(path, opened, monkeypatch):
+    """Anybody may, and it is no reason to wait for ever."""
+    monkeypatch.setattr("adaptive_batching.workers.named_socket._PATIENCE", 0.02)
+    handle = os.open(path.parent, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with pytest.raises(WorkerStartError, match="somebody holds a lock on it"):
+        opened()
+    os.close(handle)
+    opened()
+
+
+def test_a_relative_path(path, opened, monkeypatch, tmp_path_factory):
+    """It is found again after the program has gone elsewhere, and may be short for a long one."""
+    deep = path.parent / ("d" * 100)
+    deep.mkdir()
+    monkeypatch.chdir(deep)
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind("s")
+    listening = NamedSocket("s")
+    monkeypatch.chdir(path.parent)
+    assert (deep / "s").exists()
+    listening.close()
+    assert not (deep / "s").exists()
+
+
+def test_those_who_start_together_do_not_remove_each_other(path):
+    """Of many that find a dead socket, one replaces it; the others are told that it is taken."""
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    start = threading.Barrier(8)
+
+    def listen(_):
+        start.wait()
+        try:
+            return NamedSocket(str(path))
+        except WorkerStartError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(8) as threads:
+        outcomes = list(threads.map(listen, range(8)))
+    (winner,) = [each for each in outcomes if isinstance(each, NamedSocket)]
+    assert all("somebody else does" in each for each in outcomes if each is not winner)
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(path))
+    winner.close()
 
 
 def test_a_directory_that_is_not_there(path):
