@@ -255,6 +255,7 @@ def batched(
     cpus: Sequence[int | Sequence[int]] | None = None,
     policy: PolicyLike = "cork",
     max_queue: int = 65_536,
+    idempotent: bool = False,
     observers: Sequence[Observer] = (),
 ) -> _Decorator:
     """Turn a handler of lists into a function of one item that batches by itself.
@@ -273,6 +274,8 @@ def batched(
         policy: When a batch leaves: `cork`, `greedy`, `window:2ms`, `aimd`, or your own.
         max_queue: Items that may wait; beyond it calls are refused with `QueueFull`. The default
             only stops a runaway producer: about 32 MiB of waiting calls.
+        idempotent: Whether running an item twice is as good as once. Then a batch that raises, or
+            loses its worker, runs again in parts: only who is to blame for it gets the error.
         observers: Told about every batch, and about every call if they listen: a `Recorder`.
 
     Raises:
@@ -287,7 +290,11 @@ def batched(
 
         def bind(bound: Callable[..., Any]) -> Batched[Any, Any]:
             dispatcher: Dispatcher[Any, Any] = Dispatcher(
-                make_workers(bound, placement), limits, policy=policy, observers=observers
+                make_workers(bound, placement),
+                limits,
+                policy=policy,
+                idempotent=idempotent,
+                observers=observers,
             )
             return Batched(bound, dispatcher)
 

@@ -11,7 +11,8 @@
     ├── DeadlineExceeded         504  it was let in, and its deadline came before its answer
     ├── HandlerError                  the handler broke its contract
     │   ├── BatchFunctionError   500  wrong length, wrong type, an exit instead of an answer
-    │   └── RemoteError          500  raised in a worker by something that can't be brought over
+    │   ├── RemoteError          500  raised in a worker by something that can't be brought over
+    │   └── Quarantined          500  workers died over this request, at last over it alone
     ├── WorkerError                   the process that ran the batch
     │   ├── WorkerLost           503  died, or hung up, while it held the batch
     │   ├── WorkerTimeout        504  did not answer in time; it was killed, or hung up on
@@ -116,6 +117,15 @@ class RemoteError(HandlerError):
     """Stands for an exception of a worker process that could not be pickled."""
 
     code = "handler_error"
+
+
+class Quarantined(HandlerError):
+    """The request was run again, alone, after its worker had died, and that worker died as well.
+
+    Sending it again would cost more workers; so it is no `WorkerError`, which may be worth a retry.
+    """
+
+    code = "quarantined"
 
 
 class WorkerError(BatchingError):

@@ -21,16 +21,26 @@ from adaptive_batching.core import (
     JobOutcome,
     JobRecord,
     Limits,
+    Outcome,
     Scheduler,
     make_policy,
 )
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.errors import DeadlineExceeded, QueueFull, Refused
+from adaptive_batching.errors import (
+    DeadlineExceeded,
+    Quarantined,
+    QueueFull,
+    Refused,
+    WorkerLost,
+)
 from adaptive_batching.simulation import History, Server, UnevenServers, simulate
+from adaptive_batching.simulation.conditions import Crashes, Failures, Situated
+from adaptive_batching.workers.interface import Health, Workers
 from adaptive_batching.workers.local import TaskWorkers
 from tests.virtual_time import run_virtually
 
 JOBS = 250
+RESTART = 0.05  # seconds
 
 limits = st.builds(
     Limits,
@@ -60,10 +70,10 @@ class Traffic:
     def __str__(self) -> str:
         return f"{JOBS} jobs at {10**self.rate_exponent:.0f}/s, clumps of up to {self.clump}"
 
-    def arrivals(self) -> tuple[list[float], list[int]]:
+    def arrivals(self, begin: float = 0.0) -> tuple[list[float], list[int]]:
         """When each job comes, and how many items it brings."""
         rng = random.Random(self.seed)
-        now, times = 1e-3, []
+        now, times = begin + 1e-3, []
         while len(times) < JOBS:
             now += rng.expovariate(10**self.rate_exponent)
             times += [now] * rng.randint(1, self.clump)
@@ -111,6 +121,46 @@ async def _never_called(items: list[int]) -> list[int]:
     raise NotImplementedError
 
 
+class Broken(Exception):
+    """What batches raise."""
+
+
+class Failing(TaskWorkers):
+    """Some batches raise, and over some their worker dies; one that died comes back."""
+
+    def __init__(self, service: Situated, count: int) -> None:
+        super().__init__(_never_called, count)
+        self._service = service
+        self._living = set(range(count))
+        self._on_change: Callable[[], None] = lambda: None
+
+    @property
+    def health(self) -> Health:
+        return Health(frozenset(self._living), self._count)
+
+    async def start(self, on_change: Callable[[], None]) -> None:
+        await asyncio.sleep(RESTART)
+        self._on_change = on_change
+        on_change()
+
+    async def run(self, items: list[int], worker: int, /) -> list[int]:  # type: ignore[override]
+        loop = asyncio.get_running_loop()
+        run = self._service.run(sum(items), loop.time(), 0, worker)
+        await asyncio.sleep(run.seconds)
+        if run.restart is not None:
+            self._living.remove(worker)
+            self._on_change()
+            loop.call_later(run.restart, self._return, worker)
+            raise WorkerLost
+        if run.outcome is Outcome.FAILED:
+            raise Broken
+        return items
+
+    def _return(self, worker: int) -> None:
+        self._living.add(worker)
+        self._on_change()
+
+
 class Recorder:
     """Keeps the records of the batches that ended."""
 
@@ -125,11 +175,14 @@ def live(
     traffic: Traffic,
     limits: Limits,
     policy: str,
-    services: Sequence[Callable[[int], float]],
+    workers: Workers,
+    *,
+    begin: float = 0.0,
+    idempotent: bool = False,
 ) -> History:
     """What the dispatcher does with that traffic."""
     history, recorder = History(), Recorder()
-    times, sizes = traffic.arrivals()
+    times, sizes = traffic.arrivals(begin)
     requests = zip(times, sizes, traffic.keys(), traffic.patience(), strict=False)
 
     async def call(
@@ -148,15 +201,18 @@ def live(
             outcome = JobOutcome.SHED
         except DeadlineExceeded:
             outcome = JobOutcome.EXPIRED
+        except (Broken, WorkerLost, Quarantined):
+            outcome = JobOutcome.FAILED
         history.jobs.append(JobRecord(arrived, loop.time(), size, outcome, deadline, key))
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
         calls: list[asyncio.Task[None]] = []
         async with Dispatcher(
-            Uneven(services),
+            workers,
             limits,
             policy=policy,
+            idempotent=idempotent,
             clock=loop.time,
             observers=[recorder],
         ) as dispatcher:
@@ -198,7 +254,7 @@ def test_live_and_simulated_decisions_are_the_same(
     """
     times, sizes = traffic.arrivals()
     servers = UnevenServers(tuple(Server(5e-3 * each, 5e-5 * each, jitter) for each in slowness))
-    ours = live(traffic, limits, policy, servers.service(traffic.seed))
+    ours = live(traffic, limits, policy, Uneven(servers.service(traffic.seed)))
     theirs = simulate(
         times,
         Scheduler(make_policy(policy), limits, len(slowness)),
@@ -207,19 +263,58 @@ def test_live_and_simulated_decisions_are_the_same(
         keys=traffic.keys(),
         max_latencies=traffic.patience()[: len(times)],
     )
+    difference = differences(ours, theirs)
+    assert not difference, f"{policy}, workers {slowness}, {limits}, {traffic}: {difference}"
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    traffic,
+    limits,
+    st.sampled_from(["cork", "greedy", "window:2ms", "nexus"]),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([0.0, 0.1, 0.5]),
+    st.sampled_from([0.0, 0.1, 0.3]),
+)
+@example(Traffic(1, 3.5, 3, 1), Limits(64), "cork", 2, 0.3, 0.0)
+@example(Traffic(2, 3.5, 3, 3), Limits(8, 0.1), "greedy", 1, 0.0, 0.3)
+def test_what_runs_again_is_the_same_live_and_simulated(
+    traffic: Traffic, limits: Limits, policy: str, workers: int, failures: float, crashes: float
+) -> None:
+    """Batches that raise and workers that die: who runs again, with whom, when and where."""
+    server = Server(5e-3, 5e-5, 0.1, conditions=(Failures(failures), Crashes(crashes, RESTART)))
+    services = [server.service(traffic.seed) for _ in range(2)]
+    assert isinstance(services[0], Situated)
+    ours = live(
+        traffic, limits, policy, Failing(services[0], workers), begin=RESTART, idempotent=True
+    )
+    times, sizes = traffic.arrivals(RESTART)
+    theirs = simulate(
+        times,
+        Scheduler(make_policy(policy), limits, workers, idempotent=True),
+        services[1],
+        sizes=sizes,
+        keys=traffic.keys(),
+        max_latencies=traffic.patience()[: len(times)],
+    )
+    difference = differences(ours, theirs)
+    assert not difference, f"{policy}, {workers} workers, {limits}, {traffic}: {difference}"
+
+
+def differences(ours: History, theirs: History) -> str:
+    """The first of them; empty if there is none."""
     difference = first_difference(
         "batch", sorted(ours.batches, key=_in_order), sorted(theirs.batches, key=_in_order)
     )
     ends = [_as_told(job) for job in theirs.jobs]
-    difference = difference or first_difference(
+    return difference or first_difference(
         "job", sorted(ours.jobs, key=_in_order), sorted(ends, key=_in_order)
     )
-    assert not difference, f"{policy}, workers {slowness}, {limits}, {traffic}: {difference}"
 
 
 def _as_told(job: JobRecord) -> JobRecord:
     """What a live caller hears: the simulator says how late an answer was, he no longer waits."""
-    if job.outcome is JobOutcome.DONE and not job.in_time:
+    if job.outcome in {JobOutcome.DONE, JobOutcome.FAILED} and job.finished > job.deadline:
         return job._replace(finished=job.deadline, outcome=JobOutcome.EXPIRED)
     return job
 

@@ -52,6 +52,8 @@ class Reason(enum.Enum):
     """Everything looked hopeless; the prediction is put to the test."""
     DRAIN = "drain"
     """The scheduler is closing."""
+    BISECT = "bisect"
+    """Its members were in a batch that failed, and run again in smaller company."""
 
 
 class Outcome(enum.Enum):
@@ -59,7 +61,9 @@ class Outcome(enum.Enum):
 
     DONE = "done"
     FAILED = "failed"
-    """It raised or its worker died: its duration says nothing about latency."""
+    """It raised: its duration says nothing about latency."""
+    LOST = "lost"
+    """Its worker died."""
     OVERLOADED = "overloaded"
     """The worker refused or ran out of time: evidence against sending more."""
 
@@ -77,6 +81,7 @@ class Batch:
         predicted: How long it is expected to run (seconds).
         left_waiting: Items of all keys that stayed behind.
         worker: Index of the worker that runs it.
+        deaths: Of workers that ran its members before.
     """
 
     jobs: list[Job]
@@ -87,6 +92,7 @@ class Batch:
     predicted: float
     left_waiting: int
     worker: int
+    deaths: int = 0
 
     @property
     def predicted_finish(self) -> float:

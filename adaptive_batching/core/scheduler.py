@@ -4,8 +4,9 @@ Every driver runs the same loop: call `next(now)` and do what it says until it s
 one wake-up for `Hold.until`. Call again after submits, after a batch has ended, and at the wake-up.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, inf
+from types import MappingProxyType
 
 from adaptive_batching.core.backlog import Backlog, Triage
 from adaptive_batching.core.job import Batch, Job, Outcome, Reason
@@ -24,6 +25,7 @@ from adaptive_batching.core.policy import (
 )
 from adaptive_batching.core.punctuality import Punctuality
 from adaptive_batching.core.records import BatchRecord
+from adaptive_batching.core.suspects import Suspects, Verdict
 from adaptive_batching.errors import (
     Draining,
     JobTooLarge,
@@ -45,12 +47,16 @@ class Scheduler:
         policy: Decides about one queue at a time.
         limits: What the user asked for.
         workers: Batches that may run at the same time.
+        idempotent: Whether members of a batch that failed may be run again; see `rerun`.
     """
 
-    def __init__(self, policy: Policy, limits: Limits, workers: int = 1) -> None:
+    def __init__(
+        self, policy: Policy, limits: Limits, workers: int = 1, *, idempotent: bool = False
+    ) -> None:
         self.limits = limits
         self.latency = LinearLatency()
         self.permits = Permits(workers, self.latency)
+        self._suspects = Suspects(self.latency) if idempotent else None
         self._punctuality = Punctuality()
         self._policy = policy
         self._doorkeeper = policy if isinstance(policy, Doorkeeper) else None
@@ -72,12 +78,14 @@ class Scheduler:
     @property
     def items(self) -> int:
         """Items waiting, in all queues."""
-        return self._backlog.items
+        suspects = self._suspects
+        return self._backlog.items + (0 if suspects is None else suspects.items)
 
     @property
     def requests(self) -> int:
         """Jobs waiting, in all queues."""
-        return sum(view.queue.requests for view in self._backlog.views.values())
+        requests = sum(view.queue.requests for view in self._backlog.views.values())
+        return requests + sum(1 for _ in self._suspects or ())
 
     @property
     def watchful(self) -> bool:
@@ -132,6 +140,8 @@ class Scheduler:
         """Take a job out of the queue; False if it has already left."""
         if not job.waiting:
             return False
+        if self._suspects is not None and self._suspects.remove(job):
+            return True
         self._backlog.views[job.key].queue.remove(job)
         self._backlog.left(job.key, job.size)
         return True
@@ -147,6 +157,7 @@ class Scheduler:
     def abandon(self, due_before: float = inf) -> list[Job]:
         """Take the jobs out whose deadline is before an instant, or all, and return them."""
         waiting = [job for view in self._backlog.views.values() for job in view.queue]
+        waiting += self._suspects or ()
         abandoned = [job for job in waiting if due_before == inf or job.deadline < due_before]
         for job in abandoned:
             self.cancel(job)
@@ -160,7 +171,8 @@ class Scheduler:
         """
         if now >= self._punctuality.due:
             self._punctuality.woke(now)
-        step = self._next(now)
+        suspects = self._suspects
+        step = self._next(now) if suspects is None else self._next_after(suspects, now)
         if isinstance(step, Hold):
             self._punctuality.due = step.until
         return step
@@ -188,6 +200,18 @@ class Scheduler:
             until = min(until, step.until)
         return Hold(until)
 
+    def _next_after(self, suspects: Suspects, now: float) -> Batch | Shed | Hold:
+        """Who runs again has waited longest, and is ahead of every queue."""
+        until = suspects.earliest_deadline
+        if until <= now:
+            return Shed(suspects.take_expired(now), ShedReason.EXPIRED)
+        if suspects.groups and self.permits.idle:
+            group = suspects.take()
+            size = sum(job.size for job in group.jobs)
+            return self._leave(group.jobs, size, Reason.BISECT, now, group.deaths)
+        step = self._next(now)
+        return Hold(min(step.until, until)) if isinstance(step, Hold) else step
+
     def finish(self, batch: Batch, outcome: Outcome, now: float) -> BatchRecord:
         """A batch has ended: return its permit and learn from it."""
         self.permits.give_back(batch)
@@ -206,6 +230,8 @@ class Scheduler:
         )
         if outcome is Outcome.DONE:
             self.permits.learn(batch, now - batch.released)
+        if self._suspects is not None and batch.reason is not Reason.BISECT:
+            self._suspects.budget.earn()
         view = self._backlog.views.get(batch.key)
         if view is not None:
             self._digest(view, now)
@@ -216,6 +242,32 @@ class Scheduler:
             msg = f"{type(self._policy).__name__}.observe raised {error!r}"
             raise PolicyError(msg) from error
         return record
+
+    def rerun(
+        self,
+        batch: Batch,
+        jobs: Sequence[Job],
+        outcome: Outcome,
+        now: float,
+        start: float | None = None,
+    ) -> Mapping[Job, Verdict]:
+        """Which members of a batch that has just ended wait again, to be run in smaller company.
+
+        None do unless the scheduler was told that running them twice is as good as once.
+
+        Args:
+            batch: The one that ended; `finish` knows it already.
+            jobs: Those of its members that failed with it and whose callers still want an answer.
+            outcome: How it ended; only what raised or lost its worker is run again.
+            now: The present (seconds).
+            start: When a worker can take them, at the earliest; None for now.
+
+        Returns:
+            What becomes of them; who has no verdict fails as the batch did.
+        """
+        if self._suspects is None or outcome not in _REPEATABLE:
+            return _NO_VERDICTS
+        return self._suspects.judge(batch, jobs, outcome, now, now if start is None else start)
 
     # ---------------------------------------------------------------------- one queue's decision
 
@@ -252,16 +304,22 @@ class Scheduler:
             raise self._broken(expected, decision, now)
         size = allowed if len(jobs) == allowed else sum(job.size for job in jobs)
         self._backlog.left(jobs[0].key, size)
+        return self._leave(jobs, size, decision.reason, now)
+
+    def _leave(
+        self, jobs: list[Job], size: int, reason: Reason, now: float, deaths: int = 0
+    ) -> Batch:
         worker = self.permits.idlest
         batch = Batch(
             jobs,
             size,
             jobs[0].key,
-            decision.reason,
+            reason,
             now,
             worker.latency.predict(size),
             self._backlog.items,
             worker.index,
+            deaths,
         )
         self.permits.take(batch)
         return batch
@@ -367,3 +425,5 @@ class Scheduler:
 
 
 _WAIT = Hold()
+_REPEATABLE = (Outcome.FAILED, Outcome.LOST)
+_NO_VERDICTS: Mapping[Job, Verdict] = MappingProxyType({})

@@ -27,6 +27,8 @@ class Dispatcher(Generic[T, R]):
         workers: Where batches run.
         limits: Batch size, latency, queue.
         policy: Name, class or object; see `core.policies`.
+        idempotent: Whether running an item twice is as good as once. Then a batch that fails runs
+            again in parts, so that only who is to blame for it gets the error.
         clock: Monotonic seconds.
         observers: Told about every batch; a `JobObserver` about every request as well.
         next_batch_first: Whether the next batch leaves before the members of the last one are
@@ -40,6 +42,7 @@ class Dispatcher(Generic[T, R]):
         limits: Limits,
         *,
         policy: PolicyLike = "cork",
+        idempotent: bool = False,
         clock: Callable[[], float] = time.monotonic,
         observers: Sequence[Observer] = (),
         next_batch_first: bool = False,
@@ -47,6 +50,7 @@ class Dispatcher(Generic[T, R]):
         self.workers = workers
         self._limits = limits
         self._policy = policy
+        self._idempotent = idempotent
         self._clock = clock
         self._observers = tuple(observers)
         self._next_batch_first = next_batch_first
@@ -113,6 +117,7 @@ class Dispatcher(Generic[T, R]):
             Refused: Before any work was done: Overloaded, QueueFull, Draining, JobTooLarge.
             DeadlineExceeded: It waited past its deadline.
             ValueError: `max_latency` is not positive or `size` is less than 1.
+            Quarantined: Workers died over this item.
             Exception: What the handler raised, or returned in this item's place.
         """
         loop = asyncio.get_running_loop()
@@ -196,7 +201,8 @@ class Dispatcher(Generic[T, R]):
         """The driver of this loop; a new one if there was none or its loop has ended."""
         driver = self._driver
         if driver is None or driver.loop.is_closed():
-            scheduler = Scheduler(make_policy(self._policy), self._limits, workers=0)
+            policy = make_policy(self._policy)
+            scheduler = Scheduler(policy, self._limits, workers=0, idempotent=self._idempotent)
             driver = Driver(
                 loop,
                 scheduler,

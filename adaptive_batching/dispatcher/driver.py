@@ -23,12 +23,18 @@ from adaptive_batching.core import (
     Shed,
     ShedReason,
     Station,
+    Verdict,
     Worker,
 )
 from adaptive_batching.dispatcher.audience import Audience, Observer
 from adaptive_batching.dispatcher.calls import Call, share_out
 from adaptive_batching.dispatcher.crew import Crew
 from adaptive_batching.dispatcher.deadlines import Deadlines
+from adaptive_batching.dispatcher.failures import (
+    may_be_an_items_fault,
+    outcome_of,
+    quarantined,
+)
 from adaptive_batching.dispatcher.ledger import Ledger, Stats, WorkerStats
 from adaptive_batching.errors import (
     BatchingError,
@@ -39,7 +45,6 @@ from adaptive_batching.errors import (
     QueueFull,
     Refused,
     WorkerLost,
-    WorkerTimeout,
 )
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.results import BatchRaised, check_results
@@ -84,6 +89,7 @@ class Driver(Generic[T, R]):
         self._running: dict[Batch, asyncio.Task[None]] = {}
         self._deadlines = Deadlines(loop, partial(self._enter, outcome=JobOutcome.EXPIRED))
         self._drained = asyncio.Event()
+        self._stopped = False  # what runs is being cancelled, and nothing may begin any more
         self.crew = Crew(workers, clock, self._workers_changed)
         """Whether there are workers; asked for every call."""
         self._starting = loop.create_task(self.crew.start(), context=self._context)
@@ -158,6 +164,7 @@ class Driver(Generic[T, R]):
             async with asyncio.timeout(timeout):
                 await self._drained.wait()
         except TimeoutError:
+            self._stopped = True
             self._give_up(Draining("the dispatcher was closed before this request's turn came"))
             tasks = list(self._running.values())
             for task in tasks:
@@ -178,6 +185,7 @@ class Driver(Generic[T, R]):
             batches=ledger.batches,
             mean_batch_size=ledger.mean_batch_size,
             releases={reason: ledger.releases[reason] for reason in Reason},
+            verdicts={verdict: ledger.verdicts[verdict] for verdict in Verdict},
             fixed=scheduler.latency.fixed,
             per_item=scheduler.latency.per_item,
             queued=scheduler.items,
@@ -235,47 +243,82 @@ class Driver(Generic[T, R]):
         """Run one batch; whatever happens, its permit returns and each member gets one outcome."""
         calls = cast("list[Call[T, R]]", batch.jobs)
         results: Sequence[Any]
+        raised: BaseException | None = None
         interrupted: BaseException | None = None
         try:
             answer = await self._workers.run([call.item for call in calls], batch.worker)
             results = check_results(answer, len(calls))
             outcome = Outcome.DONE
-        except BatchRaised as raised:
-            results = raised.results
+        except BatchRaised as failure:
+            raised = failure.error
+            results = failure.results
             outcome = Outcome.FAILED
-        except Exception as error:  # noqa: BLE001  the handler's own, for its callers
-            results = [error] * len(calls)
-            outcome = Outcome.OVERLOADED if isinstance(error, WorkerTimeout) else Outcome.FAILED
         except BaseException as error:  # noqa: BLE001  no member may be left waiting
-            outcome = Outcome.FAILED
-            results = [error] * len(calls)
             if _stops_us(error):
                 interrupted = error
                 results = [_stopped()] * len(calls)
-        self._conclude(batch, outcome, results)
+                outcome = Outcome.FAILED
+            else:
+                raised = error
+                results = [error] * len(calls)
+                outcome = outcome_of(error)
+        self._conclude(batch, outcome, results, raised)
         if interrupted is not None:
             raise interrupted
 
-    def _conclude(self, batch: Batch, outcome: Outcome, results: Sequence[Any]) -> None:
+    def _conclude(
+        self,
+        batch: Batch,
+        outcome: Outcome,
+        results: Sequence[Any],
+        raised: BaseException | None = None,
+    ) -> None:
+        """Return the permit and answer the members, but for those who run again."""
         del self._running[batch]
         self._deadlines.forget(batch)
         self._now = now = max(self._now, self._clock())
         record = None
+        calls = cast("list[Call[T, R]]", batch.jobs)
         try:
             record = self._scheduler.finish(batch, outcome, now)
         except PolicyError as error:
             self._give_up(error)
         else:
+            if raised is not None and self._may_rerun(raised):
+                calls, results = self._rerun(batch, outcome, results, raised)
             self._audience.batch_ended(batch, record)
-        calls = cast("list[Call[T, R]]", batch.jobs)
         if self._audience.of_jobs:
             self._audience.members_ended(calls, results, now, record)
         if self._next_batch_first:
             self._pump()
         ends = share_out(calls, results)
-        self._ledger.enter_batch(batch, *ends)
+        self._ledger.enter_batch(batch, outcome, *ends)
         if not (self._next_batch_first or self._pump_due):
             self._pump_soon()
+
+    def _may_rerun(self, raised: BaseException) -> bool:
+        """Whether there will be workers, and another batch might not raise this."""
+        hopeful = not self._stopped and self.crew.failure is None
+        return hopeful and may_be_an_items_fault(raised)
+
+    def _rerun(
+        self, batch: Batch, outcome: Outcome, results: Sequence[Any], raised: BaseException
+    ) -> tuple[list[Call[T, R]], list[Any]]:
+        """Ask who of a failed batch runs again; return the others, and what they are told."""
+        calls = cast("list[Call[T, R]]", batch.jobs)
+        members = list(zip(calls, results, strict=True))
+        suspects = [call for call, result in members if result is raised and not call.future.done()]
+        start = self._now if self._scheduler.permits.capacity else self.crew.back(self._now)
+        verdicts = self._scheduler.rerun(batch, suspects, outcome, self._now, start)
+        self._ledger.enter_verdicts(verdicts.values())
+        told = []
+        for call, result in members:
+            verdict = verdicts.get(call)
+            if verdict is Verdict.QUARANTINED:
+                told.append((call, quarantined(raised)))
+            elif verdict is not Verdict.AGAIN:
+                told.append((call, result))
+        return [call for call, _ in told], [result for _, result in told]
 
     def _turn_away(self, shed: Shed) -> None:
         expired = shed.reason is ShedReason.EXPIRED

@@ -1,10 +1,11 @@
 """What a dispatcher has done, in counts."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from adaptive_batching.core import Batch, JobOutcome, Reason
+from adaptive_batching.core import Batch, JobOutcome, Outcome, Reason, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Stats:
         batches: Ended batches.
         mean_batch_size: Items; 0 before the first batch.
         releases: Ended batches by the reason of their release.
+        verdicts: Members of batches that failed, by what became of them; only where the handler
+            is idempotent. Who runs again counts each time, and then for how that ended.
         fixed: Fitted seconds of any batch.
         per_item: Fitted seconds that each item adds.
         queued: Items that wait.
@@ -47,6 +50,7 @@ class Stats:
     batches: int
     mean_batch_size: float
     releases: dict[Reason, int]
+    verdicts: dict[Verdict, int]
     fixed: float
     per_item: float
     queued: int
@@ -58,17 +62,19 @@ class Stats:
     def nothing(cls) -> Self:
         """Of a dispatcher that was not used yet."""
         requests = dict.fromkeys(JobOutcome, 0)
-        return cls(requests, 0, 0.0, dict.fromkeys(Reason, 0), 0.0, 0.0, 0, 0, 0, ())
+        releases, verdicts = dict.fromkeys(Reason, 0), dict.fromkeys(Verdict, 0)
+        return cls(requests, 0, 0.0, releases, verdicts, 0.0, 0.0, 0, 0, 0, ())
 
 
 class Ledger:
     """Counts; every request is entered exactly once, when it ends."""
 
-    __slots__ = ("batches", "items", "releases", "requests")
+    __slots__ = ("batches", "items", "releases", "requests", "verdicts")
 
     def __init__(self) -> None:
         self.requests: Counter[JobOutcome] = Counter()
         self.releases: Counter[Reason] = Counter()
+        self.verdicts: Counter[Verdict] = Counter()
         self.batches = 0
         self.items = 0
 
@@ -76,8 +82,14 @@ class Ledger:
         """Some requests have ended."""
         self.requests[outcome] += requests
 
-    def enter_batch(self, batch: Batch, done: int, failed: int, cancelled: int) -> None:
-        """A batch has ended, and its members with it."""
+    def enter_verdicts(self, verdicts: Iterable[Verdict]) -> None:
+        """It is known what becomes of some members of a failed batch."""
+        self.verdicts.update(verdicts)
+
+    def enter_batch(
+        self, batch: Batch, outcome: Outcome, done: int, failed: int, cancelled: int
+    ) -> None:
+        """A batch has ended, and its members with it, but for those who run again."""
         self.requests[JobOutcome.DONE] += done
         if failed:
             self.requests[JobOutcome.FAILED] += failed
@@ -86,6 +98,9 @@ class Ledger:
         self.releases[batch.reason] += 1
         self.batches += 1
         self.items += batch.size
+        if batch.reason is Reason.BISECT and outcome is Outcome.DONE:
+            self.verdicts[Verdict.INNOCENT] += done
+            self.verdicts[Verdict.GUILTY] += failed
 
     @property
     def mean_batch_size(self) -> float:

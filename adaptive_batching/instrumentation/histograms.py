@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from adaptive_batching.core import Batch, BatchRecord
+from adaptive_batching.core import Batch, BatchRecord, Outcome
 
 _SECONDS = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
@@ -60,11 +60,14 @@ class BatchHistograms:
         self.latency = Histogram()
 
     def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
-        """Count a batch and its members."""
+        """Count a batch and its members, but for those who wait again for another."""
         self.size.observe(record.size)
         self.duration.observe(record.duration)
         released, finished = record.released, record.finished
-        for job in batch.jobs:
+        ended = batch.jobs
+        if record.outcome is not Outcome.DONE:
+            ended = [job for job in ended if not job.waiting]
+        for job in ended:
             self.wait.observe(released - job.arrived)
             self.latency.observe(finished - job.arrived)
 

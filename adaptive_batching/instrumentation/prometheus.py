@@ -120,13 +120,19 @@ class Metrics(Collector):
 def _counters(statistics: dict[str, Stats]) -> Iterator[Metric]:
     requests = _counter("requests", "Ended requests by outcome", "endpoint", "outcome")
     batches = _counter("batches", "Ended batches by why they left", "endpoint", "reason")
+    bisects = _counter(
+        "bisect", "Members of failed batches by what became of them", "endpoint", "result"
+    )
     for name, stats in statistics.items():
         for outcome, count in stats.requests.items():
             requests.add_metric([name, outcome.value], count)
         for reason, count in stats.releases.items():
             batches.add_metric([name, reason.value], count)
+        for verdict, count in stats.verdicts.items():
+            bisects.add_metric([name, verdict.value], count)
     yield requests
     yield batches
+    yield bisects
 
 
 def _gauges(statistics: dict[str, Stats]) -> Iterator[Metric]:

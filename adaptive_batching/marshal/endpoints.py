@@ -21,6 +21,7 @@ class Endpoint:
         limits: Batch size, latency, queue.
         policy: When a batch leaves.
         max_body: Bytes that one item's JSON may have.
+        idempotent: Whether running an item twice is as good as once.
     """
 
     path: str
@@ -29,6 +30,7 @@ class Endpoint:
     limits: Limits
     policy: PolicyLike
     max_body: int
+    idempotent: bool
 
     @property
     def labels(self) -> list[str]:

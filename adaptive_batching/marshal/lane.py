@@ -94,6 +94,7 @@ def _of_handler(endpoint: Endpoint, observers: ObserversByLabel) -> Lane:
         make_workers(endpoint.handler, endpoint.placement, wrap=per_item),
         endpoint.limits,
         policy=endpoint.policy,
+        idempotent=endpoint.idempotent,
         observers=[histograms, *observers.get(endpoint.path, ())],
         next_batch_first=True,
     )

@@ -76,6 +76,7 @@ class Service:
         policy: PolicyLike = "cork",
         max_queue: int = 1024,
         max_body: int = 8 * 2**20,
+        idempotent: bool = False,
     ) -> Callable[[H], H]:
         """Serve the decorated handler, which stays as it is.
 
@@ -91,6 +92,8 @@ class Service:
             policy: When a batch leaves: `cork`, `greedy`, `window:2ms` or an object.
             max_queue: Items that may wait; more are refused, with 503.
             max_body: Bytes that one item's JSON may have; more is refused, with 413.
+            idempotent: Whether running an item twice is as good as once. Then a batch that raises,
+                or loses its worker, runs again in parts: only who is to blame gets the error.
 
         Raises:
             TypeError: The handler can't be called with a list, or something is of a wrong type.
@@ -103,7 +106,9 @@ class Service:
         def register(handler: H) -> H:
             placement = place(handler, workers, cpus)
             check_takes_a_list(handler)
-            self._endpoints[path] = Endpoint(path, handler, placement, limits, policy, max_body)
+            self._endpoints[path] = Endpoint(
+                path, handler, placement, limits, policy, max_body, idempotent
+            )
             return handler
 
         return register

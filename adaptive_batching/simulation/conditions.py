@@ -168,7 +168,7 @@ class Crashes:
             if not dies:
                 return run
             seconds = run.seconds * moment
-            return run._replace(seconds=seconds, outcome=Outcome.FAILED, restart=self.restart)
+            return run._replace(seconds=seconds, outcome=Outcome.LOST, restart=self.restart)
 
         return dying
 

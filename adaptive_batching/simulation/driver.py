@@ -17,6 +17,7 @@ from adaptive_batching.core import (
     Scheduler,
     Shed,
     ShedReason,
+    Verdict,
 )
 from adaptive_batching.errors import QueueFull, Refused
 from adaptive_batching.simulation.feed import Feed
@@ -27,6 +28,7 @@ from adaptive_batching.simulation.retries import RetryingClients
 _ENDS_AS = {
     Outcome.DONE: JobOutcome.DONE,
     Outcome.FAILED: JobOutcome.FAILED,
+    Outcome.LOST: JobOutcome.FAILED,
     Outcome.OVERLOADED: JobOutcome.FAILED,
 }
 _SHED_AS = {ShedReason.HOPELESS: JobOutcome.SHED, ShedReason.EXPIRED: JobOutcome.EXPIRED}
@@ -173,7 +175,12 @@ class Driver:
         noticed = now + self.loop.delay
         self._running -= len(batch.jobs)
         self._collector.batch_ended(self.scheduler.finish(batch, outcome, noticed))
-        self._end(batch.jobs, noticed, _ENDS_AS[outcome])
+        ended = batch.jobs
+        if outcome is not Outcome.DONE:
+            start = noticed + self._restart if self.deserted else noticed
+            verdicts = self.scheduler.rerun(batch, batch.jobs, outcome, noticed, start)
+            ended = [job for job in batch.jobs if verdicts.get(job) is not Verdict.AGAIN]
+        self._end(ended, noticed, _ENDS_AS[outcome])
 
     def worker_lost(self, worker: int, now: float, restart: float) -> None:
         """One permit less; if it was the last, nobody waits who can't be served in time."""

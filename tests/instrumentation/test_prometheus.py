@@ -1,5 +1,7 @@
 """The names of the metrics are an interface: dashboards and alerts are built on them."""
 
+import asyncio
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -14,6 +16,7 @@ NAMES = {
     "batch_duration_seconds": ("histogram", {"endpoint"}),
     "batch_size": ("histogram", {"endpoint"}),
     "batches": ("counter", {"endpoint", "reason"}),
+    "bisect": ("counter", {"endpoint", "result"}),
     "http_responses": ("counter", {"endpoint", "code"}),
     "model_fixed_seconds": ("gauge", {"endpoint"}),
     "model_per_item_seconds": ("gauge", {"endpoint"}),
@@ -28,6 +31,12 @@ NAMES = {
     "worker_renewals": ("counter", {"endpoint"}),
     "workers": ("gauge", {"endpoint", "state"}),
 }
+
+
+async def without_sevens(items):
+    if 7 in items:
+        raise ValueError
+    return items
 
 
 async def same(items):
@@ -86,3 +95,25 @@ def test_a_histogram_counts_up_to_and_including_its_bounds():
 def test_sizes_are_counted_by_powers_of_two(largest, bounds):
     """The limit is always a bound, also where it is the only one."""
     assert BatchHistograms(largest).size.bounds == bounds
+
+
+async def test_members_of_failed_batches_are_counted_once_in_histograms():
+    """Who runs again is counted with the batch that he ends in, and by what became of him."""
+    metrics, histograms = Metrics(), BatchHistograms(8)
+    workers = make_workers(without_sevens, Tasks(1))
+    dispatcher = Dispatcher(workers, Limits(8), idempotent=True, observers=[histograms])
+    metrics.watch("/", dispatcher, histograms)
+    async with dispatcher:
+        calls = (dispatcher.submit(item) for item in range(8))
+        await asyncio.gather(*calls, return_exceptions=True)
+    samples = {
+        (sample.name.removeprefix("adaptive_batching_"), sample.labels.get("result")): sample.value
+        for family in families(metrics, "text/plain")
+        for sample in family.samples
+    }
+    assert samples["request_duration_seconds_count", None] == 8
+    assert samples["batch_size_count", None] == 7
+    assert samples["bisect_total", "again"] == 8 + 4 + 2
+    assert samples["bisect_total", "innocent"] == 7
+    assert samples["bisect_total", "guilty"] == 1
+    assert samples["bisect_total", "quarantined"] == 0

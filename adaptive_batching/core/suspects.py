@@ -1,0 +1,167 @@
+"""Who of a failed batch is guilty: its members run again, in smaller groups.
+
+One bad item makes a whole batch raise. Halves, and halves of the halves that raise again, find it
+in log2(n) more rounds, and the rest get their answers: binary splitting (Hwang 1972), the cheapest
+group testing where few are guilty. Where every positive test costs a worker process, three stages
+are enough: the batch, groups of about its square root (Dorfman 1943), then each member alone.
+"""
+
+import enum
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf, isqrt
+
+from adaptive_batching.core.job import Batch, Job, Outcome, Reason
+from adaptive_batching.core.latency import LinearLatency
+from adaptive_batching.core.retry_budget import RetryBudget
+
+_FATAL = (
+    2  # worker deaths that a job was present at, the last time alone, after which it is refused
+)
+
+
+class Verdict(enum.Enum):
+    """What becomes of a member of a failed batch; the values are metric labels."""
+
+    __hash__ = object.__hash__  # as for Reason
+
+    AGAIN = "again"
+    """It runs again, in smaller company."""
+    INNOCENT = "innocent"
+    """It ran again, and has its answer."""
+    GUILTY = "guilty"
+    """It ran again, and failed by itself."""
+    QUARANTINED = "quarantined"
+    """Its workers died, twice or thrice in a row, and the last one ran nothing else."""
+    OVER_BUDGET = "over_budget"
+    """More runs than may be repeated would have been needed."""
+    TOO_LATE = "too_late"
+    """Its deadline would have come before the end of another run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Jobs that run again together.
+
+    Attributes:
+        jobs: Oldest first.
+        deaths: Of workers that ran them, so far.
+    """
+
+    jobs: list[Job]
+    deaths: int
+
+
+class Suspects:
+    """The members of failed batches that wait to be run again, ahead of all others.
+
+    Args:
+        latency: Says whether there is time for another run.
+    """
+
+    def __init__(self, latency: LinearLatency) -> None:
+        self.budget = RetryBudget()
+        self._latency = latency
+        self.groups: deque[Group] = deque()
+        """Who waits, the longest first."""
+        self.items = 0
+        """Items waiting, in all groups."""
+
+    def __repr__(self) -> str:
+        return f"<Suspects {len(self.groups)} groups {self.budget!r}>"
+
+    def __iter__(self) -> Iterator[Job]:
+        return (job for group in self.groups for job in group.jobs)
+
+    @property
+    def earliest_deadline(self) -> float:
+        """The next instant at which one of them expires (seconds)."""
+        return min((job.deadline for job in self), default=inf)
+
+    def judge(
+        self, batch: Batch, jobs: Sequence[Job], outcome: Outcome, now: float, start: float
+    ) -> dict[Job, Verdict]:
+        """What becomes of the members of a batch that raised or lost its worker.
+
+        Args:
+            batch: The failed one.
+            jobs: Those of its members who still want an answer.
+            outcome: How it ended.
+            now: The present (seconds).
+            start: When another run can begin, at the earliest (seconds).
+
+        Returns:
+            The verdict on each; none on those for whom no other run was ever thought of.
+        """
+        deaths = batch.deaths + (outcome is Outcome.LOST)
+        if len(batch.jobs) == 1:
+            if outcome is Outcome.FAILED:
+                again = batch.reason is Reason.BISECT
+                return dict.fromkeys(jobs, Verdict.GUILTY) if again else {}
+            if deaths >= _FATAL:
+                return dict.fromkeys(jobs, Verdict.QUARANTINED)
+        verdicts = dict.fromkeys(jobs, Verdict.TOO_LATE)
+        patient = [job for job in jobs if job.deadline > now]
+        groups = [
+            Group(punctual, deaths)
+            for part in _split(patient, _group_size(len(patient), outcome, deaths))
+            if (punctual := self._punctual(part, start))
+        ]
+        granted = self.budget.spend(len(groups), now)
+        for group in groups:
+            verdict = Verdict.AGAIN if granted else Verdict.OVER_BUDGET
+            verdicts |= dict.fromkeys(group.jobs, verdict)
+        if granted:
+            for group in groups:
+                self._add(group)
+        return verdicts
+
+    def take(self) -> Group:
+        """Take the group that has waited longest; there must be one."""
+        group = self.groups.popleft()
+        for job in group.jobs:
+            self._left(job)
+        return group
+
+    def take_expired(self, now: float) -> list[Job]:
+        """Take the jobs whose deadline has come."""
+        expired = [job for job in self if job.deadline <= now]
+        for job in expired:
+            self.remove(job)
+        return expired
+
+    def remove(self, job: Job) -> bool:
+        """Take a job out of its group; False if it is in none."""
+        for group in self.groups:
+            if job in group.jobs:
+                self._left(job)
+                group.jobs.remove(job)
+                if not group.jobs:
+                    self.groups.remove(group)
+                return True
+        return False
+
+    def _add(self, group: Group) -> None:
+        self.groups.append(group)
+        for job in group.jobs:
+            job.waiting = True
+            self.items += job.size
+
+    def _left(self, job: Job) -> None:
+        job.waiting = False
+        self.items -= job.size
+
+    def _punctual(self, jobs: list[Job], start: float) -> list[Job]:
+        finish = start + self._latency.predict(sum(job.size for job in jobs))
+        return [job for job in jobs if finish <= job.deadline]
+
+
+def _group_size(jobs: int, outcome: Outcome, deaths: int) -> int:
+    if outcome is Outcome.FAILED:
+        return (jobs + 1) // 2
+    return 1 if deaths >= _FATAL else isqrt(jobs)
+
+
+def _split(jobs: list[Job], size: int) -> list[list[Job]]:
+    return [jobs[begin : begin + size] for begin in range(0, len(jobs), max(1, size))]

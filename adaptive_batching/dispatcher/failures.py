@@ -1,0 +1,29 @@
+"""What the members of a failed batch are told, and whether another run could help them."""
+
+from adaptive_batching.core import Outcome
+from adaptive_batching.errors import (
+    BatchingError,
+    HandlerError,
+    Quarantined,
+    WorkerLost,
+    WorkerTimeout,
+)
+
+
+def outcome_of(error: BaseException) -> Outcome:
+    """How a batch ended that raised."""
+    if isinstance(error, WorkerTimeout):
+        return Outcome.OVERLOADED
+    return Outcome.LOST if isinstance(error, WorkerLost) else Outcome.FAILED
+
+
+def may_be_an_items_fault(error: BaseException) -> bool:
+    """Whether some other batch might not raise it: not if it is about load, time or the program."""
+    return not isinstance(error, BatchingError) or isinstance(error, HandlerError | WorkerLost)
+
+
+def quarantined(lost: BaseException) -> Quarantined:
+    """What the one is told over whom workers die."""
+    error = Quarantined(f"its worker died, and so did the next, which ran nothing else: {lost}")
+    error.__cause__ = lost
+    return error

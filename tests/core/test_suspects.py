@@ -1,0 +1,289 @@
+"""Who of a failed batch is guilty is found in a few rounds, and nobody else pays for it."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from math import ceil, inf, log2
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from adaptive_batching.core import (
+    Batch,
+    Hold,
+    Job,
+    Limits,
+    Outcome,
+    Reason,
+    Scheduler,
+    Shed,
+    Verdict,
+    make_policy,
+)
+
+ANSWERED, RAISED, LOST, EXPIRED = "answered", "raised", "lost", "expired"
+
+
+class Item(Job):
+    """A job that may do harm to the batch that it is in."""
+
+    __slots__ = ("harm", "runs", "runs_lost")
+
+    def __init__(self, harm: Outcome, arrived: float = 0.0, deadline: float = inf) -> None:
+        super().__init__(arrived, 1, deadline)
+        self.harm = harm
+        self.runs = 0
+        self.runs_lost = 0
+
+
+FINE, RAISES, KILLS = Outcome.DONE, Outcome.FAILED, Outcome.LOST
+
+
+@dataclass
+class Story:
+    """Some items that arrive together, some workers, and what becomes of all of them.
+
+    A batch takes a second; a worker that died is back after another.
+    """
+
+    items: list[Item]
+    workers: int = 1
+    max_batch_size: int = 64
+    ends: dict[Item, list[str | Verdict]] = field(default_factory=dict)
+    batches: list[Batch] = field(default_factory=list)
+    deaths: int = 0
+
+    def __post_init__(self) -> None:
+        limits = Limits(self.max_batch_size)
+        self.scheduler = Scheduler(make_policy("greedy"), limits, self.workers, idempotent=True)
+        self._agenda: list[tuple[float, int, Batch | int]] = []
+        self._order = count()
+
+    def told(self) -> "Story":
+        """Play it to its end."""
+        for item in self.items:
+            self.scheduler.submit(item)
+        now = 0.0
+        while True:
+            while not isinstance(step := self.scheduler.next(now), Hold):
+                self._carry_out(step, now)
+            now = min(step.until, self._agenda[0][0] if self._agenda else inf)
+            if now == inf:
+                break
+            while self._agenda and self._agenda[0][0] <= now:
+                self._happen(heappop(self._agenda)[2], now)
+        assert self.scheduler.items == self.scheduler.requests == 0
+        assert self.scheduler.permits.idle == self.workers
+        return self
+
+    def _carry_out(self, step: Batch | Shed, now: float) -> None:
+        if isinstance(step, Shed):
+            for job in step.jobs:
+                self._end(job, EXPIRED)
+            return
+        assert len(step.jobs) <= self.max_batch_size
+        assert not any(job.deadline <= now for job in step.jobs)
+        self.batches.append(step)
+        heappush(self._agenda, (now + 1.0, next(self._order), step))
+
+    def _happen(self, what: Batch | int, now: float) -> None:
+        permits = self.scheduler.permits
+        alive = {worker.index for worker in permits.alive}
+        if isinstance(what, int):
+            permits.set_alive(alive | {what})
+            return
+        harms = {item.harm for item in what.jobs}
+        outcome = next((each for each in (KILLS, RAISES) if each in harms), FINE)
+        if outcome is KILLS:
+            permits.set_alive(alive - {what.worker})
+            heappush(self._agenda, (now + 1.0, next(self._order), what.worker))
+            self.deaths += 1
+        for item in what.jobs:
+            item.runs += 1
+            item.runs_lost += outcome is KILLS
+        self.scheduler.finish(what, outcome, now)
+        verdicts = self.scheduler.rerun(what, what.jobs, outcome, now)
+        for item in what.jobs:
+            verdict = verdicts.get(item)
+            if verdict is not Verdict.AGAIN:
+                self._end(item, verdict or {FINE: ANSWERED, RAISES: RAISED, KILLS: LOST}[outcome])
+
+    def _end(self, item: Item, end: str | Verdict) -> None:
+        self.ends.setdefault(item, []).append(end)
+
+    def ends_of(self, harm: Outcome) -> Counter[str | Verdict]:
+        """What becomes of the items that do this."""
+        return Counter(end for item in self.items if item.harm is harm for end in self.ends[item])
+
+
+def items(*harms: Outcome) -> list[Item]:
+    return [Item(harm) for harm in harms]
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 8, 33, 64])
+@pytest.mark.parametrize("place", [0, 0.5, 1])
+def test_one_that_raises_is_found_and_the_rest_is_answered(size: int, place: float) -> None:
+    """Within log2(n) + 1 rounds, of which each runs two batches at the most."""
+    batch = items(*[FINE] * size)
+    batch[round(place * (size - 1))].harm = RAISES
+    story = Story(batch).told()
+    assert story.ends_of(FINE) == {ANSWERED: size - 1}
+    assert story.ends_of(RAISES) == {Verdict.GUILTY: 1}
+    rounds = ceil(log2(size))
+    assert max(item.runs for item in batch) <= rounds + 1
+    assert len(story.batches) <= 1 + 2 * rounds
+    assert {each.reason for each in story.batches[1:]} == {Reason.BISECT}
+
+
+def test_one_that_raises_alone_has_its_error_at_once() -> None:
+    """There is nobody to tell it from, and what is certain is not tried twice."""
+    story = Story(items(RAISES)).told()
+    assert story.ends_of(RAISES) == {RAISED: 1}
+    assert len(story.batches) == 1
+
+
+@pytest.mark.parametrize(("size", "deaths"), [(1, 2), (2, 2), (3, 2), (4, 3), (30, 3), (64, 3)])
+def test_one_over_whom_workers_die_is_refused_after_three_at_the_most(
+    size: int, deaths: int
+) -> None:
+    """Its batch, its group, itself; all others get their answers."""
+    story = Story(items(*[FINE] * (size - 1), KILLS)).told()
+    assert story.ends_of(FINE) == Counter({ANSWERED: size - 1} if size > 1 else {})
+    assert story.ends_of(KILLS) == {Verdict.QUARANTINED: 1}
+    assert story.deaths == deaths
+    assert len(story.batches[-1].jobs) == 1
+
+
+def test_a_death_that_was_no_items_fault() -> None:
+    """Who was there when a worker was killed is run again, alone too, and no harm is done."""
+    scheduler = Scheduler(make_policy("greedy"), Limits(), idempotent=True)
+    job = Job(0.0)
+    scheduler.submit(job)
+    batch = scheduler.next(0.0)
+    assert isinstance(batch, Batch)
+    untaught = scheduler.latency.predict(1)
+    scheduler.finish(batch, KILLS, 1.0)
+    assert scheduler.latency.predict(1) == untaught
+    assert scheduler.rerun(batch, [job], KILLS, 1.0) == {job: Verdict.AGAIN}
+    again = scheduler.next(1.0)
+    assert isinstance(again, Batch)
+    assert (again.jobs, again.reason, again.deaths) == ([job], Reason.BISECT, 1)
+    scheduler.finish(again, FINE, 2.0)
+    assert scheduler.latency.predict(1) == 1.0
+
+
+def test_members_run_again_before_those_who_wait() -> None:
+    """They have waited longest; no new one travels with them."""
+    crowd = items(FINE, RAISES, *[FINE] * 4)
+    story = Story(crowd, max_batch_size=2).told()
+    left = [[crowd.index(item) for item in batch.jobs] for batch in story.batches]
+    assert left == [[0, 1], [0], [1], [2, 3], [4, 5]]
+
+
+def test_a_handler_that_is_not_idempotent_runs_once() -> None:
+    """Whoever fails, fails."""
+    scheduler = Scheduler(make_policy("greedy"), Limits())
+    jobs = [Job(0.0), Job(0.0)]
+    for job in jobs:
+        scheduler.submit(job)
+    batch = scheduler.next(0.0)
+    assert isinstance(batch, Batch)
+    scheduler.finish(batch, RAISES, 1.0)
+    assert not scheduler.rerun(batch, jobs, RAISES, 1.0)
+    assert scheduler.next(1.0) == Hold()
+
+
+def test_who_would_be_late_is_not_run_again() -> None:
+    """Nobody computes an answer that comes too late, by all that is known."""
+    scheduler = Scheduler(make_policy("greedy"), Limits(max_batch_size=4), idempotent=True)
+    for _ in range(3):
+        one = Job(0.0)
+        scheduler.submit(one)
+        taught = scheduler.next(0.0)
+        assert isinstance(taught, Batch)
+        scheduler.finish(taught, FINE, 1.0)
+    hurried, patient = Job(1.0, deadline=2.5), Job(1.0, deadline=9.0)
+    for job in (hurried, patient):
+        scheduler.submit(job)
+    batch = scheduler.next(1.0)
+    assert isinstance(batch, Batch)
+    scheduler.finish(batch, RAISES, 2.0)
+    verdicts = scheduler.rerun(batch, [hurried, patient], RAISES, 2.0)
+    assert verdicts == {hurried: Verdict.TOO_LATE, patient: Verdict.AGAIN}
+
+
+def test_who_runs_again_may_leave_or_expire_while_he_waits() -> None:
+    """As anybody in the queue; the rest of his group goes on."""
+    scheduler = Scheduler(make_policy("greedy"), Limits(), idempotent=True)
+    jobs = [Job(0.0, deadline=5.0 + index) for index in range(4)]
+    for job in jobs:
+        scheduler.submit(job)
+    batch = scheduler.next(0.0)
+    assert isinstance(batch, Batch)
+    scheduler.permits.set_alive([])
+    scheduler.finish(batch, RAISES, 1.0)
+    scheduler.rerun(batch, jobs, RAISES, 1.0)
+    assert scheduler.requests == scheduler.items == 4
+    assert scheduler.cancel(jobs[1])
+    assert not scheduler.cancel(jobs[1])
+    assert scheduler.next(1.0) == Hold(5.0)
+    expired = scheduler.next(5.0)
+    assert isinstance(expired, Shed)
+    assert expired.jobs == [jobs[0]]
+    scheduler.permits.set_alive([0])
+    last = scheduler.next(5.5)
+    assert isinstance(last, Batch)
+    assert last.jobs == jobs[2:]
+    assert scheduler.abandon() == []
+
+
+def test_those_who_run_again_are_abandoned_with_the_rest() -> None:
+    """At the end of a dispatcher whoever waits is told, they too."""
+    scheduler = Scheduler(make_policy("greedy"), Limits(max_batch_size=2), idempotent=True)
+    jobs = [Job(0.0) for _ in range(3)]
+    for job in jobs:
+        scheduler.submit(job)
+    batch = scheduler.next(0.0)
+    assert isinstance(batch, Batch)
+    scheduler.finish(batch, RAISES, 1.0)
+    scheduler.rerun(batch, batch.jobs, RAISES, 1.0)
+    assert sorted(scheduler.abandon(), key=jobs.index) == jobs
+    assert scheduler.items == 0
+
+
+def test_a_model_that_always_fails_is_not_asked_for_ever() -> None:
+    """Where the budget ends, members get the error of their batch."""
+    story = Story(items(*[RAISES] * 1000), max_batch_size=50, workers=20).told()
+    ends = story.ends_of(RAISES)
+    first = sum(batch.reason is not Reason.BISECT for batch in story.batches)
+    last = max(batch.released for batch in story.batches)
+    assert len(story.batches) - first <= 100 + 0.2 * first + 10 * last
+    assert ends[Verdict.OVER_BUDGET] > 0
+    assert ends.total() == 1000
+
+
+harms = st.sampled_from([FINE] * 12 + [RAISES, KILLS])
+patience = st.sampled_from([inf, inf, inf, 1.5, 3.0, 6.0, 20.0])
+
+
+@given(
+    st.lists(st.tuples(harms, patience), max_size=150),
+    st.integers(1, 4),
+    st.sampled_from([1, 2, 7, 16, 64]),
+)
+@example([(KILLS, inf)] * 9, 2, 64)
+def test_every_member_has_exactly_one_end(
+    crowd: list[tuple[Outcome, float]], workers: int, max_batch_size: int
+) -> None:
+    """Whoever is guilty, of whatever; few runs, few deaths, and no innocent pays for another."""
+    story = Story([Item(harm, 0.0, due) for harm, due in crowd], workers, max_batch_size).told()
+    assert [len(story.ends[item]) for item in story.items] == [1] * len(crowd)
+    cut_short = {EXPIRED, Verdict.TOO_LATE, Verdict.OVER_BUDGET}
+    assert set(story.ends_of(FINE)) <= {ANSWERED} | cut_short
+    assert set(story.ends_of(RAISES)) <= {RAISED, Verdict.GUILTY} | cut_short
+    assert set(story.ends_of(KILLS)) <= {Verdict.QUARANTINED} | cut_short
+    rounds = log2(min(max_batch_size, max(1, len(crowd))))
+    assert max((item.runs_lost for item in story.items), default=0) <= 3
+    assert max((item.runs for item in story.items), default=0) <= ceil(rounds) + 2
