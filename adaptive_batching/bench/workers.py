@@ -6,8 +6,8 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from multiprocessing import get_context
 from statistics import median, quantiles
@@ -23,6 +23,7 @@ from adaptive_batching.workers.making import make_workers
 from adaptive_batching.workers.placement import Processes
 
 _OURS = "WorkerPool"
+_FRAMES = "WorkerPool without shared memory"
 _BARE = "bare socket pair"
 _REQUIRED = 1.6  # times bare, for small batches
 _REQUIRED_OF_ARRAYS = 3.0  # times as fast as bare
@@ -57,8 +58,8 @@ class Load:
 
 _SMALL = Load("1 kB", [bytes(64)] * 16, trips=500)
 _ARRAYS = (
-    Load("600 KiB", [np.ones(600 * 2**10, np.uint8)], trips=100),
-    Load("10 MiB", [np.ones(10 * 2**20, np.uint8)], trips=20),
+    Load("600 KiB", [np.ones(600 * 2**10, np.uint8)], trips=50),
+    Load("10 MiB", [np.ones(10 * 2**20, np.uint8)], trips=5),
 )
 
 Trip = Callable[[Load], Awaitable[Any]]
@@ -72,9 +73,16 @@ def echo(items: list[Any]) -> list[Any]:
 async def measure(*, quick: bool) -> Report:
     """Compare the round trips of small and large batches to a process on a core of its own."""
     core = max(os.sched_getaffinity(0))
+    placement = Processes(1, cpus=[core])
     rows: list[Row] = []
-    async with _pool(core) as ours, _bare(core) as bare, _executor(core) as executor:
-        ways = {_OURS: ours, _BARE: bare, "ProcessPoolExecutor": executor}
+    async with AsyncExitStack() as stack:
+        entered = stack.enter_async_context
+        ways = {
+            _OURS: await entered(_pool(placement)),
+            _FRAMES: await entered(_pool(replace(placement, shared_memory=0))),
+            _BARE: await entered(_bare(core)),
+            "ProcessPoolExecutor": await entered(_executor(core)),
+        }
         for load in (_SMALL, *_ARRAYS):
             rows += await _compare(load, ways, quick=quick)
     times = {row["batch"]: cast("float", row["times bare"]) for row in rows if row["way"] == _OURS}
@@ -91,7 +99,7 @@ async def measure(*, quick: bool) -> Report:
 
 
 async def _compare(load: Load, ways: Mapping[str, Trip], *, quick: bool) -> list[Row]:
-    trips, rounds = (load.trips // 10, 2) if quick else (load.trips, 9)
+    trips, rounds = (max(2, load.trips // 10), 2) if quick else (load.trips, 9)
     contestants = {name: partial(_latencies, way, load, trips) for name, way in ways.items()}
     await take_turns(contestants, 1)  # to warm up
     taken = await take_turns(contestants, rounds)
@@ -101,11 +109,15 @@ async def _compare(load: Load, ways: Mapping[str, Trip], *, quick: bool) -> list
             "batch": load.what,
             "way": name,
             "p50 µs": median(medians[name]) * 1e6,
-            "p99 µs": median(quantiles(each, n=100)[98] for each in turns) * 1e6,
+            "p99 µs": median(map(_p99, turns)) * 1e6,
             "times bare": ratio(medians[name], medians[_BARE]),
         }
         for name, turns in taken.items()
     ]
+
+
+def _p99(latencies: list[float]) -> float:
+    return quantiles(latencies, n=100, method="inclusive")[98]
 
 
 async def _latencies(trip: Trip, load: Load, trips: int) -> list[float]:
@@ -118,8 +130,8 @@ async def _latencies(trip: Trip, load: Load, trips: int) -> list[float]:
 
 
 @asynccontextmanager
-async def _pool(core: int) -> AsyncIterator[Trip]:
-    workers = make_workers(echo, Processes(1, cpus=[core]))
+async def _pool(placement: Processes) -> AsyncIterator[Trip]:
+    workers = make_workers(echo, placement)
     await workers.start(lambda: None)
     try:
         yield lambda load: workers.run(load.batch, 0)

@@ -91,15 +91,26 @@ def _shared_memory(fd: int | None) -> SharedMemory | None:
 
 
 def _framed(answer: list[Part], most: int, memory: SharedMemory | None) -> list[Part]:
-    shared, returned = (memory.lending_bytes, memory.end_message()) if memory else (0, ())
+    if memory is not None and memory.has_news:
+        return _framed_with_news(answer, most, memory)
     try:
-        return encode(returning(answer, returned) if returned else answer, most - shared)
+        return encode(answer, most)
     except FrameTooLong:
-        if memory:
-            memory.forget_message()
-        length = sum(map(len, answer)) + shared
-        msg = f"expected results, or an error, of at most {most:,} bytes together, got {length:,}"
-        return encode(pack((False, BatchFunctionError(f"{msg}: see max_result_bytes"))))
+        return _refusal(sum(map(len, answer)), most)
+
+
+def _framed_with_news(answer: list[Part], most: int, memory: SharedMemory) -> list[Part]:
+    shared = memory.lending_bytes
+    try:
+        return encode(returning(answer, memory.end_message()), most - shared)
+    except FrameTooLong:
+        memory.forget_message()
+        return _refusal(shared + sum(map(len, answer)), most)
+
+
+def _refusal(length: int, most: int) -> list[Part]:
+    msg = f"expected results, or an error, of at most {most:,} bytes together, got {length:,}"
+    return encode(pack((False, BatchFunctionError(f"{msg}: see max_result_bytes"))))
 
 
 if __name__ == "__main__":

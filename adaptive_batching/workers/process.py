@@ -191,13 +191,13 @@ class ProcessWorker:
 
     def _ask(self, parts: list[Part]) -> asyncio.Future[bytearray]:
         assert self._channel is not None
-        if self._memory is None:
+        memory = self._memory
+        if memory is None or not memory.has_news:
             return self._channel.ask(parts)
-        returned = self._memory.end_message()
         try:
-            return self._channel.ask(returning(parts, returned) if returned else parts)
+            return self._channel.ask(returning(parts, memory.end_message()))
         except FrameTooLong:
-            self._memory.forget_message()
+            memory.forget_message()
             raise
 
     # --------------------------------------------------------------------------------- its process

@@ -24,8 +24,6 @@ from weakref import ref
 
 from adaptive_batching.workers.arena import ALIGNMENT, Arena
 
-_NOTHING = ()
-
 
 class OutOfBounds(ValueError):
     """The other end names memory that it may not name; it is broken."""
@@ -79,11 +77,13 @@ class SharedMemory:
         self._given_back: deque[int] = (
             deque()
         )  # appended to by whichever thread drops the last view
+        self.has_news = False
+        """Whether the next message lends or gives back anything; small batches have no need to."""
         self.lending_bytes = 0
         """What the message that is being written has lent so far."""
         self._lending: list[int] = []  # in that message
-        self._lent: Sequence[int] = _NOTHING  # in the latest message
-        self._told: Sequence[int] = _NOTHING  # in the latest message
+        self._lent: list[int] = []  # in the latest message that had news
+        self._told: list[int] = []  # in that one, too
 
     def lend(self, buffers: Iterable[memoryview]) -> list[int | None]:
         """Copy buffers of bytes in, for the next message.
@@ -119,10 +119,8 @@ class SharedMemory:
         return block.data
 
     def end_message(self) -> Sequence[int]:
-        """End the next message with what this returns: borrowed, and seen by nobody here."""
-        if not self._lending and not self._given_back:  # as with all small batches
-            self._lent = self._told = _NOTHING
-            return _NOTHING
+        """End a message that has news with this: borrowed, and seen by nobody here any more."""
+        self.has_news = False  # before the rest: a view may die meanwhile, in another thread
         self._lent, self._lending, self.lending_bytes = self._lending, [], 0
         self._told = [self._given_back.popleft() for _ in range(len(self._given_back))]
         return self._told
@@ -144,15 +142,17 @@ class SharedMemory:
         """The message that was ended last can't be sent."""
         self.take_back(self._lent)
         self._given_back.extend(self._told)
-        self._lent = self._told = _NOTHING
+        self._lent, self._told, self.has_news = [], [], True
 
     def _lend(self, buffer: memoryview) -> int | None:
         start = self._arena.allocate(len(buffer))
         if start is not None:
             self._memory[start : start + len(buffer)] = buffer
             self.lending_bytes += len(buffer)
+            self.has_news = True
         return start
 
     def _give_back(self, start: int, _: ref[object]) -> None:
         del self._borrowed[start]
         self._given_back.append(start)
+        self.has_news = True

@@ -24,9 +24,7 @@ def ends():
 
 def send(value, sender):
     """The frame that arrives."""
-    parts = pack(value, sender)
-    returned = sender.end_message()
-    return bytearray(b"".join(returning(parts, returned) if returned else parts))
+    return bytearray(b"".join(returning(pack(value, sender), sender.end_message())))
 
 
 def large(number):
