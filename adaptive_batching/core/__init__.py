@@ -16,7 +16,7 @@ from adaptive_batching.core.policy import (
 from adaptive_batching.core.records import RECORDING, BatchRecord, JobOutcome, JobRecord
 from adaptive_batching.core.scheduler import Scheduler
 from adaptive_batching.core.suspects import Verdict
-from adaptive_batching.core.tandem import Station, Tandem, latest_finish
+from adaptive_batching.core.tandem import Station, Tandem
 from adaptive_batching.core.worker import Worker
 
 __all__ = [
@@ -43,6 +43,5 @@ __all__ = [
     "Tandem",
     "Verdict",
     "Worker",
-    "latest_finish",
     "make_policy",
 ]

@@ -5,6 +5,7 @@ waiting. What is refused on its word could not have been answered in time.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from math import inf
 from typing import NamedTuple, Self
 
@@ -30,8 +31,8 @@ class Station(NamedTuple):
     """Items that are to be taken up before one that comes now."""
 
     @classmethod
-    def of(cls, scheduler: Scheduler, now: float) -> Self:
-        """What a scheduler knows of its stage; what waits elsewhere is not among those ahead."""
+    def of(cls, scheduler: Scheduler, now: float, upstream: int = 0) -> Self:
+        """What a scheduler knows of its stage; `upstream` items are to come before one's own."""
         latency, permits = scheduler.latency, scheduler.permits
         if not (latency.trusted and permits.capacity):
             return cls()
@@ -41,7 +42,7 @@ class Station(NamedTuple):
             0.0 if permits.idle else permits.next_free(now) - now,
             latency.predict(limit) / permits.capacity,
             limit,
-            scheduler.items,
+            upstream + scheduler.items,
         )
 
     @property
@@ -53,10 +54,11 @@ class Station(NamedTuple):
 class Tandem:
     """Lets jobs into the first of some stages, or not, and shares their time out among them."""
 
-    __slots__ = ("_let_in",)
+    __slots__ = ("_let_in", "_needed_after")
 
     def __init__(self) -> None:
         self._let_in = -inf  # when somebody was, the last time (seconds)
+        self._needed_after: Sequence[float] = ()  # by stage; as of the newest arrival (seconds)
 
     def admit(self, stations: Sequence[Station], deadline: float, now: float) -> bool:
         """Let a job in that can get through all stations by its deadline.
@@ -70,16 +72,26 @@ class Tandem:
         Raises:
             Overloaded: It would be late by all that is known.
         """
+        needed = list(accumulate(station.batch for station in reversed(stations)))
         late = earliest_finish(stations, now) - deadline
         patience = deadline - now
         if late > 0 and now - self._let_in < patience:
             wait = self._let_in + patience - now  # until the next test
-            if sum(each.batch for each in stations) <= patience:  # it is the backlog's fault
+            if needed[-1] <= patience:  # it is the backlog's fault
                 wait = min(wait, late)
             msg = f"through {len(stations)} stages within {format_duration(patience)}"
             raise Overloaded(f"an answer is out of reach {msg}", retry_after=wait * _LATER)
-        self._let_in = now
+        self.let_in(now)
+        self._needed_after = [0.0, *needed[:-1]][::-1]
         return late <= 0
+
+    def let_in(self, now: float) -> None:
+        """A job that can't be late is as good a test of the predictions."""
+        self._let_in = now
+
+    def latest_finish(self, stage: int, deadline: float) -> float:
+        """When a stage has to be done with a job, for the later ones to be in time (seconds)."""
+        return deadline - self._needed_after[stage]
 
 
 def earliest_finish(stations: Sequence[Station], now: float) -> float:
@@ -88,8 +100,3 @@ def earliest_finish(stations: Sequence[Station], now: float) -> float:
     for station in stations:
         finish = max(finish, now + station.wait) + station.batch
     return finish
-
-
-def latest_finish(later: Sequence[Station], deadline: float) -> float:
-    """When a stage has to be done with a job at the latest, for the later ones to be in time."""
-    return deadline - sum(station.batch for station in later)

@@ -74,9 +74,14 @@ class Dispatcher(Generic[T, R]):
         """The event loop that it belongs to; None before its first use."""
         return None if self._driver is None else self._driver.loop
 
-    def station(self, now: float) -> Station:
-        """What is predicted of it as one stage among others; nothing before its first use."""
-        return Station() if self._driver is None else self._driver.station(now)
+    def station(self, now: float, upstream: int = 0) -> Station:
+        """What is predicted of it as one stage among others; nothing before its first use.
+
+        Args:
+            now: The present (seconds).
+            upstream: Items in earlier stages, which will come before one that comes now.
+        """
+        return Station() if self._driver is None else self._driver.station(now, upstream)
 
     @property
     def ready(self) -> bool:

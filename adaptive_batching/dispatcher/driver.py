@@ -102,9 +102,9 @@ class Driver(Generic[T, R]):
         """Whether it takes no more calls."""
         return self._scheduler.draining
 
-    def station(self, now: float) -> Station:
-        """What is predicted of it as one stage among others."""
-        return Station.of(self._scheduler, now)
+    def station(self, now: float, upstream: int) -> Station:
+        """What is predicted of it as one stage among others; see `Dispatcher.station`."""
+        return Station.of(self._scheduler, now, upstream)
 
     async def started(self) -> None:
         """Wait until the workers are ready.

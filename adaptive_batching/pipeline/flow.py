@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
-from adaptive_batching.core import JobOutcome, Station, Tandem, latest_finish
+from adaptive_batching.core import JobOutcome, Station, Tandem
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import DeadlineExceeded, Draining, NoWorkers, Overloaded, QueueFull
 from adaptive_batching.pipeline.room import Room
@@ -85,11 +85,13 @@ class Flow:
         """Whether it is expected to be in time; a refusal if not, or if there is no room."""
         entrance = self._rooms[0]
         if entrance.full:
-            wait = max(station.free for station in self._stations(0, now))
+            wait = max(station.free for station in self._stations(now))
             msg = f"stage {self._stages[0]} holds {entrance.places} items already"
             raise QueueFull(msg, retry_after=wait)
-        stations = [] if deadline == inf else self._stations(0, now)
-        return self._tandem.admit(stations, deadline, now)
+        if deadline < inf:
+            return self._tandem.admit(self._stations(now), deadline, now)
+        self._tandem.let_in(now)
+        return True
 
     async def _through_all(self, item: Any, deadline: float, *, tight: bool) -> Any:
         """Go through the stages; if tight, each has to leave the later ones the time they need."""
@@ -124,21 +126,19 @@ class Flow:
         """Seconds that a stage may take."""
         if deadline == inf:
             return inf
+        due = self._tandem.latest_finish(number, deadline) if tight else deadline
         now = self._clock()
-        later = self._stations(number + 1, now) if tight else ()
-        left = latest_finish(later, deadline) - now
-        if left <= 0:
-            stage, needed = self._stages[number], deadline - now - left
+        if due <= now:
+            stage, needed = self._stages[number], deadline - due
             has = f"stage {stage} has {deadline - now:.3f} s left"
             raise DeadlineExceeded(f"{has}, and the later ones need {needed:.3f} s")
-        return left
+        return due - now
 
-    def _stations(self, first: int, now: float) -> list[Station]:
-        """The stages from one on; who is in an earlier one of them is ahead in the later ones."""
+    def _stations(self, now: float) -> list[Station]:
+        """What is predicted of each stage; who is in an earlier one is ahead in the later ones."""
         stations = []
         upstream = 0
-        for dispatcher, room in zip(self._dispatchers[first:], self._rooms[first:], strict=True):
-            station = dispatcher.station(now)
-            stations.append(station._replace(ahead=station.ahead + upstream))
+        for dispatcher, room in zip(self._dispatchers, self._rooms, strict=True):
+            stations.append(dispatcher.station(now, upstream))
             upstream += room.inside
         return stations

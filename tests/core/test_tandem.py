@@ -1,10 +1,8 @@
 """Stages in series: who can get through, and what each stage may take."""
 
-from math import inf
-
 import pytest
 
-from adaptive_batching.core import Limits, Scheduler, Station, Tandem, latest_finish, make_policy
+from adaptive_batching.core import Limits, Scheduler, Station, Tandem, make_policy
 from adaptive_batching.core.job import Batch, Job, Outcome
 from adaptive_batching.core.tandem import earliest_finish
 from adaptive_batching.errors import Overloaded
@@ -13,9 +11,13 @@ IDLE = Station(batch=0.1, free=0.0, full_batch=0.2, limit=4, ahead=0)
 
 
 def test_an_empty_line_takes_the_sum_of_its_batches() -> None:
-    """Nobody is waited for."""
-    assert earliest_finish([IDLE, IDLE, IDLE], 10.0) == pytest.approx(10.3)
-    assert latest_finish([IDLE, IDLE], 11.0) == pytest.approx(10.8)
+    """Nobody is waited for, and each stage leaves the later ones theirs."""
+    stations = [IDLE, IDLE._replace(batch=0.3), IDLE]
+    assert earliest_finish(stations, 10.0) == pytest.approx(10.5)
+    tandem = Tandem()
+    assert tandem.admit(stations, 11.0, 10.0)
+    latest = [tandem.latest_finish(stage, 11.0) for stage in range(3)]
+    assert latest == pytest.approx([10.6, 10.9, 11.0])
 
 
 def test_a_backlog_clears_while_the_earlier_stages_work() -> None:
@@ -29,7 +31,7 @@ def test_a_backlog_clears_while_the_earlier_stages_work() -> None:
 def test_refused_with_the_time_that_helps() -> None:
     """Who would be late by less than the backlog may come again when he would not be."""
     tandem, stations = Tandem(), [IDLE, IDLE._replace(free=0.3)]
-    assert tandem.admit(stations, inf, 0.0)
+    tandem.let_in(0.0)
     with pytest.raises(Overloaded, match="through 2 stages within 350 ms") as refused:
         tandem.admit(stations, 0.35, 0.0)
     assert refused.value.retry_after == pytest.approx(0.05 * 1.05)

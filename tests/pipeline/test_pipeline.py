@@ -1,13 +1,21 @@
 """Pipelines told as stories, most of them in virtual time."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from adaptive_batching.core import JobOutcome
-from adaptive_batching.errors import DeadlineExceeded, Draining, Overloaded, QueueFull, Refused
+from adaptive_batching.errors import (
+    DeadlineExceeded,
+    Draining,
+    Overloaded,
+    QueueFull,
+    Refused,
+    WrongEventLoop,
+)
 from adaptive_batching.pipeline import Pipeline, Stage
 from tests.virtual_time import run_virtually
 
@@ -209,6 +217,63 @@ def test_no_room_in_time() -> None:
         assert await asyncio.gather(*ahead) == ["0ab", "1ab"]
 
     tell(story, Stage(first, max_batch_size=1), Stage(second, max_batch_size=1, max_queue=1))
+
+
+def test_results_find_their_callers_in_whatever_order_they_come() -> None:
+    """Batches overtake each other on several workers; no result goes astray, no place is lost."""
+    chance = random.Random(4)
+
+    async def shuffled(items: list[str]) -> list[str | Exception]:
+        await asyncio.sleep(chance.random())
+        return [ValueError(item) if chance.random() < 0.1 else item + "!" for item in items]
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        calls = [asyncio.ensure_future(pipeline(str(number))) for number in range(300)]
+        await asyncio.sleep(0.5)
+        for call in chance.sample(calls, 50):
+            call.cancel()
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        done = failed = cancelled = 0
+        for number, end in enumerate(ends):
+            match end:
+                case asyncio.CancelledError():
+                    cancelled += 1
+                case ValueError():
+                    assert str(end).rstrip("!") == str(number)
+                    failed += 1
+                case _:
+                    assert end == f"{number}!!!"
+                    done += 1
+        stats = pipeline.stats()
+        counts = [stats.requests[JobOutcome(each)] for each in ("done", "failed", "cancelled")]
+        assert counts == [done, failed, cancelled]
+        assert min(counts) > 0
+        assert stats.under_way == 0
+        assert len(await asyncio.gather(*map(pipeline, "0" * 300), return_exceptions=True)) == 300
+
+    several = [Stage(shuffled, 8, workers=3, max_queue=size) for size in (300, 20, 10)]
+    tell(story, *several)
+
+
+def test_another_event_loop() -> None:
+    """A pipeline begins anew on the next loop, once the first has ended; not before."""
+
+    async def same(items: list[str]) -> list[str]:
+        return items
+
+    pipeline = Pipeline[str, str]([Stage(same, 4), Stage(same, 4)])
+
+    async def use() -> str:
+        return await pipeline("a")
+
+    async def while_it_runs() -> None:
+        await use()
+        with pytest.raises(WrongEventLoop):
+            await asyncio.to_thread(asyncio.run, use())
+
+    assert [asyncio.run(use()), asyncio.run(use())] == ["a", "a"]
+    asyncio.run(while_it_runs())
+    assert pipeline.stats().requests[JobOutcome.DONE] == 1
 
 
 def test_closing_lets_everything_through() -> None:
