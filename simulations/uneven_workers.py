@@ -50,9 +50,8 @@ class Blind(Permits):
 def play(policy: str, servers: UnevenServers, rate: float, seconds: float) -> History:
     """Poisson traffic on four workers; a policy may be `blind`."""
     name = policy.removesuffix(" blind")
-    scheduler = Scheduler(make_policy(name), Limits(64, PROMISE), len(servers.each))
-    if name != policy:
-        scheduler.permits = Blind(len(servers.each), scheduler.latency)
+    permits = (Permits if name == policy else Blind)(len(servers.each))
+    scheduler = Scheduler(make_policy(name), Limits(64, PROMISE), permits)
     return simulate(poisson(rate, seconds, seed=1), scheduler, servers.service(1))
 
 

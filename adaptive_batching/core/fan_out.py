@@ -1,6 +1,6 @@
 """How much of a clump is still to come: callers that fan one request out into several."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from math import inf, log
 
 _POSITIONS = 64  # in a clump; those beyond are like the last
@@ -17,11 +17,12 @@ class FanOut:
     of requests again and again.
     """
 
-    __slots__ = ("_ended", "_followed", "_gap", "_gaps", "_position")
+    __slots__ = ("_all", "_all_ended", "_ended", "_followed", "_gap", "_gaps", "_position")
 
     def __init__(self) -> None:
         self._followed = [0.0] * _POSITIONS  # how often another came soon after the nth
         self._ended = [_DOUBT] + [0.0] * (_POSITIONS - 1)
+        self._all = self._all_ended = _DOUBT  # both of them summed, and the second alone
         self._gap = 0.0  # mean within clumps (seconds)
         self._gaps = 0.0  # seen
         self._position = 0
@@ -29,18 +30,22 @@ class FanOut:
     def __repr__(self) -> str:
         return f"<FanOut position={self._position} gap={self._gap:.3g} s>"
 
-    def learn(self, gaps: Iterable[float], longest: float) -> None:
+    def learn(self, gaps: Sequence[float], longest: float) -> None:
         """Learn from silences between arrivals (seconds), in turn; longer ones part clumps."""
         position, mean = self._position, self._gap
         followed, ended = self._followed, self._ended
         seen = self._gaps
+        self._all += len(gaps)
         for gap in gaps:
             counts = followed if gap <= longest else ended
             counts[position] = count = counts[position] + 1.0
             if count > _MEMORY:
                 followed[position] /= 2
                 ended[position] /= 2
+                self._all -= followed[position] + ended[position]
+                self._all_ended -= ended[position]
             if gap > longest:
+                self._all_ended += 1.0
                 position = 0
                 continue
             if seen < _MEMORY:
@@ -53,8 +58,7 @@ class FanOut:
 
     def recognised(self, rate: float) -> bool:
         """Whether arrivals follow each other far sooner than `rate` (a second) would have it."""
-        followed = sum(self._followed)
-        soon = followed / (followed + sum(self._ended))
+        soon = 1.0 - self._all_ended / self._all
         return soon > _CLUMPED * rate * self._gap
 
     def worth(self, cost: float, gain: float) -> float:

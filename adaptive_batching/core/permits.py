@@ -114,10 +114,17 @@ class Permits:
 
     def foremost(self, now: float) -> Worker | None:
         """Where a large batch would end first of all workers that are busy now."""
-        large = self.latency.largest
-        busy = [worker for worker in self.alive if worker.batch is not None]
-        ends = [(each.free(now) + each.latency.predict(large), each.index) for each in busy]
-        return self.workers[min(ends)[1]] if ends else None
+        large = self.latency.predict(self.latency.largest)
+        first, soonest = None, inf
+        for worker in self.workers:
+            batch = worker.batch
+            if batch is None or not worker.alive:
+                continue
+            free = batch.released + batch.predicted
+            ends = max(free, now) + large * worker.latency.factor
+            if ends < soonest:
+                first, soonest = worker, ends
+        return first
 
     @property
     def idlest(self) -> Worker:

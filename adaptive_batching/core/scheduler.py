@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 from adaptive_batching.core.backlog import Backlog, Triage
 from adaptive_batching.core.job import Batch, Job, Outcome, Reason
-from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import (
     Dispatch,
@@ -46,16 +45,21 @@ class Scheduler:
     Args:
         policy: Decides about one queue at a time.
         limits: What the user asked for.
-        workers: Batches that may run at the same time.
+        workers: Batches that may run at the same time, or permits with ways of their own.
         idempotent: Whether members of a batch that failed may be run again; see `rerun`.
     """
 
     def __init__(
-        self, policy: Policy, limits: Limits, workers: int = 1, *, idempotent: bool = False
+        self,
+        policy: Policy,
+        limits: Limits,
+        workers: int | Permits = 1,
+        *,
+        idempotent: bool = False,
     ) -> None:
         self.limits = limits
-        self.latency = LinearLatency()
-        self.permits = Permits(workers, self.latency)
+        self.permits = workers if isinstance(workers, Permits) else Permits(workers)
+        self.latency = self.permits.latency
         self._suspects = Suspects(self.latency) if idempotent else None
         self._punctuality = Punctuality()
         self._policy = policy

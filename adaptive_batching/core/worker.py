@@ -69,12 +69,14 @@ class Pace:
     pauses happen. One far too short is believed: nothing makes a slow worker fast by accident.
     """
 
-    __slots__ = ("_above", "_spread", "batches", "log_ratio")
+    __slots__ = ("_above", "_spread", "batches", "log_ratio", "tolerance")
 
     def __init__(self) -> None:
         self.batches = 0
         """Batches learned from."""
         self.log_ratio = 0.0
+        self.tolerance = inf
+        """A log ratio that is further off than this differs beyond doubt, and matters."""
         self._spread = 0.0  # mean absolute deviation
         self._above = 0.0
 
@@ -83,6 +85,18 @@ class Pace:
 
     def observe(self, log_ratio: float) -> None:
         """A batch took exp(log_ratio) times as long as the pool's line says."""
+        self._fold(log_ratio)
+        if self.batches >= _PROVEN_AFTER:
+            error = 1.25 * self._spread / sqrt(min(self.batches, 2.0 * _MEMORY))
+            self.tolerance = max(_NOTICEABLE, _PROVEN * error)
+        else:
+            self.tolerance = inf
+
+    def differs(self, reference: float) -> bool:
+        """Whether it is beyond doubt, and matters, that it isn't as fast as that."""
+        return abs(self.log_ratio - reference) > self.tolerance
+
+    def _fold(self, log_ratio: float) -> None:
         self.batches += 1
         deviation = log_ratio - self.log_ratio
         if self.batches > _PROVEN_AFTER:
@@ -97,13 +111,6 @@ class Pace:
         if self.batches > 1:
             spread = self._spread + (abs(deviation) - self._spread) * share
             self._spread = max(spread, _SPREAD_FLOOR)
-
-    def differs(self, reference: float) -> bool:
-        """Whether it is beyond doubt, and matters, that it isn't as fast as that."""
-        if self.batches < _PROVEN_AFTER:
-            return False
-        error = 1.25 * self._spread / sqrt(min(self.batches, 2.0 * _MEMORY))
-        return abs(self.log_ratio - reference) > max(_NOTICEABLE, _PROVEN * error)
 
     def _begin_anew(self, log_ratio: float, *, sure: bool) -> None:
         """It is another worker now: what was learned before says nothing."""

@@ -56,3 +56,13 @@ def test_before_any_clump_nothing_is_waited_for() -> None:
     fan_out = FanOut()
     assert fan_out.worth(1, 4e-3) == 0
     assert not fan_out.recognised(RATE)
+
+
+def test_the_running_sums_are_those_of_the_counts() -> None:
+    """Halved a thousand times over, they are still what counting anew would give."""
+    fan_out = FanOut()
+    for clump in range(5000):
+        fan_out.learn([APART, *[GAP] * (clump % 7)], LONGEST)
+    followed, ended = sum(fan_out._followed), sum(fan_out._ended)
+    assert fan_out._all == pytest.approx(followed + ended)
+    assert fan_out._all_ended == pytest.approx(ended)
