@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from adaptive_batching.errors import RemoteError, WorkerLost, WorkerTimeout
+from adaptive_batching.errors import HandlerError, RemoteError, WorkerLost, WorkerTimeout
 from adaptive_batching.units import format_duration
 from adaptive_batching.wire import worker_messages as messages
 from adaptive_batching.wire.frames import FrameDecoder, FrameTooLong
@@ -200,6 +200,8 @@ class Connection(asyncio.Protocol):
         payload, unfit = messages.encode_batch(first, items)
         if len(unfit) == len(items):
             return list(unfit.values())
+        if len(payload) > self._terms.max_frame:
+            return await self._ask_in_halves(items, len(payload))
         if self._gone:
             raise WorkerLost(f"{self} had gone before it got its batch")
         pieces = encode_frame([payload], self._terms.max_frame)
@@ -213,6 +215,15 @@ class Connection(asyncio.Protocol):
             return results
         by_job: dict[int, Any] = {**unfit, **dict(zip(self._jobs, results, strict=True))}
         return [by_job[job] for job in range(first, first + len(items))]
+
+    async def _ask_in_halves(self, items: list[Any], length: int) -> Sequence[Any]:
+        """Ask with less at a time than fits into no frame."""
+        if len(items) == 1:
+            most = self._terms.max_frame
+            msg = f"an item can't be sent to the worker: max_frame={most} bytes, got {length}"
+            return [HandlerError(msg)]
+        half = len(items) // 2
+        return [*await self._ask(items[:half]), *await self._ask(items[half:])]
 
     def _end(self, reason: str | None) -> None:
         if self._gone:

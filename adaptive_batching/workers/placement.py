@@ -7,6 +7,7 @@ from math import inf
 from typing import Any, TypeAlias
 
 from adaptive_batching.wire.frames import MAX_LENGTH
+from adaptive_batching.wire.worker_messages import MAX_CHATTER, MAX_FRAME
 from adaptive_batching.workers.handler import is_async
 from adaptive_batching.workers.named_socket import PREFIX, check_path
 
@@ -152,21 +153,22 @@ class External:
         path: The socket, which is created, private to this user, and removed at the end.
         timeout: Seconds that a batch may take before its worker is hung up on.
         most: Workers at a time; more are turned away.
-        max_frame: Bytes that a batch may have on the wire, and its results.
+        max_frame: Bytes that a batch may have on the wire, and its results. A longer batch is sent
+            in parts; a worker with longer results is hung up on.
         uids: Other users whose workers may connect; this one's and root's always may.
     """
 
     path: str
     timeout: float = _TIMEOUT
     most: int = 64
-    max_frame: int = 64 * 2**20
+    max_frame: int = MAX_FRAME
     uids: Collection[int] = ()
 
     def __post_init__(self) -> None:
         check_path(self.path)
         _check_positive("timeout", self.timeout)
         _check_count(self.most)
-        _check_count(self.max_frame)
+        _check_at_least("max_frame", MAX_CHATTER, self.max_frame, "bytes")
 
 
 Placement: TypeAlias = Tasks | Threads | Processes | RayWorkers | External

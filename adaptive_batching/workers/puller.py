@@ -22,8 +22,10 @@ from types import FrameType
 from typing import Any
 
 from adaptive_batching.wire import worker_messages as messages
+from adaptive_batching.wire.frames import Part
 from adaptive_batching.wire.frames import encode as encode_frame
 from adaptive_batching.wire.worker_messages import (
+    MAX_FRAME,
     PROTOCOL,
     Batch,
     Bye,
@@ -47,7 +49,8 @@ def main(arguments: list[str]) -> None:
     options = _parser().parse_args(arguments)
     hello = Hello(PROTOCOL, options.max_batch_size, options.name)
     with asyncio.Runner() as runner:
-        puller = Puller(options.connect, hello, handlers.ready(_load(options.handler), runner))
+        call = handlers.ready(_load(options.handler), runner)
+        puller = Puller(options.connect, hello, call, options.max_frame)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, puller.leave)
         puller.run()
@@ -60,12 +63,16 @@ class Puller:
         path: The dispatcher's socket.
         hello: What it says of itself.
         call: Runs a batch.
+        max_frame: Bytes that the dispatcher accepts.
     """
 
-    def __init__(self, path: str, hello: Hello, call: Callable[[list[Any]], Any]) -> None:
+    def __init__(
+        self, path: str, hello: Hello, call: Callable[[list[Any]], Any], max_frame: int = MAX_FRAME
+    ) -> None:
         self._path = path
         self._hello = hello
         self._call = call
+        self._max_frame = max_frame
         self._stream: socket.socket | None = None
         self._idle = False
         self._leaving = False
@@ -109,7 +116,7 @@ class Puller:
                 if isinstance(message, Refused):
                     raise MalformedMessage(f"hung up on us: {message.reason}")
                 self._idle = False
-                send(stream, encode_frame([self._answer(message)]))
+                send(stream, self._answer(message))
                 self._await_a_batch()
 
     def _await_a_batch(self) -> None:
@@ -117,14 +124,15 @@ class Puller:
         if self._leaving:
             self._say(Bye())
 
-    def _answer(self, batch: Batch) -> bytes:
+    def _answer(self, batch: Batch) -> list[Part]:
         jobs = [job for job, _ in batch.jobs]
         items = [item for _, item in batch.jobs]
         try:
-            return messages.encode_results(jobs, check_results(self._call(items), len(items)))
+            results = check_results(self._call(items), len(items))
+            return encode_frame([messages.encode_results(jobs, results)], self._max_frame)
         except BaseException as error:  # noqa: BLE001 - an exit, too, is an answer
             _log.exception("the handler failed")
-            return messages.encode(Failure(messages.describe(error)))
+            return encode_frame([messages.encode(Failure(messages.describe(error)))])
 
     def _say(self, message: Hello | Idle | Bye) -> None:
         assert self._stream is not None
@@ -138,6 +146,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--connect", metavar="PATH", required=True, help="the dispatcher's socket")
     parser.add_argument("--max-batch-size", type=int, help="items to take at a time")
+    parser.add_argument(
+        "--max-frame", type=int, default=MAX_FRAME, help="bytes of results; see External.max_frame"
+    )
     parser.add_argument(
         "--name",
         default=f"{socket.gethostname()}:{os.getpid()}"[:64],

@@ -5,6 +5,7 @@ import logging
 from contextlib import AsyncExitStack
 
 import pytest
+import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,15 +87,16 @@ async def test_a_worker_may_want_fewer_items_at_a_time(scene):
     assert await batch == [10, 20, 30, 40, 50]
 
 
-async def test_a_batch_longer_than_a_frame_is_not_sent(scene):
-    """Its members are told; the worker has not noticed."""
+async def test_a_batch_longer_than_a_frame_is_sent_in_parts(scene):
+    """An item that is too long by itself is its caller's own error."""
     workers = await scene.listen(max_frame=1000)
     guest = await scene.guest()
-    with pytest.raises(ValueError, match="at most 1000 bytes"):
-        await workers.run([bytes(2000)], 0)
-    batch = asked(workers, [1])
-    await guest.serve(str)
-    assert await batch == ["1"]
+    batch = asked(workers, [bytes(400), bytes(300), bytes(2000), bytes(900)])
+    await guest.serve(len, batches=2)
+    first, second, too_long, last = await batch
+    assert (first, second, last) == (400, 300, 900)
+    assert isinstance(too_long, HandlerError)
+    assert "max_frame=1000 bytes, got 20" in str(too_long)
 
 
 # -------------------------------------------------------------------------------- coming and going
@@ -544,7 +546,8 @@ async def test_a_stage_of_a_pipeline(tmp_path):
         guest.close()
 
 
-def test_the_end_of_the_loop_closes_everything(tmp_path):
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_the_end_of_the_loop_closes_everything(tmp_path, loop):
     """A program that closes nothing leaves no socket and no warning."""
     path = tmp_path / "s"
     predict = batched(workers=f"unix:{path}")(elsewhere)
@@ -558,5 +561,6 @@ def test_the_end_of_the_loop_closes_everything(tmp_path):
         guest.close()
 
     for _ in range(2):
-        asyncio.run(program())
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(program())
         assert not path.exists()

@@ -87,6 +87,16 @@ async def test_whatever_a_handler_does_it_answers(scene, pull):
     assert workers.health.identities.keys() == {0}
 
 
+async def test_results_longer_than_a_frame_fail_their_batch(scene, pull):
+    """They are not sent; the worker stays connected."""
+    workers = await scene.listen(max_frame=10_000)
+    await pull("double", "--max-frame", "10000")
+    await scene.changes.until(lambda: workers.health.alive)
+    with pytest.raises(RemoteError, match="FrameTooLong: expected a frame of at most 10000 bytes"):
+        await workers.run([bytes(6000)], 0)
+    assert await workers.run([1], 0) == [2]
+
+
 async def test_async_handlers_are_warmed_up_and_awaited(scene, pull):
     """As in worker processes that we start."""
     workers = await scene.listen()
