@@ -12,6 +12,7 @@ from adaptive_batching.dispatcher import Dispatcher, Observer, call_from_thread,
 from adaptive_batching.dispatcher.ledger import Stats
 from adaptive_batching.workers.making import make_workers
 from adaptive_batching.workers.placement import Placement, place
+from adaptive_batching.workers.warmup import make_warm_up
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -257,6 +258,7 @@ def batched(
     max_queue: int = 65_536,
     idempotent: bool = False,
     observers: Sequence[Observer] = (),
+    examples: Sequence[Any] = (),
 ) -> _Decorator:
     """Turn a handler of lists into a function of one item that batches by itself.
 
@@ -277,20 +279,24 @@ def batched(
         idempotent: Whether running an item twice is as good as once. Then a batch that raises, or
             loses its worker, runs again in parts: only who is to blame for it gets the error.
         observers: Told about every batch, and about every call if they listen: a `Recorder`.
+        examples: Items with which each worker warms up before it is ready, in batches of 1, 2, 4 …
+            and `max_batch_size`. The first call is then decided by what they took.
 
     Raises:
         TypeError: The handler is nothing of the above.
         ValueError: A limit is out of its range; the message says what was expected.
     """
     limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
+    warm_up = make_warm_up(examples, max_batch_size)
     make_policy(policy)  # what is wrong with it is told here, where it was written
 
     def decorate(handler: Any) -> Any:
         placement = place(handler, workers, cpus)
 
         def bind(bound: Callable[..., Any]) -> Batched[Any, Any]:
+            workers = make_workers(bound, placement, warm_up=warm_up)
             dispatcher: Dispatcher[Any, Any] = Dispatcher(
-                make_workers(bound, placement),
+                workers,
                 limits,
                 policy=policy,
                 idempotent=idempotent,

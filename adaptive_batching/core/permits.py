@@ -1,8 +1,9 @@
 """The outbound semaphore: which workers there are, who is idle, and when the next is free."""
 
 from collections import deque
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from math import exp, inf
+from statistics import median_low
 from types import MappingProxyType
 
 from adaptive_batching.core.job import Batch
@@ -159,19 +160,35 @@ class Permits:
         if batch.predicted_finish <= self._earliest:
             self._earliest = min((b.predicted_finish for b in self._running), default=inf)
 
-    def learn(self, batch: Batch, duration: float) -> None:
-        """A batch ran to its end in so many seconds.
+    def learn(self, index: int, size: int, duration: float) -> None:
+        """A batch of `size` items ran on this worker in `duration` seconds.
 
         The pool's line is that of a worker as fast as most: durations are divided by their
         worker's factor, so that it is learned from all of them and is no noisier than if they were
         alike.
         """
         if len(self.workers) == 1:
-            self.latency.observe(batch.size, duration)
+            self.latency.observe(size, duration)
             return
-        worker = self.workers[batch.worker]
-        worker.learn(batch.size, duration)
-        self.latency.observe(batch.size, duration / worker.latency.factor)
+        worker = self.workers[index]
+        worker.learn(size, duration)
+        self.latency.observe(size, duration / worker.latency.factor)
+        self._compare()
+
+    def rehearse(self, timings: Iterable[tuple[int, int, float]]) -> None:
+        """Learn from what ran before the first request: worker, size (items), duration (seconds).
+
+        The pool's line is learned from the worker in the middle of each size, and everyone's pace
+        beside that: nobody is known yet, and a slow worker would bend the line.
+        """
+        of_size: dict[int, list[float]] = {}
+        timings = list(timings)
+        for _, size, duration in timings:
+            of_size.setdefault(size, []).append(duration)
+        for size, durations in of_size.items():
+            self.latency.observe(size, median_low(durations))
+        for index, size, duration in timings:
+            self.workers[index].learn(size, duration)
         self._compare()
 
     def _compare(self) -> None:

@@ -140,6 +140,10 @@ class Scheduler:
         again = Job(now, job.size, now + job.deadline - job.arrived, job.key)
         return self._refuse(self._doorkeeper, view, again, now) or 0.0
 
+    def rehearse(self, timings: Iterable[tuple[int, int, float]]) -> None:
+        """Learn from batches that ran before the first job came; see `Permits.rehearse`."""
+        self.permits.rehearse(timings)
+
     def cancel(self, job: Job) -> bool:
         """Take a job out of the queue; False if it has already left."""
         if not job.waiting:
@@ -233,7 +237,7 @@ class Scheduler:
             batch.worker,
         )
         if outcome is Outcome.DONE:
-            self.permits.learn(batch, now - batch.released)
+            self.permits.learn(batch.worker, batch.size, now - batch.released)
         if self._suspects is not None and batch.reason is not Reason.BISECT:
             self._suspects.budget.earn()
         view = self._backlog.views.get(batch.key)

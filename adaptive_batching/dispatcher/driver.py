@@ -92,7 +92,7 @@ class Driver(Generic[T, R]):
         self._stopped = False  # what runs is being cancelled, and nothing may begin any more
         self.crew = Crew(workers, clock, self._workers_changed)
         """Whether there are workers; asked for every call."""
-        self._starting = loop.create_task(self.crew.start(), context=self._context)
+        self._starting = loop.create_task(self._start(), context=self._context)
 
     def __repr__(self) -> str:
         return f"<Driver running={len(self._running)} {self._scheduler!r}>"
@@ -105,6 +105,11 @@ class Driver(Generic[T, R]):
     def station(self, now: float, upstream: int) -> Station:
         """What is predicted of it as one stage among others; see `Dispatcher.station`."""
         return Station.of(self._scheduler, now, upstream)
+
+    async def _start(self) -> None:
+        await self.crew.start()
+        timings = self._workers.health.warm_up
+        self._scheduler.rehearse((each.worker, each.size, each.duration) for each in timings)
 
     async def started(self) -> None:
         """Wait until the workers are ready.

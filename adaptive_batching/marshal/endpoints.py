@@ -22,6 +22,7 @@ class Endpoint:
         policy: When a batch leaves.
         max_body: Bytes that one item's JSON may have.
         idempotent: Whether running an item twice is as good as once.
+        examples: Bodies with which workers warm up.
     """
 
     path: str
@@ -31,6 +32,7 @@ class Endpoint:
     policy: PolicyLike
     max_body: int
     idempotent: bool
+    examples: tuple[bytes, ...]
 
     @property
     def labels(self) -> list[str]:

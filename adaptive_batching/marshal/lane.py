@@ -11,6 +11,7 @@ from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.items import per_item, wrap_of_stage
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.warmup import make_warm_up
 
 ObserversByLabel = Mapping[str, Sequence[Observer]]
 
@@ -90,8 +91,9 @@ def make_lane(endpoint: Endpoint | PipelineEndpoint, observers: ObserversByLabel
 
 def _of_handler(endpoint: Endpoint, observers: ObserversByLabel) -> Lane:
     histograms = BatchHistograms(endpoint.limits.max_batch_size)
+    warm_up = make_warm_up(endpoint.examples, endpoint.limits.max_batch_size)
     dispatcher: Dispatcher[bytes, bytes] = Dispatcher(
-        make_workers(endpoint.handler, endpoint.placement, wrap=per_item),
+        make_workers(endpoint.handler, endpoint.placement, per_item, warm_up),
         endpoint.limits,
         policy=endpoint.policy,
         idempotent=endpoint.idempotent,

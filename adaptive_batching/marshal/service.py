@@ -17,6 +17,7 @@ from adaptive_batching.marshal.checks import (
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.running import NO_OBSERVERS, Running
 from adaptive_batching.pipeline import Pipeline
+from adaptive_batching.wire.strict_json import encode
 from adaptive_batching.workers.placement import Placement, place
 
 H = TypeVar("H", bound=Callable[..., Any])
@@ -77,6 +78,7 @@ class Service:
         max_queue: int = 1024,
         max_body: int = 8 * 2**20,
         idempotent: bool = False,
+        examples: Sequence[Any] = (),
     ) -> Callable[[H], H]:
         """Serve the decorated handler, which stays as it is.
 
@@ -94,6 +96,8 @@ class Service:
             max_body: Bytes that one item's JSON may have; more is refused, with 413.
             idempotent: Whether running an item twice is as good as once. Then a batch that raises,
                 or loses its worker, runs again in parts: only who is to blame gets the error.
+            examples: Items with which each worker warms up before it is ready, in batches of 1, 2,
+                4 … and `max_batch_size`. The first request is then decided by what they took.
 
         Raises:
             TypeError: The handler can't be called with a list, or something is of a wrong type.
@@ -102,12 +106,13 @@ class Service:
         self._check(path, max_body)
         make_policy(policy)
         limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
+        bodies = tuple(map(encode, examples))
 
         def register(handler: H) -> H:
             placement = place(handler, workers, cpus)
             check_takes_a_list(handler)
             self._endpoints[path] = Endpoint(
-                path, handler, placement, limits, policy, max_body, idempotent
+                path, handler, placement, limits, policy, max_body, idempotent, bodies
             )
             return handler
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from adaptive_batching.errors import CrashLoop, WorkerStartError
+from adaptive_batching.workers.warmup import Timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Health:
             may.
         identities: By index, who the living are, where an index may pass from one worker to another
             of which nothing is known.
+        warm_up: What the examples took on each worker when they were started.
     """
 
     living: frozenset[int]
@@ -30,6 +32,7 @@ class Health:
     renewed: int = 0
     crash_loop: CrashLoop | None = None
     identities: Mapping[int, Hashable] = field(default_factory=dict)
+    warm_up: tuple[Timing, ...] = ()
 
     @property
     def alive(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from adaptive_batching.errors import BatchFunctionError, WorkerStartError
 from adaptive_batching.workers.handler import build, is_async
 from adaptive_batching.workers.interface import Health
+from adaptive_batching.workers.warmup import NO_WARM_UP, Timing, WarmUp, timings
 
 _Call = Callable[[list[Any]], Any]
 _Wrap = Callable[[_Call], _Call]
@@ -22,9 +23,12 @@ class TaskWorkers:
         handler: An async function, or a class whose `__call__` is async; it is built once.
         count: Batches at a time.
         wrap: Takes the handler, ready to be awaited, and returns what to await instead.
+        warm_up: What it runs, once for all, before the first batch.
     """
 
-    def __init__(self, handler: Any, count: int, wrap: _Wrap | None = None) -> None:
+    def __init__(
+        self, handler: Any, count: int, wrap: _Wrap | None = None, warm_up: WarmUp = NO_WARM_UP
+    ) -> None:
         if not is_async(handler):
             msg = f"expected an async handler, got {handler!r}: it needs threads or processes"
             raise TypeError(msg)
@@ -33,11 +37,13 @@ class TaskWorkers:
         self._count = count
         self._call: _AsyncCall = _not_started
         self._alive = 0
+        self._warm_up = warm_up
+        self._timings: tuple[Timing, ...] = ()
 
     @property
     def health(self) -> Health:
         """All well once they are started."""
-        return Health(frozenset(range(self._alive)), self._count)
+        return Health(frozenset(range(self._alive)), self._count, warm_up=self._timings)
 
     async def start(self, on_change: Callable[[], None]) -> None:
         """Build the handler and warm it up; see `Workers.start`."""
@@ -49,6 +55,7 @@ class TaskWorkers:
             self._call = self._wrap(call) if self._wrap else call
         except Exception as error:
             raise _start_error(self._handler, error) from error
+        self._timings = timings([await self._warm_up.run(_name(self._handler), self._call)])
         self._alive = self._count
         on_change()
 
@@ -70,9 +77,12 @@ class ThreadWorkers:
         handler: A function, or a class; it is built once in each thread.
         count: Threads.
         wrap: Takes the handler, ready to be called, and returns what to call instead.
+        warm_up: What each thread runs before the first batch.
     """
 
-    def __init__(self, handler: Any, count: int, wrap: _Wrap | None = None) -> None:
+    def __init__(
+        self, handler: Any, count: int, wrap: _Wrap | None = None, warm_up: WarmUp = NO_WARM_UP
+    ) -> None:
         if is_async(handler):
             msg = f"expected a handler that isn't async, got {handler!r}: it needs no threads"
             raise TypeError(msg)
@@ -81,11 +91,13 @@ class ThreadWorkers:
         self._count = count
         self._ready: list[tuple[ThreadPoolExecutor, _Call]] = []
         self._threads: list[ThreadPoolExecutor] = []
+        self._warm_up = warm_up
+        self._timings: tuple[Timing, ...] = ()
 
     @property
     def health(self) -> Health:
         """All well once they are started."""
-        return Health(frozenset(range(len(self._ready))), self._count)
+        return Health(frozenset(range(len(self._ready))), self._count, warm_up=self._timings)
 
     async def start(self, on_change: Callable[[], None]) -> None:
         """Build the handler in each thread and warm it up; see `Workers.start`."""
@@ -103,6 +115,11 @@ class ThreadWorkers:
                 raise
             raise _start_error(self._handler, error) from error
         self._ready = list(zip(self._threads, calls, strict=True))
+        try:
+            self._timings = await self._warmed()
+        except BaseException:
+            await self.aclose()
+            raise
         on_change()
 
     async def run(self, items: list[Any], worker: int, /) -> Sequence[Any]:
@@ -127,6 +144,15 @@ class ThreadWorkers:
         for thread in threads:
             thread.shutdown()
 
+    async def _warmed(self) -> tuple[Timing, ...]:
+        """One after the other, so that they don't take each other's time."""
+
+        async def warm(worker: int) -> list[tuple[int, float]]:
+            name = _name(self._handler)
+            return await self._warm_up.run(name, lambda items: self.run(items, worker))
+
+        return timings([await warm(worker) for worker in range(self._count)])
+
     def _build(self) -> _Call:
         call, warm_up = build(self._handler)
         warm_up()
@@ -142,8 +168,12 @@ def _attempt(call: _Call, items: list[Any]) -> tuple[BaseException | None, Any]:
 
 
 def _start_error(handler: Any, error: Exception) -> WorkerStartError:
-    name = getattr(handler, "__qualname__", repr(handler))
-    return WorkerStartError(f"{name} could not be built: {type(error).__qualname__}: {error}")
+    kind = type(error).__qualname__
+    return WorkerStartError(f"{_name(handler)} could not be built: {kind}: {error}")
+
+
+def _name(handler: Any) -> str:
+    return str(getattr(handler, "__qualname__", repr(handler)))
 
 
 def _nothing() -> None:

@@ -22,10 +22,14 @@ from adaptive_batching.workers.placement import (
 from adaptive_batching.workers.pool import WorkerPool
 from adaptive_batching.workers.process_launcher import ProcessLauncher
 from adaptive_batching.workers.recycling import Lifetimes
+from adaptive_batching.workers.warmup import NO_WARM_UP, WarmUp
 
 
 def make_workers(
-    handler: Any, placement: Placement, wrap: Callable[[Any], Any] | None = None
+    handler: Any,
+    placement: Placement,
+    wrap: Callable[[Any], Any] | None = None,
+    warm_up: WarmUp = NO_WARM_UP,
 ) -> Workers:
     """Make workers that run a handler, not yet started.
 
@@ -35,16 +39,18 @@ def make_workers(
         wrap: Takes the handler, ready to be called with items, and returns what to call instead.
             It gets, and returns, an async function if the placement is `Tasks` or `External`, else
             a plain one.
+        warm_up: What each worker runs before it is ready.
 
     Raises:
         TypeError: The handler is async where it can't be, or isn't where it must be.
+        ValueError: There are examples for workers that we do not start.
         HandlerNotFound: A worker process could not import the handler.
     """
     match placement:
         case Tasks(count):
-            return TaskWorkers(handler, count, wrap)
+            return TaskWorkers(handler, count, wrap, warm_up)
         case Threads(count):
-            return ThreadWorkers(handler, count, wrap)
+            return ThreadWorkers(handler, count, wrap, warm_up)
         case Processes():
             launcher = ProcessLauncher(
                 HandlerReference.to(handler),
@@ -53,10 +59,12 @@ def make_workers(
                 placement.max_result_bytes,
                 placement.shared_memory,
             )
-            return _pool(launcher, placement, _lifetimes(placement))
+            return _pool(launcher, placement, warm_up, _lifetimes(placement))
         case RayWorkers():
-            return _pool(_ray_launcher(handler, wrap, placement), placement)
+            return _pool(_ray_launcher(handler, wrap, placement), placement, warm_up)
         case External():
+            if warm_up is not NO_WARM_UP:
+                raise ValueError("workers that come by themselves are warm: expected no examples")
             return ExternalWorkers(
                 placement.path,
                 Terms(placement.timeout, placement.max_frame),
@@ -67,7 +75,10 @@ def make_workers(
 
 
 def _pool(
-    launcher: Launcher, placement: Processes | RayWorkers, lifetimes: Lifetimes | None = None
+    launcher: Launcher,
+    placement: Processes | RayWorkers,
+    warm_up: WarmUp,
+    lifetimes: Lifetimes | None = None,
 ) -> WorkerPool:
     return WorkerPool(
         launcher,
@@ -75,6 +86,7 @@ def _pool(
         timeout=placement.timeout,
         start_timeout=placement.start_timeout,
         lifetimes=lifetimes,
+        warm_up=warm_up,
     )
 
 

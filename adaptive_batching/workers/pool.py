@@ -5,6 +5,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 from adaptive_batching.errors import HandlerNotFound, WorkerLost, WorkerStartError
@@ -15,6 +16,7 @@ from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.launcher import Launcher, PoolWorker
 from adaptive_batching.workers.recycling import Lifetimes
 from adaptive_batching.workers.succession import Succession
+from adaptive_batching.workers.warmup import NO_WARM_UP, Timing, WarmUp, timings
 
 _log = logging.getLogger("adaptive_batching.workers")
 
@@ -31,6 +33,7 @@ class WorkerPool:
         timeout: Seconds after which a batch is given up and its worker killed.
         start_timeout: Seconds that a worker may take until it is ready.
         lifetimes: When a worker makes way for a fresh one; None for never.
+        warm_up: What a worker runs before it is ready.
     """
 
     def __init__(
@@ -41,12 +44,16 @@ class WorkerPool:
         timeout: float,
         start_timeout: float,
         lifetimes: Lifetimes | None = None,
+        warm_up: WarmUp = NO_WARM_UP,
     ) -> None:
         self._launcher = launcher
         self._count = count
         self._timeout = timeout
         self._start_timeout = start_timeout
         self._lifetimes = lifetimes
+        self._warm_up = warm_up
+        self._cold: set[PoolWorker] = set()
+        self._timings: tuple[Timing, ...] = ()
         self._workers: list[PoolWorker] = []
         self._keepers: list[asyncio.Task[None]] = []
         self._succession: Succession | None = None
@@ -64,11 +71,12 @@ class WorkerPool:
     def health(self) -> Health:
         """How the workers are."""
         staying = self._workers[: self._count]
-        living = frozenset(index for index, worker in enumerate(staying) if worker.alive)
+        living = frozenset(index for index, each in enumerate(staying) if self._can_work(each))
         failure = None if living else self._failure
         renewed = self._succession.renewed if self._succession else 0
         crash_loop = self._deaths.crash_loop(time.monotonic())
-        return Health(living, self._count, self._restarts, failure, renewed, crash_loop)
+        counts = (self._count, self._restarts)
+        return Health(living, *counts, failure, renewed, crash_loop, warm_up=self._timings)
 
     @property
     def pids(self) -> list[int]:
@@ -82,10 +90,11 @@ class WorkerPool:
         self._workers = [self._launch(number) for number in range(self._count)]
         self._succession = Succession(self._workers, self._launch, self._begin, self._changed)
         try:
-            await self._begin_all(self._workers)
+            began = await self._begin_all(self._workers)
         except BaseException:
             await self.aclose()
             raise
+        self._timings = timings(began)
         self._on_change = on_change
         self._keepers = [
             self._keeper(number, place) for number, place in enumerate(self._succession.places)
@@ -95,7 +104,7 @@ class WorkerPool:
     async def run(self, items: list[Any], worker: int, /) -> Sequence[Any]:
         """Run one batch; see `Workers.run`."""
         chosen = self._workers[worker]
-        if not chosen.alive:
+        if not self._can_work(chosen):
             msg = f"{chosen!r} is not alive to take the batch"
             raise WorkerLost(msg)
         assert self._succession is not None
@@ -165,14 +174,14 @@ class WorkerPool:
             self._workers.pop()
             succession.places.pop()
 
-    async def _begin_all(self, workers: Sequence[PoolWorker]) -> None:
+    async def _begin_all(self, workers: Sequence[PoolWorker]) -> list[list[tuple[int, float]]]:
         try:
             async with asyncio.TaskGroup() as group:
-                for worker in workers:
-                    group.create_task(self._begin(worker))
+                begun = [group.create_task(self._begin(worker)) for worker in workers]
         except BaseExceptionGroup as errors:
             first = errors.exceptions[0]
             raise first from first.__cause__
+        return [each.result() for each in begun]
 
     # ------------------------------------------------------------------------------- replacements
 
@@ -217,8 +226,30 @@ class WorkerPool:
             self._failure = None
         self._on_change()
 
-    async def _begin(self, worker: PoolWorker) -> None:
-        await worker.start(self._start_timeout)
+    async def _begin(self, worker: PoolWorker) -> list[tuple[int, float]]:
+        """Start a worker and warm it up; it gets no batches before."""
+        due = asyncio.get_running_loop().time() + self._start_timeout
+        self._cold.add(worker)
+        try:
+            await worker.start(self._start_timeout)
+            return await self._warmed(worker, due)
+        finally:
+            self._cold.discard(worker)
+
+    async def _warmed(self, worker: PoolWorker, due: float) -> list[tuple[int, float]]:
+        try:
+            async with asyncio.timeout_at(due):
+                # a first batch may take longer than any other
+                return await self._warm_up.run(repr(worker), lambda items: worker.run(items, inf))
+        except BaseException as error:
+            await worker.aclose()
+            if isinstance(error, TimeoutError):
+                within = format_duration(self._start_timeout)
+                raise WorkerStartError(f"{worker!r} was not warm within {within}") from error
+            raise
+
+    def _can_work(self, worker: PoolWorker) -> bool:
+        return worker.alive and worker not in self._cold
 
     def _launch(self, number: int) -> PoolWorker:
         return self._launcher.launch(number, self._changed)

@@ -125,7 +125,7 @@ class ProcessWorker:
         self._holding = len(items)
         loop = answer.get_loop()
         self._due = loop.time() + timeout
-        if self._watchdog is None:
+        if self._watchdog is None and timeout < inf:
             self._watchdog = loop.call_at(self._due, self._watch, timeout)
         try:
             received = await answer

@@ -23,7 +23,7 @@ class Succession:
     Args:
         workers: Those of the pool, by number; their places change hands here.
         make: Returns a worker for a number, not started yet.
-        start: Starts it.
+        start: Starts it; returns when it is warm.
         on_change: Called when a place has changed hands.
 
     Attributes:
@@ -37,7 +37,7 @@ class Succession:
         self,
         workers: list[PoolWorker],
         make: Callable[[int], PoolWorker],
-        start: Callable[[PoolWorker], Coroutine[Any, Any, None]],
+        start: Callable[[PoolWorker], Coroutine[Any, Any, object]],
         on_change: Callable[[], None],
     ) -> None:
         self.renewed = 0

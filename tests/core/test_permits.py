@@ -28,8 +28,7 @@ def trained(*slowness: float) -> Permits:
     for step in range(60):
         size = 1 + 7 * step % 20
         for index, factor in enumerate(slowness):
-            ended = Batch([], size, None, Reason.READY, 0.0, 0.0, 0, index)
-            permits.learn(ended, factor * (5e-3 + 5e-5 * size))
+            permits.learn(index, size, factor * (5e-3 + 5e-5 * size))
     return permits
 
 
@@ -77,15 +76,33 @@ def test_a_restart_keeps_what_was_learned_and_a_new_worker_begins_with_the_pool(
     assert permits.workers[3].latency.factor == 1.0
 
 
+@pytest.mark.parametrize("slow", [0, 1, 2])
+def test_a_rehearsal_tells_workers_apart(slow: int) -> None:
+    """One run of each size on each worker: the line is that of most, the slow one has its factor."""
+    permits = Permits(3)
+    factors = [4.0 if index == slow else 1.0 for index in range(3)]
+    sizes = (1, 2, 4, 8, 16, 32, 64)
+    permits.rehearse(
+        (index, size, factor * (5e-3 + 5e-5 * size))
+        for index, factor in enumerate(factors)
+        for size in sizes
+    )
+    for worker, factor in zip(permits.workers, factors, strict=True):
+        assert worker.latency.factor == pytest.approx(factor, rel=0.1)
+        assert worker.latency.predict(64) == pytest.approx(factor * 8.2e-3, rel=0.1)
+        assert worker.latency.predict(1) == pytest.approx(factor * 5.05e-3, rel=0.1)
+    assert permits.latency.trusted
+
+
 def test_a_place_that_passes_to_another_worker() -> None:
     """What was learned of who had it before says nothing; who comes back under a name is known."""
     permits = trained(1.0, 1.0, 4.0)
     permits.set_alive([0, 1, 2], {0: "a", 1: "b", 2: "c"})
     assert not permits.uneven
     for _ in range(30):
-        permits.learn(Batch([], 8, None, Reason.READY, 0.0, 0.0, 0, 2), 4 * 5.4e-3)
+        permits.learn(2, 8, 4 * 5.4e-3)
         for index in (0, 1):
-            permits.learn(Batch([], 8, None, Reason.READY, 0.0, 0.0, 0, index), 5.4e-3)
+            permits.learn(index, 8, 5.4e-3)
     assert permits.uneven
     permits.set_alive([0, 1], {0: "a", 1: "b"})
     permits.set_alive([0, 1, 2], {0: "a", 1: "b", 2: "c"})
@@ -115,7 +132,7 @@ def test_what_all_have_in_common_is_no_workers_doing() -> None:
     permits = trained(1.0, 1.0, 1.0)
     for _ in range(30):
         for index in range(3):
-            permits.learn(Batch([], 8, None, Reason.READY, 0.0, 0.0, 0, index), 2 * 5.4e-3)
+            permits.learn(index, 8, 2 * 5.4e-3)
             assert not permits.uneven
     assert permits.latency.predict(8) == pytest.approx(10.8e-3, rel=0.05)
 
@@ -147,7 +164,7 @@ def test_one_worker_is_its_own_pool() -> None:
     """Its batches go to the line as they are, to the last bit."""
     permits, line = Permits(1), LinearLatency()
     for size in (1, 5, 9) * 30:
-        permits.learn(Batch([], size, None, Reason.READY, 0.0, 0.0, 0, 0), 1e-3 * size)
+        permits.learn(0, size, 1e-3 * size)
         line.observe(size, 1e-3 * size)
     assert permits.latency.predict(7) == line.predict(7)
 

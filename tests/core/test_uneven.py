@@ -21,8 +21,7 @@ def trained(max_latency: float = inf, since: float = -0.1) -> Scheduler:
     for step in range(60):
         size = 1 + 7 * step % 20
         for index, slowness in enumerate((1.0, 4.0)):
-            ended = Batch([], size, None, Reason.READY, 0.0, 0.0, 0, index)
-            scheduler.permits.learn(ended, slowness * (5e-3 + 5e-5 * size))
+            scheduler.permits.learn(index, size, slowness * (5e-3 + 5e-5 * size))
     for worker in scheduler.permits.workers:
         worker.released = since
     return scheduler

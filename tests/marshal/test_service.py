@@ -47,6 +47,24 @@ async def test_functions_run_in_threads_and_coroutines_on_the_loop():
         assert (await client.post("/placed?what=ever", {"a": [1, None]})).json == {"a": [1, None]}
 
 
+async def test_examples_come_as_json():
+    """A handler is warmed up with what its clients will send; what no client could is refused."""
+    service = Service()
+    batches = []
+
+    @service.endpoint("/", max_batch_size=2, examples=[{"text": "a"}])
+    async def handler(items):
+        batches.append(items)
+        return items
+
+    a = {"text": "a"}
+    async with client_of(service) as client:
+        assert batches == [[a], [a], [a, a], [a, a]]
+        assert client.stats("/").fixed > 0
+    with pytest.raises(TypeError, match="JSON has no form for complex"):
+        service.endpoint("/other", examples=[1j])
+
+
 async def test_the_next_batch_leaves_before_answers_are_written():
     """Its worker does not stand idle while the loop writes the answers of the last one."""
     service = Service()

@@ -1,6 +1,7 @@
 """Handlers that worker processes import."""
 
 import contextlib
+import fcntl
 import os
 import sys
 import threading
@@ -154,6 +155,34 @@ class NodeOf:
         import ray
 
         return [ray.get_runtime_context().get_node_id()] * len(items)
+
+
+class CountsBatches:
+    """Answers how many batches there have been."""
+
+    def __init__(self):
+        self.batches = 0
+
+    def __call__(self, items):
+        self.batches += 1
+        return [self.batches] * len(items)
+
+
+class SecondIsSlow:
+    """Takes four times as long in all processes but one: the first to lock this file."""
+
+    def __init__(self):
+        self.locked = open(__file__)  # noqa: SIM115  for as long as this process lives
+        try:
+            fcntl.flock(self.locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.pause = 0.04
+        else:
+            self.pause = 0.01
+
+    def __call__(self, items):
+        time.sleep(self.pause)
+        return items
 
 
 class Warmed:

@@ -1,0 +1,94 @@
+"""Batches that a worker runs before its first request, so that nobody waits for its cold start."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from typing import Any
+
+from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.workers.results import check_results
+
+_Run = Callable[[list[Any]], Awaitable[Sequence[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long a batch of examples took.
+
+    Attributes:
+        worker: The index of the worker.
+        size: Items.
+        duration: Seconds.
+    """
+
+    worker: int
+    size: int
+    duration: float
+
+
+class WarmUp:
+    """Runs examples in batches of 1, 2, 4 … and `max_batch_size`, each size twice.
+
+    The first batch of a size may compile, allocate and fill caches; the second is timed.
+
+    Args:
+        examples: Items, repeated as needed; without any, nothing is run (`NO_WARM_UP`).
+        max_batch_size: Items in the largest batch.
+    """
+
+    def __init__(self, examples: Sequence[Any], max_batch_size: int) -> None:
+        self._examples = tuple(examples)
+        powers = range((max_batch_size - 1).bit_length())
+        self._sizes = [*(2**power for power in powers), max_batch_size] if self._examples else []
+
+    async def run(self, name: str, run: _Run) -> list[tuple[int, float]]:
+        """Warm one worker up; returns each size with its seconds.
+
+        Args:
+            name: What the worker is called in messages.
+            run: Runs a batch on it.
+
+        Raises:
+            WorkerStartError: A batch failed, or an example in it.
+        """
+        return [(size, await self._time(size, name, run)) for size in self._sizes]
+
+    async def _time(self, size: int, name: str, run: _Run) -> float:
+        clock = asyncio.get_running_loop().time
+        duration = 0.0
+        for _ in range(2):
+            batch = list(islice(cycle(self._examples), size))
+            began = clock()
+            try:
+                results = check_results(await run(batch), size)
+            except Exception as error:
+                raise WorkerStartError(f"{name} failed {_said(size, error)}") from error
+            duration = clock() - began
+            for index, result in enumerate(results):
+                if isinstance(result, BaseException):
+                    number = index % len(self._examples)
+                    msg = f"{name} failed on example {number} {_said(size, result)}"
+                    raise WorkerStartError(msg) from result
+        return duration
+
+
+NO_WARM_UP = WarmUp((), 1)
+
+
+def make_warm_up(examples: Sequence[Any], max_batch_size: int) -> WarmUp:
+    """A warm-up with these examples, or none if there are none."""
+    return WarmUp(examples, max_batch_size) if len(examples) else NO_WARM_UP
+
+
+def timings(of_each_worker: Iterable[Iterable[tuple[int, float]]]) -> tuple[Timing, ...]:
+    """What several workers took, by their index."""
+    return tuple(
+        Timing(worker, size, duration)
+        for worker, durations in enumerate(of_each_worker)
+        for size, duration in durations
+    )
+
+
+def _said(size: int, error: BaseException) -> str:
+    return f"in its warm-up, in a batch of {size}: {type(error).__name__}: {error}"
