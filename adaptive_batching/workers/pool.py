@@ -114,7 +114,7 @@ class WorkerPool:
         finally:
             self._succession.ended(chosen)
             if self._lifetimes is not None and self._lifetimes.over(chosen):
-                self._succession.renew_soon(worker)
+                self._succession.renew_soon(worker, chosen)
 
     async def restart(self) -> None:
         """Renew one worker after the other; see `Restartable.restart`."""

@@ -75,11 +75,11 @@ class Succession:
                 raise Draining("the workers were stopped while they were restarted") from None
             raise
 
-    def renew_soon(self, number: int) -> None:
-        """Renew the worker of this number in the background, however often that takes."""
+    def renew_soon(self, number: int, worn: PoolWorker) -> None:
+        """Renew the worker of this number in the background, however many attempts it takes."""
         if number not in self._worn:
             self._worn.add(number)
-            self._own(self._recycle(number))
+            self._own(self._recycle(number, worn))
 
     async def until_idle(self, worker: PoolWorker) -> None:
         """Wait until a worker holds no batch; only who has the `turn` may."""
@@ -109,14 +109,14 @@ class Succession:
                     )
                     raise WorkerStartError(msg) from error
 
-    async def _recycle(self, number: int) -> None:
+    async def _recycle(self, number: int, worn: PoolWorker) -> None:
         backoff = Backoff(random.random)
-        worn = self._workers[number]
         try:
-            while self._workers[number : number + 1] == [worn]:  # else its place is gone
+            while worn in self._workers:
                 try:
                     async with self.turn:
-                        await self._renew(number)
+                        if worn in self._workers:
+                            await self._renew(number)
                 except (WorkerStartError, HandlerNotFound) as error:
                     _log.warning("%r is worn out, but stays: %s", worn, error)
                     await asyncio.sleep(backoff.after(0.0))
@@ -137,8 +137,10 @@ class Succession:
         """Let it end the batch that it holds; it gets no other."""
         try:
             await self.until_idle(worker)
-        finally:
             await worker.aclose()
+        except asyncio.CancelledError:
+            await worker.aclose()  # perhaps for the second time: the first was interrupted
+            raise
 
     def _own(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)

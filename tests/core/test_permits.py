@@ -78,7 +78,7 @@ def test_a_restart_keeps_what_was_learned_and_a_new_worker_begins_with_the_pool(
 
 @pytest.mark.parametrize("slow", [0, 1, 2])
 def test_a_rehearsal_tells_workers_apart(slow: int) -> None:
-    """One run of each size on each worker: the line is that of most, the slow one has its factor."""
+    """One run of each size on each worker: the line is that of most, one has a factor."""
     permits = Permits(3)
     factors = [4.0 if index == slow else 1.0 for index in range(3)]
     sizes = (1, 2, 4, 8, 16, 32, 64)
