@@ -64,6 +64,7 @@ class Pipeline(Generic[T, R]):
                 policy=stage.policy,
                 clock=clock,
                 observers=stage.observers,
+                idempotent=stage.idempotent,
                 next_batch_first=True,  # an answer is work for the stage after it
             )
             for stage, wrap in zip_longest(stages, wraps)

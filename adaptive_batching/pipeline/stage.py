@@ -32,6 +32,7 @@ class Stage:
         max_queue: Items in this stage, waiting or at work. When it is full, the stage before it
             keeps what it has ready, and so on up to the entrance, where `QueueFull` is raised.
         observers: Told about every batch of this stage.
+        idempotent: Whether running an item twice is as good as once; see `batched`.
 
     Raises:
         TypeError: The handler can't be called, or takes one item and has steps for each of many.
@@ -45,6 +46,7 @@ class Stage:
     policy: PolicyLike = "cork"
     max_queue: int = 256
     observers: Sequence[Observer] = ()
+    idempotent: bool = False
 
     def __post_init__(self) -> None:
         steps = hasattr(self.handler, "preprocess") or hasattr(self.handler, "postprocess")

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from adaptive_batching.bench.cooperative import stress
-from adaptive_batching.cooperation import Cooperative, Handle, cooperative
+from adaptive_batching.cooperation import Cooperative, ExecutionLock, Handle, cooperative
 from adaptive_batching.errors import (
     BatchFunctionError,
     DeadlineExceeded,
@@ -146,6 +146,21 @@ def test_a_handler_that_calls_its_own_queue() -> None:
     with pytest.raises(ReentrantCall, match="would wait for itself"):
         queue.call(1)
     assert queue.call(0) == 0
+
+
+def test_queues_that_call_each_other_under_one_lock() -> None:
+    """They would wait for each other, and are told so."""
+
+    def to_pong(items: list[int]) -> list[int]:
+        return pong.call_many(items)
+
+    lock = ExecutionLock()
+    ping = cooperative(to_pong, lock=lock)
+    pong = cooperative(ping.call_many, lock=lock)
+    with pytest.raises(ReentrantCall):
+        ping.call(1)
+    with pytest.raises(ReentrantCall):
+        pong.call(1)
 
 
 def test_the_lock_is_shared_with_other_code(threads: ThreadPoolExecutor) -> None:

@@ -1,6 +1,7 @@
 """Pipelines told as stories, most of them in virtual time."""
 
 import asyncio
+import os
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -14,6 +15,7 @@ from adaptive_batching.errors import (
     Overloaded,
     QueueFull,
     Refused,
+    WorkerLost,
     WrongEventLoop,
 )
 from adaptive_batching.pipeline import Pipeline, Stage
@@ -99,6 +101,24 @@ def test_a_stage_may_refuse_by_itself() -> None:
             await pipeline("1")
 
     tell(story, Stage(Step("a", 0.01), 4), Stage(full, 4), max_latency=1.0)
+
+
+def test_an_idempotent_stage_runs_a_failed_batch_again_in_parts() -> None:
+    """Only the guilty item gets the error."""
+
+    async def picky(items: list[str]) -> list[str]:
+        if "bad" in items:
+            raise LookupError("bad")
+        return items
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        for _ in range(20):  # retries are a share of the requests
+            await pipeline("good")
+        ends = await asyncio.gather(*map(pipeline, ["1", "bad", "2"]), return_exceptions=True)
+        assert [ends[0], ends[2]] == ["1", "2"]
+        assert isinstance(ends[1], LookupError)
+
+    tell(story, Stage(picky, 4, idempotent=True))
 
 
 def learn(pipeline: Pipeline[str, str], calls: int = 5) -> Awaitable[Any]:
@@ -354,6 +374,30 @@ async def test_stages_in_processes_threads_and_on_the_loop() -> None:
         assert [stage.mean_batch_size > 0 for stage in stats.stages] == [True] * 4
         assert (stats.requests[JobOutcome.DONE], stats.requests[JobOutcome.FAILED]) == (3, 1)
         assert await asyncio.to_thread(pipeline.call_from_thread, 8.0) == "15"
+
+
+class Fragile:
+    """Dies of a negative number."""
+
+    def __call__(self, numbers: list[int]) -> list[int]:
+        if min(numbers) < 0:
+            os._exit(3)
+        return numbers
+
+
+async def test_a_worker_that_dies() -> None:
+    """Its batch is lost; items in the other stages, and those who come later, get through."""
+
+    async def plus_one(number: int) -> int:
+        return number + 1
+
+    stages = [Stage(plus_one, workers=4), Stage(Fragile, max_batch_size=1), Stage(plus_one)]
+    async with Pipeline[int, int](stages) as pipeline:
+        numbers = (1, -5, 2)
+        ends = await asyncio.gather(*map(pipeline, numbers), return_exceptions=True)
+        assert [ends[0], ends[2]] == [3, 4]
+        assert isinstance(ends[1], WorkerLost)
+        assert pipeline.stats().requests[JobOutcome.FAILED] == 1
 
 
 @pytest.mark.parametrize(
