@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from adaptive_batching.cli.conditions import condition_options, conditions, title
 from adaptive_batching.cli.endings import policy_errors_told, writing
@@ -17,11 +16,11 @@ from adaptive_batching.cli.parameters import (
     POLICY,
     REPLICATIONS,
     SHARE,
-    WIDTH,
     WORKERS,
     expect_shorter,
 )
 from adaptive_batching.cli.progress import progress
+from adaptive_batching.cli.screen import screen
 from adaptive_batching.cli.worker_options import expect_worker, number_of_workers
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.comparison import Change, Comparison, Limits, Pair, compared
@@ -137,8 +136,7 @@ def _experiment(trace: Path | None, options: Mapping[str, Any], seed: int) -> Ex
 
 
 def _print(comparison: Comparison, limits: Limits, pairs: Sequence[Pair], heading: str) -> None:
-    console = Console(highlight=False)
-    console.width = max(console.width, WIDTH)
+    console = screen()
     both = [summed(rows, rows) for rows in zip(*pairs, strict=True)]
     sure = ", ± 95 % confidence" if len(pairs) > 1 else ""
     console.print(replicated_table(both, heading + sure))

@@ -99,7 +99,7 @@ def title(traffic: Traffic, experiment: Experiment) -> str:
     promise = experiment.limits.max_latency
     within = "no max_latency" if promise == inf else f"within {format_duration(promise)}"
     rate = traffic.facts["rate"]
-    known = () if rate is None else (f"{rate:,.0f} requests/s",)
+    known = (_per_second(rate),) if isinstance(rate, float) else ()
     shaped = (
         f"{name.replace('_', ' ')} {factor:g}"
         for name, factor in asdict(traffic.shaping).items()
@@ -113,6 +113,10 @@ def title(traffic: Traffic, experiment: Experiment) -> str:
     return ", ".join(
         (str(traffic), *known, *shaped, *keyed, *several, *again, " ".join((within, *own)))
     )
+
+
+def _per_second(rate: float) -> str:
+    return f"{rate:{',.0f' if rate >= 10 else '.2g'}} request{'' if rate == 1 else 's'}/s"
 
 
 def _experiment(

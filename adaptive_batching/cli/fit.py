@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from adaptive_batching.cli.endings import writing
-from adaptive_batching.cli.parameters import FORMAT, WIDTH
+from adaptive_batching.cli.parameters import FORMAT
+from adaptive_batching.cli.screen import screen
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.fit import Fit, Level, fit
 from adaptive_batching.simulation.goodness import Goodness
@@ -61,8 +61,7 @@ def _save(model: Fit, path: Path) -> None:
 
 
 def _print(model: Fit, recorded: Path, saved: Path | None) -> None:
-    console = Console(highlight=False)
-    console.width = max(console.width, WIDTH)
+    console = screen()
     console.print(f"{recorded}: {model.batches:,} batches")
     console.print(f"  fixed     {_interval(model.fixed)}")
     console.print(f"  per item  {_interval(model.per_item)}")

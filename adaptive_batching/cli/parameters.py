@@ -5,14 +5,13 @@ import sys
 from collections.abc import Callable, Mapping
 from math import inf, nan
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 import click
 
 from adaptive_batching.core import make_policy
 from adaptive_batching.units import LONGEST, parse_duration
-
-WIDTH = 150  # columns of a table: a line that the terminal wraps is better than a number cut short
 
 MOST_WORKERS = 1000  # a slip in a number should be told, not waited for
 _MOST_ITEMS = 10**18  # 64 bits
@@ -56,7 +55,17 @@ def _policy_name(text: str) -> str:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    make_policy(text)
+    try:
+        make_policy(text)
+    except (TypeError, ValueError):
+        raise
+    except Exception as error:
+        # It is the user's own, and so is its fault; where that is helps more than where we were.
+        place = extract_tb(error.__traceback__)[-1]
+        what = f"policy {text!r} can't be made: {type(error).__name__}: {error}"
+        if not isinstance(error, SyntaxError):  # whose message has the place
+            what += f" ({place.filename}, line {place.lineno})"
+        raise ValueError(what) from error
     return text
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from adaptive_batching.cli.conditions import condition_options, conditions, title
@@ -20,10 +19,10 @@ from adaptive_batching.cli.parameters import (
     POLICY,
     RANGE,
     RATE,
-    WIDTH,
     expect_shorter,
 )
 from adaptive_batching.cli.progress import progress
+from adaptive_batching.cli.screen import screen
 from adaptive_batching.cli.worker_options import expect_worker
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.capacity import (
@@ -147,8 +146,7 @@ def _facts(trial: Trial) -> dict[str, Any]:
 
 
 def _print(search: Search, points: Sequence[Point], heading: str) -> None:
-    console = Console(highlight=False)
-    console.width = max(console.width, WIDTH)
+    console = screen()
     console.print(heading)
     best, tried = search.best, search.tried
     number = None if best is None else best.row.workers

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from adaptive_batching.cli.conditions import condition_options, conditions, title
@@ -18,11 +18,11 @@ from adaptive_batching.cli.parameters import (
     FORMAT,
     POLICY,
     REPLICATIONS,
-    WIDTH,
     WORKERS,
     expect_none,
 )
 from adaptive_batching.cli.progress import progress
+from adaptive_batching.cli.screen import screen
 from adaptive_batching.cli.worker_options import expect_worker, number_of_workers
 from adaptive_batching.core.policies import KNOWN
 from adaptive_batching.errors import TraceError
@@ -101,6 +101,7 @@ def command(
         raise click.UsageError("expected --report with --load")
     if report is not None:
         _expect_plotting()
+        _expect_writable(report)
     number = number_of_workers(options["servers"], workers)
     numbers = (number,) if isinstance(number, int) else number
     expect_worker(options["drifts"], max(numbers))
@@ -185,6 +186,14 @@ def _expect_plotting() -> None:
         raise click.ClickException(hint)
 
 
+def _expect_writable(path: Path) -> None:
+    """Likewise."""
+    place = path if path.exists() else path.parent
+    if not os.access(place, os.W_OK):
+        reason = "Permission denied" if place.exists() else f"there is no directory {place}"
+        raise click.ClickException(f"can't write {path}: {reason}")
+
+
 def _write(
     path: Path,
     heading: str,
@@ -248,6 +257,4 @@ def _show_many(
 
 
 def _print(drawn: Table) -> None:
-    console = Console()
-    console.width = max(console.width, WIDTH)
-    console.print(drawn)
+    screen().print(drawn)

@@ -206,7 +206,8 @@ def _svg(title: str, draw: Callable[[Axes], None]) -> str:
         names = axes.get_legend_handles_labels()[1]
         across = min(3, max(1, _LEGEND // (max(map(len, names), default=0) + 6)))
         figure.set_size_inches(4.4, 3.1 + 0.17 * (len(names) / across - 1))
-        figure.legend(loc="outside lower center", ncols=across)
+        if names:
+            figure.legend(loc="outside lower center", ncols=across)
         drawn = StringIO()
         figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
     return _inline(drawn.getvalue(), title)

@@ -92,6 +92,7 @@ class Traffic:
 
 
 _RECORDED = "recorded keys"
+_LATEST = 1e10  # seconds, three hundred years
 
 
 def recorded(
@@ -127,6 +128,7 @@ def recorded(
     faster = speedup(denser, shaping.speedup)
     if not len(faster):
         raise ValueError(f"rate-scale: expected a factor that leaves a request, got none of {path}")
+    _expect_seconds(float(faster[-1]), path)
     chosen = origins[again]
     told = not np.isnan(trace.max_latencies).all()
     return Traffic(
@@ -163,6 +165,8 @@ def streamed(
         trace = stream_trace(path, form=form, measure=measure, with_keys=with_keys)
         keyed = not with_keys
         for time, size, key, max_latency in trace:
+            if time > _LATEST * factor:
+                _expect_seconds(time / factor, path)
             keyed = keyed or key is not None
             yield Request(
                 time / factor,
@@ -175,6 +179,13 @@ def streamed(
 
     keyed = _RECORDED if with_keys else None
     return Traffic(str(path), requests, None, keyed=keyed, shaping=Shaping(speedup=factor))
+
+
+def _expect_seconds(latest: float, path: Path) -> None:
+    """Refuse times of which a float can't tell microseconds any more: they are in another unit."""
+    if latest > _LATEST:
+        expected = f"times within {_LATEST:g} s, or a --speedup that makes seconds of its unit"
+        raise TraceError(f"{path}, its times: expected {expected}, got {latest:g}")
 
 
 def _no_keys(path: Path) -> TraceError:

@@ -213,6 +213,47 @@ def test_a_policy_that_errs(tmp_path, monkeypatch):
         assert sentence in CliRunner().invoke(main, arguments).stderr
 
 
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        (
+            "import nowhere_to_be_found",
+            "ModuleNotFoundError: No module named 'nowhere_to_be_found' (",
+        ),
+        ("def (", "SyntaxError: "),
+        ("def Own():\n    return 1 / 0", "ZeroDivisionError: division by zero ("),
+    ],
+)
+def test_a_policy_that_can_not_be_made(tmp_path, monkeypatch, module, said):
+    """What is wrong with it and where, and no traceback of ours."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "unmade", raising=False)
+    (tmp_path / "unmade.py").write_text(module)
+    result = run(*MADE, "--policy", "unmade:Own")
+    assert result.exit_code == 2
+    assert f"policy 'unmade:Own' can't be made: {said}" in result.stderr
+    assert "unmade.py, line" in result.stderr
+
+
+def test_a_trace_in_another_unit(tmp_path):
+    """Milliseconds since 1970 taken for seconds leave a float no room for milliseconds."""
+    path = tmp_path / "milliseconds.csv"
+    path.write_text("t_seconds,size\n1700000000000,1\n1700000000100,1\n")
+    for options in ((), ("--stream",)):
+        result = run(path, *options)
+        assert result.exit_code == 2
+        assert "expected times within 1e+10 s, or a --speedup that makes" in result.stderr
+        row = answer(path, *options, "--speedup", 1000)["rows"][0]
+        assert row["mean_latency"] == pytest.approx(5.05e-3, rel=1e-3)
+
+
+def test_a_report_that_can_not_be_written(tmp_path):
+    """Is said before anything is simulated."""
+    result = run("nowhere.csv", "--report", tmp_path / "nowhere" / "out.html")
+    assert result.exit_code == 1
+    assert "out.html: there is no directory" in result.stderr
+
+
 def importing(child):
     """Whether it has come as far as NumPy, of which there is plenty."""
     try:
@@ -504,6 +545,15 @@ def test_keys_by_lot():
     shown = run(*keyed).output
     assert "4 keys by Zipf^1, within 50 ms, seed 0" in shown
     assert "key   requests   goodput" in shown
+
+
+def test_brackets_are_no_markup(tmp_path):
+    """Paths of an access log may have any, and so may the name of a file."""
+    path = tmp_path / "[red]keyed.csv"
+    path.write_text("t_seconds,size,key\n0,1,[/b]\n")
+    shown = run(path, "--keys", "recorded").output
+    assert "[/b]" in shown
+    assert "[red]keyed.csv: 1 request in 0 s" in shown.replace("\n", "")
 
 
 def test_a_long_key_leaves_room_for_its_figures(tmp_path):

@@ -100,6 +100,15 @@ def test_without_loads_there_are_no_curves_over_the_load(tmp_path):
     assert "expected arrivals that are known" in refused.output
 
 
+def test_a_lone_request(tmp_path):
+    """Has no gaps and no queue, and figures that say nothing say it quietly."""
+    trace, path = tmp_path / "lone.csv", tmp_path / "out.html"
+    trace.write_text("t_seconds,size\n0,1\n")
+    result = run(trace, "--report", path, "--load", 0.5, "--load", 2)
+    assert result.exit_code == 0, result.output
+    assert Checked(path.read_text()).tags.count("svg") == 7
+
+
 def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
     """Before anything is simulated."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
