@@ -3,6 +3,7 @@
 Nothing sleeps: a handler that is to be caught in the act waits for an event.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -262,6 +263,16 @@ def test_those_who_were_answered_together_come_again_together() -> None:
     assert sum(sizes) / len(sizes) > 2
 
 
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads that are interrupted wherever they are, as they would be without a common lock."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("restless")
 def test_many_threads() -> None:
     """32 threads at once, with one item or several: everyone gets his own, no batch is too large.
 
