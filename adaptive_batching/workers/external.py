@@ -25,7 +25,7 @@ class ExternalWorkers:
     Args:
         path: The name of the socket.
         terms: What every worker has to keep to.
-        most: Workers at a time; more are turned away.
+        max_workers: Workers at a time; more are turned away.
         uids: Users whose workers may connect, beside our own and root's.
         wrap: Takes an async function of a list of items, and returns what to await instead.
     """
@@ -35,13 +35,13 @@ class ExternalWorkers:
         path: str,
         terms: Terms,
         *,
-        most: int,
+        max_workers: int,
         uids: Collection[int] = (),
         wrap: Callable[[_Call], _Call] | None = None,
     ) -> None:
         self._path = path
         self._terms = terms
-        self._most = most
+        self._max_workers = max_workers
         self._uids = uids
         self._wrap = wrap
         self._socket: NamedSocket | None = None
@@ -112,15 +112,15 @@ class ExternalWorkers:
         self._connected.add(connection)
         if connection.peer.uid not in {os.geteuid(), 0, *self._uids}:
             return f"runs as user {connection.peer.uid}, who may not connect"
-        if len(self._connected) > self._most:
-            return f"is one too many: {self._most} may be connected"
+        if len(self._connected) > self._max_workers:
+            return f"is one too many: {self._max_workers} may be connected"
         return None
 
     def _seat(self, connection: Connection) -> str | None:
         places, name = self._places, connection.name
-        free = [i for i in range(self._most) if i not in places or places[i].free]
+        free = [i for i in range(self._max_workers) if i not in places or places[i].free]
         if not free:
-            return f"is one too many: {self._most} may be connected"
+            return f"is one too many: {self._max_workers} may be connected"
         identity = name or next(self._serial)
         known = [i for i in free if i in places and places[i].identity == identity]
         index = (known or free)[0]

@@ -68,7 +68,7 @@ def make_workers(
             return ExternalWorkers(
                 placement.path,
                 Terms(placement.timeout, placement.max_frame),
-                most=placement.most,
+                max_workers=placement.max_workers,
                 uids=placement.uids,
                 wrap=wrap,
             )

@@ -152,7 +152,7 @@ class External:
     Attributes:
         path: The socket, which is created, private to this user, and removed at the end.
         timeout: Seconds that a batch may take before its worker is hung up on.
-        most: Workers at a time; more are turned away.
+        max_workers: Workers at a time; more are turned away.
         max_frame: Bytes that a batch may have on the wire, and its results. A longer batch is sent
             in parts; a worker with longer results is hung up on.
         uids: Other users whose workers may connect; this one's and root's always may.
@@ -160,14 +160,14 @@ class External:
 
     path: str
     timeout: float = _TIMEOUT
-    most: int = 64
+    max_workers: int = 64
     max_frame: int = MAX_FRAME
     uids: Collection[int] = ()
 
     def __post_init__(self) -> None:
         check_path(self.path)
         _check_positive("timeout", self.timeout)
-        _check_count(self.most)
+        _check_count(self.max_workers)
         _check_at_least("max_frame", MAX_CHATTER, self.max_frame, "bytes")
 
 

@@ -46,8 +46,13 @@ _log = logging.getLogger("adaptive_batching.worker")
 def main(arguments: list[str]) -> None:
     """Load a handler and serve a socket with it until SIGTERM or Ctrl-C."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     hello = Hello(PROTOCOL, options.max_batch_size, options.name)
+    try:
+        messages.decode_from_worker(messages.encode(hello))
+    except MalformedMessage as error:  # better now than after the model is loaded
+        parser.error(str(error))
     with asyncio.Runner() as runner:
         call = handlers.ready(_load(options.handler), runner)
         puller = Puller(options.connect, hello, call, options.max_frame)

@@ -108,7 +108,8 @@ let socket;
 let leaving = false;
 
 function visit(pause) {
-  let received = Buffer.alloc(0);
+  let chunks = [];
+  let wanted = 4; // bytes until the next frame is whole, or its length is known
   const say = (message) => socket.write(frame(pack(message)));
   socket = connect(process.argv[2], () => {
     pause = 100;
@@ -116,7 +117,9 @@ function visit(pause) {
     socket.write(frame(Buffer.alloc(0))); // idle
   });
   socket.on("data", (data) => {
-    received = Buffer.concat([received, data]);
+    chunks.push(data);
+    if ((wanted -= data.length) > 0) return;
+    let received = Buffer.concat(chunks);
     while (received.length >= 4 && received.length >= 4 + received.readUInt32BE()) {
       const end = 4 + received.readUInt32BE();
       const message = unpack(received.subarray(4, end));
@@ -124,6 +127,8 @@ function visit(pause) {
       if (message.type === "batch") say(answer(message.jobs));
       else console.error(`hung up on: ${message.reason}`);
     }
+    chunks = [received];
+    wanted = 4 + (received.length >= 4 ? received.readUInt32BE() : 0) - received.length;
   });
   socket.on("error", (error) => console.error(error.message));
   socket.on("close", () => {

@@ -210,10 +210,11 @@ class Scheduling(RuleBasedStateMachine):
                 self.scheduler.submit(Job(self.now))
             self.decide()
 
-    @rule(alive=st.sets(st.integers(0, 3)))
-    def workers_change(self, alive: set[int]) -> None:
+    @rule(alive=st.sets(st.integers(0, 3)), names=st.text("ab", min_size=4, max_size=4))
+    def workers_change(self, alive: set[int], names: str) -> None:
+        """Some come and some go; a place may have passed to another worker."""
         self.alive = alive
-        self.scheduler.permits.set_alive(alive)
+        self.scheduler.permits.set_alive(alive, {index: names[index] for index in alive})
         for lost in [each for each in self.running if each.worker not in alive]:
             self.running.remove(lost)
             self.scheduler.finish(lost, Outcome.FAILED, self.now)

@@ -18,7 +18,7 @@ class Scene:
 
     async def listen(self, *, batch_timeout=5.0, max_frame=2**20, hello_timeout=5.0, **how):
         terms = Terms(batch_timeout, max_frame, hello_timeout)
-        self.workers = ExternalWorkers(str(self.path), terms, **{"most": 8, **how})
+        self.workers = ExternalWorkers(str(self.path), terms, **{"max_workers": 8, **how})
         self._stack.push_async_callback(self.workers.aclose)
         await self.workers.start(self.changes)
         return self.workers

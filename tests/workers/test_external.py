@@ -317,7 +317,7 @@ async def test_empty_frames_do_no_harm(scene):
 
 async def test_one_too_many(scene):
     """There is an end to how many are let in; a place that is given up is free again."""
-    await scene.listen(most=1)
+    await scene.listen(max_workers=1)
     guest = await scene.guest()
     surplus = await scene.connect()
     assert await surplus.refused() == "is one too many: 1 may be connected"
@@ -454,7 +454,7 @@ def test_a_socket_is_named_where_workers_are(tmp_path):
     assert place(elsewhere, "threads:3") == Threads(3)
     assert place(Scene, "processes:2") == Processes(2)
     assert place(Scene, "ray:4") == RayWorkers(4)
-    assert place(Scene, External("/x", most=2)) == External("/x", most=2)
+    assert place(Scene, External("/x", max_workers=2)) == External("/x", max_workers=2)
     with pytest.raises(ValueError, match=r"ray:2 or unix:/run/model.sock, got '2'"):
         place(elsewhere, "2")
     with pytest.raises(ValueError, match="only worker processes are pinned"):

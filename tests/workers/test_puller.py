@@ -171,6 +171,13 @@ async def test_a_handler_that_is_not_there(scene, pull):
     assert "has no attribute 'nobody'" in said
 
 
+async def test_a_hello_that_nobody_would_accept(scene, pull):
+    """It is told before the model is loaded."""
+    code, said = await gone(await pull("double", "--max-batch-size", "0"))
+    assert code == 2
+    assert "`int` >= 1 - at `$.max_batch_size`" in said
+
+
 async def test_workers_of_unlike_speed(scene, pull):
     """The quicker a worker asks again, the more it gets; each one's speed is known by itself."""
     workers = make_workers(elsewhere, External(str(scene.path)))
@@ -217,6 +224,8 @@ async def test_a_worker_in_another_language(scene):
             assert (str(text), two) == ("TypeError: expected a number", 2)
             others = [None, True, {"map": [1.5, "ü" * 300]}, {str(n): n for n in range(20)}, b"bin"]
             assert {str(each) for each in await workers.run(others, 0)} == {str(text)}
+            large = [7, bytes(10**6), 8]
+            assert [str(each) for each in await workers.run(large, 0)] == ["14", str(text), "16"]
             assert await workers.run(list(range(1000)), 0) == list(range(0, 2000, 2))
             await workers.aclose()
         workers = await scene.listen()
