@@ -35,6 +35,7 @@ from adaptive_batching.dispatcher.failures import (
     outcome_of,
     quarantined,
 )
+from adaptive_batching.dispatcher.laggards import Laggards
 from adaptive_batching.dispatcher.ledger import Ledger, Stats, WorkerStats
 from adaptive_batching.errors import (
     BatchingError,
@@ -80,6 +81,7 @@ class Driver(Generic[T, R]):
         self._workers = workers
         self._clock = clock
         self._audience = Audience(observers)
+        self._laggards = Laggards(workers, scheduler.limits.max_batch_size)
         self._next_batch_first = next_batch_first
         self._ledger = Ledger()
         self._context = contextvars.Context()  # no batch runs in its first caller's context
@@ -202,7 +204,9 @@ class Driver(Generic[T, R]):
     def _stats_of(self, worker: Worker) -> WorkerStats:
         latency = worker.latency
         full = latency.predict(self._scheduler.limits.max_batch_size)
-        return WorkerStats(worker.alive, worker.batches, latency.fixed, latency.per_item, full)
+        return WorkerStats(
+            worker.alive, worker.batches, latency.fixed, latency.per_item, full, latency.factor
+        )
 
     # --------------------------------------------------------------------- the loop of decisions
 
@@ -292,6 +296,8 @@ class Driver(Generic[T, R]):
             if raised is not None and self._may_rerun(raised):
                 calls, results = self._rerun(batch, outcome, results, raised)
             self._audience.batch_ended(batch, record)
+            if self._scheduler.permits.uneven or self._laggards.known:
+                self._laggards.look(self._scheduler.permits.workers)
         if self._audience.of_jobs:
             self._audience.members_ended(calls, results, now, record)
         if self._next_batch_first:

@@ -18,6 +18,7 @@ class WorkerStats:
         fixed: Fitted seconds of any batch on it.
         per_item: Fitted seconds that each item adds.
         full_batch: Predicted seconds of a full batch.
+        slowness: Times as long as most workers take; 1 until the contrary is proven.
     """
 
     alive: bool
@@ -25,6 +26,7 @@ class WorkerStats:
     fixed: float
     per_item: float
     full_batch: float
+    slowness: float
 
 
 @dataclass(frozen=True, slots=True)

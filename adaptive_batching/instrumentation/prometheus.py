@@ -153,12 +153,15 @@ def _of_each_worker(statistics: dict[str, Stats]) -> Iterator[Metric]:
     """By index, which a worker keeps when it is started again: as many values as workers."""
     batches = _counter("worker_batches", "Batches that a worker has ended", "endpoint", "worker")
     full = _gauge("worker_full_batch_seconds", "Predicted seconds of a full batch", "worker")
+    slowness = _gauge("worker_slowness", "Times as long as most workers take", "worker")
     for name, stats in statistics.items():
         for index, worker in enumerate(stats.per_worker):
             batches.add_metric([name, str(index)], worker.batches)
             full.add_metric([name, str(index)], worker.full_batch)
+            slowness.add_metric([name, str(index)], worker.slowness)
     yield batches
     yield full
+    yield slowness
 
 
 def _counter(name: str, meaning: str, *labels: str) -> CounterMetricFamily:

@@ -27,6 +27,7 @@ NAMES = {
     "running_batches": ("gauge", {"endpoint"}),
     "worker_batches": ("counter", set()),  # with endpoint and worker, once there are workers
     "worker_full_batch_seconds": ("gauge", set()),
+    "worker_slowness": ("gauge", set()),
     "worker_restarts": ("counter", {"endpoint"}),
     "worker_renewals": ("counter", {"endpoint"}),
     "workers": ("gauge", {"endpoint", "state"}),

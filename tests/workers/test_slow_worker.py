@@ -1,0 +1,57 @@
+"""A worker that is much slower than its peers: used less, and told about."""
+
+import asyncio
+import logging
+
+import pytest
+
+from adaptive_batching.core import Limits
+from adaptive_batching.core.latency import LinearLatency
+from adaptive_batching.core.worker import Worker
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.dispatcher.laggards import Laggards
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import Processes, Tasks
+from tests.workers import handlers
+
+
+async def test_it_is_used_less_and_reported_once(caplog):
+    """Of two processes one takes four times as long; the log, the stats and its share show it."""
+    workers = make_workers(handlers.SecondIsSlow, Processes(2))
+    async with Dispatcher(workers, Limits(1)) as dispatcher:
+
+        async def user():
+            for _ in range(40):
+                await dispatcher.submit(0)
+
+        with caplog.at_level(logging.WARNING, "adaptive_batching"):
+            await asyncio.gather(user(), user())
+        fast, slow = sorted(dispatcher.stats().per_worker, key=lambda each: each.slowness)
+    assert fast.slowness == 1.0
+    assert slow.slowness > 2.0
+    assert fast.batches > 2 * slow.batches
+    (line,) = [each for each in caplog.messages if "times as long as most" in each]
+    assert "of <WorkerPool alive=2/2 restarts=0> takes" in line
+
+
+@pytest.fixture
+def workers():
+    line = LinearLatency()
+    line.observe(10, 20e-3)
+    return [Worker(index, line) for index in range(2)]
+
+
+def test_it_is_reported_when_it_recovers(workers, caplog):
+    """Once, and not before it is well below what made it slow; then it may be slow again."""
+    laggards = Laggards(make_workers(handlers.double_async, Tasks(2)), full=10)
+    with caplog.at_level(logging.INFO, "adaptive_batching"):
+        for factor in (1.4, 1.6, 3.0, 1.4, 1.6, 1.2, 1.0, 2.0):
+            workers[1].latency.factor = factor
+            laggards.look(workers)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING"]
+    slow, recovered, _ = caplog.messages
+    assert slow.startswith("worker 1 of ")
+    assert slow.endswith(
+        " takes 1.6 times as long as most (32 ms for a full batch), so it gets less to do"
+    )
+    assert recovered.endswith("is as fast as most again")
