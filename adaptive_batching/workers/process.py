@@ -1,13 +1,8 @@
 """One worker process: started, asked, watched, killed."""
 
 import asyncio
-import os
-import signal
-import socket
-import sys
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from math import inf
 from typing import Any
 
@@ -20,21 +15,13 @@ from adaptive_batching.errors import (
 from adaptive_batching.units import format_duration
 from adaptive_batching.wire.frames import FrameTooLong, Part
 from adaptive_batching.workers.channel import Channel
+from adaptive_batching.workers.child_process import ChildProcess
 from adaptive_batching.workers.instructions import Instructions
 from adaptive_batching.workers.layout import Malformed, returning
-from adaptive_batching.workers.output import Output
 from adaptive_batching.workers.parcel import pack, pack_items, unpack_answer, unpack_beside
 from adaptive_batching.workers.shared_memory import End, SharedMemory, created
 
 _GRACE = 2.0  # seconds to leave after the last batch; time enough to give a GPU back
-_LAST_ANSWER = 0.1  # seconds after its exit; what it sent is in the socket already
-_THREAD_LIMITS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
 
 
 class ProcessWorker:
@@ -59,8 +46,7 @@ class ProcessWorker:
         self._number = number
         self._instructions = instructions
         self._on_lost = on_lost
-        self._process: asyncio.subprocess.Process | None = None
-        self._output: Output | None = None
+        self._child = ChildProcess(f"{instructions.handler.qualname}.{number}", self._hang_up)
         self._channel: Channel | None = None
         self._shared_memory = shared_memory
         self._memory: SharedMemory | None = None
@@ -70,24 +56,18 @@ class ProcessWorker:
         self._given_up = ""  # why we killed it
 
     def __repr__(self) -> str:
-        pid = "not started" if self._process is None else f"pid {self._process.pid}"
+        pid = "not started" if self.pid is None else f"pid {self.pid}"
         return f"worker {self._number} ({pid})"
 
     @property
     def pid(self) -> int | None:
         """Its process id, once it has one."""
-        return self._process.pid if self._process else None
+        return self._child.pid
 
     @property
     def fate(self) -> str:
         """How it ended; see `PoolWorker.fate`."""
-        if self._given_up:
-            return self._given_up
-        code = self._process.returncode if self._process else None
-        if code is None or code >= 0:
-            return f"exited with {code}"
-        names = {each.value: each.name for each in signal.Signals}  # real-time signals have none
-        return f"was killed by {names.get(-code, f'signal {-code}')}"
+        return self._given_up or self._child.fate
 
     async def start(self, timeout: float) -> None:  # noqa: ASYNC109 - kills, not only cancels
         """Start it and wait until it is ready, at most `timeout` seconds.
@@ -152,23 +132,14 @@ class ProcessWorker:
 
     def kill(self) -> None:
         """End it now, whatever it does, and the processes that its handler has started."""
-        if self._process is not None and self._process.returncode is None:
-            self._kill_group(self._process.pid)
-        if self._channel is not None:
-            self._channel.close()
+        self._child.kill()
         if self._watchdog is not None:
             self._watchdog.cancel()
         self._lost()
 
     async def exited(self) -> None:
         """Wait until nothing is left of it."""
-        if self._process is not None:
-            await self._process.wait()
-            if self._channel is not None and not await self._channel.ended(_LAST_ANSWER):
-                self._kill_group(self._process.pid)  # processes that it forked hold our socket
-                self._channel.close()
-        if self._output is not None:
-            self._output.close()
+        await self._child.exited()
         self._memory = None  # results that are still seen keep the mapping
 
     async def aclose(self) -> None:
@@ -179,7 +150,7 @@ class ProcessWorker:
         if self._holding or self._channel is None:
             self.kill()
         else:
-            self._channel.close()
+            self._child.hang_up()
         try:
             async with asyncio.timeout(_GRACE):
                 await self.exited()
@@ -203,47 +174,14 @@ class ProcessWorker:
     # --------------------------------------------------------------------------------- its process
 
     async def _spawn(self, memory: int | None) -> Channel:
-        inherited = [] if memory is None else [memory]
         if memory is not None:
             self._memory = SharedMemory(memory, End.PARENT)
-        ours, theirs = socket.socketpair()
-        self._output = Output(f"{self._instructions.handler.qualname}.{self._number}")
-        try:
-            with theirs, self._output.write_ends() as (out, err):
-                self._process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-P",  # a file in the working directory must not hide a module
-                    "-X",
-                    "faulthandler",  # a crash in C code tells which line of Python called it
-                    "-m",
-                    "adaptive_batching.workers.child",
-                    *map(str, (theirs.fileno(), *inherited)),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    pass_fds=(theirs.fileno(), *inherited),
-                    start_new_session=True,  # Ctrl-C is for the parent, also while it boots
-                    env=os.environ | self._thread_limits(),
-                )
-            loop = asyncio.get_running_loop()
-            longest = self._instructions.max_result_bytes
-            _, channel = await loop.create_unix_connection(
-                lambda: Channel(self._hang_up, longest), sock=ours
-            )
-        except BaseException:
-            ours.close()
-            raise
-        return channel
-
-    def _thread_limits(self) -> dict[str, str]:
-        """Libraries read these when they are loaded, so they must be there before Python starts."""
         cpus = self._instructions.cpus
-        return {} if cpus is None else dict.fromkeys(_THREAD_LIMITS, str(len(cpus)))
-
-    def _kill_group(self, pid: int) -> None:
-        # Process.kill would poll first, and take the exit status away from asyncio's watcher
-        with suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+        return await self._child.spawn(
+            [] if memory is None else [memory],
+            longest_answer=self._instructions.max_result_bytes,
+            threads=None if cpus is None else len(cpus),
+        )
 
     def _hang_up(self) -> None:
         """The socket is closed: a process that lives on can't be reached any more."""
