@@ -6,7 +6,7 @@ from struct import pack as raw
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaptive_batching.workers.layout import Malformed, find, returning
@@ -69,6 +69,27 @@ def test_memory_that_somebody_sees_is_not_used_again(ends):
     unpack(send([], child), parent)
     assert len(send([large(1)], parent)) < 1000
     assert [view[-1] for view in kept] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_nothing_that_is_seen_is_written_over(data):
+    """Both ends send, keep and drop as they like; what they keep never changes."""
+    with created(SIZE) as fd:
+        ends = SharedMemory(fd, End.PARENT), SharedMemory(fd, End.CHILD)
+    kept = []
+    for number in range(data.draw(st.integers(1, 30))):
+        sender, receiver = ends[:: 1 if number % 2 else -1]
+        sizes = data.draw(st.lists(st.integers(5_000, 300_000), max_size=4))
+        sent = [np.full(size, number, np.uint8) for size in sizes]
+        kept += [(number, array) for array in unpack(send(sent, sender), receiver)]
+        kept = [pair for pair in kept if data.draw(st.booleans())]
+        assert all(np.all(array == when) for when, array in kept)
+    del kept
+    for sender, receiver in (ends, ends[::-1], ends):
+        unpack(send([], sender), receiver)
+    for sender in ends:
+        assert sender.lend([memoryview(bytes(SIZE // 2))]) != [None]
 
 
 def test_arrays_outlive_the_memory_that_they_came_in(ends):
