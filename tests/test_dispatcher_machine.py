@@ -6,7 +6,7 @@ The handler is a puppet: its batches end when and how the machine says so.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf, log2
 from typing import Any
 
 import hypothesis.strategies as st
@@ -21,6 +21,7 @@ from adaptive_batching.errors import (
     Draining,
     JobTooLarge,
     Overloaded,
+    Quarantined,
     QueueFull,
     WorkerLost,
 )
@@ -47,6 +48,8 @@ class Request:
     gone: bool = False
     """Its caller had gone when the last rule ended."""
     dispatched: int = 0
+    held: bool = False
+    """A worker has it."""
     expired: bool = False
     """Its deadline came first, in the queue or in its batch."""
     poisoned: bool = False
@@ -54,8 +57,8 @@ class Request:
 
     @property
     def waits(self) -> bool:
-        """Whether its caller still waits for a batch."""
-        return not self.dispatched and not self.ended
+        """Whether its caller still waits for a batch, be it another one."""
+        return not self.held and not self.ended
 
     @property
     def ended(self) -> bool:
@@ -98,6 +101,8 @@ class Puppets:
             return await running.end
         finally:
             self.running.remove(running)
+            for member in items:
+                member.held = False
 
     async def aclose(self) -> None:
         self.started = False
@@ -122,15 +127,24 @@ class Dispatching(RuleBasedStateMachine):
         max_latency=st.sampled_from([inf, 0.1, 1.0]),
         max_queue=st.sampled_from([6, 65_536]),
         workers=st.integers(1, 3),
+        idempotent=st.booleans(),
     )
     def begin(
-        self, policy: str, max_batch_size: int, max_latency: float, max_queue: int, workers: int
+        self,
+        policy: str,
+        max_batch_size: int,
+        max_latency: float,
+        max_queue: int,
+        workers: int,
+        *,
+        idempotent: bool,
     ) -> None:
         self.loop = VirtualTimeLoop()
         self.complaints: list[dict[str, Any]] = []
         self.loop.set_exception_handler(lambda _, context: self.complaints.append(context))
         self.limits = Limits(max_batch_size, max_latency, max_queue)
         self.policy = policy
+        self.most_runs = 2 + ceil(log2(max_batch_size)) if idempotent else 1
         self.requests: list[Request] = []
         self.newest: dict[str, int] = {}
         self.violations: list[str] = []
@@ -139,7 +153,11 @@ class Dispatching(RuleBasedStateMachine):
         self.closing = False
         self.puppets = Puppets(frozenset(range(workers)), self.taken)
         self.dispatcher: Dispatcher[Request, Any] = Dispatcher(
-            self.puppets, self.limits, policy=policy, clock=self.loop.time
+            self.puppets,
+            self.limits,
+            policy=policy,
+            idempotent=idempotent,
+            clock=self.loop.time,
         )
         self.loop.run_until_complete(self.dispatcher.start())
 
@@ -258,7 +276,7 @@ class Dispatching(RuleBasedStateMachine):
         assert stats.queued == sum(request.size for request in waiting)
         assert stats.running == len(self.puppets.running)
         for request in self.requests:
-            assert request.dispatched <= 1
+            assert request.dispatched <= self.most_runs
             assert request.ended or request.waits or request in running
             assert request.ended or request.deadline > self.now
 
@@ -300,7 +318,7 @@ class Dispatching(RuleBasedStateMachine):
         self.puppets.change(frozenset({0, 1}))
         if not self.closing:
             self.drain()
-        for _ in range(len(self.requests) + 1):
+        for _ in range(2 * len(self.requests) + 1):
             for batch in self.puppets.running:
                 if not batch.end.done():  # its worker may just have died
                     batch.end.set_result(self.results(batch, set()))
@@ -355,9 +373,12 @@ class Dispatching(RuleBasedStateMachine):
             self.violations.append(f"P5: {batch} runs beside another on one worker")
         for member in members:
             member.dispatched += 1
-            if member.number < self.newest.get(member.key, -1):
-                self.violations.append(f"P3: {member.number} was overtaken")
-            self.newest[member.key] = member.number
+            member.held = True
+            member.poisoned = False
+            if member.dispatched == 1:
+                if member.number < self.newest.get(member.key, -1):
+                    self.violations.append(f"P3: {member.number} was overtaken")
+                self.newest[member.key] = member.number
             if member.deadline <= self.now:
                 self.violations.append(f"P6: {member.number} has expired")
             if member.gone:
@@ -372,6 +393,8 @@ class Dispatching(RuleBasedStateMachine):
             raise
         except (Poison, StopAsyncIteration, TimeoutError, BatchFunctionError, WorkerLost):
             explained = request.poisoned
+        except Quarantined:
+            explained = request.poisoned and request.dispatched >= 2
         except JobTooLarge:
             explained = request.size > self.limits.max_batch_size
         except QueueFull:
