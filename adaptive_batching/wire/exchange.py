@@ -1,0 +1,90 @@
+"""What an inference protocol has to offer so that requests of it can share a batch.
+
+A format takes requests, merges what it took into one request of the same protocol, and splits the
+answer to that. It never looks at numbers: items travel as the bytes that came.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A body and what has to be said about it.
+
+    Attributes:
+        body: As it goes over the wire, without a content or transfer encoding.
+        headers: Of the body alone, names in lower case: `content-type` and what the protocol adds.
+    """
+
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a format is shown of an HTTP request.
+
+    Attributes:
+        method: In upper case.
+        path: Without the query, as it came.
+        message: Its body, and all its headers.
+    """
+
+    method: str
+    path: str
+    message: Message
+
+
+class Share(Protocol):
+    """A request that may join a batch."""
+
+    @property
+    def key(self) -> Hashable:
+        """What has to be equal for two to be merged."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Items that it brings; at least 1."""
+        ...
+
+
+S = TypeVar("S", bound=Share)
+
+
+class Format(Protocol[S]):
+    """An inference protocol."""
+
+    def take(self, request: Request) -> S | None:
+        """Understand a request; None if it can't share a batch, for whatever reason."""
+        ...
+
+    def merge(self, shares: Sequence[S]) -> Message:
+        """Make one request's message of several shares with equal keys, items in their order."""
+        ...
+
+    def split(self, shares: Sequence[S], answer: Message) -> list[Message]:
+        """Cut the answer to a merged request into one for each share.
+
+        Raises:
+            Unsplittable: It does not hold one result for each item.
+        """
+        ...
+
+    def cut(self, share: S, limit: int) -> list[S]:
+        """Cut a share into such of at most `limit` items, in order."""
+        ...
+
+    def join(self, share: S, answers: Sequence[Message]) -> Message:
+        """Make one answer of those to the pieces of a share that was cut.
+
+        Raises:
+            Unsplittable: One of them is not what the protocol says.
+        """
+        ...
+
+
+class Unsplittable(ValueError):
+    """An answer does not hold one result for each item; says what was expected and what came."""

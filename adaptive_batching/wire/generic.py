@@ -1,0 +1,44 @@
+"""Any JSON API that takes a list of items and answers with a list of results.
+
+JSON pointers (RFC 6901) say where: `/inputs` and `/outputs`, or nothing for a bare list.
+"""
+
+from adaptive_batching.wire.exchange import Request
+from adaptive_batching.wire.listed import Pointer, RowFormat, Rows, RowShare
+from adaptive_batching.wire.splice import NotCuttable
+
+
+class GenericJSON(RowFormat):
+    """Rows wherever the pointers say.
+
+    Args:
+        items: Where a request has its list.
+        results: Where an answer has its list.
+    """
+
+    def __init__(self, items: Pointer = (), results: Pointer = ()) -> None:
+        self._items = tuple(items)
+        self._results = tuple(results)
+
+    def take(self, request: Request) -> RowShare | None:
+        """Understand a request; None if it has no list, or an empty one, at that place."""
+        if request.method != "POST":
+            return None
+        try:
+            rows = Rows.find(request.message.body, self._items)
+        except NotCuttable:
+            return None
+        return RowShare(request.path, rows, self._results) if rows.items else None
+
+
+def parse_pointer(text: str) -> tuple[str, ...]:
+    """Read a JSON pointer whose steps are names: `/inputs`, `/data/rows`, or nothing.
+
+    Raises:
+        ValueError: It does not begin with a slash.
+    """
+    if not text:
+        return ()
+    if not text.startswith("/"):
+        raise ValueError(f"expected a JSON pointer such as /inputs, or nothing, got {text!r}")
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in text[1:].split("/"))

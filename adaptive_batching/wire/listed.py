@@ -1,0 +1,135 @@
+"""JSON with a list of items in the request and a list of results in the answer, wherever they are.
+
+All protocols that are JSON in rows are this, with names of their own.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+
+from adaptive_batching.wire.exchange import Message, Unsplittable
+from adaptive_batching.wire.splice import NotCuttable, Raw, elements, joined, members, text_of
+
+Pointer = Sequence[str]
+"""Where a value is: the names on the way to it; none for the whole text."""
+
+JSON = {"content-type": "application/json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A list of a JSON text, and the text around it in a form of its own.
+
+    Attributes:
+        before: What stands before the list.
+        items: The text of each element.
+        after: What stands after it.
+    """
+
+    before: bytes
+    items: Sequence[Raw]
+    after: bytes
+
+    @classmethod
+    def find(cls, text: Raw, pointer: Pointer) -> "Rows":
+        """Find the list; all names beside it are put in order, so that texts can be compared.
+
+        Raises:
+            NotCuttable: There is no list at that place, or no JSON.
+        """
+        if not pointer:
+            return cls(b"", elements(text), b"")
+        beside = members(text)
+        name, *rest = pointer
+        if name not in beside:
+            raise NotCuttable(f"expected {name!r} in the object, got {', '.join(beside) or 'none'}")
+        inner = cls.find(beside.pop(name), rest)
+        others = b"".join(
+            text_of(other) + b":" + bytes(value) + b"," for other, value in sorted(beside.items())
+        )
+        before = b"{" + others + text_of(name) + b":" + inner.before
+        return cls(before, inner.items, inner.after + b"}")
+
+    def text(self, items: Sequence[Raw] | None = None) -> bytes:
+        """The whole, with these items in the list or its own."""
+        return self.before + joined(self.items if items is None else items) + self.after
+
+
+@dataclass(frozen=True, slots=True)
+class RowShare:
+    """A request of rows.
+
+    Attributes:
+        where: What else two requests must have in common to be merged.
+        rows: Its items.
+        results: Where the answer will have its list.
+    """
+
+    where: Hashable
+    rows: Rows
+    results: Pointer
+
+    @property
+    def key(self) -> Hashable:
+        """All but the items."""
+        return self.where, self.rows.before, self.rows.after, tuple(self.results)
+
+    @property
+    def size(self) -> int:
+        """Items that it brings."""
+        return len(self.rows.items)
+
+
+class RowFormat:
+    """Merging and splitting for formats whose `take` returns `RowShare`."""
+
+    def merge(self, shares: Sequence[RowShare]) -> Message:
+        """One list of all items, in the text that they have in common."""
+        items = [item for share in shares for item in share.rows.items]
+        return Message(shares[0].rows.text(items), JSON)
+
+    def split(self, shares: Sequence[RowShare], answer: Message) -> list[Message]:
+        """To each share its own results, in the text of the answer.
+
+        Raises:
+            Unsplittable: The answer has no list, or not a result for each item.
+        """
+        rows = _found(answer, shares[0].results, sum(share.size for share in shares))
+        ends, parts = 0, []
+        for share in shares:
+            own = rows.items[ends : ends + share.size]
+            ends += share.size
+            parts.append(replace(answer, body=rows.text(own)))
+        return parts
+
+    def cut(self, share: RowShare, limit: int) -> list[RowShare]:
+        """Shares of at most `limit` items."""
+        items = share.rows.items
+        return [
+            replace(share, rows=replace(share.rows, items=items[begin : begin + limit]))
+            for begin in range(0, len(items), limit)
+        ]
+
+    def join(self, share: RowShare, answers: Sequence[Message]) -> Message:
+        """All results in one list, in the text of the first answer.
+
+        Raises:
+            Unsplittable: There is not a result for each item.
+        """
+        first, *_ = found = [Rows.find(answer.body, share.results) for answer in answers]
+        results = [item for rows in found for item in rows.items]
+        _check(len(results), share.size)
+        return replace(answers[0], body=first.text(results))
+
+
+def _found(answer: Message, pointer: Pointer, expected: int) -> Rows:
+    try:
+        rows = Rows.find(answer.body, pointer)
+    except NotCuttable as error:
+        raise Unsplittable(f"the answer is not cut: {error}") from error
+    _check(len(rows.items), expected)
+    return rows
+
+
+def _check(got: int, expected: int) -> None:
+    if got != expected:
+        raise Unsplittable(f"expected {expected} results, got {got}")

@@ -1,0 +1,118 @@
+"""JSON cut into the bytes of its parts, so that no number is ever read and written again.
+
+What strict JSON has no words for, NaN and infinities, some servers write all the same: a text that
+the strict parser refuses is cut at its brackets and commas.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+import msgspec
+
+Raw = bytes | msgspec.Raw
+"""The text of one JSON value."""
+
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s"\[\]{}:,]+', re.DOTALL)
+_MEMBER = re.compile(rb'("(?:[^"\\]|\\.)*")\s*:\s*(.+)', re.DOTALL)
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_elements = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class NotCuttable(ValueError):
+    """A text is not JSON, or not of the kind that was expected."""
+
+
+def members(text: Raw) -> dict[str, Raw]:
+    """Cut an object into its values, by name; of a name that comes twice the last one counts.
+
+    Raises:
+        NotCuttable: It is no object.
+    """
+    _check_unicode(text)
+    try:
+        return {**_members.decode(text)}
+    except (msgspec.DecodeError, RecursionError):
+        cut: dict[str, Raw] = {}
+        for part in _parts(bytes(text), b"{", b"}"):
+            name, value = _named(part)
+            cut[name] = value
+        return cut
+
+
+def elements(text: Raw) -> list[Raw]:
+    """Cut an array into its elements.
+
+    Raises:
+        NotCuttable: It is no array.
+    """
+    _check_unicode(text)
+    try:
+        return [*_elements.decode(text)]
+    except (msgspec.DecodeError, RecursionError):
+        return [*_parts(bytes(text), b"[", b"]")]
+
+
+def joined(parts: Iterable[Raw]) -> bytes:
+    """Make an array of the texts of its elements."""
+    return b"[" + b",".join(parts) + b"]"
+
+
+def object_of(parts: Iterable[tuple[str, Raw]]) -> bytes:
+    """Make an object of its names and the texts of their values."""
+    named = [_encode(name) + b":" + bytes(value) for name, value in parts]
+    return b"{" + b",".join(named) + b"}"
+
+
+def text_of(value: object) -> bytes:
+    """Write a value of our own as JSON."""
+    return _encode(value)
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _check_unicode(text: Raw) -> None:
+    """Values are cut out without a look at their strings, and one bad byte would spoil a batch."""
+    if isinstance(text, bytes):  # what was cut out of a text that was checked need not be again
+        try:
+            text.decode()
+        except UnicodeDecodeError as error:
+            raise NotCuttable(f"expected UTF-8: {error}") from error
+
+
+def _parts(text: bytes, opening: bytes, closing: bytes) -> list[bytes]:
+    """What stands between the commas of an array or object, which has to be all of the text."""
+    outer = [*_outer(text)]
+    marks = [token[0] for token in outer]
+    if marks[:1] != [opening] or marks[1:][-1:] != [closing]:
+        raise NotCuttable(f"expected JSON from {opening.decode()} to {closing.decode()}")
+    if {*marks[1:-1]} - {b","}:
+        raise NotCuttable("expected one JSON value, got several")
+    parts = [text[a.end() : b.start()].strip() for a, b in pairwise(outer)]
+    if parts == [b""]:
+        return []
+    if not all(parts):
+        raise NotCuttable("expected a JSON value between two commas")
+    return parts
+
+
+def _outer(text: bytes) -> Iterator[re.Match[bytes]]:
+    """The outermost brackets and the commas between them."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        depth -= mark in b"]}"
+        if depth <= 0 or (depth == 1 and mark == b","):
+            yield token
+        depth += mark in b"[{"
+
+
+def _named(member: bytes) -> tuple[str, bytes]:
+    named = _MEMBER.fullmatch(member)
+    if named is None:
+        raise NotCuttable("expected a name, a colon and a value in a JSON object")
+    try:
+        return msgspec.json.decode(named[1], type=str), named[2]
+    except msgspec.DecodeError as error:
+        raise NotCuttable(f"expected a name in a JSON object, got {named[1]!r}") from error

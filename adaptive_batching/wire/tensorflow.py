@@ -1,0 +1,45 @@
+"""TensorFlow Serving's REST API, which KServe calls V1: rows of `instances`, rows of `predictions`.
+
+`POST /v1/models/M[/versions/V|/labels/L]:predict`, `:classify`, `:regress`, `:explain`. KServe's
+CloudEvents and whatever else is not understood are left alone.
+"""
+
+import re
+
+from adaptive_batching.wire.exchange import Request
+from adaptive_batching.wire.listed import RowFormat, Rows, RowShare
+from adaptive_batching.wire.splice import NotCuttable, members
+
+_PATH = re.compile(
+    r"/v1/models/[^/:]+(?:/(?:versions|labels)/[^/:]+)?:(predict|classify|regress|explain)"
+)
+_LISTS = {
+    "predict": ("instances", "predictions"),
+    "explain": ("instances", "explanations"),
+    "classify": ("examples", "results"),  # as the server has it; its documentation says `result`
+    "regress": ("examples", "results"),
+}
+
+
+class TensorFlowServing(RowFormat):
+    """Rows; the columns of `inputs` are passed on as they are."""
+
+    def take(self, request: Request) -> RowShare | None:
+        """Understand a request; None if it can't share a batch."""
+        path = _PATH.fullmatch(request.path)
+        if request.method != "POST" or path is None or _is_cloud_event(request):
+            return None
+        items, results = _LISTS[path[1]]
+        try:
+            if "inputs" in members(request.message.body):
+                return None  # it is for the server to say that both are too many
+            rows = Rows.find(request.message.body, (items,))
+        except NotCuttable:
+            return None
+        return RowShare(request.path, rows, (results,)) if rows.items else None
+
+
+def _is_cloud_event(request: Request) -> bool:
+    headers = request.message.headers
+    events = headers.get("content-type", "").startswith("application/cloudevents")
+    return events or any(name.startswith("ce-") for name in headers)
