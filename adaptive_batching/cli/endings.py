@@ -10,6 +10,7 @@ import click
 
 from adaptive_batching.errors import PolicyError
 
+_CAUSED = "\n\nThe above exception was the direct cause of"  # as Python writes it
 _INTERRUPTED = 130  # what shells say of a program that ended by SIGINT
 
 
@@ -31,11 +32,19 @@ def policy_errors_told() -> Iterator[None]:
     try:
         yield
     except PolicyError as error:
-        cause = error.__cause__
-        if cause is not None and cause.__traceback__ is not None:
-            frames = cause.__traceback__.tb_next  # the first is the scheduler's
-            click.echo("".join(format_exception(type(cause), cause, frames)), err=True, nl=False)
+        click.echo(_raised(error.__cause__), err=True, nl=False)
         raise click.ClickException(str(error)) from error
+
+
+def _raised(cause: BaseException | None) -> str:
+    """The traceback of what a policy raised, if it did; from another process it comes as text."""
+    if cause is None:
+        return ""
+    if cause.__traceback__ is not None:
+        frames = cause.__traceback__.tb_next  # the first is the scheduler's
+        return "".join(format_exception(type(cause), cause, frames))
+    raised, caused, _ = str(cause).partition(_CAUSED)
+    return raised.lstrip('\n"') + "\n" if caused else ""
 
 
 @contextmanager

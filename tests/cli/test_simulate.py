@@ -17,6 +17,7 @@ from rich.console import Console
 
 from adaptive_batching.cli import main, simulate
 from adaptive_batching.cli.progress import progress
+from adaptive_batching.simulation import seeds
 
 RECORDED = Path(__file__).parents[2] / "../shared/traces/azure_llm_2023_conv.csv.gz"
 MADE = ("--arrivals", "poisson", "--rate", "2000", "--duration", "1")
@@ -211,6 +212,23 @@ def test_a_policy_that_errs(tmp_path, monkeypatch):
         options = ("--policy", "erring:Absent", *(("--policy", "cork") * (command == "compare")))
         arguments = (command, *MADE, "--max-latency", "50ms", *options)
         assert sentence in CliRunner().invoke(main, arguments).stderr
+
+
+def test_a_policy_that_errs_in_another_process(tmp_path, monkeypatch):
+    """The place where it did comes with it."""
+    (tmp_path / "erring_there.py").write_text(POLICY)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(seeds, "_FEW", 0)
+    monkeypatch.setattr("psutil.Process.cpu_affinity", lambda self: [0, 1])
+    absent, broken = (
+        run(*MADE, "--replications", 2, "--policy", f"erring_there:{name}")
+        for name in ("Absent", "Broken")
+    )
+    assert absent.stderr.startswith("Error: Absent.decide: expected Dispatch, Hold or Shed")
+    assert broken.stderr.startswith("Traceback")
+    assert "return queue.nonsense" in broken.stderr
+    assert "The above" not in broken.stderr
+    assert "Error: Broken.decide raised AttributeError" in broken.stderr
 
 
 @pytest.mark.parametrize(
