@@ -1,7 +1,7 @@
 """Queues in tandem: when each stage has to be done with a job that goes through all of them.
 
-All of it is from below: items ahead are taken to fill whole batches and never to keep a later stage
-waiting. What is refused on its word could not have been answered in time.
+Items ahead are taken to fill whole batches and never to keep a later stage waiting; a job's own
+batches, to be as large as those of late, but for itself alone where nobody else is.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,14 @@ class Station(NamedTuple):
     """One stage as the predictions have it; all zero while there are too few to refuse work on."""
 
     batch: float = 0.0
-    """Seconds that a batch as large as those of late takes."""
+    """Seconds that one's own batch takes."""
     free: float = 0.0
     """Seconds until a worker is free."""
     full_batch: float = 0.0
-    """Seconds that the largest batch takes, by the number of workers that take one at a time."""
+    """Seconds that the largest batch takes."""
     limit: int = 1
     """Items of the largest batch."""
+    workers: int = 1
     ahead: int = 0
     """Items that are to be taken up before one that comes now."""
 
@@ -37,18 +38,21 @@ class Station(NamedTuple):
         if not (latency.trusted and permits.capacity):
             return cls()
         limit = scheduler.limits.max_batch_size
+        ahead = upstream + scheduler.items
+        alone = permits.idle and not ahead
         return cls(
-            latency.predict(latency.largest),
+            latency.predict(1 if alone else latency.largest),
             0.0 if permits.idle else permits.next_free(now) - now,
-            latency.predict(limit) / permits.capacity,
+            latency.predict(limit),
             limit,
-            upstream + scheduler.items,
+            permits.capacity,
+            ahead,
         )
 
     @property
     def wait(self) -> float:
         """Seconds until one that comes now could be taken up, if it were here."""
-        return self.free + self.ahead // self.limit * self.full_batch
+        return self.free + self.ahead // self.limit // self.workers * self.full_batch
 
 
 class Tandem:

@@ -74,4 +74,22 @@ def test_what_a_scheduler_knows_of_its_stage() -> None:
     assert station.batch == pytest.approx(0.1, rel=0.1)
     assert station.free == pytest.approx(0.05, rel=0.2)
     assert station.ahead == 6
-    assert station.wait == pytest.approx(station.free + station.full_batch)
+    assert station.wait == pytest.approx(station.free)  # the other worker takes the full batch
+    assert Station.of(scheduler, 5.05, upstream=2).wait == pytest.approx(
+        station.free + station.full_batch
+    )
+
+
+def test_who_is_alone_is_not_taken_for_a_crowd() -> None:
+    """His batches are his own; where others are, they are as large as those of late."""
+    scheduler = Scheduler(make_policy("greedy"), Limits(8))
+    now = 0.0
+    for size in [1, 8] * 5:
+        for _ in range(size):
+            scheduler.submit(Job(now))
+        step = scheduler.next(now)
+        assert isinstance(step, Batch)
+        now += 0.01 * size
+        scheduler.finish(step, Outcome.DONE, now)
+    assert Station.of(scheduler, now).batch == pytest.approx(0.01, rel=0.2)
+    assert Station.of(scheduler, now, upstream=1).batch == pytest.approx(0.08, rel=0.2)

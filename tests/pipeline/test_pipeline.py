@@ -205,6 +205,47 @@ def test_a_later_stage_that_turns_an_item_away_was_too_slow() -> None:
     tell(story, Stage(first, max_batch_size=1), Stage(second, max_batch_size=1))
 
 
+def linear(fixed: float, per_item: float) -> Callable[[list[str]], Awaitable[list[str]]]:
+    async def stage(items: list[str]) -> list[str]:
+        await asyncio.sleep(fixed + per_item * len(items))
+        return items
+
+    return stage
+
+
+def test_overload() -> None:
+    """At more than twice of what the slowest stage can do, nearly all of that is answered in time.
+
+    The others are refused at the entrance, not on the way.
+    """
+    chance = random.Random(1)
+    capacity = 32 / (0.02 + 32 * 0.001)  # items/s
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        calls = []
+        for _ in range(int(2.5 * capacity * 4.0)):
+            await asyncio.sleep(chance.expovariate(2.5 * capacity))
+            calls.append(asyncio.ensure_future(pipeline("1")))
+        await asyncio.gather(*calls, return_exceptions=True)
+        requests = pipeline.stats().requests
+        assert requests[JobOutcome.DONE] > 0.95 * capacity * 4.0
+        assert requests[JobOutcome.EXPIRED] < 0.1 * requests[JobOutcome.SHED]
+
+    stages = [linear(0.005, 0.0002), linear(0.02, 0.001), linear(0.003, 0.0001)]
+    tell(story, *(Stage(each, 32) for each in stages), max_latency=0.15)
+
+
+def test_single_items_after_a_bulk() -> None:
+    """The large batches that were learned from do not make the pipeline refuse small ones."""
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        await pipeline.map("1" * 2000)  # batches of 64, which take 69 ms in each stage
+        for _ in range(10):
+            assert await pipeline("1", max_latency=0.15) == "1"
+
+    tell(story, *(Stage(linear(0.005, 0.001), 64) for _ in range(3)))
+
+
 def test_back_pressure() -> None:
     """A slow stage fills the one before it, and at last the entrance refuses."""
     first, second = Step("a", 0.001), Step("b", 1.0)
