@@ -69,6 +69,11 @@ _RUN_OPTIONS = (
         help="Of retries: when, say 50ms, doubled each time; 0s for at once; or when told.  "
         "[default: retry-after]",
     ),
+    click.option(
+        "--idempotent",
+        is_flag=True,
+        help="Of --failures and --crashes: a batch that fails runs again in parts.",
+    ),
     click.option("--warmup", type=SECONDS, default=0.0, help="Seconds left out of the statistics."),
 )
 
@@ -133,6 +138,7 @@ def _experiment(
     dispatchers: int,
     balance: Balance | None,
     shared_workers: bool,
+    idempotent: bool,
     warmup: float,
     **workers: Any,
 ) -> Experiment:
@@ -141,6 +147,8 @@ def _experiment(
         expect_none("with one dispatcher", single, *single)
     if retries is None and backoff is not None:
         raise click.UsageError("expected --retries with --backoff")
+    if idempotent and not (workers["failures"] or workers["crashes"]):
+        raise click.UsageError("expected --failures or --crashes with --idempotent")
     return Experiment(
         arrivals=traffic.arrivals,
         server=server_of(**workers),
@@ -152,6 +160,7 @@ def _experiment(
         timer_resolution=timer_resolution,
         loop_delay=loop_delay,
         retries=None if retries is None else Retries(retries, backoff),
+        idempotent=idempotent,
         warmup=warmup,
         seed=seed,
     )

@@ -44,6 +44,7 @@ class Experiment:
         timer_resolution: Of the wake-ups (seconds); 0 for a perfect timer.
         loop_delay: How late everything is noticed (seconds); 0 for an event loop that never lags.
         retries: What clients do who are refused, or answered too late; None for nothing.
+        idempotent: Whether members of a batch that failed run again.
         warmup: Seconds at the start that are simulated and not counted.
         seed: Of the workers' jitter and pauses.
     """
@@ -58,6 +59,7 @@ class Experiment:
     timer_resolution: float = 0.0
     loop_delay: float = 0.0
     retries: Retries | None = None
+    idempotent: bool = False
     warmup: float = 0.0
     seed: int = 0
 
@@ -98,7 +100,7 @@ class Experiment:
             self.keys,
             self.max_latencies,
         )
-        schedulers = self.fleet.schedulers(policy, self.limits, workers)
+        schedulers = self.fleet.schedulers(policy, self.limits, workers, idempotent=self.idempotent)
         service = self.server.service(self.seed)
         if len(schedulers) > 1:
             return drive_fleet(

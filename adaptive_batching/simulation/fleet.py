@@ -55,13 +55,16 @@ class Fleet:
     def __str__(self) -> str:
         return f"{self.dispatchers} dispatchers{', shared workers' * self.shared}, {self.balance}"
 
-    def schedulers(self, policy: PolicyLike, limits: Limits, workers: int) -> list[Scheduler]:
+    def schedulers(
+        self, policy: PolicyLike, limits: Limits, workers: int, *, idempotent: bool = False
+    ) -> list[Scheduler]:
         """A fresh one for each dispatcher, with the workers that it believes to have.
 
         Args:
             policy: Its name, its class or factory; for a single dispatcher a fresh one will do.
             limits: Of each dispatcher.
             workers: All of them together.
+            idempotent: Whether members of a batch that failed run again.
 
         Raises:
             ValueError: There are fewer workers than dispatchers, or there is one policy for all.
@@ -75,7 +78,10 @@ class Fleet:
             raise ValueError(f"{msg}, got {workers}")
         shares = [workers // number + (each < workers % number) for each in range(number)]
         believed = [workers] * number if self.shared else shares
-        return [Scheduler(make_policy(policy), limits, share) for share in believed]
+        return [
+            Scheduler(make_policy(policy), limits, share, idempotent=idempotent)
+            for share in believed
+        ]
 
 
 ONE_DISPATCHER = Fleet()

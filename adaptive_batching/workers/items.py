@@ -115,4 +115,4 @@ def _errors(taken: Sequence[Any]) -> list[BaseException | None]:
 def _put_back(finished: Sequence[Any], taken: Sequence[Any]) -> list[Any]:
     """Every result, or its error, in the place of its item."""
     results = [each.error if type(each) is _Failed else each for each in finished]
-    return merge(_errors(taken), results)
+    return results if len(results) == len(taken) else merge(_errors(taken), results)

@@ -384,6 +384,7 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
             "on a worker below 2, got 2",
         ),
         ((*MADE, "--backoff", "0s"), "expected --retries with --backoff"),
+        ((*MADE, "--idempotent"), "expected --failures or --crashes with --idempotent"),
         (("TRACE", "--rate", 0), "expected no --rate with a TRACE, got 0.0"),
         ((*MADE, "--cold-start", "5"), "expected BATCHES:DURATION such as 5:200ms, got '5'"),
         ((*MADE, "--failures", "some"), "expected a percentage such as 0.5%, got 'some'"),
@@ -537,6 +538,15 @@ def test_workers_of_all_kinds():
         assert row["requests"] == sum(row[end] for end in ("on_time", "late", "shed", "failed"))
     assert "failed" in run(*MADE, "--failures", "10%").output
     assert "failed" not in run(*MADE).output
+
+
+def test_batches_that_fail_run_again_in_parts():
+    """Most requests of batches that failed by chance are answered after all, by any dispatcher."""
+    failing = (*MADE, "--failures", "20%", "--policy", "greedy", "--dispatchers", 2, "--workers", 2)
+    (once,) = answer(*failing)["rows"]
+    (again,) = answer(*failing, "--idempotent")["rows"]
+    assert again["failed"] < once["failed"] / 2
+    assert again["requests"] == once["requests"]
 
 
 def test_replications():
