@@ -61,7 +61,10 @@ def _leave_signals_to_the_parent() -> None:
 
     signal.signal(signal.SIGINT, ignore)  # Ctrl-C reaches the whole group
     signal.signal(signal.SIGTERM, ignore)  # systemd, too, sends it to all
-    if sys.platform == "linux":  # end with the parent even in the middle of a computation
+    # The end of the socket is only seen by who reads from it, which a computation does not, nor a
+    # thread beside it while C code keeps the interpreter lock. So the kernel has to end us, with
+    # the thread that started us: that of the parent's event loop.
+    if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

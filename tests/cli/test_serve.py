@@ -65,6 +65,16 @@ async def test_sigterm_under_load_loses_nothing(loop):
     assert process.returncode == 0
 
 
+@pytest.mark.parametrize("loop", ["--uvloop", "--no-uvloop"])
+async def test_what_a_handler_prints_is_logged(loop):
+    """Under the name of its worker."""
+    told = served("tests.marshal.apps:talkative", loop, stderr=subprocess.PIPE)
+    async with told as (process, _, _):
+        log = await process.stderr.readuntil(b"weights of 2026\n")
+        assert b" INFO adaptive_batching.workers.Talkative.0 weights of 2026" in log
+        process.send_signal(signal.SIGTERM)
+
+
 async def test_sigterm_releases_what_is_corked():
     """A batch that would have waited for an hour leaves at once."""
     options = ("--drain-delay=0s",)

@@ -118,4 +118,18 @@ staged.add_pipeline(
 staged.add_pipeline("/one", Pipeline([Stage(total)]))
 staged.add_pipeline("/twice", Pipeline([Stage(sorted), Stage(sorted)]))
 
+talkative = Service("talkative")
+
+
+@talkative.endpoint("/")
+class Talkative:
+    """Says so when it has loaded."""
+
+    def __init__(self):
+        print("weights of 2026")  # noqa: T201
+
+    def __call__(self, items):
+        return items
+
+
 empty = Service("empty")
