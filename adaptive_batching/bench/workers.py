@@ -27,6 +27,7 @@ _FRAMES = "WorkerPool without shared memory"
 _BARE = "bare socket pair"
 _REQUIRED = 1.6  # times bare, for small batches
 _REQUIRED_OF_ARRAYS = 3.0  # times as fast as bare
+_TURN = 0.25  # seconds, after which a slow one makes way
 _ECHO = """\
 import os, socket, sys
 os.sched_setaffinity(0, {int(sys.argv[2])})
@@ -43,7 +44,7 @@ class Load:
     Attributes:
         what: What the batch holds.
         batch: Its items.
-        trips: How often.
+        trips: How often at most.
     """
 
     what: str
@@ -58,8 +59,8 @@ class Load:
 
 _SMALL = Load("1 kB", [bytes(64)] * 16, trips=500)
 _ARRAYS = (
-    Load("600 KiB", [np.ones(600 * 2**10, np.uint8)], trips=50),
-    Load("10 MiB", [np.ones(10 * 2**20, np.uint8)], trips=5),
+    Load("600 KiB", [np.ones(600 * 2**10, np.uint8)], trips=100),
+    Load("10 MiB", [np.ones(10 * 2**20, np.uint8)], trips=30),
 )
 
 Trip = Callable[[Load], Awaitable[Any]]
@@ -99,7 +100,7 @@ async def measure(*, quick: bool) -> Report:
 
 
 async def _compare(load: Load, ways: Mapping[str, Trip], *, quick: bool) -> list[Row]:
-    trips, rounds = (max(2, load.trips // 10), 2) if quick else (load.trips, 9)
+    trips, rounds = (load.trips // 10, 2) if quick else (load.trips, 9)
     contestants = {name: partial(_latencies, way, load, trips) for name, way in ways.items()}
     await take_turns(contestants, 1)  # to warm up
     taken = await take_turns(contestants, rounds)
@@ -121,8 +122,9 @@ def _p99(latencies: list[float]) -> float:
 
 
 async def _latencies(trip: Trip, load: Load, trips: int) -> list[float]:
-    latencies = []
-    for _ in range(trips):
+    latencies: list[float] = []
+    over = perf_counter() + _TURN
+    while len(latencies) < 2 or (len(latencies) < trips and perf_counter() < over):
         begin = perf_counter()
         await trip(load)
         latencies.append(perf_counter() - begin)

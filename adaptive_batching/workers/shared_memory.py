@@ -74,9 +74,8 @@ class SharedMemory:
         ours, self._theirs = halves if end is End.PARENT else halves[::-1]
         self._arena = Arena(ours.start, ours.stop)
         self._borrowed: dict[int, ref[object]] = {}
-        self._given_back: deque[int] = (
-            deque()
-        )  # appended to by whichever thread drops the last view
+        # appended to by whichever thread drops the last view
+        self._given_back: deque[int] = deque()
         self.has_news = False
         """Whether the next message lends or gives back anything; small batches have no need to."""
         self.lending_bytes = 0
