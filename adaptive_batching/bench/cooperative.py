@@ -45,10 +45,11 @@ class Stress:
 async def measure(*, quick: bool) -> Report:
     """Compare the ways to ask, with a handler that takes 20 µs whatever the batch."""
     calls, rounds = (160, 1) if quick else (1600, 7)
+    several = 5 * calls  # fewer batches than that, and a thread would be done in its first turn
     contestants = {
         "call": partial(_batching, _one_by_one, calls),
-        f"submit {_AHEAD}, then results": partial(_batching, _ahead, calls),
-        f"call_many of {_AHEAD}": partial(_batching, _together, calls),
+        f"submit {_AHEAD}, then results": partial(_batching, _ahead, several),
+        f"call_many of {_AHEAD}": partial(_batching, _together, several),
         "one lock, no batches": partial(_locking, calls),
         "bare threads, woken by one of them": partial(_waking, calls),
     }
