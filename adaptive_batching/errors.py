@@ -17,7 +17,10 @@
     │   ├── WorkerLost           503  died, or hung up, while it held the batch
     │   ├── WorkerTimeout        504  did not answer in time; it was killed, or hung up on
     │   ├── WorkerStartError     503  could not be started
-    │   └── CrashLoop            503  they die as soon as they are started: why a pool isn't ready
+    │   ├── CrashLoop            503  they die as soon as they are started: why a pool isn't ready
+    │   ├── UpstreamBusy         503  the model server said that it has no time
+    │   ├── UpstreamLost         502  the model server can't be reached, or hung up
+    │   └── UpstreamBroken       502  the model server's answer is not for what it was sent
     └── UsageError                    the program that uses the library is wrong
         ├── WrongEventLoop       500  one dispatcher, two event loops
         ├── NoEventLoop          500  a thread calls, and no event loop runs that could answer
@@ -30,7 +33,7 @@ Exceptions raised by a handler are not wrapped: they reach the caller as they ar
 Each class carries the HTTP status and the fixed code under which the service reports it.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class BatchingError(Exception):
@@ -161,6 +164,34 @@ class CrashLoop(WorkerError):
     """
 
     code = "crash_loop"
+
+
+class UpstreamBusy(WorkerError):
+    """The model server behind a sidecar refused a batch because it has no time.
+
+    Attributes:
+        reply: What it said: a `workers.upstream.Reply`.
+    """
+
+    code = "upstream_busy"
+
+    def __init__(self, reply: Any) -> None:
+        super().__init__(f"the server answered {reply.status} to a batch of {reply.batch_size}")
+        self.reply = reply
+
+
+class UpstreamLost(WorkerError):
+    """The model server behind a sidecar could not be reached, or hung up before it answered."""
+
+    status = 502
+    code = "upstream_lost"
+
+
+class UpstreamBroken(WorkerError):
+    """What the model server answered can't be shared out among those who asked."""
+
+    status = 502
+    code = "upstream_broken"
 
 
 class UsageError(BatchingError):

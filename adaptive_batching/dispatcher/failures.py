@@ -5,21 +5,25 @@ from adaptive_batching.errors import (
     BatchingError,
     HandlerError,
     Quarantined,
+    UpstreamBroken,
+    UpstreamBusy,
     WorkerLost,
     WorkerTimeout,
 )
 
+_ITEMS_FAULTS = (HandlerError, WorkerLost, UpstreamBroken)  # of ours, those that may be an item's
+
 
 def outcome_of(error: BaseException) -> Outcome:
     """How a batch ended that raised."""
-    if isinstance(error, WorkerTimeout):
+    if isinstance(error, WorkerTimeout | UpstreamBusy):
         return Outcome.OVERLOADED
     return Outcome.LOST if isinstance(error, WorkerLost) else Outcome.FAILED
 
 
 def may_be_an_items_fault(error: BaseException) -> bool:
     """Whether some other batch might not raise it: not if it is about load, time or the program."""
-    return not isinstance(error, BatchingError) or isinstance(error, HandlerError | WorkerLost)
+    return not isinstance(error, BatchingError) or isinstance(error, _ITEMS_FAULTS)
 
 
 def quarantined(lost: BaseException) -> Quarantined:

@@ -57,6 +57,10 @@ S = TypeVar("S", bound=Share)
 class Format(Protocol[S]):
     """An inference protocol."""
 
+    def wants(self, method: str, path: str) -> bool:
+        """Whether requests there may share a batch, so that it is worth waiting for their bodies."""
+        ...
+
     def take(self, request: Request) -> S | None:
         """Understand a request; None if it can't share a batch, for whatever reason."""
         ...

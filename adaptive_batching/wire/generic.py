@@ -20,6 +20,10 @@ class GenericJSON(RowFormat):
         self._items = tuple(items)
         self._results = tuple(results)
 
+    def wants(self, method: str, path: str) -> bool:  # noqa: ARG002  any path is as good
+        """Whether it has a body for the server to work on."""
+        return method == "POST"
+
     def take(self, request: Request) -> RowShare | None:
         """Understand a request; None if it has no list, or an empty one, at that place."""
         if request.method != "POST":

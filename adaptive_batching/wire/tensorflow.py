@@ -24,6 +24,10 @@ _LISTS = {
 class TensorFlowServing(RowFormat):
     """Rows; the columns of `inputs` are passed on as they are."""
 
+    def wants(self, method: str, path: str) -> bool:
+        """Whether it is one of the verbs."""
+        return method == "POST" and _PATH.fullmatch(path) is not None
+
     def take(self, request: Request) -> RowShare | None:
         """Understand a request; None if it can't share a batch."""
         path = _PATH.fullmatch(request.path)
