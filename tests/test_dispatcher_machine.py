@@ -288,7 +288,7 @@ class Dispatching(RuleBasedStateMachine):
         if not hasattr(self, "dispatcher"):
             return
         scheduler = self.dispatcher._driver._scheduler
-        if not (scheduler.items and scheduler.permits.idle):
+        if not (scheduler._backlog.items and scheduler.permits.idle):
             self.idle_and_queued_since = inf
             return
         assert self.policy not in {"greedy", "aimd"}
@@ -296,7 +296,8 @@ class Dispatching(RuleBasedStateMachine):
         timer = self.dispatcher._driver._timer
         assert timer is not None
         assert not timer.cancelled()
-        earliest = min(request.deadline for request in self.requests if request.waits)
+        queued = [each for each in self.requests if each.waits and not each.dispatched]
+        earliest = min(request.deadline for request in queued)
         assert self.now < timer.when() <= earliest
         if scheduler.permits.uneven:
             self.idle_and_queued_since = inf  # who waits may wait for a faster worker
@@ -306,10 +307,7 @@ class Dispatching(RuleBasedStateMachine):
             self.idle_and_queued_since = min(self.idle_and_queued_since, self.now)
             assert self.now - self.idle_and_queued_since <= self.longest_prediction + 1e-3
         else:
-            assert (
-                timer.when()
-                <= min(request.arrived for request in self.requests if request.waits) + 0.02
-            )
+            assert timer.when() <= min(request.arrived for request in queued) + 0.02
 
     def teardown(self) -> None:
         """P9: after closing nothing is left, and everyone has an answer."""

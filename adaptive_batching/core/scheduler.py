@@ -213,8 +213,8 @@ class Scheduler:
         until = suspects.earliest_deadline
         if until <= now:
             return Shed(suspects.take_expired(now), ShedReason.EXPIRED)
-        if suspects.groups and self.permits.idle:
-            group = suspects.take()
+        group = suspects.take() if self.permits.idle else None
+        if group is not None:
             size = sum(job.size for job in group.jobs)
             return self._leave(group.jobs, size, Reason.BISECT, now, group.deaths)
         step = self._next(now)
@@ -238,8 +238,8 @@ class Scheduler:
         )
         if outcome is Outcome.DONE:
             self.permits.learn(batch.worker, batch.size, now - batch.released)
-        if self._suspects is not None and batch.reason is not Reason.BISECT:
-            self._suspects.budget.earn()
+        if self._suspects is not None:
+            self._suspects.ended(batch)
         view = self._backlog.views.get(batch.key)
         if view is not None:
             self._digest(view, now)

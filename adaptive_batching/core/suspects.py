@@ -3,7 +3,8 @@
 One bad item makes a whole batch raise. Halves, and halves of the halves that raise again, find it
 in log2(n) more rounds, and the rest get their answers: binary splitting (Hwang 1972), the cheapest
 group testing where few are guilty. Where every positive test costs a worker process, three stages
-are enough: the batch, groups of about its square root (Dorfman 1943), then each member alone.
+are enough: the batch, groups of about its square root (Dorfman 1943), then each member alone. These
+run one at a time, so that however many items are deadly, they have one worker of the pool.
 """
 
 import enum
@@ -40,7 +41,7 @@ class Verdict(enum.Enum):
     """Its deadline would have come before the end of another run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """Jobs that run again together.
 
@@ -67,6 +68,7 @@ class Suspects:
         """Who waits, the longest first."""
         self.items = 0
         """Items waiting, in all groups."""
+        self._at_risk = False  # a worker is: it runs a group over which another has died
 
     def __repr__(self) -> str:
         return f"<Suspects {len(self.groups)} groups {self.budget!r}>"
@@ -117,12 +119,25 @@ class Suspects:
                 self._add(group)
         return verdicts
 
-    def take(self) -> Group:
-        """Take the group that has waited longest; there must be one."""
-        group = self.groups.popleft()
+    def take(self) -> Group | None:
+        """Take the group that has waited longest of those that may leave now, if there is one."""
+        for group in self.groups:
+            if not (group.deaths and self._at_risk):
+                break
+        else:
+            return None
+        self.groups.remove(group)
+        self._at_risk = self._at_risk or group.deaths > 0
         for job in group.jobs:
             self._left(job)
         return group
+
+    def ended(self, batch: Batch) -> None:
+        """A batch has ended, be it of suspects or of others."""
+        if batch.reason is not Reason.BISECT:
+            self.budget.earn()
+        elif batch.deaths:
+            self._at_risk = False
 
     def take_expired(self, now: float) -> list[Job]:
         """Take the jobs whose deadline has come."""

@@ -85,6 +85,8 @@ class Story:
             return
         assert len(step.jobs) <= self.max_batch_size
         assert not any(job.deadline <= now for job in step.jobs)
+        under_way = [what for _, _, what in self._agenda if isinstance(what, Batch)]
+        assert not (step.deaths and any(batch.deaths for batch in under_way))
         self.batches.append(step)
         heappush(self._agenda, (now + 1.0, next(self._order), step))
 
@@ -154,6 +156,15 @@ def test_one_over_whom_workers_die_is_refused_after_three_at_the_most(
     assert story.ends_of(KILLS) == {Verdict.QUARANTINED: 1}
     assert story.deaths == deaths
     assert len(story.batches[-1].jobs) == 1
+
+
+def test_many_that_kill_have_one_worker_of_the_pool() -> None:
+    """After the batch that they came in, the others are there for everybody else."""
+    story = Story(items(*[FINE, KILLS] * 8, *[FINE] * 64), workers=3, max_batch_size=16).told()
+    assert story.ends_of(FINE) == {ANSWERED: 8 + 64}
+    assert story.ends_of(KILLS) == {Verdict.QUARANTINED: 8}
+    others = [batch for batch in story.batches if batch.reason is not Reason.BISECT]
+    assert max(batch.released for batch in others) == 2.0
 
 
 def test_a_death_that_was_no_items_fault() -> None:
