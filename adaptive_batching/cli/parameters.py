@@ -12,11 +12,13 @@ import click
 
 from adaptive_batching.core import make_policy
 from adaptive_batching.units import LONGEST, parse_duration
+from adaptive_batching.workers.pinning import check_cpus
 
 MOST_WORKERS = 1000  # a slip in a number should be told, not waited for
 _MOST_ITEMS = 10**18  # 64 bits
 
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
+_CPUS = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 _RANGE = re.compile(r"([0-9]{1,4})(?:\.\.([0-9]{1,4}))?")
 
 
@@ -48,6 +50,19 @@ def _seconds(text: str) -> float:
     if seconds > LONGEST:
         raise ValueError(f"expected at most {LONGEST:g} s, got {text!r}")
     return seconds
+
+
+def _cpus(text: str) -> tuple[int, ...]:
+    """Read `0`, `0,2-3`, as taskset does."""
+    cpus: set[int] = set()
+    for part in text.split(","):
+        named = _CPUS.fullmatch(part)
+        if named is None:
+            raise ValueError(f"expected cores, such as 0 or 0,2-3, got {text!r}")
+        first = int(named[1])
+        cpus.update(range(first, int(named[2] or first) + 1))
+    check_cpus(cpus)
+    return tuple(sorted(cpus))
 
 
 def _policy_name(text: str) -> str:
@@ -112,6 +127,7 @@ POLICY = Parsed("policy", _policy_name)
 SHARE = Parsed("percent", _share)
 GOODPUT = Parsed("percent", _goodput)
 RANGE = Parsed("range", _range)
+CPUS = Parsed("cpus", _cpus)
 RATE = Parsed("rate", _rate)
 ITEMS = click.IntRange(max=_MOST_ITEMS)  # the rest is said by `Limits`
 WORKERS = click.IntRange(1, MOST_WORKERS)

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from adaptive_batching.cli.endings import forget_output
-from adaptive_batching.cli.parameters import DURATION
+from adaptive_batching.cli.parameters import CPUS, DURATION
 from adaptive_batching.errors import BatchingError
 from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.endpoints import Endpoint
@@ -65,6 +65,12 @@ _log = logging.getLogger("adaptive_batching")
     help="Where a handler runs, instead of where its endpoint says: 4, threads:2, processes:2, "
     "ray:4, unix:/run/model.sock; /predict=ray:4 if there are several endpoints.",
 )
+@click.option(
+    "--marshal-cpus",
+    type=CPUS,
+    metavar="CPUS",
+    help="Cores of the process that answers connections: 0, or 0,2-3; workers have their own.",
+)
 @click.option("--uvloop/--no-uvloop", default=None, help="Default: uvloop if it is installed.")
 def command(
     target: str,
@@ -72,6 +78,7 @@ def command(
     port: int,
     drain_delay: float,
     drain_timeout: float,
+    marshal_cpus: tuple[int, ...] | None,
     *,
     records: tuple[str, ...],
     moves: tuple[str, ...],
@@ -97,6 +104,7 @@ def command(
                 drain_timeout=drain_timeout,
                 observers={path: [recorder] for path, recorder in recorders.items()},
                 on_ready=_announce,
+                cpus=marshal_cpus,
             ),
             _loop_factory(wanted=uvloop),
         )

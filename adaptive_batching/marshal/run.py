@@ -4,12 +4,13 @@ import asyncio
 import logging
 import resource
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.errors import BatchingError
 from adaptive_batching.marshal.running import NO_OBSERVERS, Running
 from adaptive_batching.marshal.service import Service
+from adaptive_batching.workers.pinning import pinned
 
 _log = logging.getLogger("adaptive_batching")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -25,6 +26,7 @@ async def run_service(
     drain_timeout: float = 30.0,
     observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
     on_ready: Callable[[Running], None] | None = None,
+    cpus: Collection[int] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then answer what was accepted; a second signal ends it now.
 
@@ -39,31 +41,34 @@ async def run_service(
         drain_timeout: Seconds that the last requests have.
         observers: By path, who is told about its batches and requests.
         on_ready: Called once requests are answered.
+        cpus: The cores that this process keeps to; workers have their own.
 
     Raises:
         WorkerStartError: A worker could not load its handler.
         ListenError: The port is taken, or the address is not ours.
+        ValueError: The machine does not have the cores.
     """
     _allow_many_connections()
-    told = _told_to_stop()  # before anything is started that would have to be stopped
-    running = service.prepared(observers)
-    starting = asyncio.ensure_future(running.start(host, port))
-    restarting = _restart_on_hangup(running)
-    try:
-        await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
-        if told.done():
-            return
-        await starting
-        if on_ready is not None:
-            on_ready(running)
-        await told
-        running.announce_end()
-        await asyncio.sleep(drain_delay)
-    finally:
-        for task in (starting, restarting):
-            task.cancel()
-        await asyncio.gather(starting, restarting, return_exceptions=True)
-        await running.stop(drain_timeout)
+    with pinned(cpus):
+        told = _told_to_stop()  # before anything is started that would have to be stopped
+        running = service.prepared(observers)
+        starting = asyncio.ensure_future(running.start(host, port))
+        restarting = _restart_on_hangup(running)
+        try:
+            await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
+            if told.done():
+                return
+            await starting
+            if on_ready is not None:
+                on_ready(running)
+            await told
+            running.announce_end()
+            await asyncio.sleep(drain_delay)
+        finally:
+            for task in (starting, restarting):
+                task.cancel()
+            await asyncio.gather(starting, restarting, return_exceptions=True)
+            await running.stop(drain_timeout)
 
 
 def _allow_many_connections() -> None:

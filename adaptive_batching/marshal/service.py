@@ -1,6 +1,6 @@
 """A model behind HTTP: which handler answers which path, and what it promises."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import inf
@@ -18,6 +18,7 @@ from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.running import NO_OBSERVERS, Running
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.wire.strict_json import encode
+from adaptive_batching.workers.pinning import pinned
 from adaptive_batching.workers.placement import Placement, place
 
 H = TypeVar("H", bound=Callable[..., Any])
@@ -162,6 +163,7 @@ class Service:
         *,
         drain_timeout: float = 30.0,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
+        cpus: Collection[int] | None = None,
     ) -> AsyncIterator[Running]:
         """Serve while the block runs; `running.url` says where.
 
@@ -171,17 +173,20 @@ class Service:
             drain_timeout: Seconds that the last requests have at the end.
             observers: By path, who is told about its batches and requests: a `Recorder`. Those of
                 a pipeline's stages by `/path:Stage`.
+            cpus: The cores that this process keeps to meanwhile; workers have their own.
 
         Raises:
             WorkerStartError: A worker could not load its handler.
             ListenError: The port is taken, or the address is not ours.
+            ValueError: The machine does not have the cores.
         """
         running = self.prepared(observers)
-        try:
-            await running.start(host, port)
-            yield running
-        finally:
-            await running.stop(drain_timeout)
+        with pinned(cpus):
+            try:
+                await running.start(host, port)
+                yield running
+            finally:
+                await running.stop(drain_timeout)
 
     def prepared(self, observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS) -> Running:
         """What serves it, not yet started; for those who start and stop it themselves."""

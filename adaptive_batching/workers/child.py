@@ -19,14 +19,13 @@ from io import TextIOWrapper
 from types import FrameType
 from typing import Any, cast
 
-import psutil
-
 from adaptive_batching.errors import BatchFunctionError
 from adaptive_batching.wire.frames import FrameTooLong, Part, encode
 from adaptive_batching.workers import puller
 from adaptive_batching.workers.instructions import Instructions
 from adaptive_batching.workers.layout import returning
 from adaptive_batching.workers.parcel import pack, unpack
+from adaptive_batching.workers.pinning import pin
 from adaptive_batching.workers.servant import Servant
 from adaptive_batching.workers.shared_memory import End, SharedMemory
 from adaptive_batching.workers.stream import payloads, send
@@ -73,16 +72,9 @@ def _obey(instructions: Instructions) -> tuple[Any, Any]:
     if os.getppid() != instructions.parent:
         raise SystemExit  # it died before we asked to be told
     if instructions.cpus is not None:
-        _pin(instructions.cpus)
+        pin(instructions.cpus)
     handler = instructions.handler.load()
     return handler, instructions.wrap.load() if instructions.wrap else None
-
-
-def _pin(cpus: tuple[int, ...]) -> None:
-    """Stay on these cores, together with the threads that imports have started already."""
-    if sys.platform == "linux":
-        for thread in psutil.Process().threads():
-            os.sched_setaffinity(thread.id, cpus)
 
 
 def _shared_memory(fd: int | None) -> SharedMemory | None:

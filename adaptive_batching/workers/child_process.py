@@ -18,6 +18,8 @@ _THREAD_LIMITS = (
     "MKL_NUM_THREADS",
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "RAYON_NUM_THREADS",
 )
 
 
@@ -112,7 +114,13 @@ class ChildProcess:
 
 def _thread_limits(threads: int | None) -> dict[str, str]:
     """Libraries read these when they are loaded, so they must be there before Python starts."""
-    return {} if threads is None else dict.fromkeys(_THREAD_LIMITS, str(threads))
+    return {} if threads is None else {name: _limit(name, threads) for name in _THREAD_LIMITS}
+
+
+def _limit(name: str, threads: int) -> str:
+    """At most so many; fewer if the user said so."""
+    asked = os.environ.get(name, "")
+    return asked if asked.isdecimal() and 0 < int(asked) < threads else str(threads)
 
 
 def _kill_group(pid: int) -> None:

@@ -8,6 +8,7 @@ from adaptive_batching.errors import UsageError
 from adaptive_batching.wire.frames import MAX_LENGTH
 from adaptive_batching.workers.handler import HandlerReference, MainScript
 from adaptive_batching.workers.instructions import Instructions
+from adaptive_batching.workers.pinning import check_cpus, unpinned
 from adaptive_batching.workers.process import ProcessWorker
 
 
@@ -49,20 +50,13 @@ class ProcessLauncher:
             )
             raise UsageError(msg)
         # Not before: workers import the module that asks for the cores, and are pinned to theirs.
-        _check_cpus(self.cpus)
+        if self.cpus is not None:
+            check_cpus([cpu for group in self.cpus for cpu in group])
 
     def launch(self, number: int, on_lost: Callable[[], None]) -> ProcessWorker:
         """Make the process of a place in the pool; see `Launcher.launch`."""
-        cpus = tuple(self.cpus[number]) if self.cpus else None
+        cpus = tuple(self.cpus[number]) if self.cpus else unpinned()
         instructions = Instructions(
             self.handler, self.wrap, cpus, self.max_result_bytes, parent=os.getpid()
         )
         return ProcessWorker(number, instructions, on_lost, self.shared_memory)
-
-
-def _check_cpus(cpus: Sequence[Sequence[int]] | None) -> None:
-    available = os.sched_getaffinity(0)
-    unknown = {cpu for group in cpus or () for cpu in group} - available
-    if unknown:
-        msg = f"expected cpus out of {sorted(available)}, got {sorted(unknown)}"
-        raise ValueError(msg)

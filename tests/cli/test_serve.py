@@ -1,6 +1,7 @@
 """`adaptive-batching serve` as a program: how it starts, how it refuses to, how it ends."""
 
 import asyncio
+import os
 import signal
 import socket
 import subprocess
@@ -187,6 +188,32 @@ async def test_a_restart_that_fails_changes_nothing(breaks):
             assert await response.json() == 21
         process.send_signal(signal.SIGTERM)
     assert process.returncode == 0
+
+
+async def test_a_marshal_on_a_core_of_its_own():
+    """The process that answers connections is pinned; its workers are not, unless they are told."""
+    cores = os.sched_getaffinity(0)
+    options = (f"--marshal-cpus={min(cores)}", "--drain-delay=0s")
+    async with served("tests.marshal.apps:service", *options) as (process, url, session):
+        assert os.sched_getaffinity(process.pid) == {min(cores)}
+        async with session.post(f"{url}/slow", json=1) as response:
+            assert os.sched_getaffinity(await response.json()) == cores
+        process.send_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "message"),
+    [
+        ("4096", "expected cpus out of ["),
+        ("3-1", "got none"),
+        ("first", "expected cores, such as 0 or 0,2-3, got 'first'"),
+    ],
+)
+def test_cores_that_the_marshal_can_not_have(cpus, message):
+    """They are refused before anything is started."""
+    refused = CliRunner().invoke(command, ["tests.marshal.apps:service", "--marshal-cpus", cpus])
+    assert refused.exit_code == 2
+    assert message in refused.output
 
 
 async def test_two_signals_within_one_turn_are_one():

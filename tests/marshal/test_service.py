@@ -1,6 +1,7 @@
 """One item in, its own result out."""
 
 import asyncio
+import os
 import pickle
 
 import numpy as np
@@ -45,6 +46,17 @@ async def test_functions_run_in_threads_and_coroutines_on_the_loop():
         assert (await client.post("/def", 1)).json == 2
         assert (await client.post("/async", 1)).json == 3
         assert (await client.post("/placed?what=ever", {"a": [1, None]})).json == {"a": [1, None]}
+
+
+async def test_a_service_on_a_core_of_its_own():
+    """While it runs; its workers are free of it."""
+    before = os.sched_getaffinity(0)
+    core = min(before)
+    async with apps.service.running(cpus=[core]) as running:
+        assert os.sched_getaffinity(0) == {core}
+        (worker,) = running.dispatchers["/square"].workers.pids
+        assert os.sched_getaffinity(worker) == before
+    assert os.sched_getaffinity(0) == before
 
 
 async def test_examples_come_as_json():

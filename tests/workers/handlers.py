@@ -34,6 +34,20 @@ def where(items):
     return [(os.getpid(), AT_IMPORT)] * len(items)
 
 
+def cores(items):
+    """Return the cores that this process may run on."""
+    return [sorted(os.sched_getaffinity(0))] * len(items)
+
+
+def thread_pools(items):
+    """Return how many threads the libraries behind NumPy and scikit-learn use here."""
+    import sklearn.cluster  # noqa: F401  it loads OpenMP
+    import threadpoolctl
+
+    pools = {each["user_api"]: each["num_threads"] for each in threadpoolctl.threadpool_info()}
+    return [pools] * len(items)
+
+
 def doubled_items(call):
     """Wrap a handler so that its items come twice as large."""
     return lambda items: call([2 * item for item in items])
