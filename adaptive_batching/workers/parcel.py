@@ -104,7 +104,7 @@ def unpack_answer(payload: bytearray, memory: SharedMemory | None = None) -> Any
         answered, value = unpack(payload, memory)
     except Malformed:
         raise
-    except Exception as error:
+    except (Exception, SystemExit, GeneratorExit) as error:  # of the results' own code
         msg = f"the worker's answer can't be unpickled here: {_describe(error)}"
         raise RemoteError(msg) from error
     if answered:
@@ -143,7 +143,7 @@ def portable(error: BaseException) -> Exception:
         return BatchFunctionError(msg)
     try:
         copy = pickle.loads(pickle.dumps(error, protocol=5))  # noqa: S301 - our own
-    except Exception:  # noqa: BLE001 - pickling runs the exception's own code
+    except BaseException:  # noqa: BLE001 - pickling runs the exception's own code
         return RemoteError(_describe(error))
     return error if type(copy) is type(error) else RemoteError(_describe(error))
 

@@ -59,8 +59,8 @@ def as_sequence(value: object, expected: int) -> Sequence[Any]:
     Raises:
         BatchFunctionError: It is neither.
     """
-    if isinstance(value, list | tuple):
-        return value
+    if type(value) in {list, tuple}:
+        return value  # type: ignore[return-value]
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview):
         return list(value)  # its length is what it holds, whatever it says
     if hasattr(value, "__array__"):

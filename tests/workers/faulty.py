@@ -90,6 +90,12 @@ class Faulty:
     def not_a_number(self, items):
         return [float("nan")]
 
+    def exit_on_arrival(self, items):
+        return [ExitsOnArrival()]
+
+    def error_that_exits_on_arrival(self, items):
+        raise ErrorThatExitsOnArrival
+
     def garbage(self, items):
         """Write to the socket that is ours alone."""
         os.write(int(sys.argv[1]), b"\xff" * 100)
@@ -97,6 +103,17 @@ class Faulty:
 
     def open_files(self, items):
         return [sorted(os.readlink(f"/proc/self/fd/{fd}").partition(":")[0] for fd in _open())]
+
+
+class ExitsOnArrival:
+    """Ends the program that unpickles it."""
+
+    def __reduce__(self):
+        return sys.exit, ("unpickled",)
+
+
+class ErrorThatExitsOnArrival(Exception):
+    __reduce__ = ExitsOnArrival.__reduce__
 
 
 class LoadsForever:

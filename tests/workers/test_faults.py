@@ -12,7 +12,13 @@ import pytest
 
 from adaptive_batching.core import JobOutcome, Limits
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.errors import BatchFunctionError, DeadlineExceeded, WorkerLost, WorkerTimeout
+from adaptive_batching.errors import (
+    BatchFunctionError,
+    DeadlineExceeded,
+    RemoteError,
+    WorkerLost,
+    WorkerTimeout,
+)
 from adaptive_batching.workers.making import make_workers
 from adaptive_batching.workers.placement import Processes
 from tests.workers.conditions import until
@@ -156,6 +162,17 @@ async def test_odd_results(started):
     assert str(nested) == "a result of type list can't be sent from its worker process"
     (number,) = await pool.run(["not_a_number"], 0)
     assert number != number  # noqa: PLR0124  that is what it is
+
+
+async def test_answers_that_would_end_who_reads_them(started):
+    """A result that exits when it is unpickled fails; an error that does is described."""
+    pool = await started(Faulty)
+    with pytest.raises(RemoteError, match="can't be unpickled here: SystemExit: unpickled"):
+        await pool.run(["exit_on_arrival"], 0)
+    with pytest.raises(RemoteError, match=r"faulty\.ErrorThatExitsOnArrival"):
+        await pool.run(["error_that_exits_on_arrival"], 0)
+    assert await pool.run(["echo"], 0) == ["echo"]
+    assert pool.health.restarts == 0
 
 
 async def test_a_handler_that_writes_to_our_socket(started, caplog):

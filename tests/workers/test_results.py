@@ -39,6 +39,19 @@ def test_everything_else_is_named(value, kind):
         check_results(value, 2)
 
 
+class Boast(list):
+    """Says that it is longer than it is."""
+
+    def __len__(self):
+        return 2
+
+
+def test_a_list_that_lies():
+    """What counts is what it holds: some member of the batch would get nothing."""
+    with pytest.raises(BatchFunctionError, match="got 1"):
+        check_results(Boast([1]), 2)
+
+
 def test_wrong_length():
     """The message says how many were expected and how many came."""
     with pytest.raises(BatchFunctionError, match="expected 3 results for a batch of 3, got 2"):
