@@ -9,6 +9,7 @@ from adaptive_batching.cooperation.driver import Driver
 from adaptive_batching.cooperation.handle import Handle
 from adaptive_batching.cooperation.lock import ExecutionLock
 from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
+from adaptive_batching.workers.handler import is_async
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -99,11 +100,12 @@ def cooperative(
         lock: Shared with other code that must not run at the same time as the handler.
 
     Raises:
-        TypeError: The handler can't be called, or the lock can't say who holds it.
+        TypeError: The handler is no plain function, or the lock can't say who holds it.
         ValueError: A limit is out of its range; the message says what was expected.
     """
-    if not callable(handler):
-        raise TypeError(f"handler: expected a function of a list, got {handler!r}")
+    if is_async(handler) or not callable(handler):
+        expected = "expected a plain function of a list"
+        raise TypeError(f"handler: {expected}, got {handler!r}; for async ones there is @batched")
     if not (lock is None or isinstance(lock, ExecutionLock)):
         expected = "expected an ExecutionLock, which knows who holds it"
         raise TypeError(f"lock: {expected}, got {lock!r}")

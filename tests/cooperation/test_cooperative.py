@@ -3,6 +3,7 @@
 Nothing sleeps: a handler that is to be caught in the act waits for an event.
 """
 
+import asyncio
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -287,7 +288,8 @@ def test_many_threads() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: cooperative(3), "a function of a list, got 3"),  # type: ignore[arg-type]
+        (lambda: cooperative(asyncio.sleep), "for async ones there is @batched"),  # type: ignore[arg-type]
+        (lambda: cooperative(3), "a plain function of a list, got 3"),  # type: ignore[arg-type]
         (lambda: cooperative(list, lock=threading.Lock()), "knows who holds it"),  # type: ignore[arg-type]
     ],
 )
