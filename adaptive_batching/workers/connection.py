@@ -49,27 +49,32 @@ class Connection(asyncio.Protocol):
         terms: What it has to keep to.
         on_come: Asked whether this worker may stay, when it is connected and when it is idle for
             the first time; says why not, or nothing.
-        on_gone: Told that it takes no more batches, and why.
+        on_leaving: Told that it takes no more batches.
+        on_gone: Told that the connection has ended, and why if that was our doing.
 
     Attributes:
         name: What it calls itself; empty until it has said so, or if it doesn't.
         peer: Who it is, as the kernel knows it.
         alive: Whether it can take batches, or holds one.
         busy: Whether it holds one.
+        gone: Whether the connection has ended.
     """
 
     def __init__(
         self,
         terms: Terms,
         on_come: Callable[["Connection"], str | None],
+        on_leaving: Callable[[], None],
         on_gone: Callable[["Connection", str | None], None],
     ) -> None:
         self.name = ""
         self.peer = Peer(0, -1)
         self.alive = False
         self.busy = False
+        self.gone = False
         self._terms = terms
         self._on_come = on_come
+        self._on_leaving = on_leaving
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
         self._decoder = FrameDecoder(MAX_CHATTER)
@@ -77,7 +82,6 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._patience: asyncio.TimerHandle
         self._leaving = False
-        self._gone = False
         self._jobs: list[int] = []  # what it has been asked and has not answered
         self._answer: asyncio.Future[Sequence[Any]] | None = None
         self._next_job = 0
@@ -117,7 +121,7 @@ class Connection(asyncio.Protocol):
 
     def drop(self, reason: str) -> None:
         """Hang up on it, tell it and everybody why, and fail the batch that it holds."""
-        if self._gone:
+        if self.gone:
             return
         refusal = messages.encode(Refused(reason))
         self._transport.writelines(encode_frame([refusal]))
@@ -142,7 +146,7 @@ class Connection(asyncio.Protocol):
         """Some bytes have come."""
         try:
             for payload in self._decoder.feed(data):
-                if not self._gone:
+                if not self.gone:
                     self._hear(messages.decode_from_worker(payload))
         except (MalformedMessage, FrameTooLong) as error:
             self.drop(f"broke the protocol: {error}")
@@ -163,20 +167,30 @@ class Connection(asyncio.Protocol):
         elif isinstance(message, Idle):
             self._come()
         elif isinstance(message, Bye):
-            self._leaving = True
-            if not self.busy:
-                self.hang_up()
+            self._leave()
         elif isinstance(message, Results | Failure) and self._answer is not None:
             self._answered(message, self._answer)
         else:
             raise MalformedMessage(f"got {_kind(message)} that nobody waits for")
 
     def _come(self) -> None:
-        if self.alive:
+        if self.alive or self._leaving:
             return  # it said so already; an empty frame that crosses a batch does no harm either
         self._patience.cancel()
         self.alive = True
         self._welcome()
+
+    def _leave(self) -> None:
+        """Let it go when it has done what was meant for it, which may not have been sent yet."""
+        self._leaving = True
+        if not self.busy:
+            self.alive = False
+            self._on_leaving()
+            self._loop.call_soon(self._leave_if_idle)  # behind a batch that has left for it
+
+    def _leave_if_idle(self) -> None:
+        if not self.busy:
+            self.hang_up()
 
     def _welcome(self) -> None:
         objection = self._on_come(self)
@@ -202,7 +216,7 @@ class Connection(asyncio.Protocol):
             return list(unfit.values())
         if len(payload) > self._terms.max_frame:
             return await self._ask_in_halves(items, len(payload))
-        if self._gone:
+        if self.gone:
             raise WorkerLost(f"{self} had gone before it got its batch")
         pieces = encode_frame([payload], self._terms.max_frame)
         self._jobs = [job for job in range(first, self._next_job) if job not in unfit]
@@ -226,9 +240,9 @@ class Connection(asyncio.Protocol):
         return [*await self._ask(items[:half]), *await self._ask(items[half:])]
 
     def _end(self, reason: str | None) -> None:
-        if self._gone:
+        if self.gone:
             return
-        self._gone = True
+        self.gone = True
         self.alive = False
         self._patience.cancel()
         if self._transport.get_write_buffer_size():

@@ -75,7 +75,7 @@ class ExternalWorkers:
     async def run(self, items: list[Any], worker: int, /) -> Sequence[Any]:
         """Run one batch; see `Workers.run`."""
         place = self._places[worker]
-        if not place.connection.alive:
+        if place.connection.gone:
             msg = f"{place.connection} had gone before it got its batch"
             raise WorkerLost(msg)
         return await place.call(items)  # type: ignore[no-any-return]
@@ -103,7 +103,7 @@ class ExternalWorkers:
             self._log.sum_up()
 
     def _connection(self) -> Connection:
-        return Connection(self._terms, self._come, self._gone)
+        return Connection(self._terms, self._come, self._changed, self._gone)
 
     def _come(self, connection: Connection) -> str | None:
         """Let a worker in: at first to say hello, then to take batches."""
@@ -136,6 +136,9 @@ class ExternalWorkers:
             self._log.enter(logging.INFO, f"{connection} has gone")
         else:
             self._log.enter(logging.WARNING, f"{connection} was hung up on: it {reason}")
+        self._changed()
+
+    def _changed(self) -> None:
         self._on_change()
 
 
@@ -151,7 +154,7 @@ class _Place:
 
     @property
     def free(self) -> bool:
-        return not (self.connection.alive or self.connection.busy)
+        return self.connection.gone and not self.connection.busy
 
 
 def _nobody() -> None:

@@ -150,6 +150,22 @@ async def test_a_farewell_is_waited_for(scene):
     assert await busy.hear() is None
 
 
+async def test_a_farewell_that_crosses_a_batch(scene):
+    """It was decided who gets the batch, and it has not been sent yet: it is not lost."""
+    workers = make_workers(elsewhere, External(str(scene.path)))
+    async with Dispatcher(workers, Limits(), policy="greedy") as dispatcher:
+        guest = await Guest.idle(scene.path)
+        await until(lambda: dispatcher.stats().workers)
+        call = asyncio.create_task(dispatcher.submit(1))
+        # In the loop's next turn but one the batch leaves, and then the farewell is read.
+        asyncio.get_running_loop().call_soon(guest.say, {"type": "bye"})
+        await guest.serve(str)
+        assert await call == "1"
+        assert await guest.hear() is None
+        assert dispatcher.stats().workers == 0
+        guest.close()
+
+
 async def test_a_silent_worker_is_hung_up_on_at_the_batch_timeout(scene):
     """Half an answer is none."""
     workers = await scene.listen(batch_timeout=0.1)
