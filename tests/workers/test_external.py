@@ -350,7 +350,9 @@ class Unreliable:
         self._deeds = deeds
 
     async def live(self):
-        guest = await Guest.idle(self._path)
+        await self.serve(await Guest.idle(self._path))
+
+    async def serve(self, guest):
         try:
             for deed in self._deeds:
                 message = await guest.hear()
@@ -387,7 +389,9 @@ class Unreliable:
         await self.answer(guest, jobs)
 
 
-DEEDS = [name for name in vars(Unreliable) if not name.startswith("_") and name != "live"]
+DEEDS = [
+    name for name in vars(Unreliable) if not name.startswith("_") and name not in {"live", "serve"}
+]
 
 
 @settings(max_examples=25, deadline=None)
@@ -491,6 +495,21 @@ async def test_calls_wait_for_a_worker(tmp_path):
         assert await asyncio.gather(*patient) == [0, 1, 4, 9, 16, 25]
         guest.close()
     assert not path.exists()
+
+
+async def test_an_idempotent_batch_runs_again_elsewhere(tmp_path):
+    """Its worker goes; its callers notice nothing, and the idle worker gets what was lost."""
+    path = tmp_path / "s"
+    predict = batched(workers=f"unix:{path}", max_batch_size=4, idempotent=True)(elsewhere)
+    async with predict:
+        calls = [asyncio.create_task(predict(number)) for number in range(4)]
+        mortal = await Guest.idle(path)
+        await mortal.batch()
+        honest = await Guest.idle(path)
+        serving = asyncio.create_task(Unreliable(path, ["answer"] * 8).serve(honest))
+        mortal.close()
+        assert await asyncio.gather(*calls) == [0, 2, 4, 6]
+    await serving
 
 
 async def test_the_idlest_goes_first_and_a_stranger_begins_afresh(scene):
