@@ -106,15 +106,18 @@ class Metrics(Collector):
         workers = _gauge("workers", "Workers that are alive, and that should be", "state")
         restarts = _counter("worker_restarts", "Workers that died, started again", "endpoint")
         renewals = _counter("worker_renewals", "Workers that made way for fresh ones", "endpoint")
+        looping = _gauge("crash_loop", "1 while workers die too often for an endpoint to be ready")
         for name, each in self._endpoints.items():
             health: Health = each.dispatcher.workers.health
             workers.add_metric([name, "alive"], health.alive)
             workers.add_metric([name, "missing"], health.missing)
             restarts.add_metric([name], health.restarts)
             renewals.add_metric([name], health.renewed)
+            looping.add_metric([name], health.crash_loop is not None)
         yield workers
         yield restarts
         yield renewals
+        yield looping
 
 
 def _counters(statistics: dict[str, Stats]) -> Iterator[Metric]:

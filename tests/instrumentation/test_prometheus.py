@@ -17,6 +17,7 @@ NAMES = {
     "batch_size": ("histogram", {"endpoint"}),
     "batches": ("counter", {"endpoint", "reason"}),
     "bisect": ("counter", {"endpoint", "result"}),
+    "crash_loop": ("gauge", {"endpoint"}),
     "http_responses": ("counter", {"endpoint", "code"}),
     "model_fixed_seconds": ("gauge", {"endpoint"}),
     "model_per_item_seconds": ("gauge", {"endpoint"}),

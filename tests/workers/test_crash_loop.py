@@ -39,6 +39,8 @@ async def test_a_crash_loop_is_told_by_health_and_readiness(tmp_path, monkeypatc
         await until(lambda: workers.health.restarts == 2)  # the first heir has died
         assert workers.health.crash_loop is None
         assert (await client.get("/readyz")).status == 200
+        metrics = (await client.get("/metrics")).body
+        assert b'adaptive_batching_crash_loop{endpoint="/"} 0.0' in metrics
         os.kill(second, signal.SIGKILL)
         await until(lambda: workers.health.crash_loop)
         told = str(workers.health.crash_loop)
@@ -46,6 +48,8 @@ async def test_a_crash_loop_is_told_by_health_and_readiness(tmp_path, monkeypatc
         assert told.endswith(", exited with 7 before it was ready")
         answer = await client.get("/readyz")
         assert (answer.status, answer.error) == (503, "crash_loop")
+        metrics = (await client.get("/metrics")).body
+        assert b'adaptive_batching_crash_loop{endpoint="/"} 1.0' in metrics
         assert told in caplog.text
         assert f"(pid {first}) was killed by SIGKILL; another one is started in" in caplog.text
         weights.touch()

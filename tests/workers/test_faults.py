@@ -68,6 +68,17 @@ async def test_nobody_waits_for_a_stuck_worker_beyond_his_own_deadline(how):
 # --------------------------------------------------------------------------------------- death
 
 
+async def test_an_idle_worker_that_dies_costs_nobody_an_answer():
+    """Who comes while there is none waits for its heir."""
+    workers = make_workers(Faulty, Processes())
+    async with Dispatcher[str, str](workers, Limits(4)) as dispatcher:
+        assert await dispatcher.submit("before") == "before"
+        os.kill(workers.pids[0], signal.SIGKILL)
+        await until(lambda: not workers.health.alive)
+        assert await dispatcher.submit("after") == "after"
+        assert dispatcher.stats().requests[JobOutcome.DONE] == 2
+
+
 @pytest.mark.parametrize(
     ("how", "fate"),
     [
