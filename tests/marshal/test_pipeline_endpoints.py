@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.service import Service
 from adaptive_batching.pipeline import Pipeline, Stage
 from tests.marshal import apps
@@ -55,6 +56,15 @@ async def test_workers_are_renewed(client):
     await client.running.restart_workers()
     assert not set(before) & set(client.running.dispatchers["/letters:Split"].workers.pids)
     assert (await client.post("/letters", "ab")).json == 2
+
+
+async def test_a_stage_is_recorded_by_its_label(tmp_path):
+    """A recording of a pipeline is that of one stage, as each has a latency of its own."""
+    with Recorder(tmp_path / "total.csv") as recorder:
+        async with client_of(apps.staged, observers={"/letters:total": [recorder]}) as client:
+            assert (await client.post("/letters", "a b")).json == 2
+    rows = (tmp_path / "total.csv").read_text().splitlines()
+    assert len(rows) == 2  # the header and one request
 
 
 def test_mistakes():
