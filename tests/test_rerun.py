@@ -183,6 +183,44 @@ def test_who_has_an_error_of_his_own_is_not_run_again() -> None:
     run_virtually(story())
 
 
+def test_a_batch_of_which_nothing_was_run_teaches_nothing() -> None:
+    """Such as one of malformed items: refused at once, they say nothing of how long others take."""
+
+    async def story() -> None:
+        async def slow(items: list[str]) -> list[Any]:
+            if items == ["bad"]:
+                return [ValueError("bad")]
+            await asyncio.sleep(1.0)
+            return items
+
+        async with picky_dispatcher(slow) as dispatcher:
+            for _ in range(3):
+                await dispatcher.submit("a")
+            learned = dispatcher.stats().fixed, dispatcher.stats().per_item
+            for _ in range(50):
+                await ends(calls(dispatcher, "bad"))
+            assert (dispatcher.stats().fixed, dispatcher.stats().per_item) == learned
+
+    run_virtually(story())
+
+
+def test_who_is_told_his_error_in_the_second_run_is_guilty() -> None:
+    """Whether the handler raises or returns it."""
+
+    async def story() -> None:
+        async def particular(items: list[str]) -> list[Any]:
+            if len(items) > 1:
+                raise ValueError("one at a time")
+            return [KeyError("bad") if item == "bad" else item for item in items]
+
+        async with picky_dispatcher(particular) as dispatcher:
+            assert isinstance((await ends(calls(dispatcher, "a bad")))[1], KeyError)
+            verdicts = dispatcher.stats().verdicts
+        assert (verdicts[Verdict.INNOCENT], verdicts[Verdict.GUILTY]) == (1, 1)
+
+    run_virtually(story())
+
+
 def test_closing_lets_members_run_again() -> None:
     """A drain ends when they have their answers."""
 

@@ -61,7 +61,7 @@ class Outcome(enum.Enum):
 
     DONE = "done"
     FAILED = "failed"
-    """It raised: its duration says nothing about latency."""
+    """It raised, or had an error for each: its duration says nothing about latency."""
     LOST = "lost"
     """Its worker died."""
     OVERLOADED = "overloaded"

@@ -31,6 +31,7 @@ from adaptive_batching.dispatcher.calls import Call, share_out
 from adaptive_batching.dispatcher.crew import Crew
 from adaptive_batching.dispatcher.deadlines import Deadlines
 from adaptive_batching.dispatcher.failures import (
+    all_failed,
     may_be_an_items_fault,
     outcome_of,
     quarantined,
@@ -257,7 +258,7 @@ class Driver(Generic[T, R]):
         try:
             answer = await self._workers.run([call.item for call in calls], batch.worker)
             results = check_results(answer, len(calls))
-            outcome = Outcome.DONE
+            outcome = Outcome.FAILED if all_failed(results) else Outcome.DONE
         except BatchRaised as failure:
             raised = failure.error
             results = failure.results
@@ -302,8 +303,10 @@ class Driver(Generic[T, R]):
             self._audience.members_ended(calls, results, now, record)
         if self._next_batch_first:
             self._pump()
-        ends = share_out(calls, results)
-        self._ledger.enter_batch(batch, outcome, *ends)
+        done, failed, cancelled = share_out(calls, results)
+        self._ledger.enter_batch(batch, done, failed, cancelled)
+        if batch.reason is Reason.BISECT and raised is None:
+            self._ledger.enter_rerun(done, failed)
         if not (self._next_batch_first or self._pump_due):
             self._pump_soon()
 

@@ -1,5 +1,8 @@
 """What the members of a failed batch are told, and whether another run could help them."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from adaptive_batching.core import Outcome
 from adaptive_batching.errors import (
     BatchingError,
@@ -19,6 +22,13 @@ def outcome_of(error: BaseException) -> Outcome:
     if isinstance(error, WorkerTimeout | UpstreamBusy):
         return Outcome.OVERLOADED
     return Outcome.LOST if isinstance(error, WorkerLost) else Outcome.FAILED
+
+
+def all_failed(results: Sequence[Any]) -> bool:
+    """Whether a batch had an error for each: as a rule because none of its items was run."""
+    return isinstance(results[0], BaseException) and all(
+        isinstance(result, BaseException) for result in results
+    )
 
 
 def may_be_an_items_fault(error: BaseException) -> bool:

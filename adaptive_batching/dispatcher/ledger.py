@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from adaptive_batching.core import Batch, JobOutcome, Outcome, Reason, Verdict
+from adaptive_batching.core import Batch, JobOutcome, Reason, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,12 @@ class Ledger:
         """It is known what becomes of some members of a failed batch."""
         self.verdicts.update(verdicts)
 
-    def enter_batch(
-        self, batch: Batch, outcome: Outcome, done: int, failed: int, cancelled: int
-    ) -> None:
+    def enter_rerun(self, done: int, failed: int) -> None:
+        """Suspects ran again, and the handler returned."""
+        self.verdicts[Verdict.INNOCENT] += done
+        self.verdicts[Verdict.GUILTY] += failed
+
+    def enter_batch(self, batch: Batch, done: int, failed: int, cancelled: int) -> None:
         """A batch has ended, and its members with it, but for those who run again."""
         self.requests[JobOutcome.DONE] += done
         if failed:
@@ -100,9 +103,6 @@ class Ledger:
         self.releases[batch.reason] += 1
         self.batches += 1
         self.items += batch.size
-        if batch.reason is Reason.BISECT and outcome is Outcome.DONE:
-            self.verdicts[Verdict.INNOCENT] += done
-            self.verdicts[Verdict.GUILTY] += failed
 
     @property
     def mean_batch_size(self) -> float:
