@@ -194,3 +194,17 @@ def test_keys_and_deadlines_go_with_the_request():
         ("a", 0.5, False),
         ("b", 0.1 + 2.0, True),
     ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"loop_delay": 2e-3}, {"fleet": Fleet(2, shared=True)}],
+    ids=["a loop that is always late", "two dispatchers on the same workers"],
+)
+def test_cork_answers_all_in_time_once_it_has_learned(options):
+    """At 64 % load within 25 ms, though it notices everything late, or can't know who is idle: what
+    it loses, it loses at the start.
+    """
+    arrivals, server = poisson(20_000, 0.8, seed=0), Server(5e-3, 0.05e-3, jitter=0.1)
+    row = Experiment(arrivals, server, Limits(64, 25e-3), warmup=0.3, **options).run("cork", 4)
+    assert row.goodput == 1.0
