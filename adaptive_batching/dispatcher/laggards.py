@@ -1,7 +1,7 @@
 """Tells the log of workers that are much slower than their peers, once each time."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from adaptive_batching.core import Worker
 from adaptive_batching.units import format_duration
@@ -24,8 +24,8 @@ class Laggards:
     __slots__ = ("_full", "_pool", "known")
 
     def __init__(self, pool: Workers, full: int) -> None:
-        self.known: set[int] = set()
-        """Indexes of those that have been reported as slow."""
+        self.known: dict[int, Hashable] = {}
+        """Those that have been reported as slow: their indexes, and who they were."""
         self._pool = pool
         self._full = full
 
@@ -33,17 +33,25 @@ class Laggards:
         """Report who has become slow, or is fast again, since the last look."""
         for worker in workers:
             slowness = worker.latency.factor
+            if self.known.get(worker.index, worker.identity) != worker.identity:
+                del self.known[worker.index]  # another one has taken its place
             if worker.index in self.known:
                 if slowness < _FAST_AGAIN:
-                    self.known.remove(worker.index)
+                    del self.known[worker.index]
                     _log.info(
-                        "worker %d of %s is as fast as most again", worker.index, repr(self._pool)
+                        "worker %s of %s is as fast as most again", _name(worker), repr(self._pool)
                     )
             elif slowness >= _SLOW:
-                self.known.add(worker.index)
+                self.known[worker.index] = worker.identity
                 takes = format_duration(worker.latency.predict(self._full))
                 _log.warning(
-                    "worker %d of %s takes %.1f times as long as most (%s for a full batch), so it"
+                    "worker %s of %s takes %.1f times as long as most (%s for a full batch), so it"
                     " gets less to do",
-                    *(worker.index, repr(self._pool), slowness, takes),
+                    *(_name(worker), repr(self._pool), slowness, takes),
                 )
+
+
+def _name(worker: Worker) -> str:
+    """Its index, and what it calls itself if it does."""
+    named = isinstance(worker.identity, str)
+    return f"{worker.index} ({worker.identity!r})" if named else str(worker.index)

@@ -55,3 +55,16 @@ def test_it_is_reported_when_it_recovers(workers, caplog):
         " takes 1.6 times as long as most (32 ms for a full batch), so it gets less to do"
     )
     assert recovered.endswith("is as fast as most again")
+
+
+def test_another_worker_in_the_place_of_a_slow_one(workers, caplog):
+    """It did not recover, and is reported by its own name when it is slow as well."""
+    laggards = Laggards(make_workers(handlers.double_async, Tasks(2)), full=10)
+    with caplog.at_level(logging.INFO, "adaptive_batching"):
+        for name, factor in [("old", 2.0), ("new", 1.0), ("new", 3.0)]:
+            workers[1].become(name)
+            workers[1].latency.factor = factor
+            laggards.look(workers)
+    old, new = caplog.messages
+    assert old.startswith("worker 1 ('old') of ")
+    assert new.startswith("worker 1 ('new') of ")
