@@ -17,7 +17,7 @@ would break the promise stands idle; in small batches it would answer a point mo
 from dataclasses import replace
 from math import inf
 
-from adaptive_batching.core import Batch, Limits, Scheduler, make_policy
+from adaptive_batching.core import Limits, Scheduler, make_policy
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.simulation import (
     Drift,
@@ -42,9 +42,9 @@ def server(slowness: float = 1.0) -> Server:
 class Blind(Permits):
     """Learns one line from all batches, and nothing of who ran them."""
 
-    def learn(self, batch: Batch, duration: float) -> None:
+    def learn(self, index: int, size: int, duration: float) -> None:
         """As if there were one worker."""
-        self.latency.observe(batch.size, duration)
+        self.latency.observe(size, duration)
 
 
 def play(policy: str, servers: UnevenServers, rate: float, seconds: float) -> History:
