@@ -4,13 +4,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from aiohttp import HttpVersion10, HttpVersion11, web
+from aiohttp import HttpVersion11, web
 
 from adaptive_batching.errors import NoWorkers, Overloaded
 from adaptive_batching.marshal.answer import Answer
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.lane import Lane
+from adaptive_batching.marshal.protocol import check_protocol
 from adaptive_batching.marshal.rejections import Rejected, rejection
 from adaptive_batching.marshal.request_ids import request_id
 
@@ -56,7 +57,7 @@ class Marshal:
         response: web.StreamResponse
         lane: Lane | None = None
         try:
-            _check_protocol(request)
+            check_protocol(request)
             lane = self._lanes.get(request.raw_path) or self._lanes.get(request.path)
             if lane is None:
                 response = self._page(request)
@@ -113,18 +114,3 @@ class Marshal:
         name = request_id(request)
         self._errors.enter(error, name, path)
         return rejection(error, name)
-
-
-def _check_protocol(request: web.BaseRequest) -> None:
-    """Refuse what aiohttp's parser lets through but we do not speak.
-
-    Raises:
-        Rejected: A version other than 1.0 and 1.1, or chunks in 1.0.
-    """
-    version = request.version
-    if version == HttpVersion11:
-        return
-    if version != HttpVersion10:
-        raise Rejected(505, "http_version", closes=True)
-    if "Transfer-Encoding" in request.headers:
-        raise Rejected(400, "malformed", closes=True)

@@ -1,7 +1,7 @@
 """How long a client is ready to wait, as it says in its headers: always as time that is left.
 
-`X-Request-Timeout-Ms`, `X-Envoy-Expected-Rq-Timeout-Ms` and `grpc-timeout` mean the same. What can't
-be read is ignored: it is a hint, and a request is not refused for it.
+`X-Request-Timeout-Ms`, `X-Envoy-Expected-Rq-Timeout-Ms` and `grpc-timeout` mean the same. What
+can't be read is ignored: it is a hint, and a request is not refused for it.
 """
 
 import re

@@ -7,22 +7,16 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
-from aiohttp import web
-
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.lane import Lane, make_lane
-from adaptive_batching.marshal.listening import listen
+from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.marshal import Marshal
-from adaptive_batching.marshal.server import Server
 from adaptive_batching.workers.interface import Restartable
 
 NO_OBSERVERS: Mapping[str, Sequence[Observer]] = MappingProxyType({})
-
-_CALM = 0.1  # seconds without a request after which connections that are still open are idle
-_LAST_WORDS = 1.0  # seconds to write the last answers to slow readers
 
 
 class Running:
@@ -66,8 +60,8 @@ class Running:
             body_timeout=body_timeout,
         )
         self.metrics.responses["other"] = self._marshal.unrouted
-        self._server: Server | None = None
-        self._runner: web.ServerRunner | None = None
+        self._listener = Listener(self._marshal)
+        self._started = False
 
     @property
     def draining(self) -> bool:
@@ -88,10 +82,8 @@ class Running:
             WorkerStartError: A worker could not load its handler.
             ListenError: The port is taken, or the address is not ours.
         """
-        self._server = Server(self._marshal)
-        self._runner = web.ServerRunner(self._server, shutdown_timeout=_LAST_WORDS)
-        await self._runner.setup()
-        self.url = await listen(self._runner, host, port)
+        self._started = True
+        self.url = await self._listener.open(host, port)
         await asyncio.gather(*(each.line.start() for each in self.lanes.values()))
 
     async def restart_workers(self) -> None:
@@ -115,34 +107,20 @@ class Running:
             timeout: Seconds after which what is left is refused.
         """
         self.announce_end()
-        if self._runner is None or self._server is None:
+        if not self._started:
             return
         deadline = time.monotonic() + timeout
-        for site in self._runner.sites:
-            await site.stop()
+        await self._listener.shut()
         for each in self.lanes.values():
             each.line.flush()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
-                    await self._calm(self._server)
+                    await self._listener.calm()
             left = max(0.0, deadline - time.monotonic())
             await asyncio.gather(*(each.line.aclose(left) for each in self.lanes.values()))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LAST_WORDS):
-                    await self._marshal.emptied()
         finally:
-            await self._runner.cleanup()
-
-    async def _calm(self, server: Server) -> None:
-        """Wait until nothing is being answered and nothing more comes."""
-        seen = -1
-        while seen != server.requests_count:
-            await self._marshal.emptied()
-            if not server.connections:
-                return
-            seen = server.requests_count
-            await asyncio.sleep(_CALM)
+            await self._listener.aclose()
 
     def _add(self, lane: Lane) -> None:
         self.lanes[lane.path] = lane

@@ -58,7 +58,7 @@ class Format(Protocol[S]):
     """An inference protocol."""
 
     def wants(self, method: str, path: str) -> bool:
-        """Whether requests there may share a batch, so that it is worth waiting for their bodies."""
+        """Whether requests there may share a batch, so that their bodies are worth reading."""
         ...
 
     def take(self, request: Request) -> S | None:

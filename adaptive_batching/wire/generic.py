@@ -20,7 +20,7 @@ class GenericJSON(RowFormat):
         self._items = tuple(items)
         self._results = tuple(results)
 
-    def wants(self, method: str, path: str) -> bool:  # noqa: ARG002  any path is as good
+    def wants(self, method: str, path: str) -> bool:
         """Whether it has a body for the server to work on."""
         return method == "POST"
 

@@ -151,10 +151,8 @@ class Upstreams:
             raise UpstreamBusy(Reply(status, answer, batch_id, size, taken))
         if status >= 300:
             raise UpstreamRefusal(Reply(status, answer, batch_id, size, taken))
-        if len(items) == 1:
-            parts = [answer]  # whatever it is, it is for him
-        else:
-            parts = self._split(first, shares, answer)
+        # what is answered to one alone is for him, whatever it is
+        parts = [answer] if len(items) == 1 else self._split(first, shares, answer)
         return [Reply(status, part, batch_id, size, taken) for part in parts]
 
     def mergeable(self, item: Forwarded) -> bool:

@@ -1,0 +1,78 @@
+"""Where requests come in, and how that ends without losing one."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Protocol
+
+from aiohttp import web
+
+from adaptive_batching.marshal.listening import listen
+from adaptive_batching.marshal.server import Server
+
+_CALM = 0.1  # seconds without a request after which connections that are still open are idle
+_LAST_WORDS = 1.0  # seconds to write the last answers to slow readers
+
+
+class Answering(Protocol):
+    """What answers requests and knows whether it is done."""
+
+    def __call__(self, request: web.BaseRequest, /) -> Awaitable[web.StreamResponse]:
+        """Answer one request, whatever happens."""
+        ...
+
+    async def emptied(self) -> None:
+        """Wait until no request is being answered."""
+        ...
+
+
+class Listener:
+    """Listens, and passes every request on.
+
+    Args:
+        answering: Whom to.
+    """
+
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering
+        self._server: Server | None = None
+        self._runner: web.ServerRunner | None = None
+
+    async def open(self, host: str, port: int) -> str:
+        """Accept connections from now on, and return the URL.
+
+        Raises:
+            ListenError: The port is taken, or the address is not ours.
+        """
+        self._server = Server(self._answering)
+        self._runner = web.ServerRunner(self._server, shutdown_timeout=_LAST_WORDS)
+        await self._runner.setup()
+        return await listen(self._runner, host, port)
+
+    async def shut(self) -> None:
+        """Accept no more connections; requests still come on those that are open."""
+        if self._runner is not None:
+            for site in self._runner.sites:
+                await site.stop()
+
+    async def calm(self) -> None:
+        """Wait until nothing is being answered and nothing more comes."""
+        if self._server is None:
+            return
+        seen = -1
+        while seen != self._server.requests_count:
+            await self._answering.emptied()
+            if not self._server.connections:
+                return
+            seen = self._server.requests_count
+            await asyncio.sleep(_CALM)
+
+    async def aclose(self) -> None:
+        """Let the last answers be written, and close all connections."""
+        try:
+            async with asyncio.timeout(_LAST_WORDS):
+                await self._answering.emptied()
+        except TimeoutError:
+            pass  # slow readers don't get theirs
+        finally:
+            if self._runner is not None:
+                await self._runner.cleanup()
