@@ -14,6 +14,7 @@ _COMMANDS = {
     "replay": "Send a trace to a running service and show the simulation beside it.",
     "recommend": "Find the fewest workers that hold a promise under some traffic.",
     "serve": "Run a service: MODULE:SERVICE.",
+    "sidecar": "Batch requests before a model server, without touching it.",
     "simulate": "Replay traffic through the scheduler in virtual time.",
 }
 

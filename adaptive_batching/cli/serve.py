@@ -1,24 +1,25 @@
 """`adaptive-batching serve`: a service from a module, until it is told to stop."""
 
-import asyncio
 import importlib
 import importlib.util
 import logging
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import click
 
 from adaptive_batching.cli.endings import forget_output
-from adaptive_batching.cli.parameters import CPUS, DURATION
-from adaptive_batching.errors import BatchingError
+from adaptive_batching.cli.listening_options import (
+    listening_options,
+    loop_factory,
+    serve_until_told,
+)
+from adaptive_batching.cli.parameters import CPUS
 from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.endpoints import Endpoint
-from adaptive_batching.marshal.listening import ListenError
-from adaptive_batching.marshal.run import run_service
+from adaptive_batching.marshal.run import run_until_told
 from adaptive_batching.marshal.running import Running
 from adaptive_batching.marshal.service import Service
 
@@ -27,28 +28,7 @@ _log = logging.getLogger("adaptive_batching")
 
 @click.command("serve")
 @click.argument("target", metavar="MODULE:SERVICE")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port",
-    default=8000,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Port; 0 takes a free one.",
-)
-@click.option(
-    "--drain-delay",
-    default="200ms",
-    show_default=True,
-    type=DURATION,
-    help="How long to go on accepting after the first signal, while /readyz says no.",
-)
-@click.option(
-    "--drain-timeout",
-    default="30s",
-    show_default=True,
-    type=DURATION,
-    help="How long the last requests may take.",
-)
+@listening_options
 @click.option(
     "--record",
     "records",
@@ -71,7 +51,6 @@ _log = logging.getLogger("adaptive_batching")
     metavar="CPUS",
     help="Cores of the process that answers connections: 0, or 0,2-3; workers have their own.",
 )
-@click.option("--uvloop/--no-uvloop", default=None, help="Default: uvloop if it is installed.")
 def command(
     target: str,
     host: str,
@@ -95,33 +74,18 @@ def command(
     _relocate(service, moves)
     recorders = _recorders(records, [label for endpoint in service for label in endpoint.labels])
     with _opened(recorders.values()):
-        _serve(
-            run_service(
-                service,
+        serve_until_told(
+            run_until_told(
+                service.prepared({path: [recorder] for path, recorder in recorders.items()}),
                 host,
                 port,
                 drain_delay=drain_delay,
                 drain_timeout=drain_timeout,
-                observers={path: [recorder] for path, recorder in recorders.items()},
                 on_ready=_announce,
                 cpus=marshal_cpus,
             ),
-            _loop_factory(wanted=uvloop),
+            loop_factory(wanted=uvloop),
         )
-
-
-def _serve(
-    serving: Coroutine[Any, Any, None], loop: Callable[[], asyncio.AbstractEventLoop] | None
-) -> None:
-    try:
-        with asyncio.Runner(loop_factory=loop) as runner:
-            runner.run(serving)
-    except ListenError as error:
-        if error.unresolved:
-            raise click.BadParameter(str(error), param_hint="--host") from error
-        raise click.ClickException(str(error)) from error
-    except BatchingError as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _load(target: str) -> Service:
@@ -215,14 +179,3 @@ def _announce(running: Running) -> None:
     except OSError as error:
         forget_output()
         _log.warning("%s is ready; standard output can't be written: %s", running.url, error)
-
-
-def _loop_factory(*, wanted: bool | None) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    if wanted is False or (wanted is None and importlib.util.find_spec("uvloop") is None):
-        return None
-    try:
-        import uvloop  # noqa: PLC0415  an extra
-    except ModuleNotFoundError:
-        hint = "uvloop is not installed: pip install adaptive-batching[uvloop]"
-        raise click.UsageError(hint) from None
-    return uvloop.new_event_loop

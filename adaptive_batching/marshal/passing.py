@@ -49,6 +49,10 @@ class PassThrough:
         async with response:
             return await _sent_back(response, request)
 
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
 
 async def _body(request: web.BaseRequest, read: bytes) -> AsyncIterator[bytes]:
     if read:

@@ -1,15 +1,13 @@
-"""Runs a service as a program: until it is told to stop, and then to the last answer."""
+"""Runs a service or a sidecar until it is told to stop, and then to the last answer."""
 
 import asyncio
 import logging
 import resource
 import signal
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
+from typing import Protocol, TypeVar
 
-from adaptive_batching.dispatcher import Observer
 from adaptive_batching.errors import BatchingError
-from adaptive_batching.marshal.running import NO_OBSERVERS, Running
-from adaptive_batching.marshal.service import Service
 from adaptive_batching.workers.pinning import pinned
 
 _log = logging.getLogger("adaptive_batching")
@@ -17,29 +15,54 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _OPEN_FILES = 65_536
 
 
-async def run_service(
-    service: Service,
+class Program(Protocol):
+    """What runs until it is told to stop."""
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen, and be ready to answer when it returns."""
+        ...
+
+    def announce_end(self) -> None:
+        """Be not ready any more, and answer all the same."""
+        ...
+
+    async def stop(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
+        """Listen no more, and answer what came, for at most so many seconds."""
+        ...
+
+    async def refresh(self) -> None:
+        """Do what SIGHUP is for.
+
+        Raises:
+            BatchingError: It can't be done, and all is as before.
+        """
+        ...
+
+
+P = TypeVar("P", bound=Program)
+
+
+async def run_until_told(
+    program: P,
     host: str = "127.0.0.1",
     port: int = 8000,
     *,
     drain_delay: float = 0.2,
     drain_timeout: float = 30.0,
-    observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
-    on_ready: Callable[[Running], None] | None = None,
+    on_ready: Callable[[P], None] | None = None,
     cpus: Collection[int] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then answer what was accepted; a second signal ends it now.
+    """Run until SIGTERM or SIGINT, then answer what was accepted; a second signal ends it now.
 
-    A signal that comes while the workers load ends it just as well. SIGHUP renews the workers.
+    A signal that comes while it starts ends it just as well. SIGHUP refreshes it.
 
     Args:
-        service: What is served.
+        program: What is run.
         host: The address to listen on.
         port: The port; 0 takes a free one.
         drain_delay: Seconds to go on accepting while `/readyz` says no: load balancers need some
             time to look elsewhere.
         drain_timeout: Seconds that the last requests have.
-        observers: By path, who is told about its batches and requests.
         on_ready: Called once requests are answered.
         cpus: The cores that this process keeps to; workers have their own.
 
@@ -51,24 +74,23 @@ async def run_service(
     _allow_many_connections()
     with pinned(cpus):
         told = _told_to_stop()  # before anything is started that would have to be stopped
-        running = service.prepared(observers)
-        starting = asyncio.ensure_future(running.start(host, port))
-        restarting = _restart_on_hangup(running)
+        starting = asyncio.ensure_future(program.start(host, port))
+        refreshing = _refresh_on_hangup(program)
         try:
             await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
             if told.done():
                 return
             await starting
             if on_ready is not None:
-                on_ready(running)
+                on_ready(program)
             await told
-            running.announce_end()
+            program.announce_end()
             await asyncio.sleep(drain_delay)
         finally:
-            for task in (starting, restarting):
+            for task in (starting, refreshing):
                 task.cancel()
-            await asyncio.gather(starting, restarting, return_exceptions=True)
-            await running.stop(drain_timeout)
+            await asyncio.gather(starting, refreshing, return_exceptions=True)
+            await program.stop(drain_timeout)
 
 
 def _allow_many_connections() -> None:
@@ -96,22 +118,19 @@ def _told_to_stop() -> asyncio.Future[None]:
     return told
 
 
-def _restart_on_hangup(running: Running) -> asyncio.Task[None]:
-    """Renew the workers at each SIGHUP; those that come during a restart lead to one more."""
+def _refresh_on_hangup(program: Program) -> asyncio.Task[None]:
+    """Refresh at each SIGHUP; those that come meanwhile lead to one more."""
     loop = asyncio.get_running_loop()
     hung_up = asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, hung_up.set)
 
-    async def restart_again_and_again() -> None:
+    async def refresh_again_and_again() -> None:
         while True:
             await hung_up.wait()
             hung_up.clear()
-            _log.info("restarting the workers")
             try:
-                await running.restart_workers()
+                await program.refresh()
             except BatchingError as error:
                 _log.error("%s", error)
-            else:
-                _log.info("the workers have been restarted")
 
-    return loop.create_task(restart_again_and_again())
+    return loop.create_task(refresh_again_and_again())

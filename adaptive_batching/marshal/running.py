@@ -1,6 +1,7 @@
 """A service at work: its workers, its listener, and how it ends without losing a request."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +16,8 @@ from adaptive_batching.marshal.lane import Lane, make_lane
 from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.marshal import Marshal
 from adaptive_batching.workers.interface import Restartable
+
+_log = logging.getLogger("adaptive_batching")
 
 NO_OBSERVERS: Mapping[str, Sequence[Observer]] = MappingProxyType({})
 
@@ -96,6 +99,12 @@ class Running:
         for each in self.dispatchers.values():
             if isinstance(each.workers, Restartable):
                 await each.restart_workers()
+
+    async def refresh(self) -> None:
+        """What SIGHUP does: restart the workers, and say so in the log."""
+        _log.info("restarting the workers")
+        await self.restart_workers()
+        _log.info("the workers have been restarted")
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Listen no more, let batches leave at once, answer what comes, stop the workers.

@@ -1,0 +1,123 @@
+"""`adaptive-batching sidecar`: adaptive batching before a model server, without touching it."""
+
+import logging
+from math import inf
+
+import click
+from yarl import URL
+
+from adaptive_batching.cli.endings import forget_output
+from adaptive_batching.cli.listening_options import (
+    listening_options,
+    loop_factory,
+    serve_until_told,
+)
+from adaptive_batching.cli.parameters import DURATION, POLICY
+from adaptive_batching.marshal.run import run_until_told
+from adaptive_batching.marshal.sidecar import Terms
+from adaptive_batching.marshal.sidecar_running import SidecarRunning
+from adaptive_batching.wire.formats import PROTOCOLS, make_format
+
+_log = logging.getLogger("adaptive_batching")
+
+
+@click.command("sidecar")
+@click.option(
+    "--upstream",
+    "servers",
+    required=True,
+    multiple=True,
+    metavar="URL",
+    help="A model server, such as http://127.0.0.1:8000; repeat for several that are alike.",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(PROTOCOLS),
+    required=True,
+    help="What the server speaks; json is any API with a list in and a list out.",
+)
+@click.option("--items", default="", help="json: where requests have their list: /inputs.")
+@click.option("--results", default="", help="json: where answers have their list: /outputs.")
+@click.option("--max-latency", type=DURATION, help="From a request to its answer: 100ms.")
+@click.option(
+    "--max-batch-size",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    help="Items that are sent together.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Batches at a time that each server takes.",
+)
+@click.option("--policy", type=POLICY, default="cork", show_default=True)
+@listening_options
+def command(
+    servers: tuple[str, ...],
+    protocol: str,
+    items: str,
+    results: str,
+    max_latency: float | None,
+    max_batch_size: int,
+    concurrency: int,
+    policy: str,
+    host: str,
+    port: int,
+    drain_delay: float,
+    drain_timeout: float,
+    *,
+    uvloop: bool | None,
+) -> None:
+    """Merge single requests for a model server into batches of its own protocol.
+
+    Whatever the protocol has no batches for is passed on as it comes. SIGTERM and Ctrl-C end it
+    once everything it accepted is answered, a second one at once.
+    """
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    _log.setLevel(logging.INFO)
+    try:
+        form = make_format(protocol, items, results)
+        running = SidecarRunning(
+            [_server(text) for text in servers],
+            form,
+            Terms(inf if max_latency is None else max_latency, max_batch_size),
+            concurrency=concurrency,
+            policy=policy,
+        )
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    serve_until_told(
+        run_until_told(
+            running,
+            host,
+            port,
+            drain_delay=drain_delay,
+            drain_timeout=drain_timeout,
+            on_ready=_announce,
+        ),
+        loop_factory(wanted=uvloop),
+    )
+
+
+def _server(text: str) -> URL:
+    """Read `http://host:port`.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    url = URL(text)
+    if url.scheme not in {"http", "https"} or not url.host or url.path not in {"", "/"}:
+        raise ValueError(f"--upstream: expected http://HOST:PORT without a path, got {text!r}")
+    return url.origin()
+
+
+def _announce(running: SidecarRunning) -> None:
+    """Say where it is; if nobody can hear it, it is there all the same."""
+    try:
+        click.echo(f"{running.url} before {' '.join(map(str, running.servers))}")
+    except OSError as error:
+        forget_output()
+        _log.warning("%s is ready; standard output can't be written: %s", running.url, error)

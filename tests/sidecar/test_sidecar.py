@@ -1,0 +1,122 @@
+"""A sidecar before a model server: who shares a batch, and what everybody gets back."""
+
+import pytest
+
+
+async def test_requests_share_a_batch(model, before):
+    """Those that come while the server is busy go together, and each gets its own answer."""
+    client = await before()
+    requests = [client.predict(n, 10 * n) for n in range(6)]
+    answers = await client.together(model, *requests, queued=10)
+    assert [answer for _, answer, _ in answers] == [
+        {"predictions": [2 * n, 20 * n]} for n in range(6)
+    ]
+    assert model.batches == [[0, 0], [1, 10, 2, 20, 3, 30, 4, 40, 5, 50]]
+    assert [headers["X-Batch-Size"] for *_, headers in answers] == ["2"] + ["10"] * 5
+    assert [headers["X-Batch-Id"] for *_, headers in answers] == ["1"] + ["2"] * 5
+    assert all("upstream;dur=" in headers["Server-Timing"] for *_, headers in answers)
+
+
+async def test_nobody_gets_what_is_said_to_another(model, before):
+    """Cookies of a batch's answer are for nobody; who says who he is has batches of his own."""
+    client = await before()
+    answers = await client.together(
+        model,
+        client.predict(1),
+        client.predict(2, Authorization="Bearer a", Cookie="session=a"),
+        client.predict(3, Authorization="Bearer b", Cookie="session=b"),
+        client.predict(4, Authorization="Bearer a"),
+        client.predict(5, model="other"),
+        queued=4,
+    )
+    assert sorted(model.batches) == [[1], [2, 4], [3], [5]]
+    told = [headers.get("Authorization") for headers in model.seen]
+    assert sorted(map(str, told)) == ["Bearer a", "Bearer b", "None", "None"]
+    assert not any("Cookie" in headers for headers in model.seen)
+    assert not any("Set-Cookie" in headers for *_, headers in answers)
+
+
+async def test_a_bad_request_fails_alone(model, before):
+    """Its client gets the server's own words, the others their answers."""
+    client = await before()
+    instances = [1, 2, "bad", 3, 4]
+    requests = [client.predict(0), *map(client.predict, instances)]
+    answers = await client.together(model, *requests, queued=5)
+    assert [status for status, *_ in answers] == [200, 200, 200, 400, 200, 200]
+    assert answers[3][1] == {"error": "bad instance"}
+    assert answers[4][1] == {"predictions": [6]}
+
+
+async def test_an_answer_of_the_wrong_length(model, before):
+    """Each is asked for alone, and from then on the server is sent no more batches of that kind."""
+    client = await before()
+    requests = map(client.predict, [0, "short", 1])
+    answers = await client.together(model, *requests, queued=2)
+    assert [answer["predictions"] for _, answer, _ in answers] == [[0], ["shortshort"], [2]]
+    model.batches.clear()
+    await client.together(model, *map(client.predict, range(4)), queued=3)
+    assert sorted(model.batches) == [[0], [1], [2], [3]]
+
+
+async def test_a_request_over_the_limit(model, before):
+    """It goes in pieces, and its answer comes back whole."""
+    client = await before(max_batch_size=4)
+    status, answer, _ = await client.predict(*range(10))
+    assert (status, answer) == (200, {"predictions": [2 * n for n in range(10)]})
+    assert sorted(map(len, model.batches)) == [2, 4, 4]
+
+
+async def test_a_server_without_time(model, before):
+    """All of the batch are told what it said, and when to come again."""
+    client = await before()
+    requests = map(client.predict, [0, "busy", 1])
+    answers = await client.together(model, *requests, queued=2)
+    assert [status for status, *_ in answers] == [200, 503, 503]
+    assert [headers.get("Retry-After") for *_, headers in answers] == [None, "7", "7"]
+
+
+async def test_a_server_that_is_not_there(before, unused_tcp_port):
+    """502, in our own words."""
+    from yarl import URL
+
+    client = await before(server=URL(f"http://127.0.0.1:{unused_tcp_port}"))
+    status, answer, _ = await client.predict(1)
+    assert (status, answer["error"]) == (502, "upstream_lost")
+    async with client.session.get(f"{client.url}/v1/models/m") as response:
+        assert response.status == 502
+
+
+@pytest.mark.parametrize("header", ["X-Request-Timeout-Ms", "X-Envoy-Expected-Rq-Timeout-Ms"])
+async def test_a_client_that_waits_for_so_long_only(model, before, header):
+    """It is told when its time is over, whatever the server does."""
+    client = await before()
+    model.gate.clear()
+    status, answer, _ = await client.predict(1, **{header: "100"})
+    assert (status, answer["error"]) == (504, "deadline_exceeded")
+
+
+async def test_whatever_is_not_understood_is_passed_on(model, before):
+    """With its method, query, cookies and body; the answer comes back with its own."""
+    client = await before(max_body=1000)
+    session, url = client.session, client.url
+    async with session.put(f"{url}/some%2Fwhere?x=%20y", data=b"abc") as response:
+        assert await response.read() == b"PUT /some%2Fwhere?x=%20y 3"
+        assert (response.headers["Set-Cookie"], response.headers["ETag"]) == ("a=b", '"1"')
+    async with session.head(f"{url}/v1/models/m") as response:
+        assert response.status == 200
+    async with session.post(f"{url}/v1/models/m:generate", data=b"{}") as response:
+        assert await response.read() == b"POST /v1/models/m:generate 2"
+    async with session.post(f"{url}/v1/models/m:predict", data=b"not json") as response:
+        assert response.status == 500  # from the server, which can't read it either
+    async with session.post(f"{url}/echo", data=b"x" * 5000) as response:
+        assert await response.read() == b"POST /echo 5000"
+
+
+async def test_streams_flow(model, before):
+    """What the server sends is there before it has sent the rest."""
+    client = await before()
+    model.gate.clear()
+    async with client.session.get(f"{client.url}/stream") as response:
+        assert await response.content.readuntil(b"\n\n") == b"data: 0\n\n"
+        model.gate.set()
+        assert await response.read() == b"data: 1\n\ndata: 2\n\n"
