@@ -1,11 +1,14 @@
 """The socket that external workers connect to: who may, and what it replaces."""
 
+import asyncio
 import fcntl
 import os
 import socket
 import stat
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -160,14 +163,22 @@ def test_paths_that_no_socket_can_have(path):
         External(path)
 
 
+@pytest.fixture
+def public():
+    """A directory that everybody may enter."""
+    with tempfile.TemporaryDirectory() as directory:
+        public = Path(directory)
+        public.chmod(0o755)
+        yield public
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
-async def test_other_users_are_let_in_only_if_they_are_named(scene, tmp_path):
+async def test_other_users_are_let_in_only_if_they_are_named(scene, public):
     """The file's mode is not all that protects it."""
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(0o755)
+    scene.path = public / "model.sock"
     workers = await scene.listen(uids=[12345])
     assert mode(scene.path) == 0o666
-    welcome, stranger = await as_user(12345, scene.path), await as_user(12346, scene.path)
+    welcome, stranger = [await as_user(uid, scene.path) for uid in (12345, 12346)]
     assert await stranger.refused() == "runs as user 12346, who may not connect"
     welcome.say(HELLO)
     welcome.frame(b"")
@@ -177,9 +188,12 @@ async def test_other_users_are_let_in_only_if_they_are_named(scene, tmp_path):
 
 
 async def as_user(uid, path):
-    """Connect as somebody else."""
+    """Connect as somebody else; nothing else happens meanwhile."""
+    caller = socket.socket(socket.AF_UNIX)
     os.seteuid(uid)
     try:
-        return await Guest.connect(path)
+        caller.connect(str(path))
     finally:
         os.seteuid(0)
+    caller.settimeout(0)
+    return Guest(*await asyncio.open_unix_connection(sock=caller))
