@@ -37,7 +37,7 @@ from adaptive_batching.wire.worker_messages import (
 )
 from adaptive_batching.workers import handler as handlers
 from adaptive_batching.workers.backoff import Backoff
-from adaptive_batching.workers.results import check_results
+from adaptive_batching.workers.results import BatchRaised, check_results
 from adaptive_batching.workers.stream import payloads, send
 
 _log = logging.getLogger("adaptive_batching.worker")
@@ -137,7 +137,8 @@ class Puller:
             return encode_frame([messages.encode_results(jobs, results)], self._max_frame)
         except BaseException as error:  # noqa: BLE001 - an exit, too, is an answer
             _log.exception("the handler failed")
-            return encode_frame([messages.encode(Failure(messages.describe(error)))])
+            raised = error.error if isinstance(error, BatchRaised) else error
+            return encode_frame([messages.encode(Failure(messages.describe(raised)))])
 
     def _say(self, message: Hello | Idle | Bye) -> None:
         assert self._stream is not None

@@ -21,6 +21,9 @@ class BatchRaised(Exception):
         self.error = error
         self.own = own
 
+    def __str__(self) -> str:
+        return str(self.error)
+
     @classmethod
     def beside(cls, own: Sequence[BaseException | None], error: Exception) -> Self:
         """What was raised by the call of the items that have no error of their own."""

@@ -87,6 +87,18 @@ async def test_whatever_a_handler_does_it_answers(scene, pull):
     assert workers.health.identities.keys() == {0}
 
 
+async def test_items_may_fail_in_a_step_of_their_own(scene, pull):
+    """They alone; a batch that raises fails as a whole: the protocol has no words for both."""
+    workers = await scene.listen()
+    await pull("Sensitive")
+    await scene.changes.until(lambda: workers.health.alive)
+    good, before, after = await workers.run(["1", "not a number", "-1"], 0)
+    assert good == "1 of 2"
+    assert (str(before), str(after)) == ("ValueError: not a number", "OverflowError: -1")
+    with pytest.raises(RemoteError, match="ZeroDivisionError"):
+        await workers.run(["not a number", "0"], 0)
+
+
 async def test_results_longer_than_a_frame_fail_their_batch(scene, pull):
     """They are not sent; the worker stays connected."""
     workers = await scene.listen(max_frame=10_000)
