@@ -297,8 +297,8 @@ class Driver(Generic[T, R]):
             if raised is not None and self._may_rerun(raised):
                 calls, results = self._rerun(batch, outcome, results, raised)
             self._audience.batch_ended(batch, record)
-            if self._scheduler.permits.uneven or self._laggards.known:
-                self._laggards.look(self._scheduler.permits.workers)
+            if self._scheduler.permits.uneven or self._laggards.since:
+                self._laggards.look(self._scheduler.permits.workers, now)
         if self._audience.of_jobs:
             self._audience.members_ended(calls, results, now, record)
         if self._next_batch_first:

@@ -11,6 +11,8 @@ _log = logging.getLogger("adaptive_batching")
 
 _SLOW = 1.5  # times as long as most; what differs less is everyday life on a shared machine
 _FAST_AGAIN = 1.25  # well below, or one at the limit would be reported again and again
+_Who = tuple[int, Hashable]  # index and identity
+_LASTING = 10.0  # seconds; any worker is slow while another one loads its model
 
 
 class Laggards:
@@ -21,34 +23,43 @@ class Laggards:
         full: Items in a full batch.
     """
 
-    __slots__ = ("_full", "_pool", "known")
+    __slots__ = ("_full", "_pool", "_reported", "since")
 
     def __init__(self, pool: Workers, full: int) -> None:
-        self.known: dict[int, Hashable] = {}
-        """Those that have been reported as slow: their indexes, and who they were."""
+        self.since: dict[_Who, float] = {}
+        """Since when each of those that are slow now has been so (seconds)."""
+        self._reported: set[_Who] = set()
         self._pool = pool
         self._full = full
 
-    def look(self, workers: Sequence[Worker]) -> None:
-        """Report who has become slow, or is fast again, since the last look."""
-        for worker in workers:
-            slowness = worker.latency.factor
-            if self.known.get(worker.index, worker.identity) != worker.identity:
-                del self.known[worker.index]  # another one has taken its place
-            if worker.index in self.known:
-                if slowness < _FAST_AGAIN:
-                    del self.known[worker.index]
-                    _log.info(
-                        "worker %s of %s is as fast as most again", _name(worker), repr(self._pool)
-                    )
-            elif slowness >= _SLOW:
-                self.known[worker.index] = worker.identity
-                takes = format_duration(worker.latency.predict(self._full))
-                _log.warning(
-                    "worker %s of %s takes %.1f times as long as most (%s for a full batch), so it"
-                    " gets less to do",
-                    *(_name(worker), repr(self._pool), slowness, takes),
-                )
+    def look(self, workers: Sequence[Worker], now: float) -> None:
+        """Report who has been slow for a while, and who of them is fast again."""
+        present = {(worker.index, worker.identity): worker for worker in workers}
+        for gone in self.since.keys() - present.keys():  # another one has taken its place
+            self._forget(gone)
+        for who, worker in present.items():
+            if worker.latency.factor >= _SLOW:
+                since = self.since.setdefault(who, now)
+                if now - since >= _LASTING and who not in self._reported:
+                    self._reported.add(who)
+                    self._report(worker)
+            elif worker.latency.factor < _FAST_AGAIN and who in self.since:
+                if who in self._reported:
+                    pool = repr(self._pool)  # as it is now, whenever the line is written
+                    _log.info("worker %s of %s is as fast as most again", _name(worker), pool)
+                self._forget(who)
+
+    def _report(self, worker: Worker) -> None:
+        takes = format_duration(worker.latency.predict(self._full))
+        _log.warning(
+            "worker %s of %s takes %.1f times as long as most (%s for a full batch), so it gets"
+            " less to do",
+            *(_name(worker), repr(self._pool), worker.latency.factor, takes),
+        )
+
+    def _forget(self, who: _Who) -> None:
+        del self.since[who]
+        self._reported.discard(who)
 
 
 def _name(worker: Worker) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from adaptive_batching.errors import BatchFunctionError, WorkerStartError
 from adaptive_batching.workers.handler import build, is_async
 from adaptive_batching.workers.interface import Health
-from adaptive_batching.workers.warmup import NO_WARM_UP, Timing, WarmUp, timings
+from adaptive_batching.workers.warmup import NO_WARM_UP, Durations, Timing, WarmUp, timings, warmed
 
 _Call = Callable[[list[Any]], Any]
 _Wrap = Callable[[_Call], _Call]
@@ -55,7 +55,7 @@ class TaskWorkers:
             self._call = self._wrap(call) if self._wrap else call
         except Exception as error:
             raise _start_error(self._handler, error) from error
-        self._timings = timings([await self._warm_up.run(_name(self._handler), self._call)])
+        self._timings = timings([await warmed(self._warm_up, _name(self._handler), self._call)])
         self._alive = self._count
         on_change()
 
@@ -147,9 +147,9 @@ class ThreadWorkers:
     async def _warmed(self) -> tuple[Timing, ...]:
         """One after the other, so that they don't take each other's time."""
 
-        async def warm(worker: int) -> list[tuple[int, float]]:
+        async def warm(worker: int) -> Durations:
             name = _name(self._handler)
-            return await self._warm_up.run(name, lambda items: self.run(items, worker))
+            return await warmed(self._warm_up, name, lambda items: self.run(items, worker))
 
         return timings([await warm(worker) for worker in range(self._count)])
 

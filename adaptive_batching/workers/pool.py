@@ -4,9 +4,9 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 from adaptive_batching.errors import HandlerNotFound, WorkerLost, WorkerStartError
 from adaptive_batching.units import format_duration
@@ -16,9 +16,11 @@ from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.launcher import Launcher, PoolWorker
 from adaptive_batching.workers.recycling import Lifetimes
 from adaptive_batching.workers.succession import Succession
-from adaptive_batching.workers.warmup import NO_WARM_UP, Timing, WarmUp, timings
+from adaptive_batching.workers.warmup import NO_WARM_UP, Durations, Timing, WarmUp, faster, timings
 
 _log = logging.getLogger("adaptive_batching.workers")
+
+_T = TypeVar("_T")
 
 
 class WorkerPool:
@@ -90,11 +92,14 @@ class WorkerPool:
         self._workers = [self._launch(number) for number in range(self._count)]
         self._succession = Succession(self._workers, self._launch, self._begin, self._changed)
         try:
-            began = await self._begin_all(self._workers)
+            await _side_by_side(self._begin, self._workers)
+            # now that none of them loads any more and takes the others' time
+            first = await _side_by_side(self._warm, self._workers)
+            second = await _side_by_side(self._warm, self._workers)
+            self._timings = timings(map(faster, first, second))
         except BaseException:
             await self.aclose()
             raise
-        self._timings = timings(began)
         self._on_change = on_change
         self._keepers = [
             self._keeper(number, place) for number, place in enumerate(self._succession.places)
@@ -151,7 +156,7 @@ class WorkerPool:
     async def _grow(self, count: int, succession: Succession) -> None:
         fresh = [self._launch(number) for number in range(self._count, count)]
         try:
-            await self._begin_all(fresh)
+            await _side_by_side(self._begin, fresh)
         except BaseException:
             await asyncio.gather(*(worker.aclose() for worker in fresh))
             raise
@@ -173,15 +178,6 @@ class WorkerPool:
             await asyncio.gather(keeper, return_exceptions=True)
             self._workers.pop()
             succession.places.pop()
-
-    async def _begin_all(self, workers: Sequence[PoolWorker]) -> list[list[tuple[int, float]]]:
-        try:
-            async with asyncio.TaskGroup() as group:
-                begun = [group.create_task(self._begin(worker)) for worker in workers]
-        except BaseExceptionGroup as errors:
-            first = errors.exceptions[0]
-            raise first from first.__cause__
-        return [each.result() for each in begun]
 
     # ------------------------------------------------------------------------------- replacements
 
@@ -226,19 +222,18 @@ class WorkerPool:
             self._failure = None
         self._on_change()
 
-    async def _begin(self, worker: PoolWorker) -> list[tuple[int, float]]:
+    async def _begin(self, worker: PoolWorker) -> None:
         """Start a worker and warm it up; it gets no batches before."""
-        due = asyncio.get_running_loop().time() + self._start_timeout
         self._cold.add(worker)
         try:
             await worker.start(self._start_timeout)
-            return await self._warmed(worker, due)
+            await self._warm(worker)
         finally:
             self._cold.discard(worker)
 
-    async def _warmed(self, worker: PoolWorker, due: float) -> list[tuple[int, float]]:
+    async def _warm(self, worker: PoolWorker) -> Durations:
         try:
-            async with asyncio.timeout_at(due):
+            async with asyncio.timeout(self._start_timeout):
                 # a first batch may take longer than any other
                 return await self._warm_up.run(repr(worker), lambda items: worker.run(items, inf))
         except BaseException as error:
@@ -260,3 +255,15 @@ class WorkerPool:
 
 def _nobody() -> None:
     pass
+
+
+async def _side_by_side(
+    do: Callable[[PoolWorker], Coroutine[Any, Any, _T]], workers: Sequence[PoolWorker]
+) -> list[_T]:
+    try:
+        async with asyncio.TaskGroup() as group:
+            done = [group.create_task(do(worker)) for worker in workers]
+    except BaseExceptionGroup as errors:
+        first = errors.exceptions[0]
+        raise first from first.__cause__
+    return [each.result() for each in done]

@@ -9,7 +9,8 @@ from typing import Any
 from adaptive_batching.errors import WorkerStartError
 from adaptive_batching.workers.results import check_results
 
-_Run = Callable[[list[Any]], Awaitable[Sequence[Any]]]
+Durations = list[tuple[int, float]]
+Run = Callable[[list[Any]], Awaitable[Sequence[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,7 @@ class Timing:
 
 
 class WarmUp:
-    """Runs examples in batches of 1, 2, 4 … and `max_batch_size`, each size twice.
-
-    The first batch of a size may compile, allocate and fill caches; the second is timed.
+    """Runs examples in batches of 1, 2, 4 … and `max_batch_size`.
 
     Args:
         examples: Items, repeated as needed; without any, nothing is run (`NO_WARM_UP`).
@@ -42,8 +41,10 @@ class WarmUp:
         powers = range((max_batch_size - 1).bit_length())
         self._sizes = [*(2**power for power in powers), max_batch_size] if self._examples else []
 
-    async def run(self, name: str, run: _Run) -> list[tuple[int, float]]:
-        """Warm one worker up; returns each size with its seconds.
+    async def run(self, name: str, run: Run) -> Durations:
+        """Run each size once; returns the sizes with their seconds.
+
+        The first time they may compile, allocate and fill caches: run again to learn something.
 
         Args:
             name: What the worker is called in messages.
@@ -54,22 +55,20 @@ class WarmUp:
         """
         return [(size, await self._time(size, name, run)) for size in self._sizes]
 
-    async def _time(self, size: int, name: str, run: _Run) -> float:
+    async def _time(self, size: int, name: str, run: Run) -> float:
         clock = asyncio.get_running_loop().time
-        duration = 0.0
-        for _ in range(2):
-            batch = list(islice(cycle(self._examples), size))
-            began = clock()
-            try:
-                results = check_results(await run(batch), size)
-            except Exception as error:
-                raise WorkerStartError(f"{name} failed {_said(size, error)}") from error
-            duration = clock() - began
-            for index, result in enumerate(results):
-                if isinstance(result, BaseException):
-                    number = index % len(self._examples)
-                    msg = f"{name} failed on example {number} {_said(size, result)}"
-                    raise WorkerStartError(msg) from result
+        batch = list(islice(cycle(self._examples), size))
+        began = clock()
+        try:
+            results = check_results(await run(batch), size)
+        except Exception as error:
+            raise WorkerStartError(f"{name} failed {_said(size, error)}") from error
+        duration = clock() - began
+        for index, result in enumerate(results):
+            if isinstance(result, BaseException):
+                number = index % len(self._examples)
+                msg = f"{name} failed on example {number} {_said(size, result)}"
+                raise WorkerStartError(msg) from result
         return duration
 
 
@@ -81,7 +80,20 @@ def make_warm_up(examples: Sequence[Any], max_batch_size: int) -> WarmUp:
     return WarmUp(examples, max_batch_size) if len(examples) else NO_WARM_UP
 
 
-def timings(of_each_worker: Iterable[Iterable[tuple[int, float]]]) -> tuple[Timing, ...]:
+async def warmed(warm_up: WarmUp, name: str, run: Run) -> Durations:
+    """Warm up, then see how long the sizes take; see `WarmUp.run`."""
+    await warm_up.run(name, run)
+    return faster(await warm_up.run(name, run), await warm_up.run(name, run))
+
+
+def faster(one: Durations, other: Durations) -> Durations:
+    """Each size's shorter duration: pauses make a run longer, nothing makes it shorter."""
+    return [
+        (size, min(first, second)) for (size, first), (_, second) in zip(one, other, strict=True)
+    ]
+
+
+def timings(of_each_worker: Iterable[Durations]) -> tuple[Timing, ...]:
     """What several workers took, by their index."""
     return tuple(
         Timing(worker, size, duration)

@@ -71,7 +71,7 @@ async def test_examples_come_as_json():
 
     a = {"text": "a"}
     async with client_of(service) as client:
-        assert batches == [[a], [a], [a, a], [a, a]]
+        assert batches == [[a], [a, a]] * 3
         assert client.stats("/").fixed > 0
     with pytest.raises(TypeError, match="no form for complex"):
         service.endpoint("/other", examples=[1j])

@@ -15,13 +15,14 @@ from adaptive_batching.workers.placement import Processes, Tasks
 from tests.workers import handlers
 
 
-async def test_it_is_used_less_and_reported_once(caplog):
+async def test_it_is_used_less_and_reported_once(caplog, monkeypatch):
     """Of two processes one takes four times as long; the log, the stats and its share show it."""
+    monkeypatch.setattr("adaptive_batching.dispatcher.laggards._LASTING", 0.5)
     workers = make_workers(handlers.SecondIsSlow, Processes(2))
     async with Dispatcher(workers, Limits(1)) as dispatcher:
 
         async def user():
-            for _ in range(40):
+            for _ in range(120):
                 await dispatcher.submit(0)
 
         with caplog.at_level(logging.WARNING, "adaptive_batching"):
@@ -41,19 +42,18 @@ def workers():
     return [Worker(index, line) for index in range(2)]
 
 
-def test_it_is_reported_when_it_recovers(workers, caplog):
-    """Once, and not before it is well below what made it slow; then it may be slow again."""
+def test_it_is_reported_once_it_has_lasted(workers, caplog):
+    """A slow moment is no news. Its end is, well below what made it slow; then it may recur."""
     laggards = Laggards(make_workers(handlers.double_async, Tasks(2)), full=10)
+    story = [(0, 1.6), (9, 1.0), (10, 1.6), (19, 3.0), (20, 1.6), (31, 1.4), (45, 1.6), (50, 1.2)]
     with caplog.at_level(logging.INFO, "adaptive_batching"):
-        for factor in (1.4, 1.6, 3.0, 1.4, 1.6, 1.2, 1.0, 2.0):
+        for now, factor in [*story, (60, 2.0), (70, 2.0)]:
             workers[1].latency.factor = factor
-            laggards.look(workers)
+            laggards.look(workers, now)
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING"]
     slow, recovered, _ = caplog.messages
     assert slow.startswith("worker 1 of ")
-    assert slow.endswith(
-        " takes 1.6 times as long as most (32 ms for a full batch), so it gets less to do"
-    )
+    assert "takes 1.6 times as long as most (32 ms for a full batch), so it gets less" in slow
     assert recovered.endswith("is as fast as most again")
 
 
@@ -61,10 +61,11 @@ def test_another_worker_in_the_place_of_a_slow_one(workers, caplog):
     """It did not recover, and is reported by its own name when it is slow as well."""
     laggards = Laggards(make_workers(handlers.double_async, Tasks(2)), full=10)
     with caplog.at_level(logging.INFO, "adaptive_batching"):
-        for name, factor in [("old", 2.0), ("new", 1.0), ("new", 3.0)]:
+        story = [("old", 2.0), ("old", 2.0), ("new", 1.0), ("new", 3.0), ("new", 3.0)]
+        for step, (name, factor) in enumerate(story):
             workers[1].become(name)
             workers[1].latency.factor = factor
-            laggards.look(workers)
+            laggards.look(workers, 10.0 * step)
     old, new = caplog.messages
     assert old.startswith("worker 1 ('old') of ")
     assert new.startswith("worker 1 ('new') of ")
