@@ -10,6 +10,7 @@ from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.items import per_item, wrap_of_stage
 from adaptive_batching.pipeline import Pipeline
+from adaptive_batching.wire.strict_json import encode
 from adaptive_batching.workers.making import make_workers
 from adaptive_batching.workers.warmup import make_warm_up
 
@@ -112,6 +113,8 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> Lan
         replace(stage, observers=[*stage.observers, meter, *observers.get(label, ())])
         for stage, meter, label in zip(described.stages, histograms, labels, strict=True)
     ]
+    bodies = [encode(example) for example in stages[0].examples]
+    stages[0] = replace(stages[0], examples=bodies)
     wraps = [wrap_of_stage(stage, number, len(stages)) for number, stage in enumerate(stages)]
     pipeline = Pipeline[bytes, bytes](stages, max_latency=described.max_latency, wraps=wraps)
     watched = list(map(Watched, labels, pipeline.dispatchers, histograms))

@@ -12,6 +12,7 @@ from adaptive_batching.workers.handler import is_async
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.making import make_workers
 from adaptive_batching.workers.placement import External, Placement, place
+from adaptive_batching.workers.warmup import make_warm_up
 
 Wrap = Callable[[Any], Callable[[list[Any]], Any]]
 
@@ -33,6 +34,7 @@ class Stage:
             keeps what it has ready, and so on up to the entrance, where `QueueFull` is raised.
         observers: Told about every batch of this stage.
         idempotent: Whether running an item twice is as good as once; see `batched`.
+        examples: Items, as they reach this stage, with which each worker warms up; see `batched`.
 
     Raises:
         TypeError: The handler can't be called, or takes one item and has steps for each of many.
@@ -47,6 +49,7 @@ class Stage:
     max_queue: int = 256
     observers: Sequence[Observer] = ()
     idempotent: bool = False
+    examples: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
         steps = hasattr(self.handler, "preprocess") or hasattr(self.handler, "postprocess")
@@ -82,7 +85,8 @@ class Stage:
         """
         placement = place(self.handler, self.workers, self.cpus)
         by_default = one_by_one if self.takes_one else None
-        return make_workers(self.handler, placement, wrap=wrap or by_default)
+        warm_up = make_warm_up(self.examples, self.limits.max_batch_size)
+        return make_workers(self.handler, placement, wrap or by_default, warm_up)
 
 
 def one_by_one(handler: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:

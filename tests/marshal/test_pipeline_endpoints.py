@@ -75,3 +75,23 @@ def test_mistakes():
         service.add_pipeline("/a", Pipeline([Stage(sorted)]))
     with pytest.raises(TypeError, match="expected Pipeline"):
         service.add_pipeline("/b", [Stage(sorted)])
+
+
+async def test_the_first_stage_warms_up_with_json():
+    """Its examples are what clients send; those of the others travel as they are."""
+    seen = []
+
+    async def first(items):
+        seen.append(items)
+        return [tuple(item) for item in items]
+
+    async def second(items):
+        seen.append(items)
+        return [list(item) for item in items]
+
+    service = Service()
+    stages = [Stage(first, 1, examples=[[1]]), Stage(second, 1, examples=[(2,)])]
+    service.add_pipeline("/", Pipeline(stages))
+    async with client_of(service) as client:
+        assert sorted(seen, key=str) == 3 * [[(2,)]] + 3 * [[[1]]]
+        assert (await client.post("/", [3])).json == [3]

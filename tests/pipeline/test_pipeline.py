@@ -61,6 +61,20 @@ def test_items_go_through_all_stages_and_come_back_to_their_callers() -> None:
     assert max(map(len, second.batches)) > 2
 
 
+def test_each_stage_warms_up_with_its_own_examples() -> None:
+    """They are items as they reach that stage, and what they took is known before the first."""
+    first, second = Step("a", 0.01), Step("b", 0.02)
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        assert first.batches == 3 * [["e"], ["e", "e"]]
+        assert second.batches == 3 * [["ea"], ["ea"] * 2, ["ea"] * 4]
+        durations = [each.stats().fixed for each in pipeline.dispatchers]
+        assert durations == pytest.approx([0.01, 0.02])
+        assert await pipeline("0") == "0ab"
+
+    tell(story, Stage(first, 2, examples=["e"]), Stage(second, 4, examples=["ea"]))
+
+
 def test_stages_work_at_the_same_time() -> None:
     """Ten single items through two stages of 10 ms take eleven turns, not twenty."""
 
