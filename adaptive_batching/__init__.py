@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from adaptive_batching.batching import Batched, batched
+from adaptive_batching.batched_function import Batched
+from adaptive_batching.batching import batched
 from adaptive_batching.cooperation import Cooperative, ExecutionLock, Handle, cooperative
 from adaptive_batching.core import (
     BatchRecord,

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adaptive_batching.batching import Batched, batched
+from adaptive_batching.batched_function import Batched
+from adaptive_batching.batching import batched
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.errors import Draining, HandlerNotFound
 from adaptive_batching.workers.placement import Processes, Tasks, Threads
