@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import psutil
 
+from adaptive_batching.load import ClosedLoop, run_closed_loop
+
 _START = 60.0  # seconds
 _URL = re.compile(r"http://[^/\s]+")
 
@@ -32,22 +34,49 @@ class ServerProcess:
         times = [each.cpu_times() for each in (main, *main.children(recursive=True))]
         return sum(each.user + each.system for each in times)
 
+    async def under_load(
+        self, path: str, body: bytes, *, connections: int, seconds: float
+    ) -> dict[str, float]:
+        """What a closed loop gets out of it, and what it spends on that."""
+        before = self.cpu_seconds()
+        plan = ClosedLoop(url=self.url + path, body=body, connections=connections, duration=seconds)
+        result = await run_closed_loop(plan)
+        spent = self.cpu_seconds() - before
+        return {
+            "requests/s": result.rate,
+            "p50 ms": result.p50 * 1e3,
+            "p99 ms": result.p99 * 1e3,
+            "failed": result.failed,
+            "CPU µs/request": spent / max(1, result.requests) * 1e6,
+        }
+
 
 @asynccontextmanager
 async def service(name: str, loop: str) -> AsyncIterator[ServerProcess]:
     """Serve one of `bench.apps` as users do."""
-    uvloop = "--uvloop" if loop == "uvloop" else "--no-uvloop"
     target = f"adaptive_batching.bench.apps:{name}"
-    arguments = ["serve", target, "--port", "0", "--drain-delay", "0s", uvloop]
+    async with _running("adaptive_batching", "serve", target, *_as_users_do(loop)) as server:
+        yield server
+
+
+@asynccontextmanager
+async def sidecar(upstream: str, loop: str, *options: str) -> AsyncIterator[ServerProcess]:
+    """Put a sidecar before a server, as users do."""
+    arguments = ["sidecar", "--upstream", upstream, *options, *_as_users_do(loop)]
     async with _running("adaptive_batching", *arguments) as server:
         yield server
 
 
 @asynccontextmanager
-async def bare_server(loop: str) -> AsyncIterator[ServerProcess]:
-    """Serve without a batcher and without a model."""
-    async with _running("adaptive_batching.bench.bare_server", loop) as server:
+async def baseline(loop: str, kind: str, *upstream: str) -> AsyncIterator[ServerProcess]:
+    """Run one of `bench.baselines`: `echo`, `model`, or `proxy` before an upstream."""
+    async with _running("adaptive_batching.bench.baselines", loop, kind, *upstream) as server:
         yield server
+
+
+def _as_users_do(loop: str) -> list[str]:
+    uvloop = "--uvloop" if loop == "uvloop" else "--no-uvloop"
+    return ["--port", "0", "--drain-delay", "0s", uvloop]
 
 
 @asynccontextmanager

@@ -9,7 +9,15 @@ from typing import Any
 import click
 from rich.console import Console
 
-from adaptive_batching.bench import calls, cooperative, http, pipeline, simulator, workers
+from adaptive_batching.bench import (
+    calls,
+    cooperative,
+    http,
+    pipeline,
+    proxies,
+    simulator,
+    workers,
+)
 from adaptive_batching.bench.chaos import run as chaos
 from adaptive_batching.bench.loops import LOOPS, loop_factory
 from adaptive_batching.bench.report import Report
@@ -113,6 +121,15 @@ def _http(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
         return [await http.PARTS[part](loop=loop, quick=quick) for part in parts]
 
     _report(measure(), "asyncio", form)
+
+
+@command.command("sidecar")
+@_loop
+@_quick
+@_format
+def _sidecar(loop: str, form: str, *, quick: bool) -> None:
+    """A model server behind the sidecar, and behind a proxy that does not batch."""
+    _report(_single(proxies.measure(loop=loop, quick=quick)), "asyncio", form)
 
 
 @command.command("pipeline")

@@ -1,6 +1,6 @@
-"""A result on its way out, without what responses in general need."""
+"""An answer on its way out, without what responses in general need."""
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from aiohttp.helpers import rfc822_formatted_time
 
 _HEAD = (
@@ -14,15 +14,19 @@ _HEAD = (
 
 
 class Answer(web.StreamResponse):
-    """A result for a connection of HTTP/1.1 that stays open, as nearly all do.
+    """200 for a connection of HTTP/1.1 that stays open, as nearly all do.
 
-    Only the length, the id and the date vary: aiohttp would build and serialise a table of headers
-    for each, a seventh of the cost of a request.
+    aiohttp would build and serialise a table of headers for each, a seventh of the cost of a
+    request.
+
+    Args:
+        head: All up to the empty line, with the body's length.
+        body: What follows.
     """
 
-    def __init__(self, body: bytes, request_id: str) -> None:
+    def __init__(self, head: str, body: bytes) -> None:
         super().__init__()
-        self._head = _HEAD % (len(body), request_id, rfc822_formatted_time())
+        self._head = head
         self._answer = body
 
     @property
@@ -36,3 +40,13 @@ class Answer(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Nothing is left to send."""
+
+
+def json_answer(body: bytes, request_id: str) -> Answer:
+    """A result of which only the length, the id and the date vary."""
+    return Answer(_HEAD % (len(body), request_id, rfc822_formatted_time()), body)
+
+
+def stays_open(request: web.BaseRequest) -> bool:
+    """Whether an `Answer` is what its client can read."""
+    return request.keep_alive is True and request.version == HttpVersion11

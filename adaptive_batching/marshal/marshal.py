@@ -4,10 +4,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from aiohttp import HttpVersion11, web
+from aiohttp import web
 
 from adaptive_batching.errors import NoWorkers, Overloaded
-from adaptive_batching.marshal.answer import Answer
+from adaptive_batching.marshal.answer import json_answer, stays_open
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.lane import Lane
@@ -97,8 +97,8 @@ class Marshal:
 
     def _answered(self, answer: bytes, request: web.BaseRequest) -> web.StreamResponse:
         name = request_id(request)
-        if request.keep_alive and request.version == HttpVersion11 and not self.draining:
-            return Answer(answer, name)
+        if stays_open(request) and not self.draining:
+            return json_answer(answer, name)
         headers = {"Content-Type": "application/json", "X-Request-Id": name}
         return web.Response(body=answer, headers=headers)
 

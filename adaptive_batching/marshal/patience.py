@@ -15,8 +15,10 @@ _UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}  # 
 
 def patience(headers: Mapping[str, str]) -> float:
     """Seconds that the client waits from now on; infinite if it does not say."""
-    told = [_milliseconds(headers.get(name, "")) for name in _MILLISECONDS]
-    return min(*told, _grpc(headers.get("grpc-timeout", "")))
+    told = [_milliseconds(headers[name]) for name in _MILLISECONDS if name in headers]
+    if "grpc-timeout" in headers:
+        told.append(_grpc(headers["grpc-timeout"]))
+    return min(told, default=inf)
 
 
 def _milliseconds(text: str) -> float:

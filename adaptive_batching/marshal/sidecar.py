@@ -8,25 +8,23 @@ from time import monotonic
 from typing import Any
 
 from aiohttp import web
-from multidict import CIMultiDict
 
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import DeadlineExceeded, Overloaded, UpstreamBroken, UpstreamBusy
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.error_log import ErrorLog
+from adaptive_batching.marshal.header_view import HeaderView
 from adaptive_batching.marshal.passing import PassThrough
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.protocol import check_protocol
 from adaptive_batching.marshal.rejections import rejection
 from adaptive_batching.marshal.request_ids import request_id
+from adaptive_batching.marshal.share_of_reply import share_of_reply
 from adaptive_batching.wire.exchange import Format, Message, Request, Unsplittable
 from adaptive_batching.workers.upstream import Forwarded, Reply, UpstreamRefusal, Upstreams
 
 PARTITION_BY = ("accept", "authorization", "x-api-key")
 """Headers that keep requests apart, and are what the server is told of those in a batch."""
-
-_ABOUT_THE_BODY = ("content-type", "inference-header-content-length")
-_ABOUT_TRYING_AGAIN = ("retry-after", "www-authenticate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ class Sidecar:
         try:
             response = await self._answer(request, begin)
         except (UpstreamRefusal, UpstreamBusy) as refusal:
-            response = _answered(refusal.reply, request, monotonic() - begin)
+            response = self._shared(refusal.reply, request, begin)
         except ConnectionError:
             raise  # the answer has begun, and is broken off
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
@@ -122,12 +120,15 @@ class Sidecar:
         body = arrived_body(request, self._terms.max_body)
         if body is None:
             body = await arriving_body(request, self._terms.max_body, self._terms.body_timeout)
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        share = self._form.take(Request(request.method, path, Message(body, headers)))
+        message = Message(body, HeaderView(request.headers))
+        share = self._form.take(Request(request.method, path, message))
         if share is None:
             return await self._passing(request, body)
         reply = await self._batched(share, request, begin)
-        return _answered(reply, request, monotonic() - begin)
+        return self._shared(reply, request, begin)
+
+    def _shared(self, reply: Reply, request: web.BaseRequest, begin: float) -> web.StreamResponse:
+        return share_of_reply(reply, request, monotonic() - begin, closes=self.draining)
 
     def _must_stream(self, request: web.BaseRequest) -> bool:
         """Whether its body is in a coding that is not ours to read, or too large to be kept."""
@@ -155,7 +156,9 @@ class Sidecar:
         waits = min(patience(request.headers), self._terms.max_latency) - (monotonic() - begin)
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")
-        key: Hashable = item.key if self._upstreams.mergeable(item) else object()
+        key: Hashable = item.key
+        if not self._upstreams.mergeable(key):
+            key = object()
         return await self._dispatcher.submit(item, key, waits, share.size)
 
     def _partition(self, request: web.BaseRequest) -> dict[str, str]:
@@ -176,17 +179,3 @@ async def _all(pieces: Sequence[Coroutine[Any, Any, Reply]]) -> list[Reply]:
     finally:
         for task in tasks:
             task.cancel()
-
-
-def _answered(reply: Reply, request: web.BaseRequest, seconds: float) -> web.Response:
-    """The answer for one client: of the server's headers only what is not for somebody else."""
-    about = reply.message.headers
-    headers = CIMultiDict(
-        (name, about[name]) for name in (*_ABOUT_THE_BODY, *_ABOUT_TRYING_AGAIN) if name in about
-    )
-    queued, taken = max(0.0, seconds - reply.seconds) * 1e3, reply.seconds * 1e3
-    headers["X-Request-Id"] = request_id(request)
-    headers["X-Batch-Id"] = str(reply.batch_id)
-    headers["X-Batch-Size"] = str(reply.batch_size)
-    headers["Server-Timing"] = f"queue;dur={queued:.3f}, upstream;dur={taken:.3f}"
-    return web.Response(status=reply.status, body=reply.message.body, headers=headers)

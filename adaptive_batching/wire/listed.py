@@ -98,7 +98,7 @@ class RowFormat:
         for share in shares:
             own = rows.items[ends : ends + share.size]
             ends += share.size
-            parts.append(replace(answer, body=rows.text(own)))
+            parts.append(Message(rows.text(own), answer.headers))
         return parts
 
     def cut(self, share: RowShare, limit: int) -> list[RowShare]:

@@ -8,7 +8,7 @@ import re
 
 from adaptive_batching.wire.exchange import Request
 from adaptive_batching.wire.listed import RowFormat, Rows, RowShare
-from adaptive_batching.wire.splice import NotCuttable, members
+from adaptive_batching.wire.splice import NotCuttable
 
 _PATH = re.compile(
     r"/v1/models/[^/:]+(?:/(?:versions|labels)/[^/:]+)?:(predict|classify|regress|explain)"
@@ -35,15 +35,16 @@ class TensorFlowServing(RowFormat):
             return None
         items, results = _LISTS[path[1]]
         try:
-            if "inputs" in members(request.message.body):
-                return None  # it is for the server to say that both are too many
             rows = Rows.find(request.message.body, (items,))
         except NotCuttable:
             return None
+        if b'"inputs":' in rows.before:
+            return None  # it is for the server to say that both are too many
         return RowShare(request.path, rows, (results,)) if rows.items else None
 
 
 def _is_cloud_event(request: Request) -> bool:
+    """In one of the two modes of their HTTP binding; both attributes are required in the second."""
     headers = request.message.headers
-    events = headers.get("content-type", "").startswith("application/cloudevents")
-    return events or any(name.startswith("ce-") for name in headers)
+    binary = "ce-specversion" in headers or "ce-id" in headers
+    return binary or headers.get("content-type", "").startswith("application/cloudevents")

@@ -155,9 +155,9 @@ class Upstreams:
         parts = [answer] if len(items) == 1 else self._split(first, shares, answer)
         return [Reply(status, part, batch_id, size, taken) for part in parts]
 
-    def mergeable(self, item: Forwarded) -> bool:
-        """Whether no batch of such requests has been answered with what can't be shared out."""
-        return item.key not in self._unmergeable
+    def mergeable(self, key: Hashable) -> bool:
+        """Whether no batch of that key has been answered with what can't be shared out."""
+        return key not in self._unmergeable
 
     async def aclose(self) -> None:
         """Close all connections; see `Workers.aclose`."""

@@ -122,6 +122,14 @@ def test_http_recovery(http):
         assert 0 <= row["goodput"] * row["requests"] <= row["requests"] - row["refused"]
 
 
+def test_sidecar():
+    """Behind a proxy that batches and one that doesn't, and nothing behind: all are answered."""
+    (report,) = reports("sidecar")
+    assert [row["server"] for row in report["rows"]] == ["sidecar", "aiohttp proxy", "bare aiohttp"]
+    assert all(row["failed"] == 0 < row["requests/s"] for row in report["rows"])
+    assert len(report["verdicts"]) == 2
+
+
 def test_an_unknown_part():
     result = CliRunner().invoke(main, ["bench", "http", "--part", "all"])
     assert result.exit_code == 2

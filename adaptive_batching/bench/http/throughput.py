@@ -5,8 +5,7 @@ from statistics import median
 
 from adaptive_batching.bench.contest import take_turns
 from adaptive_batching.bench.report import Report, Row, Verdict, ratio
-from adaptive_batching.bench.servers import ServerProcess, bare_server, service
-from adaptive_batching.load import ClosedLoop, run_closed_loop
+from adaptive_batching.bench.servers import baseline, service
 
 _BODY = b"[5.1, 3.5, 1.4, 0.2]"
 _CONNECTIONS = 64
@@ -16,10 +15,14 @@ _REQUIRED = 0.7  # times bare
 async def measure(*, loop: str, quick: bool) -> Report:
     """A model that costs nothing, as many requests as clients can send."""
     seconds, rounds = (1.0, 1) if quick else (5.0, 5)
-    async with service("throughput", loop) as ours, bare_server(loop) as bare:
+    async with service("throughput", loop) as ours, baseline(loop, "echo") as bare:
         contestants = {
-            "service": partial(_closed, ours, "/no-op", seconds),
-            "bare aiohttp": partial(_closed, bare, "/", seconds),
+            "service": partial(
+                ours.under_load, "/no-op", _BODY, connections=_CONNECTIONS, seconds=seconds
+            ),
+            "bare aiohttp": partial(
+                bare.under_load, "/", _BODY, connections=_CONNECTIONS, seconds=seconds
+            ),
         }
         await take_turns(contestants, 0 if quick else 1)  # to warm up
         taken = await take_turns(contestants, rounds)
@@ -39,17 +42,3 @@ async def measure(*, loop: str, quick: bool) -> Report:
         rows,
         [Verdict("requests/s", times, "at least", _REQUIRED, "times bare")],
     )
-
-
-async def _closed(server: ServerProcess, path: str, seconds: float) -> dict[str, float]:
-    before = server.cpu_seconds()
-    plan = ClosedLoop(url=server.url + path, body=_BODY, connections=_CONNECTIONS, duration=seconds)
-    result = await run_closed_loop(plan)
-    spent = server.cpu_seconds() - before
-    return {
-        "requests/s": result.rate,
-        "p50 ms": result.p50 * 1e3,
-        "p99 ms": result.p99 * 1e3,
-        "failed": result.failed,
-        "CPU µs/request": spent / max(1, result.requests) * 1e6,
-    }

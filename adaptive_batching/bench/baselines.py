@@ -1,0 +1,68 @@
+"""What ours is measured beside, with our server's settings: `python -m … LOOP KIND [UPSTREAM]`."""
+
+import asyncio
+import sys
+from functools import partial
+
+import aiohttp
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from yarl import URL
+
+from adaptive_batching.bench.loops import loop_factory
+from adaptive_batching.marshal.hop_by_hop import passed_on
+from adaptive_batching.marshal.server import Server
+
+_HEADERS = {"Content-Type": "application/json", "X-Request-Id": "1"}
+
+
+async def _echo(request: web.BaseRequest) -> web.Response:
+    """The baseline of HTTP: nothing behind."""
+    return web.Response(body=await request.read(), headers=_HEADERS)
+
+
+async def _model(request: web.BaseRequest) -> web.Response:
+    """A model server of TensorFlow Serving's protocol that gives instances back as predictions."""
+    rows = (await request.read()).replace(b'"instances"', b'"predictions"', 1)
+    return web.Response(body=rows, headers=_HEADERS)
+
+
+async def _proxy(
+    request: web.BaseRequest, session: aiohttp.ClientSession, server: str
+) -> web.Response:
+    """As it is written in ten lines: each request is one to the server."""
+    sending = session.request(
+        request.method,
+        URL(server + request.raw_path, encoded=True),
+        headers=passed_on(request.headers),
+        data=await request.read(),
+    )
+    async with sending as response:
+        answer = await response.read()
+        return web.Response(
+            status=response.status, body=answer, headers=passed_on(response.headers)
+        )
+
+
+async def _serve(handler: Handler) -> None:
+    runner = web.ServerRunner(Server(handler))
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    sys.stdout.write(f"http://127.0.0.1:{site.port}/\n")
+    sys.stdout.flush()
+    await asyncio.Event().wait()
+
+
+async def _main(kind: str, server: str = "") -> None:
+    if kind != "proxy":
+        await _serve({"echo": _echo, "model": _model}[kind])
+        return
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
+        await _serve(partial(_proxy, session=session, server=server))
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=loop_factory(sys.argv[1])) as runner:
+        runner.run(_main(*sys.argv[2:]))
