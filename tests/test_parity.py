@@ -278,6 +278,9 @@ def test_live_and_simulated_decisions_are_the_same(
 )
 @example(Traffic(1, 3.5, 3, 1), Limits(64), "cork", 2, 0.3, 0.0)
 @example(Traffic(2, 3.5, 3, 3), Limits(8, 0.1), "greedy", 1, 0.0, 0.3)
+@example(
+    Traffic(3077, 1.0, 80, 1, keyed=3, hurried=True), Limits(4, max_queue=50), "cork", 2, 0.5, 0.0
+)  # who ran again was still counted by the queue that he had left
 def test_what_runs_again_is_the_same_live_and_simulated(
     traffic: Traffic, limits: Limits, policy: str, workers: int, failures: float, crashes: float
 ) -> None:

@@ -16,10 +16,11 @@ class Job:
         size: Items it brings; limits and the latency model count items, not requests.
         deadline: When its answer is due, on the same clock; `inf` if never.
         key: Jobs of different keys never share a batch.
-        waiting: Whether it is in a queue of the scheduler.
+        queue: Which of the scheduler's queues it is in; None if in none. A queue that it has left
+            may still know it, and must not take it for its own when it waits in another.
     """
 
-    __slots__ = ("arrived", "deadline", "key", "size", "waiting")
+    __slots__ = ("arrived", "deadline", "key", "queue", "size")
 
     def __init__(
         self, arrived: float, size: int = 1, deadline: float = inf, key: Hashable = None
@@ -28,7 +29,12 @@ class Job:
         self.size = size
         self.deadline = deadline
         self.key = key
-        self.waiting = False
+        self.queue: object | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it is in a queue of the scheduler."""
+        return self.queue is not None
 
     def __repr__(self) -> str:
         due = "" if self.deadline == inf else f" deadline={self.deadline:.6f}"

@@ -17,8 +17,8 @@ class JobQueue:
     Where deadlines come in another order than the jobs, as with a max_latency of each call's own, a
     heap knows the earliest, in O(log n); until then the head does.
 
-    A cancelled job stays in place as a gravestone (`waiting` is False) until it comes to the front
-    or the gravestones outnumber the living.
+    A cancelled job stays in place as a gravestone (its `queue` is another one, or none) until it
+    comes to the front or the gravestones outnumber the living.
     """
 
     __slots__ = (
@@ -38,13 +38,13 @@ class JobQueue:
         return f"<JobQueue {self.requests} jobs, {self.items} items>"
 
     def __iter__(self) -> Iterator[Job]:
-        return (job for job in self._jobs if job.waiting)
+        return (job for job in self._jobs if job.queue is self)
 
     @property
     def head(self) -> Job:
         """The oldest waiting job; there must be one."""
         jobs = self._jobs
-        while not jobs[0].waiting:
+        while jobs[0].queue is not self:
             jobs.popleft()
         return jobs[0]
 
@@ -52,7 +52,7 @@ class JobQueue:
     def newest(self) -> Job:
         """The waiting job that came last; there must be one."""
         jobs = self._jobs
-        while not jobs[-1].waiting:
+        while jobs[-1].queue is not self:
             jobs.pop()
         return jobs[-1]
 
@@ -64,13 +64,13 @@ class JobQueue:
         heap = self._by_deadline
         if heap is None:
             return self.head.deadline
-        while not heap[0][2].waiting:
+        while heap[0][2].queue is not self:
             heappop(heap)
         return heap[0][0]
 
     def append(self, job: Job) -> None:
         """Let a job wait."""
-        job.waiting = True
+        job.queue = self
         self._jobs.append(job)
         self.items += job.size
         self.requests += 1
@@ -81,7 +81,7 @@ class JobQueue:
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out, wherever it stands."""
-        job.waiting = False
+        job.queue = None
         self.items -= job.size
         self.requests -= 1
         if len(self._jobs) > 2 * self.requests + 64:
@@ -95,10 +95,10 @@ class JobQueue:
         room = size
         while jobs:
             job = jobs[0]
-            if job.waiting:
+            if job.queue is self:
                 if job.size > room:
                     break
-                job.waiting = False
+                job.queue = None
                 room -= job.size
                 taken.append(job)
             jobs.popleft()
@@ -116,7 +116,7 @@ class JobQueue:
             due = []
             while heap and heap[0][0] <= now:
                 due.append(heappop(heap))
-            expired = [job for _, _, job in sorted(due, key=itemgetter(1)) if job.waiting]
+            expired = [job for _, _, job in sorted(due, key=itemgetter(1)) if job.queue is self]
         for job in expired:
             self.remove(job)
         return expired

@@ -146,10 +146,10 @@ class Scheduler:
 
     def cancel(self, job: Job) -> bool:
         """Take a job out of the queue; False if it has already left."""
-        if not job.waiting:
-            return False
         if self._suspects is not None and self._suspects.remove(job):
             return True
+        if not job.waiting:
+            return False
         self._backlog.views[job.key].queue.remove(job)
         self._backlog.left(job.key, job.size)
         return True

@@ -148,6 +148,8 @@ class Suspects:
 
     def remove(self, job: Job) -> bool:
         """Take a job out of its group; False if it is in none."""
+        if job.queue is not self:
+            return False
         for group in self.groups:
             if job in group.jobs:
                 self._left(job)
@@ -160,11 +162,11 @@ class Suspects:
     def _add(self, group: Group) -> None:
         self.groups.append(group)
         for job in group.jobs:
-            job.waiting = True
+            job.queue = self
             self.items += job.size
 
     def _left(self, job: Job) -> None:
-        job.waiting = False
+        job.queue = None
         self.items -= job.size
 
     def _punctual(self, jobs: list[Job], start: float) -> list[Job]:

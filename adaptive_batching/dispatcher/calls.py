@@ -30,7 +30,7 @@ class Call(Job, Generic[T, R]):
         self.size = size
         self.deadline = deadline
         self.key = key
-        self.waiting = False
+        self.queue = None
         self.item = item
         self.future = future
 

@@ -109,3 +109,17 @@ def test_counts_are_right_after_anything(steps: list[str], data: st.DataObject) 
         assert list(queue) == model
         assert (queue.requests, queue.items) == (len(model), sum(job.size for job in model))
         assert queue.earliest_deadline == min((j.deadline for j in model), default=float("inf"))
+
+
+def test_who_has_left_may_wait_elsewhere():
+    """A deadline that the queue once knew is not its own any more, even if the job waits again."""
+    queue, other = JobQueue(), JobQueue()
+    soon, later = Job(0.0, deadline=1.0), Job(0.0, deadline=9.0)
+    for job in (Job(0.0, deadline=5.0), soon, later):  # not in their order: a heap knows the next
+        queue.append(job)
+    assert queue.take(2)[1] is soon
+    other.append(soon)
+    assert queue.earliest_deadline == 9.0
+    assert queue.take_expired(1.0) == []
+    assert other.take_expired(1.0) == [soon]
+    assert (queue.requests, other.requests) == (1, 0)
