@@ -66,7 +66,10 @@ class Format(Protocol[S]):
         ...
 
     def merge(self, shares: Sequence[S]) -> Message:
-        """Make one request's message of several shares with equal keys, items in their order."""
+        """Make one request's message of shares with equal keys, items in their order.
+
+        The answer to a share that is alone is not split: it is for its client, or to be joined.
+        """
         ...
 
     def split(self, shares: Sequence[S], answer: Message) -> list[Message]:

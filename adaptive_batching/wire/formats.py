@@ -1,12 +1,21 @@
 """The protocols by name."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from adaptive_batching.wire.exchange import Format
 from adaptive_batching.wire.generic import GenericJSON, parse_pointer
+from adaptive_batching.wire.open_inference import OpenInference
 from adaptive_batching.wire.tensorflow import TensorFlowServing
 
-PROTOCOLS = ("json", "tensorflow")
+_WITH_POINTERS: Mapping[str, Callable[..., Format[Any]]] = {"json": GenericJSON}
+_OTHERS: Mapping[str, Callable[[], Format[Any]]] = {
+    "kserve-v1": TensorFlowServing,
+    "open-inference": OpenInference,
+    "tensorflow": TensorFlowServing,
+}
+
+PROTOCOLS = tuple(sorted({**_WITH_POINTERS, **_OTHERS}))
 
 
 def make_format(name: str, items: str = "", results: str = "") -> Format[Any]:
@@ -20,10 +29,11 @@ def make_format(name: str, items: str = "", results: str = "") -> Format[Any]:
     Raises:
         ValueError: There is no such protocol, or a pointer is none or has no use.
     """
-    if name == "json":
-        return GenericJSON(parse_pointer(items), parse_pointer(results))
+    if name in _WITH_POINTERS:
+        return _WITH_POINTERS[name](parse_pointer(items), parse_pointer(results))
+    if name not in _OTHERS:
+        raise ValueError(f"expected one of {', '.join(PROTOCOLS)}, got {name!r}")
     if items or results:
-        raise ValueError(f"expected --items and --results with json only, got them with {name}")
-    if name == "tensorflow":
-        return TensorFlowServing()
-    raise ValueError(f"expected one of {', '.join(PROTOCOLS)}, got {name!r}")
+        those = " or ".join(_WITH_POINTERS)
+        raise ValueError(f"expected --items and --results with {those} only, got them with {name}")
+    return _OTHERS[name]()

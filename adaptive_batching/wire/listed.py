@@ -93,7 +93,8 @@ class RowFormat:
         Raises:
             Unsplittable: The answer has no list, or not a result for each item.
         """
-        rows = _found(answer, shares[0].results, sum(share.size for share in shares))
+        rows = _found(answer, shares[0].results)
+        _check(len(rows.items), sum(share.size for share in shares))
         ends, parts = 0, []
         for share in shares:
             own = rows.items[ends : ends + share.size]
@@ -115,19 +116,17 @@ class RowFormat:
         Raises:
             Unsplittable: There is not a result for each item.
         """
-        first, *_ = found = [Rows.find(answer.body, share.results) for answer in answers]
+        first, *_ = found = [_found(answer, share.results) for answer in answers]
         results = [item for rows in found for item in rows.items]
         _check(len(results), share.size)
-        return replace(answers[0], body=first.text(results))
+        return Message(first.text(results), answers[0].headers)
 
 
-def _found(answer: Message, pointer: Pointer, expected: int) -> Rows:
+def _found(answer: Message, pointer: Pointer) -> Rows:
     try:
-        rows = Rows.find(answer.body, pointer)
+        return Rows.find(answer.body, pointer)
     except NotCuttable as error:
         raise Unsplittable(f"the answer is not cut: {error}") from error
-    _check(len(rows.items), expected)
-    return rows
 
 
 def _check(got: int, expected: int) -> None:

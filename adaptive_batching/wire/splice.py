@@ -13,7 +13,9 @@ import msgspec
 Raw = bytes | msgspec.Raw
 """The text of one JSON value."""
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s"\[\]{}:,]+', re.DOTALL)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[-+.\w]+|\S', re.DOTALL)
+_OPENING = {b"]": b"[", b"}": b"{"}
+_STRAY = re.compile(rb"[^-+.\w\[\]{}:,]")
 _MEMBER = re.compile(rb'("(?:[^"\\]|\\.)*")\s*:\s*(.+)', re.DOTALL)
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _elements = msgspec.json.Decoder(list[msgspec.Raw])
@@ -99,13 +101,17 @@ def _parts(text: bytes, opening: bytes, closing: bytes) -> list[bytes]:
 
 def _outer(text: bytes) -> Iterator[re.Match[bytes]]:
     """The outermost brackets and the commas between them."""
-    depth = 0
+    unclosed: list[bytes] = []
     for token in _TOKEN.finditer(text):
         mark = token[0]
-        depth -= mark in b"]}"
-        if depth <= 0 or (depth == 1 and mark == b","):
+        if mark in _OPENING and (not unclosed or unclosed.pop() != _OPENING[mark]):
+            raise NotCuttable(f"expected a bracket to be closed by its like, got {mark!r}")
+        if not unclosed or (len(unclosed) == 1 and mark == b","):
             yield token
-        depth += mark in b"[{"
+        if mark in b"[{":
+            unclosed.append(mark)
+        elif _STRAY.fullmatch(mark):  # what follows it, a neighbour's items too, could be swallowed
+            raise NotCuttable(f"expected JSON, got {mark!r}")
 
 
 def _named(member: bytes) -> tuple[str, bytes]:

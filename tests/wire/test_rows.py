@@ -130,3 +130,11 @@ def test_pointers():
     assert parse_pointer("/a~1b/m~0n") == ("a/b", "m~n")
     with pytest.raises(ValueError, match="expected a JSON pointer such as /inputs"):
         parse_pointer("inputs")
+
+
+def test_a_piece_without_a_list():
+    """What can't be joined is told as what can't be split."""
+    form = GenericJSON()
+    share = form.take(request("[1,2]"))
+    with pytest.raises(Unsplittable, match="the answer is not cut"):
+        form.join(share, [Message(b"[7]"), Message(b"{}")])

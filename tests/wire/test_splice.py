@@ -53,3 +53,10 @@ def test_nested_too_deep_for_the_strict_parser():
     """The other way has no stack that could overflow."""
     deep = b"[" * 5000 + b"]" * 5000
     assert elements(b"[" + deep + b",1]") == [deep, b"1"]
+
+
+@pytest.mark.parametrize("stray", [b'NaN,"a', b"NaN,/*", b"NaN,'a", b"NaN,{]", b"NaN,#", b"NaN]"])
+def test_nothing_that_could_swallow_what_follows(stray):
+    """In a merged array the items of others follow."""
+    with pytest.raises(NotCuttable):
+        elements(b"[" + stray + b"]")

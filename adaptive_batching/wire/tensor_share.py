@@ -1,0 +1,110 @@
+"""Which requests of the Open Inference Protocol may share a batch, and what each brings there."""
+
+from collections.abc import Hashable, Iterable, Sequence
+
+import msgspec
+
+from adaptive_batching.wire.exchange import Message, Request
+from adaptive_batching.wire.splice import NotCuttable, Raw, members, object_of
+from adaptive_batching.wire.tensors import (
+    JSON_LENGTH,
+    Parameters,
+    Tensor,
+    open_message,
+    read_tensors,
+)
+
+_OF_A_WHOLE = ("sequence_", "shared_memory_", "triton_", "classification")
+"""What such parameters ask for is done for a request as a whole."""
+_OF_A_QUEUE = ("priority", "timeout")
+"""What these tell the server's queue must not befall those who came with others."""
+
+
+class _Output(msgspec.Struct, forbid_unknown_fields=True):
+    """An output that is asked for."""
+
+    name: str
+    parameters: Parameters | None = None
+
+
+_outputs = msgspec.json.Decoder(list[_Output] | None)
+
+
+class TensorShare(msgspec.Struct, frozen=True):
+    """A request of tensors, all with the same first dimension.
+
+    Attributes:
+        key: All but the rows and the id.
+        tensors: Its inputs.
+        beside: The texts of the other members of its JSON.
+        identity: The text of its id; None if it has none.
+        own: The whole of it as it came; None for a piece of a request.
+    """
+
+    key: Hashable
+    tensors: Sequence[Tensor]
+    beside: Sequence[tuple[str, bytes]]
+    identity: bytes | None
+    own: Message | None
+
+    @property
+    def size(self) -> int:
+        """Rows that it brings."""
+        return self.tensors[0].shape[0]
+
+
+def share_of(request: Request) -> TensorShare:
+    """Understand a request.
+
+    Raises:
+        NotCuttable: It can't share a batch.
+    """
+    text, tail = open_message(request.message)
+    named = members(text)
+    tensors = read_tensors(named.pop("inputs", b""), tail)
+    layouts = tuple(tensor.check() for tensor in tensors)
+    if len({tensor.shape[0] for tensor in tensors}) != 1:
+        raise NotCuttable("expected inputs with the same first dimension")
+    identity = named.pop("id", None)
+    beside = tuple(_beside(named))
+    for tensor in tensors:
+        _check_of_rows(tensor.parameters)
+    if "outputs" in named:
+        _check_outputs(named["outputs"])
+    kinds = tuple(tensor.kind for tensor in tensors)
+    key = request.path, kinds, layouts, beside
+    own = Message(request.message.body, _about_the_body(request.message))
+    return TensorShare(key, tensors, beside, None if identity is None else bytes(identity), own)
+
+
+def _beside(named: dict[str, Raw]) -> Iterable[tuple[str, bytes]]:
+    """The members in an order of ours, without what only matters in the server's queue."""
+    for name, text in sorted(named.items()):
+        if name != "parameters":
+            yield name, bytes(text)
+        elif text != msgspec.Raw(b"null"):
+            parameters = members(text)
+            _check_of_rows(parameters)
+            rest = sorted((key, parameters[key]) for key in parameters if key not in _OF_A_QUEUE)
+            if rest:
+                yield name, object_of(rest)
+
+
+def _check_outputs(text: Raw) -> None:
+    try:
+        outputs = _outputs.decode(text) or ()
+    except msgspec.DecodeError as error:
+        raise NotCuttable(f"expected outputs to be asked for by name: {error}") from error
+    for output in outputs:
+        _check_of_rows(output.parameters or ())
+
+
+def _check_of_rows(parameters: Iterable[str]) -> None:
+    for name in parameters:
+        if name.startswith(_OF_A_WHOLE):
+            raise NotCuttable(f"{name!r} is said of a request as a whole")
+
+
+def _about_the_body(message: Message) -> dict[str, str]:
+    about = ("content-type", JSON_LENGTH)
+    return {name: message.headers[name] for name in about if name in message.headers}

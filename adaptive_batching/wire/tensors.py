@@ -1,0 +1,185 @@
+"""Tensors of the Open Inference Protocol: described in JSON, with elements in it or behind it.
+
+The binary tensor extension puts the elements after the JSON, one tensor after the other, and a
+header says where the JSON ends.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from adaptive_batching.wire.exchange import Message
+from adaptive_batching.wire.splice import NotCuttable, Raw, elements, members, object_of, text_of
+from adaptive_batching.wire.tensor_data import (
+    check_bytes,
+    cut_bytes,
+    cut_text,
+    join_texts,
+    text_layout,
+)
+
+JSON_LENGTH = "inference-header-content-length"
+_BINARY_SIZE = "binary_data_size"
+_LONGEST_LENGTH = 18  # digits
+
+Parameters: TypeAlias = dict[str, msgspec.Raw]
+
+_NONE = msgspec.Raw()  # left out of the text, which goes by identity
+
+
+class _Described(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A tensor as JSON says it."""
+
+    name: str
+    shape: list[int]
+    datatype: str
+    parameters: Parameters | None = None
+    data: msgspec.Raw = _NONE
+
+
+_described = msgspec.json.Decoder(list[_Described])
+_length = msgspec.json.Decoder(int)
+
+
+class Tensor(msgspec.Struct):
+    """A tensor whose first dimension is the batch.
+
+    Attributes:
+        name: Of an input or output.
+        datatype: Of the protocol.
+        shape: All dimensions.
+        parameters: Without the size of binary data.
+        data: Its elements: bytes are the text of a JSON array, a memory view is binary.
+    """
+
+    name: str
+    datatype: str
+    shape: list[int]
+    parameters: Parameters
+    data: bytes | memoryview
+
+    @property
+    def kind(self) -> Hashable:
+        """All but its rows."""
+        beside = sorted((name, bytes(value)) for name, value in self.parameters.items())
+        return self.name, self.datatype, tuple(self.shape[1:]), tuple(beside)
+
+    def check(self) -> str:
+        """See that it holds as many elements as its shape says; returns how they are written.
+
+        Raises:
+            NotCuttable: It does not, or has no first dimension.
+        """
+        shape = self.shape
+        if not shape or shape[0] < 1 or min(shape) < 0:
+            raise NotCuttable(f"expected a batch as first dimension, got shape {shape}")
+        if isinstance(self.data, bytes):
+            return text_layout(self.data, shape)
+        check_bytes(self.data, self.datatype, shape)
+        return "binary"
+
+    def cut(self, sizes: Sequence[int]) -> "list[Tensor]":
+        """Cut it along the first dimension into tensors of so many rows each.
+
+        Raises:
+            NotCuttable: It has not so many rows.
+        """
+        shape, total = self.shape, sum(sizes)
+        if shape[:1] != [total]:
+            msg = f"expected {total} as first dimension of {self.name!r}, got shape {shape}"
+            raise NotCuttable(msg)
+        parts: Sequence[bytes | memoryview]
+        if isinstance(self.data, bytes):
+            parts = cut_text(self.data, shape, sizes)
+        else:
+            parts = cut_bytes(self.data, self.datatype, shape, sizes)
+        return [self._rows(size, part) for size, part in zip(sizes, parts, strict=True)]
+
+    def join(self, tensors: "Sequence[Tensor]") -> "Tensor":
+        """Put tensors of this kind one after the other; all are written as this one is."""
+        count = sum(tensor.shape[0] for tensor in tensors)
+        if isinstance(self.data, bytes):
+            return self._rows(count, join_texts(bytes(tensor.data) for tensor in tensors))
+        return self._rows(count, memoryview(b"".join([tensor.data for tensor in tensors])))
+
+    def _rows(self, count: int, data: bytes | memoryview) -> "Tensor":
+        shape = [count, *self.shape[1:]]
+        return Tensor(self.name, self.datatype, shape, self.parameters, data)
+
+
+def open_message(message: Message) -> tuple[bytes, memoryview]:
+    """Tell the JSON of a message from the bytes behind it.
+
+    Raises:
+        NotCuttable: The header that says where it ends is wrong.
+    """
+    length = message.headers.get(JSON_LENGTH)
+    if length is None:
+        return message.body, memoryview(b"")
+    number = length.isascii() and length.isdigit() and len(length) <= _LONGEST_LENGTH
+    if not number or int(length) > len(message.body):
+        raise NotCuttable(f"expected the length of the JSON in {JSON_LENGTH}, got {length!r}")
+    end = int(length)
+    return message.body[:end], memoryview(message.body)[end:]
+
+
+def close_message(text: bytes, tail: Sequence[memoryview], headers: Mapping[str, str]) -> Message:
+    """Put the bytes behind the JSON, and say so if there are any."""
+    if not tail:
+        return Message(text, {name: headers[name] for name in headers if name != JSON_LENGTH})
+    return Message(b"".join([text, *tail]), {**headers, JSON_LENGTH: str(len(text))})
+
+
+def read_tensors(text: Raw, tail: memoryview) -> list[Tensor]:
+    """Read a list of tensors, with the bytes that stand behind the JSON.
+
+    Raises:
+        NotCuttable: It is not what the protocol says.
+    """
+    tensors = []
+    for each in _describe(text):
+        parameters = each.parameters or {}
+        data: bytes | memoryview = bytes(each.data)
+        size = parameters.pop(_BINARY_SIZE, None)
+        if size is not None:
+            end = _length.decode(size)
+            if data or not 0 <= end <= len(tail):
+                raise NotCuttable(f"expected {end} bytes of {each.name!r} behind the JSON only")
+            data, tail = tail[:end], tail[end:]
+        tensors.append(Tensor(each.name, each.datatype, each.shape, parameters, data))
+    if tail:
+        raise NotCuttable(f"expected the bytes of the tensors, got {len(tail)} more")
+    return tensors
+
+
+def write_tensors(tensors: Sequence[Tensor]) -> tuple[bytes, list[memoryview]]:
+    """Return the list in JSON, and what is to stand behind it."""
+    described, tail = [], []
+    for each in tensors:
+        parameters, text = each.parameters, _NONE
+        if isinstance(each.data, bytes):
+            text = msgspec.Raw(each.data)
+        else:
+            tail.append(each.data)
+            size = msgspec.Raw(text_of(len(each.data)))
+            parameters = {**parameters, _BINARY_SIZE: size}
+        described.append(_Described(each.name, each.shape, each.datatype, parameters or None, text))
+    return text_of(described), tail
+
+
+def _describe(text: Raw) -> list[_Described]:
+    try:
+        return _described.decode(text)
+    except msgspec.DecodeError:  # perhaps a NaN, which many servers write
+        return [_describe_leniently(members(part)) for part in elements(text)]
+
+
+def _describe_leniently(named: dict[str, Raw]) -> _Described:
+    data = named.pop("data", b"")
+    try:
+        (described,) = _described.decode(b"[" + object_of(named.items()) + b"]")
+    except msgspec.DecodeError as error:
+        raise NotCuttable(f"expected a tensor: {error}") from error
+    described.data = msgspec.Raw(bytes(data))
+    return described
