@@ -8,19 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, inf
 from types import MappingProxyType
 
-from adaptive_batching.core.backlog import Backlog, Triage
+from adaptive_batching.core.adviser import Adviser
+from adaptive_batching.core.backlog import Backlog
 from adaptive_batching.core.job import Batch, Job, Outcome, Reason
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import (
     Dispatch,
-    Doorkeeper,
     Hold,
     Limits,
     Policy,
     QueueView,
     Shed,
     ShedReason,
-    Watcher,
 )
 from adaptive_batching.core.punctuality import Punctuality
 from adaptive_batching.core.records import BatchRecord
@@ -29,13 +28,11 @@ from adaptive_batching.errors import (
     Draining,
     JobTooLarge,
     Overloaded,
-    PolicyError,
     QueueFull,
     Refused,
 )
 from adaptive_batching.units import format_duration
 
-_ENDLESS = 1e308  # seconds; whole numbers beyond that are none that can be reckoned with
 _LATER = 1.05  # times the predicted wait: who comes back a moment too early comes in vain
 
 
@@ -62,12 +59,10 @@ class Scheduler:
         self.latency = self.permits.latency
         self._suspects = Suspects(self.latency) if idempotent else None
         self._punctuality = Punctuality()
-        self._policy = policy
-        self._doorkeeper = policy if isinstance(policy, Doorkeeper) else None
-        self._watcher = policy if isinstance(policy, Watcher) else None
-        self._triage = policy if isinstance(policy, Triage) else None
+        self.policy = policy
+        self._adviser = Adviser(policy)
         self._backlog = Backlog(
-            limits, self.permits, self._punctuality, weighing=self._triage is not None
+            limits, self.permits, self._punctuality, weighing=self._adviser.triages
         )
         self.draining = False
         """Whether it takes no more jobs."""
@@ -94,7 +89,7 @@ class Scheduler:
     @property
     def watchful(self) -> bool:
         """Whether `next` may do more than expire jobs while every worker is busy."""
-        return self._watcher is not None
+        return self._adviser.watches
 
     def submit(self, job: Job) -> None:
         """Let a job wait for its batch; `job.arrived` is the present.
@@ -118,8 +113,8 @@ class Scheduler:
         view.arrivals.arrived(job.arrived)
         if size > 1:
             view.arrivals.more_items += size - 1
-        if self._doorkeeper is not None and job.deadline != inf:
-            wait = self._refuse(self._doorkeeper, view, job, job.arrived)
+        if self._adviser.keeps_door and job.deadline != inf:
+            wait = self._refuse(view, job, job.arrived)
             if wait is not None:
                 msg = f"out of reach within {format_duration(job.deadline - job.arrived)}"
                 raise Overloaded(f"an answer is {msg}", retry_after=wait)
@@ -135,10 +130,10 @@ class Scheduler:
         if they would be let in at once, as may well be: they have waited, and need not any more.
         """
         view = self._backlog.views.get(job.key)
-        if view is None or self._doorkeeper is None or job.deadline == inf:
+        if view is None or not self._adviser.keeps_door or job.deadline == inf:
             return 0.0
         again = Job(now, job.size, now + job.deadline - job.arrived, job.key)
-        return self._refuse(self._doorkeeper, view, again, now) or 0.0
+        return self._refuse(view, again, now) or 0.0
 
     def rehearse(self, timings: Iterable[tuple[int, int, float]]) -> None:
         """Learn from batches that ran before the first job came; see `Permits.rehearse`."""
@@ -193,14 +188,12 @@ class Scheduler:
         until = first.queue.earliest_deadline
         if until <= now:
             return self._expire(first, now)
-        if not self.permits.idle and (self._watcher is None or self._flushing):
+        if not self.permits.idle and (self._flushing or not self._adviser.watches):
             return Hold(until)  # nobody computes an answer that is already late
         if not backlog.shared:
             views: Iterable[QueueView] = (first,)
-        elif self._triage is None:
-            views = backlog.in_turn()
         else:
-            views = self._in_turn(self._triage, now)
+            views = self._in_turn(now)
         for view in views:
             step = self._decide(view, now)
             if not isinstance(step, Hold):
@@ -244,11 +237,7 @@ class Scheduler:
         if view is not None:
             self._digest(view, now)
             view.arrivals.answered(now)
-        try:
-            self._policy.observe(record)
-        except Exception as error:
-            msg = f"{type(self._policy).__name__}.observe raised {error!r}"
-            raise PolicyError(msg) from error
+        self._adviser.observe(record)
         return record
 
     def rerun(
@@ -285,31 +274,21 @@ class Scheduler:
         self._digest(view, now)
         if self.permits.uneven or view.worker is not None:
             self._aim(view, now)
-        ask = self._policy.decide
-        if self._watcher is not None and not self.permits.idle:
-            ask = self._watcher.watch
-        try:
-            decision = ask(view, now)
-        except Exception as error:
-            raise PolicyError(f"{self._asked} raised {error!r}") from error
+        decision = self._adviser.decide(view, now)
         if isinstance(decision, Dispatch):
             return self._release(view, decision, now)
-        if isinstance(decision, Shed):
-            return self._turn_away(view, decision)
-        if isinstance(decision, Hold):
-            if decision.until > now:
-                return decision
-            raise self._broken("a Hold.until later than now", decision, now)
-        raise self._broken("Dispatch, Hold or Shed", decision, now)
+        return self._turn_away(view, decision) if isinstance(decision, Shed) else decision
 
     def _release(self, view: QueueView, decision: Dispatch, now: float) -> Batch:
         if not self.permits.idle:
-            raise self._broken("Hold or Shed while every worker is busy", decision, now)
+            raise self._adviser.broken(
+                view, "Hold or Shed while every worker is busy", decision, now
+            )
         allowed = min(decision.size, self.limits.max_batch_size)
         jobs = view.queue.take(allowed)
         if not jobs:
             expected = f"a Dispatch of at least the head's {view.head.size} items"
-            raise self._broken(expected, decision, now)
+            raise self._adviser.broken(view, expected, decision, now)
         size = allowed if len(jobs) == allowed else sum(job.size for job in jobs)
         self._backlog.left(jobs[0].key, size)
         return self._leave(jobs, size, decision.reason, now)
@@ -335,10 +314,10 @@ class Scheduler:
     def _turn_away(self, view: QueueView, decision: Shed) -> Shed:
         jobs = decision.jobs
         if not jobs:
-            raise self._broken("a Shed of at least one job", decision, None)
+            raise self._adviser.broken(view, "a Shed of at least one job", decision)
         # All at first: whoever is taken out has to be told, and a mistake tells those who wait.
         if len(set(jobs)) < len(jobs) or not all(job.waiting for job in jobs):
-            raise self._broken("a Shed of waiting jobs, each once", decision, None)
+            raise self._adviser.broken(view, "a Shed of waiting jobs, each once", decision)
         for job in jobs:
             self.cancel(job)
         return decision
@@ -350,15 +329,11 @@ class Scheduler:
 
     # ------------------------------------------------------------------------------ housekeeping
 
-    def _in_turn(self, triage: Triage, now: float) -> Iterator[QueueView]:
+    def _in_turn(self, now: float) -> Iterator[QueueView]:
         """The queues of several keys, first who should be asked first."""
-        self._backlog.weigh()
-        try:
-            lookahead = triage.lookahead(self._backlog, now)
-        except Exception as error:
-            name = type(self._policy).__name__
-            raise PolicyError(f"{name}.lookahead raised {error!r}") from error
-        self._backlog.look_ahead(self._seconds("lookahead", lookahead))
+        if self._adviser.triages:
+            self._backlog.weigh()
+            self._backlog.look_ahead(self._adviser.lookahead(self._backlog, now))
         return self._backlog.in_turn()
 
     def _aim(self, view: QueueView, now: float) -> None:
@@ -380,33 +355,11 @@ class Scheduler:
         limit = self.limits.max_batch_size
         return JobTooLarge(f"expected at most max_batch_size={limit} items, got {size}")
 
-    def _refuse(
-        self, doorkeeper: Doorkeeper, view: QueueView, job: Job, now: float
-    ) -> float | None:
+    def _refuse(self, view: QueueView, job: Job, now: float) -> float | None:
         if self.permits.uneven or view.worker is not None:
             self._aim(view, now)
-        try:
-            wait = doorkeeper.refuse(view, job, now)
-        except Exception as error:
-            raise PolicyError(f"{type(self._policy).__name__}.refuse raised {error!r}") from error
-        if wait is None:
-            return None
-        return self._seconds("refuse", wait, "None or ") * _LATER
-
-    def _seconds(self, method: str, answer: object, otherwise: str = "") -> float:
-        """What a policy's method answered, as a time.
-
-        Raises:
-            PolicyError: It is none.
-        """
-        asked = f"{type(self._policy).__name__}.{method}: expected"
-        if isinstance(answer, bool) or not isinstance(answer, int | float):
-            raise PolicyError(f"{asked} {otherwise}seconds, got {answer!r}")
-        if not answer >= 0:
-            raise PolicyError(f"{asked} 0 seconds or more, got {answer!r}")
-        if answer > _ENDLESS and answer != inf:
-            raise PolicyError(f"{asked} seconds that fit into a float, got 10**308 or more")
-        return float(answer)
+        wait = self._adviser.refuse(view, job, now)
+        return None if wait is None else wait * _LATER
 
     def _queue_full(self, job: Job) -> QueueFull:
         """Room comes with the batches that leave; then the door has to be open as well."""
@@ -420,16 +373,6 @@ class Scheduler:
             f"{self.items} of max_queue={limits.max_queue} items wait, no room for {job.size} more"
         )
         return QueueFull(msg, retry_after=wait if wait < inf else full)
-
-    @property
-    def _asked(self) -> str:
-        """Whose decision it is now, for messages."""
-        watching = self._watcher is not None and not self.permits.idle
-        return f"{type(self._policy).__name__}.{'watch' if watching else 'decide'}"
-
-    def _broken(self, expected: str, decision: object, now: float | None) -> PolicyError:
-        at = "" if now is None else f" at now={now!r}"
-        return PolicyError(f"{self._asked}: expected {expected}, got {decision}{at}")
 
 
 _WAIT = Hold()

@@ -149,7 +149,7 @@ def test_the_oldest_is_cancelled_while_the_worker_is_busy() -> None:
 def test_it_corks_while_company_is_likely() -> None:
     """With a mean wait of 0.1 s, one request waits for 95 ms less tick and slope."""
     scheduler = trained(max_latency=60.0)
-    policy = scheduler._policy
+    policy = scheduler.policy
     assert isinstance(policy, BentoML)
     policy.optimizer.wait, policy.optimizer.per_request = 0.1, 0.01
     history = play(scheduler, [20.0], lambda _: 0.1)
