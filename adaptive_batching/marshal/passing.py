@@ -1,16 +1,18 @@
 """Requests that no batch is for: passed on and answered byte for byte, as they come."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import aiohttp
 from aiohttp import hdrs, web
 from yarl import URL
 
-from adaptive_batching.errors import UpstreamLost
+from adaptive_batching.errors import UpstreamBroken, UpstreamLost
 from adaptive_batching.marshal.hop_by_hop import passed_on
-
-_CHUNK = 2**16  # bytes; small answers of streaming servers are sent on as soon as they are here
+from adaptive_batching.marshal.passed_answer import PassedAnswer
+from adaptive_batching.marshal.rejections import Rejected
+from adaptive_batching.marshal.target import origin_form
+from adaptive_batching.marshal.tunnel import WEBSOCKET, tunnel, wants_tunnel
 
 
 class PassThrough:
@@ -19,11 +21,13 @@ class PassThrough:
     Args:
         session: The client; see `workers.upstream.new_session`.
         server: The URL, without a path.
+        body_timeout: Seconds in which something more of a body has to arrive.
     """
 
-    def __init__(self, session: aiohttp.ClientSession, server: URL) -> None:
+    def __init__(self, session: aiohttp.ClientSession, server: URL, body_timeout: float) -> None:
         self._session = session
         self._server = server
+        self._body_timeout = body_timeout
 
     async def __call__(self, request: web.BaseRequest, read: bytes = b"") -> web.StreamResponse:
         """Answer one request.
@@ -34,42 +38,59 @@ class PassThrough:
 
         Raises:
             UpstreamLost: The server can't be reached, or hung up before it answered.
+            UpstreamBroken: It spoke of another protocol without being asked.
+            Rejected: The body was too slow.
         """
-        url = URL(f"{self._server}{request.raw_path}", encoded=True)
-        headers = passed_on(request.headers, also_dropped=[hdrs.EXPECT])
-        body = _body(request, read) if read or request.can_read_body else None
-        sending = self._session.request(
-            request.method, url, headers=headers, data=body, allow_redirects=False
-        )
-        try:
-            response = await sending
-        except aiohttp.ClientError as error:
-            msg = f"{self._server} did not answer: {type(error).__name__}: {error}"
-            raise UpstreamLost(msg) from error
+        response = await self._sent(request, read)
         async with response:
+            if response.status == 101:
+                if not wants_tunnel(request):
+                    raise UpstreamBroken(f"{self._server} switched protocols without being asked")
+                return await tunnel(request, response)
             return await _sent_back(response, request)
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._session.close()
 
+    async def _sent(self, request: web.BaseRequest, read: bytes) -> aiohttp.ClientResponse:
+        url = URL(f"{self._server}{origin_form(request)}", encoded=True)
+        headers = passed_on(request.headers, also_dropped=[hdrs.EXPECT, "HTTP2-Settings"])
+        if wants_tunnel(request):
+            headers[hdrs.CONNECTION], headers[hdrs.UPGRADE] = "Upgrade", WEBSOCKET
+        body = self._body(request, read) if read or request.can_read_body else None
+        try:
+            return await self._session.request(
+                request.method, url, headers=headers, data=body, allow_redirects=False
+            )
+        except aiohttp.ClientError as error:
+            if isinstance(error.__cause__, Rejected):
+                raise error.__cause__ from None  # not the server's fault
+            msg = f"{self._server} did not answer: {type(error).__name__}: {error}"
+            raise UpstreamLost(msg) from error
 
-async def _body(request: web.BaseRequest, read: bytes) -> AsyncIterator[bytes]:
-    if read:
-        yield read
-    if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.transport:
-        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    while chunk := await request.content.readany():
-        yield chunk
+    async def _body(self, request: web.BaseRequest, read: bytes) -> AsyncIterator[bytes]:
+        if read:
+            yield read
+        if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.transport:
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        while chunk := await self._next(request):
+            yield chunk
+
+    async def _next(self, request: web.BaseRequest) -> bytes:
+        try:
+            async with asyncio.timeout(self._body_timeout):
+                return await request.content.readany()
+        except TimeoutError:
+            raise Rejected(408, "body_timeout", closes=True) from None
 
 
 async def _sent_back(
     response: aiohttp.ClientResponse, request: web.BaseRequest
 ) -> web.StreamResponse:
     """Send the answer on while it comes; if it breaks off, so does ours."""
-    answer: Any = web.StreamResponse(
-        status=response.status, reason=response.reason, headers=passed_on(response.headers)
-    )
+    headers = passed_on(response.headers)
+    answer = PassedAnswer(response.status, response.reason or "", headers)
     await answer.prepare(request)
     try:
         async for chunk in response.content.iter_any():
@@ -77,4 +98,4 @@ async def _sent_back(
     except aiohttp.ClientError as error:
         raise ConnectionResetError(f"the server's answer broke off: {error}") from error
     await answer.write_eof()
-    return answer  # type: ignore[no-any-return]
+    return answer

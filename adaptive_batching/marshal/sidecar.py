@@ -20,6 +20,7 @@ from adaptive_batching.marshal.protocol import check_protocol
 from adaptive_batching.marshal.rejections import rejection
 from adaptive_batching.marshal.request_ids import request_id
 from adaptive_batching.marshal.share_of_reply import share_of_reply
+from adaptive_batching.marshal.target import origin_form
 from adaptive_batching.wire.exchange import Format, Message, Request, Unsplittable
 from adaptive_batching.workers.upstream import Forwarded, Reply, UpstreamRefusal, Upstreams
 
@@ -114,7 +115,8 @@ class Sidecar:
         check_protocol(request)
         if self.in_flight > self._terms.max_in_flight:
             raise Overloaded(f"{self._terms.max_in_flight} requests are in flight already")
-        path = request.raw_path.partition("?")[0]
+        target = origin_form(request)
+        path = target.partition("?")[0]
         if not self._form.wants(request.method, path) or self._must_stream(request):
             return await self._passing(request)
         body = arrived_body(request, self._terms.max_body)
@@ -124,7 +126,7 @@ class Sidecar:
         share = self._form.take(Request(request.method, path, message))
         if share is None:
             return await self._passing(request, body)
-        reply = await self._batched(share, request, begin)
+        reply = await self._batched(share, request, target, begin)
         return self._shared(reply, request, begin)
 
     def _shared(self, reply: Reply, request: web.BaseRequest, begin: float) -> web.StreamResponse:
@@ -135,13 +137,15 @@ class Sidecar:
         too_large = (request.content_length or 0) > self._terms.max_body
         return too_large or "Content-Encoding" in request.headers
 
-    async def _batched(self, share: Any, request: web.BaseRequest, begin: float) -> Reply:
+    async def _batched(
+        self, share: Any, request: web.BaseRequest, target: str, begin: float
+    ) -> Reply:
         """Let a share, or the pieces that it is cut into, join batches."""
         limit = self._terms.max_batch_size
         if share.size <= limit:
-            return await self._submit(share, request, begin)
+            return await self._submit(share, request, target, begin)
         pieces = self._form.cut(share, limit)
-        replies = await _all([self._submit(each, request, begin) for each in pieces])
+        replies = await _all([self._submit(each, request, target, begin) for each in pieces])
         try:
             whole = self._form.join(share, [reply.message for reply in replies])
         except Unsplittable as error:
@@ -149,10 +153,10 @@ class Sidecar:
         last = replies[-1]
         return Reply(last.status, whole, last.batch_id, last.batch_size, last.seconds)
 
-    async def _submit(self, share: Any, request: web.BaseRequest, begin: float) -> Reply:
-        item = Forwarded(
-            self._form, share, request.method, request.raw_path, self._partition(request)
-        )
+    async def _submit(
+        self, share: Any, request: web.BaseRequest, target: str, begin: float
+    ) -> Reply:
+        item = Forwarded(self._form, share, request.method, target, self._partition(request))
         waits = min(patience(request.headers), self._terms.max_latency) - (monotonic() - begin)
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")

@@ -85,7 +85,9 @@ class SidecarRunning:
             ListenError: The port is taken, or the address is not ours.
         """
         await self.dispatcher.start()
-        self._passing = PassThrough(new_session(_PASSING_CONNECTIONS), self.servers[0])
+        self._passing = PassThrough(
+            new_session(_PASSING_CONNECTIONS), self.servers[0], self._terms.body_timeout
+        )
         self._sidecar = Sidecar(
             self._form, self._upstreams, self.dispatcher, self._passing, self._terms
         )

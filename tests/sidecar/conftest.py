@@ -29,6 +29,7 @@ class ModelServer:
         application = web.Application()
         application.router.add_post("/v1/models/{model}:predict", self._predict)
         application.router.add_get("/stream", self._stream)
+        application.router.add_get("/socket", self._socket)
         application.router.add_route("*", "/{tail:.*}", self._echo)
         return application
 
@@ -53,6 +54,19 @@ class ModelServer:
             await response.write(f"data: {number}\n\n".encode())
             await self.gate.wait()
         return response
+
+    async def _socket(self, request):
+        """Says everything twice, and 4000 is what it closes with."""
+        socket = web.WebSocketResponse(protocols=["echo"])
+        await socket.prepare(request)
+        async for message in socket:
+            if message.data == "leave":
+                await socket.close(code=4000)
+            elif message.type is aiohttp.WSMsgType.TEXT:
+                await socket.send_str(2 * message.data)
+            else:
+                await socket.send_bytes(2 * message.data)
+        return socket
 
     async def _echo(self, request):
         self.seen.append(request.headers)
