@@ -22,6 +22,14 @@ class Message:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+def as_it_came(message: Message, *more: str) -> Message:
+    """The same body, with its type and `more` of its headers."""
+    about = ("content-type", *more)
+    return Message(
+        message.body, {name: text for name in about if (text := message.headers.get(name))}
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a format is shown of an HTTP request.

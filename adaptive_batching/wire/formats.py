@@ -6,12 +6,16 @@ from typing import Any
 from adaptive_batching.wire.exchange import Format
 from adaptive_batching.wire.generic import GenericJSON, parse_pointer
 from adaptive_batching.wire.open_inference import OpenInference
+from adaptive_batching.wire.openai import OpenAIEmbeddings
+from adaptive_batching.wire.tei import TextEmbeddings
 from adaptive_batching.wire.tensorflow import TensorFlowServing
 
 _WITH_POINTERS: Mapping[str, Callable[..., Format[Any]]] = {"json": GenericJSON}
 _OTHERS: Mapping[str, Callable[[], Format[Any]]] = {
     "kserve-v1": TensorFlowServing,
     "open-inference": OpenInference,
+    "openai-embeddings": OpenAIEmbeddings,
+    "tei": TextEmbeddings,
     "tensorflow": TensorFlowServing,
 }
 

@@ -4,11 +4,11 @@ JSON pointers (RFC 6901) say where: `/inputs` and `/outputs`, or nothing for a b
 """
 
 from adaptive_batching.wire.exchange import Request
-from adaptive_batching.wire.listed import Pointer, RowFormat, Rows, RowShare
+from adaptive_batching.wire.listed import Pointer, RowFormat, Rows, RowShare, share_of
 from adaptive_batching.wire.splice import NotCuttable
 
 
-class GenericJSON(RowFormat):
+class GenericJSON(RowFormat[RowShare]):
     """Rows wherever the pointers say.
 
     Args:
@@ -32,7 +32,7 @@ class GenericJSON(RowFormat):
             rows = Rows.find(request.message.body, self._items)
         except NotCuttable:
             return None
-        return RowShare(request.path, rows, self._results) if rows.items else None
+        return share_of(request, rows, self._results)
 
 
 def parse_pointer(text: str) -> tuple[str, ...]:

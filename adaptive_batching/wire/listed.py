@@ -3,10 +3,13 @@
 All protocols that are JSON in rows are this, with names of their own.
 """
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Generic, TypeVar
 
-from adaptive_batching.wire.exchange import Message, Unsplittable
+import msgspec
+from msgspec.structs import replace
+
+from adaptive_batching.wire.exchange import Message, Request, Unsplittable, as_it_came
 from adaptive_batching.wire.splice import NotCuttable, Raw, elements, joined, members, text_of
 
 Pointer = Sequence[str]
@@ -15,8 +18,7 @@ Pointer = Sequence[str]
 JSON = {"content-type": "application/json"}
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(msgspec.Struct, frozen=True):
     """A list of a JSON text, and the text around it in a form of its own.
 
     Attributes:
@@ -42,7 +44,11 @@ class Rows:
         name, *rest = pointer
         if name not in beside:
             raise NotCuttable(f"expected {name!r} in the object, got {', '.join(beside) or 'none'}")
-        inner = cls.find(beside.pop(name), rest)
+        return cls.within(beside, name, cls.find(beside.pop(name), rest))
+
+    @classmethod
+    def within(cls, beside: Mapping[str, Raw], name: str, inner: "Rows") -> "Rows":
+        """Put a list into an object, under a name that comes last."""
         others = b"".join(
             text_of(other) + b":" + bytes(value) + b"," for other, value in sorted(beside.items())
         )
@@ -54,24 +60,25 @@ class Rows:
         return self.before + joined(self.items if items is None else items) + self.after
 
 
-@dataclass(frozen=True, slots=True)
-class RowShare:
+class RowShare(msgspec.Struct, frozen=True):
     """A request of rows.
 
     Attributes:
         where: What else two requests must have in common to be merged.
         rows: Its items.
         results: Where the answer will have its list.
+        own: The whole of it as it came; None for a piece of a request.
     """
 
     where: Hashable
     rows: Rows
-    results: Pointer
+    results: tuple[str, ...]
+    own: Message | None
 
     @property
     def key(self) -> Hashable:
         """All but the items."""
-        return self.where, self.rows.before, self.rows.after, tuple(self.results)
+        return self.where, self.rows.before, self.rows.after, self.results
 
     @property
     def size(self) -> int:
@@ -79,15 +86,26 @@ class RowShare:
         return len(self.rows.items)
 
 
-class RowFormat:
+def share_of(request: Request, rows: Rows, results: Pointer) -> RowShare | None:
+    """What a request brings; None if it has no item."""
+    own = as_it_came(request.message)
+    return RowShare(request.path, rows, tuple(results), own) if rows.items else None
+
+
+R = TypeVar("R", bound=RowShare)
+
+
+class RowFormat(Generic[R]):
     """Merging and splitting for formats whose `take` returns `RowShare`."""
 
-    def merge(self, shares: Sequence[RowShare]) -> Message:
-        """One list of all items, in the text that they have in common."""
+    def merge(self, shares: Sequence[R]) -> Message:
+        """One list of all items, in the text that they have in common; alone it goes as it came."""
+        if len(shares) == 1 and shares[0].own is not None:
+            return shares[0].own
         items = [item for share in shares for item in share.rows.items]
         return Message(shares[0].rows.text(items), JSON)
 
-    def split(self, shares: Sequence[RowShare], answer: Message) -> list[Message]:
+    def split(self, shares: Sequence[R], answer: Message) -> list[Message]:
         """To each share its own results, in the text of the answer.
 
         Raises:
@@ -102,15 +120,15 @@ class RowFormat:
             parts.append(Message(rows.text(own), answer.headers))
         return parts
 
-    def cut(self, share: RowShare, limit: int) -> list[RowShare]:
+    def cut(self, share: R, limit: int) -> list[R]:
         """Shares of at most `limit` items."""
-        items = share.rows.items
+        before, items, after = share.rows.before, share.rows.items, share.rows.after
         return [
-            replace(share, rows=replace(share.rows, items=items[begin : begin + limit]))
+            replace(share, rows=Rows(before, items[begin : begin + limit], after), own=None)
             for begin in range(0, len(items), limit)
         ]
 
-    def join(self, share: RowShare, answers: Sequence[Message]) -> Message:
+    def join(self, share: R, answers: Sequence[Message]) -> Message:
         """All results in one list, in the text of the first answer.
 
         Raises:

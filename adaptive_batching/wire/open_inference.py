@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, repeat
 
+import msgspec
+
 from adaptive_batching.wire.exchange import Message, Request, Unsplittable
 from adaptive_batching.wire.splice import NotCuttable, Raw, members, text_of
 from adaptive_batching.wire.tensor_share import TensorShare, share_of
@@ -112,7 +114,7 @@ class _Answers:
         return self._identity
 
 
-def _opened(answer: Message) -> tuple[dict[str, Raw], list[Tensor]]:
+def _opened(answer: Message) -> tuple[dict[str, msgspec.Raw], list[Tensor]]:
     try:
         text, tail = open_message(answer)
         beside = members(text)

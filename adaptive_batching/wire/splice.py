@@ -25,7 +25,7 @@ class NotCuttable(ValueError):
     """A text is not JSON, or not of the kind that was expected."""
 
 
-def members(text: Raw) -> dict[str, Raw]:
+def members(text: Raw) -> dict[str, msgspec.Raw]:
     """Cut an object into its values, by name; of a name that comes twice the last one counts.
 
     Raises:
@@ -33,16 +33,16 @@ def members(text: Raw) -> dict[str, Raw]:
     """
     _check_unicode(text)
     try:
-        return {**_members.decode(text)}
+        return _members.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        cut: dict[str, Raw] = {}
+        cut: dict[str, msgspec.Raw] = {}
         for part in _parts(bytes(text), b"{", b"}"):
             name, value = _named(part)
-            cut[name] = value
+            cut[name] = msgspec.Raw(value)
         return cut
 
 
-def elements(text: Raw) -> list[Raw]:
+def elements(text: Raw) -> list[msgspec.Raw]:
     """Cut an array into its elements.
 
     Raises:
@@ -50,9 +50,9 @@ def elements(text: Raw) -> list[Raw]:
     """
     _check_unicode(text)
     try:
-        return [*_elements.decode(text)]
+        return _elements.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        return [*_parts(bytes(text), b"[", b"]")]
+        return [*map(msgspec.Raw, _parts(bytes(text), b"[", b"]"))]
 
 
 def joined(parts: Iterable[Raw]) -> bytes:
@@ -67,7 +67,7 @@ def object_of(parts: Iterable[tuple[str, Raw]]) -> bytes:
 
 
 def text_of(value: object) -> bytes:
-    """Write a value of our own as JSON."""
+    """Write a value of our own as JSON; raw texts in it stay what they are."""
     return _encode(value)
 
 

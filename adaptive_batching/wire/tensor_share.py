@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import msgspec
 
-from adaptive_batching.wire.exchange import Message, Request
+from adaptive_batching.wire.exchange import Message, Request, as_it_came
 from adaptive_batching.wire.splice import NotCuttable, Raw, members, object_of
 from adaptive_batching.wire.tensors import (
     JSON_LENGTH,
@@ -73,11 +73,11 @@ def share_of(request: Request) -> TensorShare:
         _check_outputs(named["outputs"])
     kinds = tuple(tensor.kind for tensor in tensors)
     key = request.path, kinds, layouts, beside
-    own = Message(request.message.body, _about_the_body(request.message))
+    own = as_it_came(request.message, JSON_LENGTH)
     return TensorShare(key, tensors, beside, None if identity is None else bytes(identity), own)
 
 
-def _beside(named: dict[str, Raw]) -> Iterable[tuple[str, bytes]]:
+def _beside(named: dict[str, msgspec.Raw]) -> Iterable[tuple[str, bytes]]:
     """The members in an order of ours, without what only matters in the server's queue."""
     for name, text in sorted(named.items()):
         if name != "parameters":
@@ -103,8 +103,3 @@ def _check_of_rows(parameters: Iterable[str]) -> None:
     for name in parameters:
         if name.startswith(_OF_A_WHOLE):
             raise NotCuttable(f"{name!r} is said of a request as a whole")
-
-
-def _about_the_body(message: Message) -> dict[str, str]:
-    about = ("content-type", JSON_LENGTH)
-    return {name: message.headers[name] for name in about if name in message.headers}

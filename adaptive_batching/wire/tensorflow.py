@@ -7,7 +7,7 @@ CloudEvents and whatever else is not understood are left alone.
 import re
 
 from adaptive_batching.wire.exchange import Request
-from adaptive_batching.wire.listed import RowFormat, Rows, RowShare
+from adaptive_batching.wire.listed import RowFormat, Rows, RowShare, share_of
 from adaptive_batching.wire.splice import NotCuttable
 
 _PATH = re.compile(
@@ -21,7 +21,7 @@ _LISTS = {
 }
 
 
-class TensorFlowServing(RowFormat):
+class TensorFlowServing(RowFormat[RowShare]):
     """Rows; the columns of `inputs` are passed on as they are."""
 
     def wants(self, method: str, path: str) -> bool:
@@ -40,7 +40,7 @@ class TensorFlowServing(RowFormat):
             return None
         if b'"inputs":' in rows.before:
             return None  # it is for the server to say that both are too many
-        return RowShare(request.path, rows, (results,)) if rows.items else None
+        return share_of(request, rows, (results,))
 
 
 def _is_cloud_event(request: Request) -> bool:

@@ -175,7 +175,7 @@ def _describe(text: Raw) -> list[_Described]:
         return [_describe_leniently(members(part)) for part in elements(text)]
 
 
-def _describe_leniently(named: dict[str, Raw]) -> _Described:
+def _describe_leniently(named: dict[str, msgspec.Raw]) -> _Described:
     data = named.pop("data", b"")
     try:
         (described,) = _described.decode(b"[" + object_of(named.items()) + b"]")

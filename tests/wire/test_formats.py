@@ -13,11 +13,11 @@ def test_each_can_be_made(name):
 
 def test_a_name_that_nobody_knows():
     """The names are listed."""
-    with pytest.raises(ValueError, match="json, kserve-v1, .*open-inference.*, got 'grpc'"):
+    with pytest.raises(ValueError, match=r"json, kserve-v1, .*open-inference.*, got 'grpc'"):
         make_format("grpc")
 
 
 def test_pointers_without_a_use():
     """They are told, not ignored."""
-    with pytest.raises(ValueError, match="with json.* only, got them with tensorflow"):
+    with pytest.raises(ValueError, match=r"with json.* only, got them with tensorflow"):
         make_format("tensorflow", "/inputs")

@@ -1,0 +1,80 @@
+"""Hugging Face's Text Embeddings Inference: `/embed`, `/embed_sparse`, `/embed_all`, `/predict`.
+
+`/rerank` compares texts with one query and is passed on, as is all else.
+"""
+
+from collections.abc import Sequence
+
+from adaptive_batching.wire.exchange import Message, Request, as_it_came
+from adaptive_batching.wire.listed import RowFormat, RowShare
+from adaptive_batching.wire.splice import NotCuttable, Raw, elements, joined, members
+from adaptive_batching.wire.text_inputs import read_inputs, rows_of
+
+_EMBED = frozenset({"/embed", "/embed_sparse", "/embed_all"})
+_PREDICT = "/predict"
+
+
+class PredictShare(RowShare, frozen=True):
+    """A request to classify.
+
+    Attributes:
+        single: Whether it is a text or a pair of its own, whose answer is not in a list.
+    """
+
+    single: bool
+
+
+class TextEmbeddings(RowFormat[RowShare]):
+    """Embeddings and classes of texts."""
+
+    def wants(self, method: str, path: str) -> bool:
+        """Whether it takes texts that have nothing to do with each other."""
+        return method == "POST" and (path in _EMBED or path == _PREDICT)
+
+    def take(self, request: Request) -> RowShare | None:
+        """Understand a request; None if it can't share a batch."""
+        if not self.wants(request.method, request.path):
+            return None
+        own = as_it_came(request.message)
+        try:
+            beside = members(request.message.body)
+            texts = beside.pop("inputs", b"")
+            if request.path == _PREDICT:
+                single, items = _to_classify(texts)
+                rows = rows_of(beside, "inputs", items)
+                return PredictShare(_PREDICT, rows, (), own, single)
+            kind, items = read_inputs(texts)
+        except NotCuttable:
+            return None
+        return RowShare((request.path, kind), rows_of(beside, "inputs", items), (), own)
+
+    def split(self, shares: Sequence[RowShare], answer: Message) -> list[Message]:
+        """To each share its own results; one alone without a list around it, if that is its way.
+
+        Raises:
+            Unsplittable: There is not a result for each text.
+        """
+        parts = super().split(shares, answer)
+        return [
+            Message(bytes(*elements(part.body)), part.headers)
+            if isinstance(share, PredictShare) and share.single
+            else part
+            for share, part in zip(shares, parts, strict=True)
+        ]
+
+
+def _to_classify(text: Raw) -> tuple[bool, Sequence[Raw]]:
+    """Whether it is a text or pair of texts of its own, and texts and pairs, each in an array.
+
+    Raises:
+        NotCuttable: It is nothing of the kind.
+    """
+    if bytes(text).startswith(b'"'):
+        return True, [joined([text])]
+    items = elements(text)
+    kinds = {bytes(item)[:1] for item in items}
+    if kinds == {b'"'} and len(items) <= 2:
+        return True, [text]
+    if kinds != {b"["}:
+        raise NotCuttable("expected a text, a pair of texts, or an array of arrays of these")
+    return False, items
