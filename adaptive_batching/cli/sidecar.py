@@ -13,8 +13,8 @@ from adaptive_batching.cli.listening_options import (
     serve_until_told,
 )
 from adaptive_batching.cli.parameters import DURATION, POLICY
+from adaptive_batching.marshal.route import Route, Terms
 from adaptive_batching.marshal.run import run_until_told
-from adaptive_batching.marshal.sidecar import Terms
 from adaptive_batching.marshal.sidecar_running import SidecarRunning
 from adaptive_batching.wire.formats import PROTOCOLS, make_format
 
@@ -80,13 +80,10 @@ def command(
     _log.setLevel(logging.INFO)
     try:
         form = make_format(protocol, items, results)
-        running = SidecarRunning(
-            [_server(text) for text in servers],
-            form,
-            Terms(inf if max_latency is None else max_latency, max_batch_size),
-            concurrency=concurrency,
-            policy=policy,
-        )
+        terms = Terms(inf if max_latency is None else max_latency, max_batch_size)
+        upstreams = [_server(text) for text in servers]
+        route = Route(protocol, upstreams, form, terms, concurrency=concurrency, policy=policy)
+        running = SidecarRunning([route])
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     serve_until_told(
@@ -117,7 +114,9 @@ def _server(text: str) -> URL:
 def _announce(running: SidecarRunning) -> None:
     """Say where it is; if nobody can hear it, it is there all the same."""
     try:
-        click.echo(f"{running.url} before {' '.join(map(str, running.servers))}")
+        for relay in running.relays:
+            servers = " ".join(map(str, relay.route.servers))
+            click.echo(f"{running.url} before {servers}")
     except OSError as error:
         forget_output()
         _log.warning("%s is ready; standard output can't be written: %s", running.url, error)

@@ -11,29 +11,37 @@ from adaptive_batching.errors import UpstreamBroken, UpstreamLost
 from adaptive_batching.marshal.hop_by_hop import passed_on
 from adaptive_batching.marshal.passed_answer import PassedAnswer
 from adaptive_batching.marshal.rejections import Rejected
-from adaptive_batching.marshal.target import origin_form
 from adaptive_batching.marshal.tunnel import WEBSOCKET, tunnel, wants_tunnel
+from adaptive_batching.workers.upstream import new_session
+
+_CONNECTIONS = 1024  # at a time; streams may be open for long
 
 
 class PassThrough:
     """Sends requests to a server and its answers back, in both directions while they come.
 
     Args:
-        session: The client; see `workers.upstream.new_session`.
         server: The URL, without a path.
         body_timeout: Seconds in which something more of a body has to arrive.
     """
 
-    def __init__(self, session: aiohttp.ClientSession, server: URL, body_timeout: float) -> None:
-        self._session = session
+    def __init__(self, server: URL, body_timeout: float) -> None:
         self._server = server
         self._body_timeout = body_timeout
+        self._session: aiohttp.ClientSession | None = None
 
-    async def __call__(self, request: web.BaseRequest, read: bytes = b"") -> web.StreamResponse:
+    def start(self) -> None:
+        """Be ready to connect."""
+        self._session = new_session(_CONNECTIONS)
+
+    async def __call__(
+        self, request: web.BaseRequest, target: str, read: bytes = b""
+    ) -> web.StreamResponse:
         """Answer one request.
 
         Args:
             request: As it came.
+            target: Its path and query.
             read: What has been read of its body.
 
         Raises:
@@ -41,7 +49,7 @@ class PassThrough:
             UpstreamBroken: It spoke of another protocol without being asked.
             Rejected: The body was too slow.
         """
-        response = await self._sent(request, read)
+        response = await self._sent(request, target, read)
         async with response:
             if response.status == 101:
                 if not wants_tunnel(request):
@@ -51,10 +59,14 @@ class PassThrough:
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self._session.close()
+        if self._session is not None:
+            await self._session.close()
 
-    async def _sent(self, request: web.BaseRequest, read: bytes) -> aiohttp.ClientResponse:
-        url = URL(f"{self._server}{origin_form(request)}", encoded=True)
+    async def _sent(
+        self, request: web.BaseRequest, target: str, read: bytes
+    ) -> aiohttp.ClientResponse:
+        assert self._session is not None
+        url = URL(f"{self._server}{target}", encoded=True)
         headers = passed_on(request.headers, also_dropped=[hdrs.EXPECT, "HTTP2-Settings"])
         if wants_tunnel(request):
             headers[hdrs.CONNECTION], headers[hdrs.UPGRADE] = "Upgrade", WEBSOCKET

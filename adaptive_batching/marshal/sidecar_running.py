@@ -2,81 +2,52 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
-from yarl import URL
-
-from adaptive_batching.core import Limits, PolicyLike
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.marshal.listener import Listener
-from adaptive_batching.marshal.passing import PassThrough
-from adaptive_batching.marshal.sidecar import Sidecar, Terms
-from adaptive_batching.wire.exchange import Format
-from adaptive_batching.workers.upstream import Forwarded, Reply, Upstreams, new_session
-
-_PASSING_CONNECTIONS = 1024  # at a time; streams may be open for long
+from adaptive_batching.marshal.relays import Relays
+from adaptive_batching.marshal.route import Route
+from adaptive_batching.marshal.running import NO_OBSERVERS
+from adaptive_batching.marshal.sidecar import Sidecar
+from adaptive_batching.workers.upstream import Forwarded, Reply
 
 
 class SidecarRunning:
-    """Stands before some model servers that are alike until it is stopped.
+    """Stands before some model servers until it is stopped.
 
     Args:
-        servers: Their URLs, without a path.
-        form: Their protocol.
-        terms: What is asked of clients.
-        concurrency: Batches at a time that each server takes.
-        timeout: Seconds that a batch may take.
-        max_answer: Bytes that the body of an answer to a batch may have.
-        max_queue: Items that may wait.
-        policy: When a batch leaves.
-        idempotent: Whether a batch that failed may be sent again, in halves.
-        observers: Told about every batch and request.
+        routes: Which requests go where.
+        max_in_flight: Requests at a time; more are refused.
+        observers: Told about every batch and request of a route, by its name.
 
     Attributes:
         url: Where it listens, once it does.
-        servers: What it stands before.
-        dispatcher: Its `stats()` tell what happened.
+        relays: The routes at work.
     """
 
     def __init__(
         self,
-        servers: Sequence[URL],
-        form: Format[Any],
-        terms: Terms,
+        routes: Sequence[Route],
         *,
-        concurrency: int = 1,
-        timeout: float = 60.0,
-        max_answer: int = 256 * 2**20,
-        max_queue: int = 1024,
-        policy: PolicyLike = "cork",
-        idempotent: bool = True,
-        observers: Sequence[Observer] = (),
+        max_in_flight: int = 4096,
+        observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
     ) -> None:
         self.url = ""
-        self.servers = tuple(servers)
-        self._form = form
-        self._terms = terms
-        self._upstreams = Upstreams(
-            servers, concurrency=concurrency, timeout=timeout, max_answer=max_answer
-        )
-        self.dispatcher: Dispatcher[Forwarded, Reply] = Dispatcher(
-            self._upstreams,
-            Limits(terms.max_batch_size, terms.max_latency, max_queue),
-            policy=policy,
-            idempotent=idempotent,
-            observers=observers,
-            next_batch_first=True,
-        )
-        self._sidecar: Sidecar | None = None
-        self._listener: Listener | None = None
-        self._passing: PassThrough | None = None
+        self.relays = Relays(routes, observers)
+        self._sidecar = Sidecar(self.relays.find, max_in_flight)
+        self._listener = Listener(self._sidecar)
+        self._started = False
+
+    @property
+    def dispatchers(self) -> dict[str, Dispatcher[Forwarded, Reply]]:
+        """By the route's name; their `stats()` tell what happened."""
+        return {each.route.name: each.dispatcher for each in self.relays}
 
     def announce_end(self) -> None:
         """Close each connection with its next answer."""
-        if self._sidecar is not None:
-            self._sidecar.draining = True
+        self._sidecar.draining = True
 
     async def start(self, host: str, port: int) -> None:
         """Listen, and be ready to pass on and to batch.
@@ -84,14 +55,8 @@ class SidecarRunning:
         Raises:
             ListenError: The port is taken, or the address is not ours.
         """
-        await self.dispatcher.start()
-        self._passing = PassThrough(
-            new_session(_PASSING_CONNECTIONS), self.servers[0], self._terms.body_timeout
-        )
-        self._sidecar = Sidecar(
-            self._form, self._upstreams, self.dispatcher, self._passing, self._terms
-        )
-        self._listener = Listener(self._sidecar)
+        self._started = True
+        await self.relays.start()
         self.url = await self._listener.open(host, port)
 
     async def refresh(self) -> None:
@@ -104,17 +69,15 @@ class SidecarRunning:
             timeout: Seconds after which what is left is refused.
         """
         self.announce_end()
-        if self._listener is None or self._passing is None:
-            await self.dispatcher.aclose(0.0)
+        if not self._started:
             return
         deadline = time.monotonic() + timeout
         await self._listener.shut()
-        self.dispatcher.flush()
+        self.relays.flush()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await self._listener.calm()
-            await self.dispatcher.aclose(max(0.0, deadline - time.monotonic()))
+            await self.relays.aclose(max(0.0, deadline - time.monotonic()))
         finally:
             await self._listener.aclose()
-            await self._passing.aclose()

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from adaptive_batching.marshal.sidecar import Terms
+from adaptive_batching.marshal.route import Route, Terms
 from adaptive_batching.marshal.sidecar_running import SidecarRunning
 from adaptive_batching.wire.tensorflow import TensorFlowServing
 from tests.workers.conditions import until
@@ -94,13 +94,15 @@ async def before(model):
     async with AsyncExitStack() as stack:
 
         async def start(*, server=None, form=None, policy="greedy", **terms):
-            running = SidecarRunning(
+            route = Route(
+                "models",
                 [server or model.url],
                 form or TensorFlowServing(),
                 Terms(**terms),
                 policy=policy,
                 timeout=5.0,
             )
+            running = SidecarRunning([route])
             await running.start("127.0.0.1", 0)
             stack.push_async_callback(running.stop, 1.0)
             session = await stack.enter_async_context(aiohttp.ClientSession())
@@ -137,6 +139,6 @@ class Client:
         tasks = [asyncio.ensure_future(requests[0])]
         await until(lambda: model.batches)
         tasks += [asyncio.ensure_future(each) for each in requests[1:]]
-        await until(lambda: self.running.dispatcher.stats().queued == queued)
+        await until(lambda: self.running.dispatchers["models"].stats().queued == queued)
         model.gate.set()
         return await asyncio.gather(*tasks)

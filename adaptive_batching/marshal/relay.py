@@ -1,0 +1,144 @@
+"""The way of one route's requests: into a batch and back, or straight on."""
+
+import asyncio
+from collections.abc import Coroutine, Hashable, Sequence
+from time import monotonic
+from typing import Any
+
+from aiohttp import web
+
+from adaptive_batching.core import Limits
+from adaptive_batching.dispatcher import Dispatcher, Observer
+from adaptive_batching.errors import DeadlineExceeded, UpstreamBroken
+from adaptive_batching.instrumentation.histograms import BatchHistograms
+from adaptive_batching.marshal.body import arrived_body, arriving_body
+from adaptive_batching.marshal.header_view import HeaderView
+from adaptive_batching.marshal.passing import PassThrough
+from adaptive_batching.marshal.patience import patience
+from adaptive_batching.marshal.route import Route
+from adaptive_batching.wire.exchange import Message, Request, Unsplittable
+from adaptive_batching.workers.upstream import Forwarded, Reply, Upstreams
+
+
+class Relay:
+    """Answers the requests of one route.
+
+    Args:
+        route: What it is for.
+        observers: Told about every batch and request.
+
+    Attributes:
+        route: What it is for.
+        dispatcher: Forms its batches; its `stats()` tell what happened.
+        histograms: Of its batches.
+        passing: Answers what can't share a batch.
+    """
+
+    def __init__(self, route: Route, observers: Sequence[Observer] = ()) -> None:
+        self.route = route
+        self._form, self._terms = route.form, route.terms
+        self._upstreams = Upstreams(
+            route.servers,
+            concurrency=route.concurrency,
+            timeout=route.timeout,
+            max_answer=route.max_answer,
+        )
+        self.histograms = BatchHistograms(route.terms.max_batch_size)
+        self.dispatcher: Dispatcher[Forwarded, Reply] = Dispatcher(
+            self._upstreams,
+            Limits(route.terms.max_batch_size, route.terms.max_latency, route.max_queue),
+            policy=route.policy,
+            idempotent=route.idempotent,
+            observers=[self.histograms, *observers],
+            next_batch_first=True,
+        )
+        self.passing = PassThrough(route.servers[0], route.terms.body_timeout)
+
+    async def start(self) -> None:
+        """Be ready to pass on and to batch."""
+        self.passing.start()
+        await self.dispatcher.start()
+
+    async def aclose(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
+        """Answer what waits, for at most so many seconds, and close all connections."""
+        try:
+            await self.dispatcher.aclose(timeout)
+        finally:
+            await self.passing.aclose()
+
+    async def answer(
+        self, request: web.BaseRequest, target: str, begin: float
+    ) -> Reply | web.StreamResponse:
+        """Answer one request.
+
+        Args:
+            request: As it came.
+            target: Its path and query.
+            begin: When it came (monotonic seconds).
+
+        Returns:
+            The server's reply to it as a member of a batch, or all that the server said to it.
+        """
+        path = target.partition("?")[0]
+        if not self._form.wants(request.method, path) or self._must_stream(request):
+            return await self.passing(request, target)
+        body = arrived_body(request, self._terms.max_body)
+        if body is None:
+            body = await arriving_body(request, self._terms.max_body, self._terms.body_timeout)
+        message = Message(body, HeaderView(request.headers))
+        share = self._form.take(Request(request.method, path, message))
+        if share is None:
+            return await self.passing(request, target, body)
+        return await self._batched(share, request, target, begin)
+
+    def _must_stream(self, request: web.BaseRequest) -> bool:
+        """Whether its body is in a coding that is not ours to read, or too large to be kept."""
+        too_large = (request.content_length or 0) > self._terms.max_body
+        return too_large or "Content-Encoding" in request.headers
+
+    async def _batched(
+        self, share: Any, request: web.BaseRequest, target: str, begin: float
+    ) -> Reply:
+        """Let a share, or the pieces that it is cut into, join batches."""
+        limit = self._terms.max_batch_size
+        if share.size <= limit:
+            return await self._submit(share, request, target, begin)
+        pieces = self._form.cut(share, limit)
+        replies = await _all([self._submit(each, request, target, begin) for each in pieces])
+        try:
+            whole = self._form.join(share, [reply.message for reply in replies])
+        except Unsplittable as error:
+            raise UpstreamBroken(f"a request in {len(pieces)} pieces: {error}") from error
+        last = replies[-1]
+        return Reply(last.status, whole, last.batch_id, last.batch_size, last.seconds)
+
+    async def _submit(
+        self, share: Any, request: web.BaseRequest, target: str, begin: float
+    ) -> Reply:
+        item = Forwarded(self._form, share, request.method, target, self._partition(request))
+        waits = min(patience(request.headers), self._terms.max_latency) - (monotonic() - begin)
+        if waits <= 0:
+            raise DeadlineExceeded("its time was over when its body had arrived")
+        key: Hashable = item.key
+        if not self._upstreams.mergeable(key):
+            key = object()
+        return await self.dispatcher.submit(item, key, waits, share.size)
+
+    def _partition(self, request: web.BaseRequest) -> dict[str, str]:
+        """What the server is told of a client in a batch: the same for all of its members."""
+        headers = request.headers
+        return {
+            name: ", ".join(headers.getall(name))
+            for name in self._terms.partition_by
+            if name in headers
+        }
+
+
+async def _all(pieces: Sequence[Coroutine[Any, Any, Reply]]) -> list[Reply]:
+    """Wait for all; the first error ends those that are left."""
+    tasks = [asyncio.ensure_future(piece) for piece in pieces]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,71 @@
+"""Which requests go to which model servers, and what is asked of whom."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from yarl import URL
+
+from adaptive_batching.core import PolicyLike
+from adaptive_batching.wire.exchange import Format
+
+PARTITION_BY = ("accept", "authorization", "x-api-key")
+"""Headers that keep requests apart, and are what the server is told of those in a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is asked of the clients of a route.
+
+    Attributes:
+        max_latency: Seconds from a request's arrival to its answer; infinite for no promise.
+        max_batch_size: Items that are sent together.
+        max_body: Bytes that a request may have to share a batch; larger ones are passed on.
+        body_timeout: Seconds that a body may take to arrive.
+        partition_by: Headers whose values keep requests apart.
+    """
+
+    max_latency: float = inf
+    max_batch_size: int = 64
+    max_body: int = 8 * 2**20
+    body_timeout: float = 10.0
+    partition_by: Collection[str] = PARTITION_BY
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Requests of one protocol for some model servers that are alike.
+
+    Attributes:
+        name: What it is called in metrics.
+        servers: Their URLs, without a path.
+        form: Their protocol.
+        terms: What is asked of clients.
+        prefix: With which its paths begin; it stays on them.
+        concurrency: Batches at a time that each server takes.
+        timeout: Seconds that a batch may take.
+        max_answer: Bytes that the body of an answer to a batch may have.
+        max_queue: Items that may wait.
+        policy: When a batch leaves.
+        idempotent: Whether a batch that failed may be sent again, in halves.
+    """
+
+    name: str
+    servers: Sequence[URL]
+    form: Format[Any]
+    terms: Terms = field(default_factory=Terms)
+    prefix: str = "/"
+    concurrency: int = 1
+    timeout: float = 60.0
+    max_answer: int = 256 * 2**20
+    max_queue: int = 1024
+    policy: PolicyLike = "cork"
+    idempotent: bool = True
+
+    def covers(self, path: str) -> bool:
+        """Whether a path begins with its prefix, and goes on with a new step if at all."""
+        rest = path.removeprefix(self.prefix)
+        return len(rest) < len(path) and (
+            self.prefix.endswith("/") or not rest or rest.startswith("/")
+        )
