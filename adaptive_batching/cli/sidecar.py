@@ -34,10 +34,14 @@ _log = logging.getLogger("adaptive_batching")
     "--protocol",
     type=click.Choice(PROTOCOLS),
     required=True,
-    help="What the server speaks; json is any API with a list in and a list out.",
+    help="What the server speaks; json and msgpack are any API with a list in and a list out.",
 )
-@click.option("--items", default="", help="json: where requests have their list: /inputs.")
-@click.option("--results", default="", help="json: where answers have their list: /outputs.")
+@click.option(
+    "--items", default="", help="json, msgpack, bentoml: where requests have their list: /inputs."
+)
+@click.option(
+    "--results", default="", help="json, msgpack: where answers have their list: /outputs."
+)
 @click.option("--max-latency", type=DURATION, help="From a request to its answer: 100ms.")
 @click.option(
     "--max-batch-size",

@@ -1,22 +1,31 @@
 """The protocols by name."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from adaptive_batching.wire.exchange import Format
 from adaptive_batching.wire.generic import GenericJSON, parse_pointer
+from adaptive_batching.wire.msgpack import GenericMsgpack
 from adaptive_batching.wire.open_inference import OpenInference
 from adaptive_batching.wire.openai import OpenAIEmbeddings
 from adaptive_batching.wire.tei import TextEmbeddings
 from adaptive_batching.wire.tensorflow import TensorFlowServing
+from adaptive_batching.wire.torchserve import TorchServe
 
-_WITH_POINTERS: Mapping[str, Callable[..., Format[Any]]] = {"json": GenericJSON}
+_WITH_POINTERS: Mapping[str, Callable[..., Format[Any]]] = {
+    "bentoml": GenericJSON,
+    "json": GenericJSON,
+    "msgpack": GenericMsgpack,
+}
 _OTHERS: Mapping[str, Callable[[], Format[Any]]] = {
     "kserve-v1": TensorFlowServing,
     "open-inference": OpenInference,
     "openai-embeddings": OpenAIEmbeddings,
     "tei": TextEmbeddings,
     "tensorflow": TensorFlowServing,
+    "tensorflow-columns": partial(TensorFlowServing, columns=True),
+    "torchserve": TorchServe,
 }
 
 PROTOCOLS = tuple(sorted({**_WITH_POINTERS, **_OTHERS}))
@@ -27,13 +36,18 @@ def make_format(name: str, items: str = "", results: str = "") -> Format[Any]:
 
     Args:
         name: One of `PROTOCOLS`.
-        items: Of `json`: a JSON pointer to the list of a request.
-        results: Of `json`: a JSON pointer to the list of an answer.
+        items: Of `json`, `msgpack` and `bentoml`: a JSON pointer to the list of a request.
+        results: Of `json` and `msgpack`: a JSON pointer to the list of an answer.
 
     Raises:
-        ValueError: There is no such protocol, or a pointer is none or has no use.
+        ValueError: There is no such protocol, or a pointer is none, is missing or has no use.
     """
     if name in _WITH_POINTERS:
+        if name == "bentoml" and (not items or results):
+            raise ValueError(
+                "expected --items with bentoml, the parameter of its endpoint such as /texts, "
+                "and no --results: they are the whole answer"
+            )
         return _WITH_POINTERS[name](parse_pointer(items), parse_pointer(results))
     if name not in _OTHERS:
         raise ValueError(f"expected one of {', '.join(PROTOCOLS)}, got {name!r}")

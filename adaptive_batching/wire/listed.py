@@ -4,7 +4,7 @@ All protocols that are JSON in rows are this, with names of their own.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +31,9 @@ class Rows(msgspec.Struct, frozen=True):
     items: Sequence[Raw]
     after: bytes
 
+    elements: ClassVar = staticmethod(elements)
+    members: ClassVar = staticmethod(members)
+
     @classmethod
     def find(cls, text: Raw, pointer: Pointer) -> "Rows":
         """Find the list; all names beside it are put in order, so that texts can be compared.
@@ -39,8 +42,8 @@ class Rows(msgspec.Struct, frozen=True):
             NotCuttable: There is no list at that place, or no JSON.
         """
         if not pointer:
-            return cls(b"", elements(text), b"")
-        beside = members(text)
+            return cls(b"", cls.elements(text), b"")
+        beside = cls.members(text)
         name, *rest = pointer
         if name not in beside:
             raise NotCuttable(f"expected {name!r} in the object, got {', '.join(beside) or 'none'}")
@@ -103,7 +106,7 @@ class RowFormat(Generic[R]):
         if len(shares) == 1 and shares[0].own is not None:
             return shares[0].own
         items = [item for share in shares for item in share.rows.items]
-        return Message(shares[0].rows.text(items), JSON)
+        return Message(shares[0].rows.text(items), self._about(shares[0]))
 
     def split(self, shares: Sequence[R], answer: Message) -> list[Message]:
         """To each share its own results, in the text of the answer.
@@ -111,7 +114,7 @@ class RowFormat(Generic[R]):
         Raises:
             Unsplittable: The answer has no list, or not a result for each item.
         """
-        rows = _found(answer, shares[0].results)
+        rows = _found(answer, shares[0])
         _check(len(rows.items), sum(share.size for share in shares))
         ends, parts = 0, []
         for share in shares:
@@ -122,10 +125,10 @@ class RowFormat(Generic[R]):
 
     def cut(self, share: R, limit: int) -> list[R]:
         """Shares of at most `limit` items."""
-        before, items, after = share.rows.before, share.rows.items, share.rows.after
+        rows = share.rows
         return [
-            replace(share, rows=Rows(before, items[begin : begin + limit], after), own=None)
-            for begin in range(0, len(items), limit)
+            replace(share, rows=replace(rows, items=rows.items[begin : begin + limit]), own=None)
+            for begin in range(0, share.size, limit)
         ]
 
     def join(self, share: R, answers: Sequence[Message]) -> Message:
@@ -134,15 +137,18 @@ class RowFormat(Generic[R]):
         Raises:
             Unsplittable: There is not a result for each item.
         """
-        first, *_ = found = [_found(answer, share.results) for answer in answers]
+        first, *_ = found = [_found(answer, share) for answer in answers]
         results = [item for rows in found for item in rows.items]
         _check(len(results), share.size)
         return Message(first.text(results), answers[0].headers)
 
+    def _about(self, share: R) -> Mapping[str, str]:
+        return JSON
 
-def _found(answer: Message, pointer: Pointer) -> Rows:
+
+def _found(answer: Message, share: RowShare) -> Rows:
     try:
-        return Rows.find(answer.body, pointer)
+        return share.rows.find(answer.body, share.results)
     except NotCuttable as error:
         raise Unsplittable(f"the answer is not cut: {error}") from error
 

@@ -5,10 +5,13 @@ CloudEvents and whatever else is not understood are left alone.
 """
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
-from adaptive_batching.wire.exchange import Request
+from adaptive_batching.wire.columns import ColumnFormat, ColumnShare
+from adaptive_batching.wire.exchange import Message, Request
 from adaptive_batching.wire.listed import RowFormat, Rows, RowShare, share_of
-from adaptive_batching.wire.splice import NotCuttable
+from adaptive_batching.wire.splice import NotCuttable, members
 
 _PATH = re.compile(
     r"/v1/models/[^/:]+(?:/(?:versions|labels)/[^/:]+)?:(predict|classify|regress|explain)"
@@ -19,16 +22,26 @@ _LISTS = {
     "classify": ("examples", "results"),  # as the server has it; its documentation says `result`
     "regress": ("examples", "results"),
 }
+_ROWS = RowFormat[RowShare]()
+_COLUMNS = ColumnFormat()
 
 
-class TensorFlowServing(RowFormat[RowShare]):
-    """Rows; the columns of `inputs` are passed on as they are."""
+class TensorFlowServing:
+    """Rows; columns too, if the model is fit for that.
+
+    Args:
+        columns: Whether all inputs and outputs have the batch as their first dimension, so that
+            requests with `inputs` may be merged; otherwise they are passed on.
+    """
+
+    def __init__(self, *, columns: bool = False) -> None:
+        self._columns = columns
 
     def wants(self, method: str, path: str) -> bool:
         """Whether it is one of the verbs."""
         return method == "POST" and _PATH.fullmatch(path) is not None
 
-    def take(self, request: Request) -> RowShare | None:
+    def take(self, request: Request) -> RowShare | ColumnShare | None:
         """Understand a request; None if it can't share a batch."""
         path = _PATH.fullmatch(request.path)
         if request.method != "POST" or path is None or _is_cloud_event(request):
@@ -37,14 +50,42 @@ class TensorFlowServing(RowFormat[RowShare]):
         try:
             rows = Rows.find(request.message.body, (items,))
         except NotCuttable:
-            return None
-        if b'"inputs":' in rows.before:
+            with_columns = self._columns and path[1] == "predict"
+            return _COLUMNS.take(request) if with_columns else None
+        if b'"inputs"' in rows.before and "inputs" in members(request.message.body):
             return None  # it is for the server to say that both are too many
         return share_of(request, rows, (results,))
 
+    def merge(self, shares: Sequence[Any]) -> Message:
+        """One list of all rows, or the rows of all columns; alone it goes as it came."""
+        return _format_of(shares[0]).merge(shares)
+
+    def split(self, shares: Sequence[Any], answer: Message) -> list[Message]:
+        """To each share its own rows.
+
+        Raises:
+            Unsplittable: There is not a row for each that was sent.
+        """
+        return _format_of(shares[0]).split(shares, answer)
+
+    def cut(self, share: Any, limit: int) -> list[Any]:
+        """Shares of at most `limit` rows."""
+        return _format_of(share).cut(share, limit)
+
+    def join(self, share: Any, answers: Sequence[Message]) -> Message:
+        """All rows.
+
+        Raises:
+            Unsplittable: There is not a row for each that was sent.
+        """
+        return _format_of(share).join(share, answers)
+
+
+def _format_of(share: RowShare | ColumnShare) -> ColumnFormat | RowFormat[RowShare]:
+    return _COLUMNS if isinstance(share, ColumnShare) else _ROWS
+
 
 def _is_cloud_event(request: Request) -> bool:
-    """In one of the two modes of their HTTP binding; both attributes are required in the second."""
     headers = request.message.headers
-    binary = "ce-specversion" in headers or "ce-id" in headers
-    return binary or headers.get("content-type", "").startswith("application/cloudevents")
+    events = headers.get("content-type", "").startswith("application/cloudevents")
+    return events or any(name.startswith("ce-") for name in headers)

@@ -2,13 +2,15 @@
 
 import pytest
 
+from adaptive_batching.wire.exchange import Message, Request
 from adaptive_batching.wire.formats import PROTOCOLS, make_format
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_each_can_be_made(name):
     """Without anything else said, each wants what is posted somewhere, and nothing else."""
-    assert not make_format(name).wants("GET", "/v2/health/live")
+    items = "/texts" if name == "bentoml" else ""
+    assert not make_format(name, items).wants("GET", "/v2/health/live")
 
 
 def test_a_name_that_nobody_knows():
@@ -19,5 +21,35 @@ def test_a_name_that_nobody_knows():
 
 def test_pointers_without_a_use():
     """They are told, not ignored."""
-    with pytest.raises(ValueError, match=r"with json.* only, got them with tensorflow"):
+    with pytest.raises(ValueError, match=r"with bentoml or json.* only, got them with tensorflow"):
         make_format("tensorflow", "/inputs")
+
+
+@pytest.mark.parametrize("pointers", [("", ""), ("/texts", "/results")])
+def test_bentoml_has_to_be_told_its_parameter(pointers):
+    """A list anywhere else may be something that is no batch; results are the whole answer."""
+    with pytest.raises(ValueError, match="expected --items with bentoml"):
+        make_format("bentoml", *pointers)
+
+
+def test_bentoml_endpoints():
+    """A parameter that takes a list, and a bare list for an answer."""
+    form = make_format("bentoml", "/texts")
+    shares = [
+        form.take(Request("POST", "/summarize", Message(body)))
+        for body in (b'{"texts":["a","b"]}', b'{"texts": ["c"]}')
+    ]
+    assert form.merge(shares).body == b'{"texts":["a","b","c"]}'
+    parts = form.split(shares, Message(b'["A", "B", "C"]'))
+    assert [part.body for part in parts] == [b'["A","B"]', b'["C"]']
+
+
+def test_torchserve():
+    """Its JSON envelope, whatever the content type; other bodies are one item each."""
+    form = make_format("torchserve")
+    path = "/predictions/digits/1.0"
+    share = form.take(Request("POST", path, Message(b'{"instances":[1]}', {})))
+    parts = form.split([share, share], Message(b'{"predictions":[1,2]}'))
+    assert [part.body for part in parts] == [b'{"predictions":[1]}', b'{"predictions":[2]}']
+    assert form.take(Request("POST", path, Message(b"\x89PNG"))) is None
+    assert form.take(Request("POST", "/models/digits", Message(b'{"instances":[1]}'))) is None

@@ -1,0 +1,120 @@
+"""Any MessagePack API that takes a list of items and answers with a list of results.
+
+The same as generic JSON: pointers say where the lists are, and items travel as the bytes that came.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from struct import pack
+from typing import ClassVar
+
+import msgspec
+
+from adaptive_batching.wire.exchange import Request, as_it_came
+from adaptive_batching.wire.listed import Pointer, RowFormat, Rows, RowShare
+from adaptive_batching.wire.splice import NotCuttable, Raw
+
+_members = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+_elements = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def members(text: Raw) -> dict[str, msgspec.Raw]:
+    """Cut a map into its values, by name.
+
+    Raises:
+        NotCuttable: It is no map of names.
+    """
+    try:
+        return _members.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise NotCuttable(f"expected a map: {error}") from error
+
+
+def elements(text: Raw) -> list[msgspec.Raw]:
+    """Cut an array into its elements.
+
+    Raises:
+        NotCuttable: It is no array.
+    """
+    try:
+        return _elements.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise NotCuttable(f"expected an array: {error}") from error
+
+
+class PackedRows(Rows, frozen=True):
+    """A list of a MessagePack value, and the bytes around it in a form of its own."""
+
+    elements: ClassVar = staticmethod(elements)
+    members: ClassVar = staticmethod(members)
+
+    @classmethod
+    def within(cls, beside: Mapping[str, Raw], name: str, inner: Rows) -> Rows:
+        """Put a list into a map, under a name that comes last."""
+        others = b"".join(_encode(other) + bytes(value) for other, value in sorted(beside.items()))
+        head = _header(len(beside) + 1, 0x80, 0xDE)
+        return cls(head + others + _encode(name) + inner.before, inner.items, inner.after)
+
+    def text(self, items: Sequence[Raw] | None = None) -> bytes:
+        """The whole, with these items in the list or its own."""
+        parts = self.items if items is None else items
+        return b"".join([self.before, _header(len(parts), 0x90, 0xDC), *parts, self.after])
+
+
+class PackedShare(RowShare, frozen=True):
+    """A request of packed rows.
+
+    Attributes:
+        content_type: What its client calls MessagePack.
+    """
+
+    content_type: str
+
+    @property
+    def key(self) -> Hashable:
+        """All but the items."""
+        return self.where, self.content_type, self.rows.before, self.rows.after
+
+
+class GenericMsgpack(RowFormat[PackedShare]):
+    """Packed rows wherever the pointers say.
+
+    Args:
+        items: Where a request has its list.
+        results: Where an answer has its list.
+    """
+
+    def __init__(self, items: Pointer = (), results: Pointer = ()) -> None:
+        self._items = tuple(items)
+        self._results = tuple(results)
+
+    def wants(self, method: str, path: str) -> bool:
+        """Whether it has a body for the server to work on."""
+        return method == "POST"
+
+    def take(self, request: Request) -> PackedShare | None:
+        """Understand a request; None if it has no list, or an empty one, at that place."""
+        if request.method != "POST":
+            return None
+        try:
+            rows = PackedRows.find(request.message.body, self._items)
+        except NotCuttable:
+            return None
+        content_type = request.message.headers.get("content-type", "application/msgpack")
+        own = as_it_came(request.message)
+        share = PackedShare(request.path, rows, self._results, own, content_type)
+        return share if rows.items else None
+
+    def _about(self, share: PackedShare) -> Mapping[str, str]:
+        return {"content-type": share.content_type}
+
+
+def _header(length: int, short: int, long: int) -> bytes:
+    """How an array or map of so many elements begins.
+
+    See the specification of MessagePack: up to 15 they are in the one byte, above 65535 the byte
+    after `long` says that four bytes follow.
+    """
+    if length < 16:
+        return bytes([short | length])
+    return pack(">BH", long, length) if length < 2**16 else pack(">BI", long + 1, length)

@@ -1,0 +1,31 @@
+"""TorchServe with `service_envelope=json`: `instances` in, `predictions` out.
+
+`POST /predictions/M[/V]`. Without that envelope a body is one item, whatever it is, and the server
+can't be sent several: such bodies are passed on. Its KServe paths are `tensorflow`'s.
+"""
+
+import re
+
+from adaptive_batching.wire.exchange import Request
+from adaptive_batching.wire.listed import RowFormat, Rows, RowShare, share_of
+from adaptive_batching.wire.splice import NotCuttable
+
+_PATH = re.compile(r"/predictions/[^/]+(?:/[^/]+)?")
+
+
+class TorchServe(RowFormat[RowShare]):
+    """Rows in the JSON envelope."""
+
+    def wants(self, method: str, path: str) -> bool:
+        """Whether it is for predictions."""
+        return method == "POST" and _PATH.fullmatch(path) is not None
+
+    def take(self, request: Request) -> RowShare | None:
+        """Understand a request, whatever type it says it has; None if it can't share a batch."""
+        if not self.wants(request.method, request.path):
+            return None
+        try:
+            rows = Rows.find(request.message.body, ("instances",))
+        except NotCuttable:
+            return None
+        return share_of(request, rows, ("predictions",))
