@@ -18,9 +18,16 @@
     │   ├── WorkerTimeout        504  did not answer in time; it was killed, or hung up on
     │   ├── WorkerStartError     503  could not be started
     │   ├── CrashLoop            503  they die as soon as they are started: why a pool isn't ready
-    │   ├── UpstreamBusy         503  the model server said that it has no time
-    │   ├── UpstreamLost         502  the model server can't be reached, or hung up
-    │   └── UpstreamBroken       502  the model server's answer is not for what it was sent
+    │   ├── UpstreamAnswered          the model server answered with an error, which clients get
+    │   │   ├── UpstreamRefusal       to this batch: alone, each of its members might be answered
+    │   │   ├── UpstreamOutOfMemory   to so large a batch
+    │   │   ├── UpstreamBusy          now: it has no time
+    │   │   └── UpstreamDenial        to anybody who asks like that
+    │   ├── UpstreamLost         502  the model server hung up before it answered
+    │   │   └── UpstreamUnreachable   it can't be connected to: nothing was sent
+    │   └── UpstreamBroken       502  what came from the model server is no answer
+    │       ├── UpstreamMismatch      it does not hold one result for each item
+    │       └── UpstreamTooLarge      it is larger than an answer may be
     └── UsageError                    the program that uses the library is wrong
         ├── WrongEventLoop       500  one dispatcher, two event loops
         ├── NoEventLoop          500  a thread calls, and no event loop runs that could answer
@@ -166,32 +173,60 @@ class CrashLoop(WorkerError):
     code = "crash_loop"
 
 
-class UpstreamBusy(WorkerError):
-    """The model server behind a sidecar refused a batch because it has no time.
+class UpstreamAnswered(WorkerError):
+    """The model server behind a sidecar answered a batch with an error.
 
     Attributes:
-        reply: What it said: a `workers.upstream.Reply`.
+        reply: What it said: a `workers.upstream.Reply`. It is what a client gets.
     """
 
-    code = "upstream_busy"
+    code = "upstream_answered"
 
     def __init__(self, reply: Any) -> None:
         super().__init__(f"the server answered {reply.status} to a batch of {reply.batch_size}")
         self.reply = reply
 
 
+class UpstreamRefusal(UpstreamAnswered):
+    """It refused this batch (400, 413, 422, 500); one of its members may be to blame."""
+
+
+class UpstreamOutOfMemory(UpstreamAnswered):
+    """It had too little memory for so large a batch (507, or it says so)."""
+
+
+class UpstreamBusy(UpstreamAnswered):
+    """It has no time (429, 503), and has not begun."""
+
+
+class UpstreamDenial(UpstreamAnswered):
+    """Its answer is about the whole batch, and would be the same for each member."""
+
+
 class UpstreamLost(WorkerError):
-    """The model server behind a sidecar could not be reached, or hung up before it answered."""
+    """The model server behind a sidecar hung up before it answered; what it ran, nobody knows."""
 
     status = 502
     code = "upstream_lost"
 
 
+class UpstreamUnreachable(UpstreamLost):
+    """No connection to the model server could be had, so nothing was sent."""
+
+
 class UpstreamBroken(WorkerError):
-    """What the model server answered can't be shared out among those who asked."""
+    """What came from the model server is no answer, or breaks off."""
 
     status = 502
     code = "upstream_broken"
+
+
+class UpstreamMismatch(UpstreamBroken):
+    """The answer can't be shared out: it does not hold one result for each item."""
+
+
+class UpstreamTooLarge(UpstreamBroken):
+    """The answer is larger than one may be."""
 
 
 class UsageError(BatchingError):

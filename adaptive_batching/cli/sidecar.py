@@ -4,7 +4,6 @@ import logging
 from math import inf
 
 import click
-from yarl import URL
 
 from adaptive_batching.cli.endings import forget_output
 from adaptive_batching.cli.listening_options import (
@@ -17,6 +16,7 @@ from adaptive_batching.marshal.route import Route, Terms
 from adaptive_batching.marshal.run import run_until_told
 from adaptive_batching.marshal.sidecar_running import SidecarRunning
 from adaptive_batching.wire.formats import PROTOCOLS, make_format
+from adaptive_batching.workers.upstream_addresses import Location
 
 _log = logging.getLogger("adaptive_batching")
 
@@ -28,7 +28,8 @@ _log = logging.getLogger("adaptive_batching")
     required=True,
     multiple=True,
     metavar="URL",
-    help="A model server, such as http://127.0.0.1:8000; repeat for several that are alike.",
+    help="A model server, http://127.0.0.1:8000 or unix:/run/model.sock; repeat for several that"
+    " are alike. Behind a name there may be several as well.",
 )
 @click.option(
     "--protocol",
@@ -85,7 +86,7 @@ def command(
     try:
         form = make_format(protocol, items, results)
         terms = Terms(inf if max_latency is None else max_latency, max_batch_size)
-        upstreams = [_server(text) for text in servers]
+        upstreams = [Location.parse(text) for text in servers]
         route = Route(protocol, upstreams, form, terms, concurrency=concurrency, policy=policy)
         running = SidecarRunning([route])
     except ValueError as error:
@@ -101,18 +102,6 @@ def command(
         ),
         loop_factory(wanted=uvloop),
     )
-
-
-def _server(text: str) -> URL:
-    """Read `http://host:port`.
-
-    Raises:
-        ValueError: It is something else.
-    """
-    url = URL(text)
-    if url.scheme not in {"http", "https"} or not url.host or url.path not in {"", "/"}:
-        raise ValueError(f"--upstream: expected http://HOST:PORT without a path, got {text!r}")
-    return url.origin()
 
 
 def _announce(running: SidecarRunning) -> None:

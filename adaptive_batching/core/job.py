@@ -60,6 +60,8 @@ class Reason(enum.Enum):
     """The scheduler is closing."""
     BISECT = "bisect"
     """Its members were in a batch that failed, and run again in smaller company."""
+    RETRY = "retry"
+    """Its members were in a batch that was not to blame, and run again as they are."""
 
 
 class Outcome(enum.Enum):
@@ -71,7 +73,17 @@ class Outcome(enum.Enum):
     LOST = "lost"
     """Its worker died."""
     OVERLOADED = "overloaded"
-    """The worker refused or ran out of time: evidence against sending more."""
+    """The worker ran out of time: evidence against sending more."""
+    REFUSED = "refused"
+    """The worker had no time and did not begin: evidence as well, and none against the batch."""
+    UNSENT = "unsent"
+    """Nothing of it reached its worker."""
+    UNANSWERED = "unanswered"
+    """Its worker hung up before it answered: nobody knows what was run."""
+    UNSHARED = "unshared"
+    """What it returned can't be shared out: not one result for each item."""
+    OUT_OF_MEMORY = "out_of_memory"
+    """It was too large for its worker's memory."""
 
 
 @dataclass(slots=True, eq=False)

@@ -13,6 +13,7 @@ from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.punctuality import Punctuality
 from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
+from adaptive_batching.core.size_cap import SizeCap
 from adaptive_batching.core.worker import Latency, Worker
 
 RATE_WINDOW = 16  # full batches: short enough to turn with the traffic, long enough to count it
@@ -113,7 +114,7 @@ class QueueView:
     """What a policy may know: one queue of jobs that may share a batch, and the workers.
 
     Attributes:
-        limits: What the user asked for.
+        limits: What the user asked for, or less if a worker's memory is too small for that.
         latency: The fitted duration of a batch, on the worker that it would run on.
         worker: Which one that is: the best of the idle ones, or of the busy ones if none is idle;
             None while all are alike.
@@ -121,7 +122,8 @@ class QueueView:
     """
 
     __slots__ = (
-        "_permits", "_punctuality", "arrivals", "latency", "limits", "opened", "queue", "worker"
+        "_permits", "_punctuality", "arrivals", "cap", "latency", "limits", "opened", "queue",
+        "worker",
     )  # fmt: skip
 
     def __init__(
@@ -136,6 +138,9 @@ class QueueView:
         self.queue = queue  # the scheduler's to change; policies read it through the names below
         self._permits = permits
         self.limits = limits
+        self.cap: SizeCap | None = (
+            None  # the scheduler's; of batches that a memory is too small for
+        )
         self.latency: Latency = latency
         self.worker: Worker | None = None
         self.arrivals: ArrivalRate = queue.arrivals

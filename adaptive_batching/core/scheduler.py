@@ -5,6 +5,7 @@ one wake-up for `Hold.until`. Call again after submits, after a batch has ended,
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import ceil, inf
 from types import MappingProxyType
 
@@ -23,7 +24,8 @@ from adaptive_batching.core.policy import (
 )
 from adaptive_batching.core.punctuality import Punctuality
 from adaptive_batching.core.records import BatchRecord
-from adaptive_batching.core.suspects import Suspects, Verdict
+from adaptive_batching.core.size_cap import SizeCap
+from adaptive_batching.core.suspects import NOT_BEGUN, Suspects, Verdict
 from adaptive_batching.errors import (
     Draining,
     JobTooLarge,
@@ -57,6 +59,7 @@ class Scheduler:
         self.limits = limits
         self.permits = workers if isinstance(workers, Permits) else Permits(workers)
         self.latency = self.permits.latency
+        self._idempotent = idempotent
         self._suspects = Suspects(self.latency) if idempotent else None
         self._punctuality = Punctuality()
         self.policy = policy
@@ -209,7 +212,7 @@ class Scheduler:
         group = suspects.take() if self.permits.idle else None
         if group is not None:
             size = sum(job.size for job in group.jobs)
-            return self._leave(group.jobs, size, Reason.BISECT, now, group.deaths)
+            return self._leave(group.jobs, size, group.reason, now, group.deaths)
         step = self._next(now)
         return Hold(min(step.until, until)) if isinstance(step, Hold) else step
 
@@ -235,6 +238,8 @@ class Scheduler:
             self._suspects.ended(batch)
         view = self._backlog.views.get(batch.key)
         if view is not None:
+            if view.cap is not None or outcome is Outcome.OUT_OF_MEMORY:
+                self._restrict(view, batch, outcome, now)
             self._digest(view, now)
             view.arrivals.answered(now)
         self._adviser.observe(record)
@@ -248,29 +253,32 @@ class Scheduler:
         now: float,
         start: float | None = None,
     ) -> Mapping[Job, Verdict]:
-        """Which members of a batch that has just ended wait again, to be run in smaller company.
+        """Which members of a batch that has just ended wait again, mostly in smaller company.
 
-        None do unless the scheduler was told that running them twice is as good as once.
+        None do unless the scheduler was told that running them twice is as good as once, or the
+        worker did not begin.
 
         Args:
             batch: The one that ended; `finish` knows it already.
             jobs: Those of its members that failed with it and whose callers still want an answer.
-            outcome: How it ended; only what raised or lost its worker is run again.
+            outcome: How it ended; what ran out of time is not run again.
             now: The present (seconds).
             start: When a worker can take them, at the earliest; None for now.
 
         Returns:
             What becomes of them; who has no verdict fails as the batch did.
         """
-        if self._suspects is None or outcome not in _REPEATABLE:
+        if outcome not in (_REPEATABLE if self._idempotent else NOT_BEGUN):
             return _NO_VERDICTS
+        if self._suspects is None:
+            self._suspects = Suspects(self.latency)
         return self._suspects.judge(batch, jobs, outcome, now, now if start is None else start)
 
     # ---------------------------------------------------------------------- one queue's decision
 
     def _decide(self, view: QueueView, now: float) -> Batch | Shed | Hold:
         if self._flushing:
-            return self._release(view, Dispatch(self.limits.max_batch_size, Reason.DRAIN), now)
+            return self._release(view, Dispatch(view.limits.max_batch_size, Reason.DRAIN), now)
         self._digest(view, now)
         if self.permits.uneven or view.worker is not None:
             self._aim(view, now)
@@ -284,7 +292,9 @@ class Scheduler:
             raise self._adviser.broken(
                 view, "Hold or Shed while every worker is busy", decision, now
             )
-        allowed = min(decision.size, self.limits.max_batch_size)
+        allowed = min(decision.size, view.limits.max_batch_size)
+        if view.cap is not None:
+            allowed = max(allowed, view.head.size)  # it came before the cap; let it be told
         jobs = view.queue.take(allowed)
         if not jobs:
             expected = f"a Dispatch of at least the head's {view.head.size} items"
@@ -344,6 +354,17 @@ class Scheduler:
         else:
             view.aim(None)
 
+    def _restrict(self, view: QueueView, batch: Batch, outcome: Outcome, now: float) -> None:
+        """Have batches of a key no larger than its worker's memory seems to allow."""
+        most = self.limits.max_batch_size
+        cap = view.cap or SizeCap(most)
+        if outcome is Outcome.OUT_OF_MEMORY:
+            cap.exceeded(batch.size, now)
+        elif outcome is Outcome.DONE:
+            cap.kept(batch.size, now)
+        view.cap = cap if cap.items < most else None
+        view.limits = replace(self.limits, max_batch_size=cap.items)
+
     def _digest(self, view: QueueView, now: float) -> None:
         view.arrivals.digest(now, view.window, self.latency.predict(1))
 
@@ -376,5 +397,5 @@ class Scheduler:
 
 
 _WAIT = Hold()
-_REPEATABLE = (Outcome.FAILED, Outcome.LOST)
+_REPEATABLE = frozenset(Outcome) - {Outcome.DONE, Outcome.OVERLOADED}
 _NO_VERDICTS: Mapping[Job, Verdict] = MappingProxyType({})

@@ -5,6 +5,8 @@ in log2(n) more rounds, and the rest get their answers: binary splitting (Hwang 
 group testing where few are guilty. Where every positive test costs a worker process, three stages
 are enough: the batch, groups of about its square root (Dorfman 1943), then each member alone. These
 run one at a time, so that however many items are deadly, they have one worker of the pool.
+
+Where the batch is not to blame, because its worker did not begin, it runs again as it is.
 """
 
 import enum
@@ -17,9 +19,16 @@ from adaptive_batching.core.job import Batch, Job, Outcome, Reason
 from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.retry_budget import RetryBudget
 
+_REPETITIONS = (Reason.BISECT, Reason.RETRY)
 _FATAL = (
     2  # worker deaths that a job was present at, the last time alone, after which it is refused
 )
+
+
+NOT_BEGUN = frozenset({Outcome.REFUSED, Outcome.UNSENT})
+"""Outcomes of batches that may run again whatever they do: they have not run."""
+_BLAMELESS = NOT_BEGUN | {Outcome.UNANSWERED}
+_HALVED = frozenset({Outcome.FAILED, Outcome.OUT_OF_MEMORY})
 
 
 class Verdict(enum.Enum):
@@ -28,7 +37,7 @@ class Verdict(enum.Enum):
     __hash__ = object.__hash__  # as for Reason
 
     AGAIN = "again"
-    """It runs again, in smaller company."""
+    """It runs again, in smaller company or as it was."""
     INNOCENT = "innocent"
     """It ran again, and has its answer."""
     GUILTY = "guilty"
@@ -48,10 +57,12 @@ class Group:
     Attributes:
         jobs: Oldest first.
         deaths: Of workers that ran them, so far.
+        reason: Why they run again.
     """
 
     jobs: list[Job]
     deaths: int
+    reason: Reason = Reason.BISECT
 
 
 class Suspects:
@@ -84,7 +95,7 @@ class Suspects:
     def judge(
         self, batch: Batch, jobs: Sequence[Job], outcome: Outcome, now: float, start: float
     ) -> dict[Job, Verdict]:
-        """What becomes of the members of a batch that raised or lost its worker.
+        """What becomes of the members of a batch that failed.
 
         Args:
             batch: The failed one.
@@ -96,9 +107,11 @@ class Suspects:
         Returns:
             The verdict on each; none on those for whom no other run was ever thought of.
         """
+        if outcome in _BLAMELESS:
+            return self._once_more(batch, jobs, outcome, now, start)
         deaths = batch.deaths + (outcome is Outcome.LOST)
         if len(batch.jobs) == 1:
-            if outcome is Outcome.FAILED:
+            if outcome is not Outcome.LOST:
                 again = batch.reason is Reason.BISECT
                 return dict.fromkeys(jobs, Verdict.GUILTY) if again else {}
             if deaths >= _FATAL:
@@ -110,14 +123,32 @@ class Suspects:
             for part in _split(patient, _group_size(len(patient), outcome, deaths))
             if (punctual := self._punctual(part, start))
         ]
+        return verdicts | self._spend(groups, now)
+
+    def _once_more(
+        self, batch: Batch, jobs: Sequence[Job], outcome: Outcome, now: float, start: float
+    ) -> dict[Job, Verdict]:
+        """The same batch again: as often as there is time if it was refused, otherwise once.
+
+        Who waits for ever is not let wait for a worker that may refuse it for ever.
+        """
+        if outcome is not Outcome.REFUSED and batch.reason is Reason.RETRY:
+            return {}
+        verdicts = dict.fromkeys(jobs, Verdict.TOO_LATE)
+        patient = [job for job in jobs if job.deadline < inf or start <= now]
+        punctual = self._punctual(patient, start)
+        if not punctual:
+            return verdicts
+        return verdicts | self._spend([Group(punctual, batch.deaths, Reason.RETRY)], now)
+
+    def _spend(self, groups: Sequence[Group], now: float) -> dict[Job, Verdict]:
+        """Let all of the groups run again, or none if that were too many."""
         granted = self.budget.spend(len(groups), now)
-        for group in groups:
-            verdict = Verdict.AGAIN if granted else Verdict.OVER_BUDGET
-            verdicts |= dict.fromkeys(group.jobs, verdict)
         if granted:
             for group in groups:
                 self._add(group)
-        return verdicts
+        verdict = Verdict.AGAIN if granted else Verdict.OVER_BUDGET
+        return {job: verdict for group in groups for job in group.jobs}
 
     def take(self) -> Group | None:
         """Take the group that has waited longest of those that may leave now, if there is one."""
@@ -134,7 +165,7 @@ class Suspects:
 
     def ended(self, batch: Batch) -> None:
         """A batch has ended, be it of suspects or of others."""
-        if batch.reason is not Reason.BISECT:
+        if batch.reason not in _REPETITIONS:
             self.budget.earn()
         elif batch.deaths:
             self._at_risk = False
@@ -175,8 +206,10 @@ class Suspects:
 
 
 def _group_size(jobs: int, outcome: Outcome, deaths: int) -> int:
-    if outcome is Outcome.FAILED:
+    if outcome in _HALVED:
         return (jobs + 1) // 2
+    if outcome is Outcome.UNSHARED:
+        return 1
     return 1 if deaths >= _FATAL else isqrt(jobs)
 
 

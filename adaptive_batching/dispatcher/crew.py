@@ -45,8 +45,8 @@ class Crew:
             self._changed()
 
     def back(self, now: float) -> float:
-        """When a worker that died a moment ago is back (seconds), at the earliest."""
-        return now + self._start_took
+        """When there is a worker again (seconds), at the earliest: none is alive now."""
+        return max(now + self._start_took, self._workers.health.back_at)
 
     def check_return(self, job: Job) -> None:
         """No worker is alive: let a new job in only if one can be back in time.
@@ -59,9 +59,9 @@ class Crew:
 
     def nobody(self) -> NoWorkers:
         """What those are told who can't wait for a worker's return."""
-        took = self._start_took
-        message = f"no worker is alive, and to start one took {took:.3f} s"
-        return NoWorkers(message, retry_after=took)
+        now = self._clock()
+        wait = self.back(now) - now
+        return NoWorkers(f"no worker is alive, nor will one be for {wait:.3f} s", retry_after=wait)
 
     def _changed(self) -> None:
         health = self._workers.health

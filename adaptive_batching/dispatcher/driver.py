@@ -32,7 +32,7 @@ from adaptive_batching.dispatcher.crew import Crew
 from adaptive_batching.dispatcher.deadlines import Deadlines
 from adaptive_batching.dispatcher.failures import (
     all_failed,
-    may_be_an_items_fault,
+    may_run_again,
     outcome_of,
     quarantined,
 )
@@ -311,9 +311,9 @@ class Driver(Generic[T, R]):
             self._pump_soon()
 
     def _may_rerun(self, raised: BaseException) -> bool:
-        """Whether there will be workers, and another batch might not raise this."""
+        """Whether there will be workers, and another run might not raise this."""
         hopeful = not self._stopped and self.crew.failure is None
-        return hopeful and may_be_an_items_fault(raised)
+        return hopeful and may_run_again(raised)
 
     def _rerun(
         self, batch: Batch, outcome: Outcome, results: Sequence[Any], raised: BaseException

@@ -8,20 +8,41 @@ from adaptive_batching.errors import (
     BatchingError,
     HandlerError,
     Quarantined,
-    UpstreamBroken,
     UpstreamBusy,
+    UpstreamLost,
+    UpstreamMismatch,
+    UpstreamOutOfMemory,
+    UpstreamRefusal,
+    UpstreamTooLarge,
+    UpstreamUnreachable,
     WorkerLost,
     WorkerTimeout,
 )
 
-_ITEMS_FAULTS = (HandlerError, WorkerLost, UpstreamBroken)  # of ours, those that may be an item's
+_OUTCOMES: Sequence[tuple[type[BatchingError], Outcome]] = (  # the first that it is
+    (WorkerTimeout, Outcome.OVERLOADED),
+    (WorkerLost, Outcome.LOST),
+    (UpstreamBusy, Outcome.REFUSED),
+    (UpstreamUnreachable, Outcome.UNSENT),
+    (UpstreamLost, Outcome.UNANSWERED),
+    (UpstreamMismatch, Outcome.UNSHARED),
+    (UpstreamOutOfMemory, Outcome.OUT_OF_MEMORY),
+)
+_CURABLE = (  # of ours, those that another run may cure
+    HandlerError,
+    WorkerLost,
+    UpstreamRefusal,
+    UpstreamOutOfMemory,
+    UpstreamBusy,
+    UpstreamLost,
+    UpstreamMismatch,
+    UpstreamTooLarge,
+)
 
 
 def outcome_of(error: BaseException) -> Outcome:
     """How a batch ended that raised."""
-    if isinstance(error, WorkerTimeout | UpstreamBusy):
-        return Outcome.OVERLOADED
-    return Outcome.LOST if isinstance(error, WorkerLost) else Outcome.FAILED
+    return next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), Outcome.FAILED)
 
 
 def all_failed(results: Sequence[Any]) -> bool:
@@ -31,9 +52,9 @@ def all_failed(results: Sequence[Any]) -> bool:
     )
 
 
-def may_be_an_items_fault(error: BaseException) -> bool:
-    """Whether some other batch might not raise it: not if it is about load, time or the program."""
-    return not isinstance(error, BatchingError) or isinstance(error, _ITEMS_FAULTS)
+def may_run_again(error: BaseException) -> bool:
+    """Whether another run might not raise it: it would if it is about time or the program."""
+    return not isinstance(error, BatchingError) or isinstance(error, _CURABLE)
 
 
 def quarantined(lost: BaseException) -> Quarantined:

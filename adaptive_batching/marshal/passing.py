@@ -1,7 +1,7 @@
 """Requests that no batch is for: passed on and answered byte for byte, as they come."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import aiohttp
 from aiohttp import hdrs, web
@@ -12,27 +12,22 @@ from adaptive_batching.marshal.hop_by_hop import passed_on
 from adaptive_batching.marshal.passed_answer import PassedAnswer
 from adaptive_batching.marshal.rejections import Rejected
 from adaptive_batching.marshal.tunnel import WEBSOCKET, tunnel, wants_tunnel
-from adaptive_batching.workers.upstream import new_session
-
-_CONNECTIONS = 1024  # at a time; streams may be open for long
+from adaptive_batching.workers.upstream_addresses import Address
 
 
 class PassThrough:
     """Sends requests to a server and its answers back, in both directions while they come.
 
     Args:
-        server: The URL, without a path.
+        choose: Says which server the next request goes to, and with what.
         body_timeout: Seconds in which something more of a body has to arrive.
     """
 
-    def __init__(self, server: URL, body_timeout: float) -> None:
-        self._server = server
+    def __init__(
+        self, choose: Callable[[], tuple[Address, aiohttp.ClientSession]], body_timeout: float
+    ) -> None:
+        self._choose = choose
         self._body_timeout = body_timeout
-        self._session: aiohttp.ClientSession | None = None
-
-    def start(self) -> None:
-        """Be ready to connect."""
-        self._session = new_session(_CONNECTIONS)
 
     async def __call__(
         self, request: web.BaseRequest, target: str, read: bytes = b""
@@ -53,32 +48,32 @@ class PassThrough:
         async with response:
             if response.status == 101:
                 if not wants_tunnel(request):
-                    raise UpstreamBroken(f"{self._server} switched protocols without being asked")
+                    raise UpstreamBroken("a server switched protocols without being asked")
                 return await tunnel(request, response)
             return await _sent_back(response, request)
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
 
     async def _sent(
         self, request: web.BaseRequest, target: str, read: bytes
     ) -> aiohttp.ClientResponse:
-        assert self._session is not None
-        url = URL(f"{self._server}{target}", encoded=True)
+        server, session = self._choose()
+        url = URL(f"{server.origin}{target}", encoded=True)
         headers = passed_on(request.headers, also_dropped=[hdrs.EXPECT, "HTTP2-Settings"])
         if wants_tunnel(request):
             headers[hdrs.CONNECTION], headers[hdrs.UPGRADE] = "Upgrade", WEBSOCKET
         body = self._body(request, read) if read or request.can_read_body else None
         try:
-            return await self._session.request(
-                request.method, url, headers=headers, data=body, allow_redirects=False
+            return await session.request(
+                request.method,
+                url,
+                headers=headers,
+                data=body,
+                server_hostname=server.tls_name,
+                allow_redirects=False,
             )
         except aiohttp.ClientError as error:
             if isinstance(error.__cause__, Rejected):
                 raise error.__cause__ from None  # not the server's fault
-            msg = f"{self._server} did not answer: {type(error).__name__}: {error}"
+            msg = f"{server.name} did not answer: {type(error).__name__}: {error}"
             raise UpstreamLost(msg) from error
 
     async def _body(self, request: web.BaseRequest, read: bytes) -> AsyncIterator[bytes]:

@@ -17,7 +17,8 @@ from adaptive_batching.marshal.passing import PassThrough
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.wire.exchange import Message, Request, Unsplittable
-from adaptive_batching.workers.upstream import Forwarded, Reply, Upstreams
+from adaptive_batching.workers.upstream import Upstreams
+from adaptive_batching.workers.upstream_messages import Forwarded, Reply
 
 
 class Relay:
@@ -42,6 +43,7 @@ class Relay:
             concurrency=route.concurrency,
             timeout=route.timeout,
             max_answer=route.max_answer,
+            tls=route.tls,
         )
         self.histograms = BatchHistograms(route.terms.max_batch_size)
         self.dispatcher: Dispatcher[Forwarded, Reply] = Dispatcher(
@@ -52,19 +54,15 @@ class Relay:
             observers=[self.histograms, *observers],
             next_batch_first=True,
         )
-        self.passing = PassThrough(route.servers[0], route.terms.body_timeout)
+        self.passing = PassThrough(self._upstreams.choose, route.terms.body_timeout)
 
     async def start(self) -> None:
         """Be ready to pass on and to batch."""
-        self.passing.start()
         await self.dispatcher.start()
 
     async def aclose(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Answer what waits, for at most so many seconds, and close all connections."""
-        try:
-            await self.dispatcher.aclose(timeout)
-        finally:
-            await self.passing.aclose()
+        await self.dispatcher.aclose(timeout)
 
     async def answer(
         self, request: web.BaseRequest, target: str, begin: float

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from ssl import SSLContext
 from typing import Any
-
-from yarl import URL
 
 from adaptive_batching.core import PolicyLike
 from adaptive_batching.wire.exchange import Format
+from adaptive_batching.workers.upstream_addresses import Location
 
 PARTITION_BY = ("accept", "authorization", "x-api-key")
 """Headers that keep requests apart, and are what the server is told of those in a batch."""
@@ -39,7 +39,7 @@ class Route:
 
     Attributes:
         name: What it is called in metrics.
-        servers: Their URLs, without a path.
+        servers: Where they are.
         form: Their protocol.
         terms: What is asked of clients.
         prefix: With which its paths begin; it stays on them.
@@ -48,11 +48,12 @@ class Route:
         max_answer: Bytes that the body of an answer to a batch may have.
         max_queue: Items that may wait.
         policy: When a batch leaves.
-        idempotent: Whether a batch that failed may be sent again, in halves.
+        idempotent: Whether a batch that may have been run may be sent again, as a rule in halves.
+        tls: For servers that are reached by TLS; None for the certificates of the system.
     """
 
     name: str
-    servers: Sequence[URL]
+    servers: Sequence[Location]
     form: Format[Any]
     terms: Terms = field(default_factory=Terms)
     prefix: str = "/"
@@ -62,6 +63,7 @@ class Route:
     max_queue: int = 1024
     policy: PolicyLike = "cork"
     idempotent: bool = True
+    tls: SSLContext | None = None
 
     def covers(self, path: str) -> bool:
         """Whether a path begins with its prefix, and goes on with a new step if at all."""

@@ -12,7 +12,7 @@ from multidict import CIMultiDict
 
 from adaptive_batching.marshal.answer import Answer, stays_open
 from adaptive_batching.marshal.request_ids import request_id
-from adaptive_batching.workers.upstream import Reply
+from adaptive_batching.workers.upstream_messages import Reply
 
 _SHARED = (
     ("content-type", "Content-Type"),

@@ -7,7 +7,7 @@ from time import monotonic
 
 from aiohttp import web
 
-from adaptive_batching.errors import Overloaded, UpstreamBusy
+from adaptive_batching.errors import Overloaded, UpstreamAnswered
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.protocol import check_protocol
 from adaptive_batching.marshal.rejections import Rejected, rejection
@@ -15,7 +15,7 @@ from adaptive_batching.marshal.relay import Relay
 from adaptive_batching.marshal.request_ids import request_id
 from adaptive_batching.marshal.share_of_reply import share_of_reply
 from adaptive_batching.marshal.target import origin_form
-from adaptive_batching.workers.upstream import Reply, UpstreamRefusal
+from adaptive_batching.workers.upstream_messages import Reply
 
 FindRelay = Callable[[str], Relay | None]
 """The way for a path; None if there is none."""
@@ -52,8 +52,8 @@ class Sidecar:
         response: web.StreamResponse
         try:
             response = await self._answer(request, begin)
-        except (UpstreamRefusal, UpstreamBusy) as refusal:
-            response = self._shared(refusal.reply, request, begin)
+        except UpstreamAnswered as error:
+            response = self._shared(error.reply, request, begin)
         except ConnectionError:
             raise  # the answer has begun, and is broken off
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong

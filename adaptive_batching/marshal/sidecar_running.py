@@ -11,7 +11,7 @@ from adaptive_batching.marshal.relays import Relays
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.running import NO_OBSERVERS
 from adaptive_batching.marshal.sidecar import Sidecar
-from adaptive_batching.workers.upstream import Forwarded, Reply
+from adaptive_batching.workers.upstream_messages import Forwarded, Reply
 
 
 class SidecarRunning:

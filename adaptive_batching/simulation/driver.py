@@ -25,12 +25,7 @@ from adaptive_batching.simulation.history import Collector
 from adaptive_batching.simulation.pool import Pool
 from adaptive_batching.simulation.retries import RetryingClients
 
-_ENDS_AS = {
-    Outcome.DONE: JobOutcome.DONE,
-    Outcome.FAILED: JobOutcome.FAILED,
-    Outcome.LOST: JobOutcome.FAILED,
-    Outcome.OVERLOADED: JobOutcome.FAILED,
-}
+_ENDS_AS = dict.fromkeys(Outcome, JobOutcome.FAILED) | {Outcome.DONE: JobOutcome.DONE}
 _SHED_AS = {ShedReason.HOPELESS: JobOutcome.SHED, ShedReason.EXPIRED: JobOutcome.EXPIRED}
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Protocol, runtime_checkable
 
 from adaptive_batching.errors import CrashLoop, WorkerStartError
@@ -23,6 +24,8 @@ class Health:
         identities: By index, who the living are, where an index may pass from one worker to another
             of which nothing is known.
         warm_up: What the examples took on each worker when they were started.
+        back_at: When one is expected to be alive again (seconds on the monotonic clock), where none
+            is and that is known.
     """
 
     living: frozenset[int]
@@ -33,6 +36,7 @@ class Health:
     crash_loop: CrashLoop | None = None
     identities: Mapping[int, Hashable] = field(default_factory=dict)
     warm_up: tuple[Timing, ...] = ()
+    back_at: float = -inf
 
     @property
     def alive(self) -> int:

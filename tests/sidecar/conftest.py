@@ -12,6 +12,7 @@ from yarl import URL
 from adaptive_batching.marshal.route import Route, Terms
 from adaptive_batching.marshal.sidecar_running import SidecarRunning
 from adaptive_batching.wire.tensorflow import TensorFlowServing
+from adaptive_batching.workers.upstream_addresses import Location
 from tests.workers.conditions import until
 
 
@@ -90,17 +91,20 @@ async def model():
 
 @pytest.fixture
 async def before(model):
-    """Start a sidecar before the model server, with some terms; returns a client and its URL."""
+    """Start a sidecar before the model server or others; returns a client.
+
+    What is not said otherwise are terms; `more` is for the sidecar itself.
+    """
     async with AsyncExitStack() as stack:
 
-        async def start(*, server=None, form=None, policy="greedy", **terms):
+        async def start(*, server=None, servers=(), form=None, policy="greedy", more=None, **terms):
             route = Route(
                 "models",
-                [server or model.url],
+                [Location.parse(each) for each in servers or [str(server or model.url)]],
                 form or TensorFlowServing(),
                 Terms(**terms),
                 policy=policy,
-                timeout=5.0,
+                **{"timeout": 5.0, **(more or {})},
             )
             running = SidecarRunning([route])
             await running.start("127.0.0.1", 0)

@@ -77,9 +77,7 @@ async def test_a_server_without_time(model, before):
 
 async def test_a_server_that_is_not_there(before, unused_tcp_port):
     """502, in our own words."""
-    from yarl import URL
-
-    client = await before(server=URL(f"http://127.0.0.1:{unused_tcp_port}"))
+    client = await before(servers=[f"http://127.0.0.1:{unused_tcp_port}"])
     status, answer, _ = await client.predict(1)
     assert (status, answer["error"]) == (502, "upstream_lost")
     async with client.session.get(f"{client.url}/v1/models/m") as response:

@@ -7,6 +7,7 @@ from adaptive_batching.core.policy import Dispatch, QueueView
 from adaptive_batching.core.records import BatchRecord
 
 _BACK_OFF = 0.9  # "a small multiplicative back-off of 10 %" (Clipper, NSDI'17, 4.3.1)
+_OVERLOADED = (Outcome.OVERLOADED, Outcome.REFUSED)
 
 
 class AIMD:
@@ -40,7 +41,7 @@ class AIMD:
 
     def observe(self, batch: BatchRecord) -> None:
         """Seek the size."""
-        if batch.outcome is Outcome.OVERLOADED or self._measure(batch) > self._objective:
+        if batch.outcome in _OVERLOADED or self._measure(batch) > self._objective:
             self.size = max(1.0, self.size * _BACK_OFF)
         elif batch.outcome is Outcome.DONE and batch.size >= int(self.size):
             self.size = min(self._most, self.size + self.step)

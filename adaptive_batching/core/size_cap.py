@@ -1,0 +1,48 @@
+"""How large batches of one key may be for a memory that turned out to be too small."""
+
+_FIRST_WAIT = 10.0  # seconds until a larger batch is tried
+_LONGEST_WAIT = 600.0  # seconds; each trial that fails costs somebody a second run
+_STEP = 4  # a trial adds a quarter
+
+
+class SizeCap:
+    """Halves when memory runs out, and seeks its way up again, more rarely each time that fails.
+
+    Args:
+        most: Items that a batch may have at all.
+
+    Attributes:
+        items: That a batch may have now.
+    """
+
+    __slots__ = ("_known", "_most", "_next_trial", "_wait", "items")
+
+    def __init__(self, most: int) -> None:
+        self.items = most
+        self._most = most
+        self._known = 0  # items of the largest batch since the first failure that had room
+        self._wait = _FIRST_WAIT
+        self._next_trial = 0.0
+
+    def __repr__(self) -> str:
+        return f"<SizeCap {self.items} of {self._most}>"
+
+    def exceeded(self, size: int, now: float) -> None:
+        """Memory ran out over a batch of `size` items."""
+        if size > self.items:
+            return  # it left before the cap fell
+        trial_failed = 0 < self._known < size
+        self.items = self._known if trial_failed else max(1, size // 2)
+        self._known = min(self._known, self.items)
+        if trial_failed:
+            self._wait = min(2 * self._wait, _LONGEST_WAIT)
+        self._next_trial = now + self._wait
+
+    def kept(self, size: int, now: float) -> None:
+        """A batch of `size` items had room; one at the cap lets a larger one be tried in time."""
+        if size > self.items:
+            return
+        self._known = max(self._known, size)
+        if size == self.items and now >= self._next_trial:
+            self.items = min(self._most, size + max(1, size // _STEP))
+            self._next_trial = now + self._wait

@@ -1,0 +1,168 @@
+"""Which of several servers get batches, and how many at a time: who fails is left alone.
+
+Names and defaults are those of Envoy's outlier detection; but the last one is never ejected.
+"""
+
+import enum
+from dataclasses import dataclass
+from math import inf, nextafter
+
+_CONSECUTIVE_FAILURES = 5
+_BASE_EJECTION_TIME = 30.0  # seconds, times the number of ejections
+_MAX_EJECTION_TIME = 300.0  # seconds
+_SLOW_START_WINDOW = 10.0  # seconds in which a server that has come back gets all its permits again
+_FIRST_PAUSE = 0.1  # seconds; of one that failed or has no time, and doubles with each in a row
+_LONGEST_PAUSE = 5.0  # seconds
+_LONGEST_RETRY_AFTER = 60.0  # seconds; what a server says is believed up to here
+
+
+class State(enum.Enum):
+    """What becomes of a server; the values are metric labels."""
+
+    IN = "in"
+    """It gets batches."""
+    SLOW_START = "slow_start"
+    """It has come back, and gets fewer at a time than it could take."""
+    PAUSED = "paused"
+    """It has no time, or has failed just now while others have not."""
+    EJECTED = "ejected"
+    """It failed again and again."""
+    PROBED = "probed"
+    """It gets one batch; how that ends decides (half-open)."""
+
+
+@dataclass(slots=True)
+class _Standing:
+    failures: int = 0  # in a row
+    refusals: int = 0  # in a row
+    ejections: int = 0
+    ejected_until: float = -inf
+    ejected: bool = False  # until a probe succeeds
+    paused_until: float = -inf
+    back_since: float = -inf
+
+
+class Standings:
+    """How some servers have done.
+
+    Args:
+        concurrency: Batches at a time that each may have.
+    """
+
+    def __init__(self, concurrency: int) -> None:
+        self._concurrency = concurrency
+        self._servers: dict[str, _Standing] = {}
+        self.ejections = 0
+        """That there ever were."""
+
+    def __contains__(self, name: str) -> bool:
+        """Whether it is one of them."""
+        return name in self._servers
+
+    def admit(self, name: str, since: float = -inf) -> None:
+        """A server that nothing is known of; from a time on (seconds) if it begins slowly."""
+        self._servers[name] = _Standing(back_since=since)
+
+    def dismiss(self, name: str) -> None:
+        """It is not one of them any more."""
+        del self._servers[name]
+        if all(each.ejected for each in self._servers.values()):
+            _bring_back(list(self._servers.values()))
+
+    def state(self, name: str, now: float) -> State:
+        """What becomes of it."""
+        server = self._servers[name]
+        if server.ejected:
+            return State.EJECTED if now < server.ejected_until else State.PROBED
+        if now < server.paused_until:
+            return State.PAUSED
+        return State.SLOW_START if now < server.back_since + _SLOW_START_WINDOW else State.IN
+
+    def permits(self, name: str, now: float) -> int:
+        """Batches at a time that it may have now."""
+        state = self.state(name, now)
+        if state is State.IN:
+            return self._concurrency
+        if state is State.PROBED:
+            return 1
+        if state is State.SLOW_START:
+            share = (now - self._servers[name].back_since) / _SLOW_START_WINDOW
+            return 1 + int(share * self._concurrency)
+        return 0
+
+    def next_change(self, now: float) -> float:
+        """When some permits change by themselves (seconds); `inf` if they don't."""
+        return min((self._change(each, now) for each in self._servers.values()), default=inf)
+
+    # -------------------------------------------------------------------------- what has happened
+
+    def succeeded(self, name: str, now: float) -> bool:
+        """It answered, be it that it does not like what it was asked; whether it was ejected."""
+        server = self._servers[name]
+        was_ejected = server.ejected
+        if was_ejected:
+            server.ejected = False
+            server.back_since = now
+        server.failures = server.refusals = 0
+        return was_ejected
+
+    def failed(self, name: str, now: float) -> None:
+        """It could not be reached, hung up, took too long or said that it is broken."""
+        server = self._servers[name]
+        if server.ejected and now < server.ejected_until:
+            return  # a batch that was under way when it was ejected
+        server.failures += 1
+        others = [each for each in self._servers.values() if each is not server]
+        if server.ejected or server.failures >= _CONSECUTIVE_FAILURES:
+            self._eject(server, others, now)
+        elif any(not each.ejected for each in others):
+            server.paused_until = now + _pause(server.failures)
+
+    def refused(self, name: str, now: float, retry_after: float | None = None) -> None:
+        """It has no time; it says for how long (seconds), or it does not."""
+        server = self._servers[name]
+        if now < server.paused_until:
+            return  # one more of those that it got at the same time
+        server.refusals += 1
+        wait = _pause(server.refusals) if retry_after is None else retry_after
+        server.paused_until = now + min(max(wait, _FIRST_PAUSE), _LONGEST_RETRY_AFTER)
+        server.back_since = server.paused_until
+
+    # ---------------------------------------------------------------------------------- decisions
+
+    def _eject(self, server: _Standing, others: list[_Standing], now: float) -> None:
+        """Let the others have its batches; if there is none, whoever is out longest is tried."""
+        if not others:
+            return
+        if all(each.ejected for each in others):
+            _bring_back(others, now)
+        else:
+            healthy = 0.0 if server.ejected else now - max(server.back_since, 0.0)
+            forgiven = int(max(0.0, healthy) // _BASE_EJECTION_TIME)
+            server.ejections = max(0, server.ejections - forgiven) + 1
+        server.ejected = True
+        lasts = _BASE_EJECTION_TIME * max(1, server.ejections)
+        server.ejected_until = now + min(lasts, _MAX_EJECTION_TIME)
+        self.ejections += 1
+
+    def _change(self, server: _Standing, now: float) -> float:
+        if server.ejected:
+            return server.ejected_until if now < server.ejected_until else inf
+        if now < server.paused_until:
+            return server.paused_until
+        since = now - server.back_since
+        if since >= _SLOW_START_WINDOW:
+            return inf
+        step = _SLOW_START_WINDOW / self._concurrency
+        return max(server.back_since + (since // step + 1) * step, nextafter(now, inf))
+
+
+def _bring_back(ejected: list[_Standing], now: float = -inf) -> None:
+    """Probe whoever is out longest, unless one is being probed: somebody has to be asked."""
+    if ejected and not any(each.ejected_until <= now for each in ejected):
+        min(ejected, key=lambda each: each.ejected_until).ejected_until = now
+
+
+def _pause(times: int) -> float:
+    """Seconds, for the so-manieth time in a row."""
+    return float(min(_FIRST_PAUSE * 2.0 ** (min(times, 10) - 1), _LONGEST_PAUSE))

@@ -1,0 +1,162 @@
+"""The HTTP client for model servers: it does nothing of its own accord.
+
+No cookies from one client to the next, no redirects to somewhere else, no proxy from the
+environment, no inflating, no sending twice; and whatever a server does instead of answering has one
+meaning each.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+
+import aiohttp
+from yarl import URL
+
+from adaptive_batching.errors import (
+    UpstreamBroken,
+    UpstreamLost,
+    UpstreamTooLarge,
+    UpstreamUnreachable,
+    WorkerTimeout,
+)
+from adaptive_batching.units import format_duration
+from adaptive_batching.wire.exchange import Message
+from adaptive_batching.workers.upstream_addresses import Address
+
+_CONNECT_TIMEOUT = 2.0  # seconds; the server stands beside us
+_IDLE = 4.0  # seconds; less than the 5 after which uvicorn closes a connection that it keeps alive
+_CHUNK = 2**18  # bytes
+_NOT_CONNECTED = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.ClientSSLError,
+    aiohttp.ServerFingerprintMismatch,
+)
+_HUNG_UP = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
+
+
+class Client:
+    """Connections to some model servers.
+
+    How many there are is limited by whoever asks for them.
+
+    Args:
+        tls: Whom to believe that it is who it says, and how to say who we are; None for what the
+            system believes.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
+        self._sessions: dict[str, aiohttp.ClientSession] = {}
+
+    def session(self, address: Address) -> aiohttp.ClientSession:
+        """What requests to a server are sent with."""
+        session = self._sessions.get(address.socket)
+        if session is None:
+            session = self._sessions[address.socket] = _session(self._connector(address))
+        return session
+
+    async def send(
+        self,
+        address: Address,
+        method: str,
+        target: str,
+        message: Message,
+        headers: Mapping[str, str],
+        max_answer: int,
+        timeout: float,  # noqa: ASYNC109  named in the error
+    ) -> tuple[int, Message]:
+        """Ask a server, and wait for the whole answer.
+
+        Returns:
+            Its status, and its body with all headers, names in lower case.
+
+        Raises:
+            UpstreamUnreachable: There is no connection to be had; nothing was sent.
+            UpstreamLost: It hung up before it answered.
+            UpstreamBroken: Its answer is no HTTP, breaks off, or is in a coding.
+            UpstreamTooLarge: Its answer has more than `max_answer` bytes.
+            WorkerTimeout: The answer was not there after `timeout` seconds.
+        """
+        headers = {
+            **headers,
+            **message.headers,
+            "host": address.host,
+            "accept-encoding": "identity",
+        }
+        begun = False
+        try:
+            async with asyncio.timeout(timeout) as clock:
+                sending = self.session(address).request(
+                    method,
+                    URL(f"{address.origin}{target}", encoded=True),
+                    data=message.body,
+                    headers=headers,
+                    server_hostname=address.tls_name,
+                    allow_redirects=False,
+                )
+                async with sending as response:
+                    begun = True
+                    body = await _bounded(response, max_answer)
+        except TimeoutError as error:
+            if not clock.expired():  # aiohttp's own: while it connected
+                raise UpstreamUnreachable(f"{address.name}: {error}") from error
+            waited = format_duration(timeout)
+            raise WorkerTimeout(f"{address.name} did not answer within {waited}") from None
+        except aiohttp.ClientError as error:
+            raise _meaning(error, address, begun=begun) from error
+        about = {name.lower(): value for name, value in response.headers.items()}
+        if about.pop("content-encoding", "identity") != "identity":
+            msg = f"{address.name} answered in a coding that it was asked not to use"
+            raise UpstreamBroken(msg)
+        return response.status, Message(body, about)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        for session in sessions:
+            await session.close()
+
+    def _connector(self, address: Address) -> aiohttp.BaseConnector:
+        if address.socket:
+            return aiohttp.UnixConnector(address.socket, limit=0, keepalive_timeout=_IDLE)
+        return aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=_IDLE, ssl=True if self._tls is None else self._tls
+        )
+
+
+def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        trust_env=False,
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT),
+        skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+    )
+
+
+def _meaning(error: aiohttp.ClientError, address: Address, *, begun: bool) -> Exception:
+    said = f"{address.name}: {type(error).__name__}: {error}"
+    if isinstance(error, _NOT_CONNECTED):
+        return UpstreamUnreachable(said)
+    if isinstance(error, _HUNG_UP) and not begun:
+        return UpstreamLost(said)
+    return UpstreamBroken(said)
+
+
+async def _bounded(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    """The whole body, as long as it is not too long."""
+    if (response.content_length or 0) <= limit:
+        body = bytearray()
+        async for chunk in response.content.iter_chunked(_CHUNK):
+            body += chunk
+            if len(body) > limit:
+                break
+        else:
+            return bytes(body)
+    response.close()
+    raise UpstreamTooLarge(
+        f"expected an answer of at most {limit} bytes from {response.url.origin()}"
+    )

@@ -1,0 +1,216 @@
+"""Which servers there are, which places of theirs are alive, and who has what place."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from math import inf
+from time import monotonic
+
+from adaptive_batching.core.standings import Standings, State
+from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.workers.interface import Health
+from adaptive_batching.workers.upstream_addresses import Address, Location
+
+RESOLVED_EVERY = 5.0  # seconds; Envoy's default
+_SOONEST = 0.001  # seconds; timers are no finer
+_log = logging.getLogger("adaptive_batching.upstream")
+
+
+class Directory:
+    """The servers at some locations.
+
+    A server has `concurrency` places, which are workers to a dispatcher. The places of a server
+    that has gone pass to the next one that comes.
+
+    Args:
+        locations: Where they are; names are looked up again every few seconds.
+        standings: How they have done.
+        concurrency: Places of each.
+        resolved_every: Seconds.
+    """
+
+    def __init__(
+        self,
+        locations: Sequence[Location],
+        standings: Standings,
+        concurrency: int,
+        resolved_every: float = RESOLVED_EVERY,
+    ) -> None:
+        self._locations = tuple(locations)
+        self._standings = standings
+        self._concurrency = concurrency
+        self._resolved_every = resolved_every
+        self._found: dict[Location, list[Address]] = {}
+        self._places: dict[int, Address] = {}
+        self._busy: set[int] = set()
+        self._living: frozenset[int] = frozenset()
+        self._turn = count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._resolving: asyncio.Task[None] | None = None
+        self._on_change: Callable[[], None] = _nobody
+
+    @property
+    def names(self) -> list[str]:
+        """The locations as they were given."""
+        return [str(location) for location in self._locations]
+
+    @property
+    def health(self) -> Health:
+        """The places that are alive, and whose they are."""
+        if not self._found:
+            return Health(frozenset(), self._concurrency)
+        identities: dict[int, Hashable] = {
+            index: self._places[index].name for index in self._living
+        }
+        servers = len(self._servers)
+        return Health(
+            self._living,
+            servers * self._concurrency,
+            failure=None if servers else WorkerStartError(f"no address for {' '.join(self.names)}"),
+            identities=identities,
+            back_at=-inf if self._living else self._standings.next_change(monotonic()),
+        )
+
+    async def start(self, on_change: Callable[[], None]) -> None:
+        """Look for the servers, and go on looking.
+
+        Raises:
+            WorkerStartError: There is none.
+        """
+        self._on_change = on_change
+        await self._resolve(since=-inf)
+        if not self._servers:
+            raise WorkerStartError(f"no address for {' '.join(self.names)}")
+        if any(location.changes for location in self._locations):
+            self._resolving = asyncio.create_task(self._keep_resolving())
+
+    async def aclose(self) -> None:
+        """Look no more."""
+        self._on_change = _nobody
+        if self._timer is not None:
+            self._timer.cancel()
+        resolving, self._resolving = self._resolving, None
+        if resolving is not None and resolving.get_loop() is asyncio.get_running_loop():
+            resolving.cancel()
+            await asyncio.gather(resolving, return_exceptions=True)
+
+    # ------------------------------------------------------------------------------ who gets what
+
+    @contextmanager
+    def place(self, index: int) -> Iterator[Address]:
+        """Whose place it is, which does not change meanwhile."""
+        self._busy.add(index)
+        try:
+            yield self._places[index]
+        finally:
+            self._busy.discard(index)
+
+    def next(self) -> Address:
+        """Each of those that get batches in turn; any if none does."""
+        now = monotonic()
+        servers = list(self._servers.values())
+        able = [each for each in servers if self._standings.permits(each.name, now)] or servers
+        return able[next(self._turn) % len(able)]
+
+    def states(self) -> dict[str, State]:
+        """What becomes of each server."""
+        now = monotonic()
+        return {name: self._standings.state(name, now) for name in self._servers}
+
+    # -------------------------------------------------------------------------- what has happened
+
+    def succeeded(self, address: Address) -> None:
+        """A server has answered."""
+        known = address.name in self._standings
+        if known and self._standings.succeeded(address.name, monotonic()):
+            _log.info("%s answers again", address.name)
+            self._settle()
+
+    def failed(self, address: Address) -> None:
+        """A server could not be reached, hung up, took too long, or is broken."""
+        if address.name not in self._standings:
+            return
+        before, now = self._standings.ejections, monotonic()
+        self._standings.failed(address.name, now)
+        if self._standings.ejections > before:
+            _log.warning("%s failed too often, and gets no batches for a while", address.name)
+        self._settle()
+
+    def refused(self, address: Address, retry_after: float | None) -> None:
+        """A server has no time, for so many seconds if it says so."""
+        if address.name in self._standings:
+            self._standings.refused(address.name, monotonic(), retry_after)
+            self._settle()
+
+    # -------------------------------------------------------------------------------- housekeeping
+
+    @property
+    def _servers(self) -> dict[str, Address]:
+        return {each.name: each for found in self._found.values() for each in found}
+
+    async def _keep_resolving(self) -> None:
+        while True:
+            await asyncio.sleep(self._resolved_every)
+            await self._resolve(since=monotonic())
+
+    async def _resolve(self, since: float) -> None:
+        """Look all names up; one that has no address now keeps those that it had."""
+        for location in self._locations:
+            if location in self._found and not location.changes:
+                continue
+            try:
+                self._found[location] = await location.addresses()
+            except OSError as error:
+                if self._found.get(location) != []:
+                    _log.warning("%s has no address: %s", location, error)
+                self._found.setdefault(location, [])
+        self._seat(since)
+
+    def _seat(self, since: float) -> None:
+        """Give places to those that have come, and take them from those that have gone."""
+        servers = self._servers
+        seated = {address.name for address in self._places.values()}
+        for name in [name for name in seated if name not in servers and name in self._standings]:
+            self._standings.dismiss(name)
+            _log.info("%s has gone", name)
+        for name, address in servers.items():
+            if name in self._standings:
+                continue
+            self._standings.admit(name, since)
+            for _ in range(self._concurrency):
+                self._places[self._free_index()] = address
+        self._settle()
+
+    def _free_index(self) -> int:
+        return next(
+            index
+            for index in count()
+            if index not in self._places
+            or (self._places[index].name not in self._standings and index not in self._busy)
+        )
+
+    def _settle(self) -> None:
+        """Say who is alive now, and be there when that changes by itself."""
+        now = monotonic()
+        left = {name: self._standings.permits(name, now) for name in self._servers}
+        living = set()
+        for index, address in self._places.items():
+            if left.get(address.name, 0) > 0:
+                left[address.name] -= 1
+                living.add(index)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        change = self._standings.next_change(now)
+        if change < inf:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(change - now, _SOONEST), self._settle)
+        if living != self._living:
+            self._living = frozenset(living)
+            self._on_change()
+
+
+def _nobody() -> None:
+    pass

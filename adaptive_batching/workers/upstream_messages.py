@@ -1,0 +1,109 @@
+"""What goes to a model server and what comes back, and what that means for the batch."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from adaptive_batching.errors import (
+    UpstreamAnswered,
+    UpstreamBroken,
+    UpstreamBusy,
+    UpstreamDenial,
+    UpstreamOutOfMemory,
+    UpstreamRefusal,
+)
+from adaptive_batching.wire.exchange import Format, Message
+
+_BUSY = frozenset({429, 503})
+_REFUSED = frozenset({400, 413, 422, 500})
+_OUT_OF_MEMORY = 507
+_SAY_OUT_OF_MEMORY = frozenset({429, 500, 503})  # TensorFlow Serving: 429, RESOURCE_EXHAUSTED
+_TEXTS = (b"out of memory", b"outofmemory", b"oom when allocating", b"failed to allocate memory")
+_READ = 4096  # bytes of an error that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """A client's request, or a piece of one, on its way into a batch.
+
+    Members of one batch have the same format, target and headers: they are their batch key.
+
+    Attributes:
+        form: The protocol.
+        share: Its items.
+        method: Of HTTP.
+        target: Path and query, as they came.
+        headers: What the server is told of the client; nothing that another may not share.
+    """
+
+    form: Format[Any]
+    share: Any
+    method: str
+    target: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Hashable:
+        """What has to be equal for two to be sent together."""
+        headers = tuple(sorted(self.headers.items()))
+        return self.method, self.target, headers, self.share.key
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a server answered to one request.
+
+    Attributes:
+        status: Of HTTP.
+        message: The body, and the headers that are about it or about trying again.
+        batch_id: Of the batch that the request was in; counted from 1.
+        batch_size: Items in that batch.
+        seconds: That the server took.
+    """
+
+    status: int
+    message: Message
+    batch_id: int
+    batch_size: int
+    seconds: float
+
+
+def meaning(reply: Reply) -> type[UpstreamAnswered] | None:
+    """What kind of error a server answered with; None if it did what it was asked.
+
+    Raises:
+        UpstreamBroken: It wants us to go somewhere else, which we don't.
+    """
+    status = reply.status
+    if 200 <= status < 300:
+        return None
+    if status < 400:
+        raise UpstreamBroken(f"the server answered {status} to a batch: redirects aren't followed")
+    if status == _OUT_OF_MEMORY or (status in _SAY_OUT_OF_MEMORY and _says_so(reply.message.body)):
+        return UpstreamOutOfMemory
+    if status in _BUSY:
+        return UpstreamBusy
+    return UpstreamRefusal if status in _REFUSED else UpstreamDenial
+
+
+def _says_so(body: bytes) -> bool:
+    text = body[:_READ].lower()
+    return any(each in text for each in _TEXTS)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a server wants to be left alone; None if it does not say, or not clearly."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdecimal() and len(text) <= 9:
+        return float(text)
+    again, now = _date(text), _date(headers.get("date", ""))  # both by its own clock
+    return None if again is None or now is None else max(0.0, (again - now).total_seconds())
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        return parsedate_to_datetime(text)
+    except ValueError:
+        return None

@@ -1,0 +1,137 @@
+"""Which servers get batches: who fails is left alone, comes back slowly, and is never the last."""
+
+from math import inf
+
+import pytest
+
+from adaptive_batching.core.standings import Standings, State
+
+
+def some(*names, concurrency=1):
+    standings = Standings(concurrency)
+    for name in names:
+        standings.admit(name)
+    return standings
+
+
+def fail(standings, name, now, times=5):
+    for _ in range(times):
+        standings.failed(name, now)
+
+
+def test_five_failures_in_a_row():
+    """Four and a success are none; five eject it for 30 seconds, and then it is probed."""
+    standings = some("a", "b")
+    fail(standings, "a", 0.0, times=4)
+    standings.succeeded("a", 1.0)
+    fail(standings, "a", 10.0, times=4)
+    assert standings.state("a", 20.0) is State.IN
+    standings.failed("a", 20.0)
+    assert (standings.state("a", 49.9), standings.permits("a", 49.9)) == (State.EJECTED, 0)
+    assert standings.next_change(20.0) == 50.0
+    assert (standings.state("a", 50.0), standings.permits("a", 50.0)) == (State.PROBED, 1)
+    assert standings.permits("b", 20.0) == 1
+
+
+def test_a_probe_decides():
+    """One failure of the probe is enough, and the next ejection lasts twice as long."""
+    standings = some("a", "b")
+    fail(standings, "a", 0.0)
+    standings.failed("a", 30.0)
+    assert standings.state("a", 89.9) is State.EJECTED
+    assert standings.state("a", 90.0) is State.PROBED
+    standings.succeeded("a", 90.0)
+    assert standings.state("a", 90.0) is State.SLOW_START
+    assert standings.state("a", 100.0) is State.IN
+    assert standings.ejections == 2
+
+
+def test_what_was_under_way_when_it_was_ejected():
+    """It says nothing new, and does not make the ejection longer."""
+    standings = some("a", "b")
+    fail(standings, "a", 0.0, times=12)
+    assert standings.state("a", 30.0) is State.PROBED
+
+
+def test_ejections_are_forgiven():
+    """Each 30 seconds in service take one back; and none lasts longer than five minutes."""
+    standings = some("a", "b")
+    fail(standings, "a", 0.0)
+    now = 0.0
+    for _ in range(12):
+        now = standings.next_change(now)
+        standings.failed("a", now)
+    assert standings.next_change(now) == now + 300.0
+    standings.succeeded("a", now + 300.0)
+    fail(standings, "a", now + 10_000.0)
+    assert standings.state("a", now + 10_030.0) is State.PROBED
+
+
+def test_the_only_one():
+    """However often it fails, it is asked."""
+    standings = some("a")
+    fail(standings, "a", 0.0, times=100)
+    assert (standings.state("a", 0.0), standings.permits("a", 0.0)) == (State.IN, 1)
+
+
+def test_the_last_one():
+    """When it fails as well, it changes places with whoever is out longest: one is always asked."""
+    standings = some("a", "b", "c")
+    for at, name in enumerate("abc"):
+        fail(standings, name, float(at))
+    assert [standings.permits(name, 2.0) for name in "abc"] == [1, 0, 0]
+    standings.failed("a", 3.0)
+    assert [standings.permits(name, 3.0) for name in "abc"] == [0, 1, 0]
+    standings.failed("b", 4.0)
+    standings.succeeded("c", 5.0)
+    assert standings.permits("c", 5.0) == 1
+
+
+def test_a_failure_sends_the_next_batch_elsewhere():
+    """For a tenth of a second, then for two; but only while there is another one."""
+    standings = some("a", "b")
+    standings.failed("a", 0.0)
+    assert standings.state("a", 0.09) is State.PAUSED
+    assert standings.state("a", 0.1) is State.IN
+    standings.failed("a", 1.0)
+    assert standings.next_change(1.0) == pytest.approx(1.2)
+    standings.dismiss("b")
+    standings.failed("a", 2.0)
+    assert standings.state("a", 2.0) is State.IN
+
+
+def test_no_time():
+    """It is left alone for as long as it says, or for a growing pause, but never ejected."""
+    standings = some("a")
+    standings.refused("a", 0.0, retry_after=7.0)
+    standings.refused("a", 0.0, retry_after=7.0)
+    assert (standings.state("a", 6.9), standings.next_change(0.0)) == (State.PAUSED, 7.0)
+    now, waits = 7.0, []
+    for _ in range(8):
+        standings.refused("a", now)
+        again = standings.next_change(now)
+        waits.append(round(again - now, 3))
+        now = again
+    assert waits == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+    standings.refused("a", now, retry_after=1e9)
+    assert standings.next_change(now) == now + 60.0
+
+
+def test_slow_start():
+    """Who comes back gets its permits one by one, over ten seconds."""
+    standings = some("a", concurrency=4)
+    standings.refused("a", 0.0, retry_after=1.0)
+    now, permits = 1.0, []
+    while now < inf:
+        permits.append((now, standings.permits("a", now)))
+        now = standings.next_change(now)
+    assert permits == [(1.0, 1), (3.5, 2), (6.0, 3), (8.5, 4), (11.0, 4)]
+
+
+def test_who_is_left_when_others_vanish():
+    """If only ejected ones are left, one of them is probed."""
+    standings = some("a", "b")
+    fail(standings, "a", 0.0)
+    standings.dismiss("b")
+    assert standings.permits("a", 1.0) == 1
+    assert "b" not in standings

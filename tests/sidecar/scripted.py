@@ -1,0 +1,110 @@
+"""Servers that do with a connection what no HTTP library would."""
+
+import asyncio
+import json
+import struct
+from contextlib import asynccontextmanager, suppress
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+class Exchange:
+    """One request on a connection, and what can be done about it.
+
+    Attributes:
+        number: Of the request, over all connections, from 0.
+        body: JSON of the request.
+    """
+
+    def __init__(self, number, head, body, writer):
+        self.number = number
+        self.head = head
+        self.body = body
+        self._writer = writer
+
+    async def write(self, data):
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def predict(self):
+        """Answer as a model server should."""
+        instances = json.loads(self.body)["instances"]
+        body = json.dumps({"predictions": [2 * each for each in instances]}).encode()
+        await self.write(OK + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+    def hang_up(self):
+        """With FIN."""
+        self._writer.close()
+
+    def reset(self):
+        """With RST."""
+        socket = self._writer.get_extra_info("socket")
+        socket.setsockopt(1, 13, struct.pack("ii", 1, 0))  # SOL_SOCKET, SO_LINGER
+        self._writer.transport.abort()
+
+    async def for_ever(self):
+        await asyncio.get_running_loop().create_future()
+
+
+class Scripted:
+    """A server that follows a script for each request.
+
+    Attributes:
+        script: Async function of an Exchange.
+        exchanges: That there were.
+    """
+
+    def __init__(self, script):
+        self.script = script
+        self.exchanges = []
+        self._tasks = set()
+
+    @property
+    def bodies(self):
+        return [json.loads(each.body)["instances"] for each in self.exchanges]
+
+    async def connected(self, reader, writer):
+        self._tasks.add(asyncio.current_task())
+        with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = next(
+                    int(line.split(b":")[1])
+                    for line in head.lower().split(b"\r\n")
+                    if line.startswith(b"content-length:")
+                )
+                body = await reader.readexactly(length)
+                exchange = Exchange(len(self.exchanges), head, body, writer)
+                self.exchanges.append(exchange)
+                await self.script(exchange)
+        writer.close()
+
+    async def aclose(self):
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def scripted(script, port=0, **options):
+    """A server that follows a script, at `url`, or at the `path` of a Unix socket."""
+    server = Scripted(script)
+    if "path" in options:
+        listening = await asyncio.start_unix_server(server.connected, **options)
+        server.url = f"unix:{options['path']}"
+    else:
+        listening = await asyncio.start_server(server.connected, "127.0.0.1", port, **options)
+        server.port = listening.sockets[0].getsockname()[1]
+        scheme = "https" if "ssl" in options else "http"
+        server.url = f"{scheme}://127.0.0.1:{server.port}"
+    try:
+        yield server
+    finally:
+        listening.close()
+        await server.aclose()
+        await listening.wait_closed()
+
+
+async def predict(exchange):
+    """The script of a server that is well."""
+    await exchange.predict()
