@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any, Self
 
 from adaptive_batching.errors import HandlerNotFound, UsageError
+from adaptive_batching.workers.forks import ending_forks
 from adaptive_batching.workers.items import with_awaited_steps, with_steps
 
 _MAIN = "__main__"
@@ -184,7 +185,7 @@ def _with_own_steps(instance: Callable[[list[Any]], Any]) -> Callable[[list[Any]
 
 def ready(handler: Any, runner: asyncio.Runner) -> Callable[[list[Any]], Any]:
     """Build a handler and warm it up; returns what to call with each batch, which may be async."""
-    batch_call, warm_up = build(handler)
+    batch_call, warm_up = ending_forks(build)(handler)
 
     async def completed(awaitable: Any) -> Any:
         return await awaitable
@@ -196,7 +197,7 @@ def ready(handler: Any, runner: asyncio.Runner) -> Callable[[list[Any]], Any]:
     warmth = warm_up()
     if inspect.isawaitable(warmth):
         runner.run(completed(warmth))
-    return call
+    return ending_forks(call)
 
 
 def _nothing() -> None:

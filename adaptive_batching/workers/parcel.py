@@ -6,7 +6,7 @@ pickles can run code here, so nothing with a name or a port ever speaks this for
 
 import pickle
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
@@ -15,6 +15,9 @@ from adaptive_batching.workers.layout import ONLY_A_PICKLE, Malformed, find, lay
 from adaptive_batching.workers.results import BatchRaised, merge
 from adaptive_batching.workers.shared_memory import SharedMemory
 
+# What pickling a value may raise, which runs the value's own code; Ctrl-C and a cancelled task are
+# the program's own.
+_OF_ITS_OWN_CODE = (Exception, SystemExit, GeneratorExit)
 _WORTH_A_BUFFER = 4096  # bytes; below, one more copy is cheaper than one more part
 
 
@@ -57,7 +60,7 @@ def pack_items(
     """Pack a batch; items that can't be pickled are left out and named by their positions."""
     try:
         return pack(items, memory), {}
-    except Exception:  # noqa: BLE001 - pickling runs the items' own code
+    except _OF_ITS_OWN_CODE:
         refused = {
             index: HandlerError(f"an item of type {_name(type(item))} can't be sent to a process")
             for index, item in enumerate(items)
@@ -65,6 +68,22 @@ def pack_items(
         }
         sendable = [item for index, item in enumerate(items) if index not in refused]
         return pack(sendable, memory), refused
+
+
+def unpack_items(payload: bytearray, memory: SharedMemory | None = None) -> list[Any]:
+    """Read a batch in the worker; whoever can't be read there is no fault of the handler.
+
+    Raises:
+        HandlerError: An item can't be unpickled here.
+        Malformed: The payload names bytes that are not there.
+    """
+    try:
+        return unpack(payload, memory)  # type: ignore[no-any-return]
+    except (Malformed, MemoryError):
+        raise
+    except _OF_ITS_OWN_CODE as error:
+        msg = f"an item can't be unpickled in the worker process: {_describe(error)}"
+        raise HandlerError(msg) from error
 
 
 def pack_results(results: Sequence[Any], memory: SharedMemory | None = None) -> list[Part]:
@@ -76,16 +95,23 @@ def pack_results(results: Sequence[Any], memory: SharedMemory | None = None) -> 
         results = [portable(r) if isinstance(r, BaseException) else r for r in results]
     try:
         return pack((True, results), memory)
-    except Exception:  # noqa: BLE001 - pickling runs the results' own code
+    except _OF_ITS_OWN_CODE:
         sendable = [r if _can_be_packed(r) else _unsendable(r) for r in results]
         return pack((True, sendable), memory)
 
 
 def pack_error(error: BaseException) -> list[Part]:
     """Pack what a handler raised, with its traceback as a note; can't fail."""
+    try:
+        return _pack_error(error, portable)
+    except BaseException:  # noqa: BLE001 - it takes no note, or can be pickled only once
+        return _pack_error(error, lambda each: RemoteError(_describe(each)))
+
+
+def _pack_error(error: BaseException, portable: Callable[[BaseException], Exception]) -> list[Part]:
     raised = error.error if isinstance(error, BatchRaised) else error
     stand_in = portable(raised)
-    stand_in.add_note("In the worker process:\n" + "".join(traceback.format_exception(raised)))
+    stand_in.add_note(f"In the worker process:\n{_trace(raised)}")
     if isinstance(error, BatchRaised):
         own = [None if each is None else portable(each) for each in error.own]
         stand_in = BatchRaised(stand_in, own)
@@ -104,7 +130,7 @@ def unpack_answer(payload: bytearray, memory: SharedMemory | None = None) -> Any
         answered, value = unpack(payload, memory)
     except Malformed:
         raise
-    except (Exception, SystemExit, GeneratorExit) as error:  # of the results' own code
+    except _OF_ITS_OWN_CODE as error:
         msg = f"the worker's answer can't be unpickled here: {_describe(error)}"
         raise RemoteError(msg) from error
     if answered:
@@ -161,7 +187,7 @@ def _unsendable(result: object) -> BatchFunctionError:
 def _can_be_packed(value: object) -> bool:
     try:
         pack(value)
-    except Exception:  # noqa: BLE001 - pickling runs the value's own code
+    except _OF_ITS_OWN_CODE:
         return False
     return True
 
@@ -169,9 +195,16 @@ def _can_be_packed(value: object) -> bool:
 def _describe(error: BaseException) -> str:
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - an exception that can't even be printed
+    except BaseException:  # noqa: BLE001 - an exception that can't even be printed
         text = "(its message can't be printed)"
     return f"{_name(type(error))}: {text}" if text else _name(type(error))
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001 - formatting it runs the exception's own code
+        return "".join(traceback.format_tb(error.__traceback__))
 
 
 def _name(kind: type) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from adaptive_batching.wire.frames import Part
 from adaptive_batching.workers import handler as handlers
-from adaptive_batching.workers.parcel import pack, pack_error, pack_results, unpack
+from adaptive_batching.workers.parcel import pack, pack_error, pack_results, unpack_items
 from adaptive_batching.workers.results import check_results
 from adaptive_batching.workers.shared_memory import SharedMemory
 
@@ -43,7 +43,7 @@ class Servant:
     def answer(self, payload: bytearray) -> list[Part]:
         """Run one batch."""
         try:
-            items = unpack(payload, self._memory)
+            items = unpack_items(payload, self._memory)
             value = self._call(items)
             results = check_results(value, len(items))
             if hasattr(value, "__array__"):

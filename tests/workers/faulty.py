@@ -56,6 +56,14 @@ class Faulty:
             os._exit(0)
         time.sleep(60)
 
+    def fork_and_come_back(self, items):
+        """Both processes return; the one that was forked does when it is told to."""
+        if os.fork() == 0:
+            wait_for(items[1])
+            _note(f"{items[1]}.back", os.getpid())
+            return [f"forked: {item}" for item in items]
+        return items
+
     def help_and_hang(self, items):
         """Start a program and wait for ever."""
         _note(items[1], subprocess.Popen(["sleep", "60"]).pid)
@@ -140,6 +148,13 @@ class limited_memory:
 
     def __exit__(self, *_):
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def wait_for(file):
+    """Until there is such a file, for at most 10 seconds."""
+    deadline = time.monotonic() + 10
+    while not Path(file).exists() and time.monotonic() < deadline:
+        time.sleep(0.001)
 
 
 def _note(file, pid):

@@ -107,6 +107,19 @@ async def test_a_dead_worker_whose_forked_child_holds_our_socket(started, tmp_pa
     await until(lambda: dead(int(note.read_text())))
 
 
+async def test_a_forked_process_that_comes_back_answers_nobody(started, tmp_path, caplog):
+    """Its answer would be taken for that of the next batch; it ends, and the log says why."""
+    pool = await started(Faulty)
+    go, back = tmp_path / "go", tmp_path / "go.back"
+    assert await pool.run(["fork_and_come_back", str(go)], 0) == ["fork_and_come_back", str(go)]
+    go.touch()
+    await until(lambda: back.exists() and dead(int(back.read_text() or 0)))
+    for number in range(3):
+        assert await pool.run([number], 0) == [number]
+    await until(lambda: "that the handler forked came back from it: end it there" in caplog.text)
+    assert pool.health.restarts == 0
+
+
 async def test_a_worker_that_is_killed_takes_its_helpers_along(started, tmp_path):
     """A program that the handler has started does not outlive the batch that wanted it."""
     pool = await started(Faulty, timeout=0.5)

@@ -7,16 +7,64 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaptive_batching.errors import BatchFunctionError, RemoteError
+from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
 from adaptive_batching.workers.parcel import (
     pack,
     pack_error,
+    pack_items,
     pack_results,
     portable,
     unpack,
     unpack_answer,
+    unpack_items,
 )
+from adaptive_batching.workers.results import BatchRaised
 from tests.workers.handlers import Cannot
+
+
+class TakesNoNote(Exception):
+    def add_note(self, note):
+        raise RuntimeError(note)
+
+
+class HasOddNotes(Exception):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.__notes__ = "no list"
+
+
+class TravelsOnce(Exception):
+    """Can be pickled only once."""
+
+    travelled = False
+
+    def __reduce__(self):
+        if self.travelled:
+            raise TypeError("again?")
+        self.travelled = True
+        return TravelsOnce, self.args
+
+
+class ExitsWhenPrinted(Exception):
+    def __str__(self):
+        raise SystemExit
+
+    def __reduce__(self):
+        raise SystemExit
+
+
+class ExitsWhenPickled:
+    def __reduce__(self):
+        raise SystemExit("pickled")
+
+
+class ExitsWhenUnpickled:
+    def __reduce__(self):
+        return exit_now, ()
+
+
+def exit_now():
+    raise SystemExit("unpickled")
 
 
 def sent(parts):
@@ -91,3 +139,37 @@ def test_errors_keep_their_traceback_as_a_note():
     with pytest.raises(KeyError) as caught:
         unpack_answer(payload)
     assert "test_parcel.py" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("kind", [TakesNoNote, HasOddNotes, TravelsOnce, ExitsWhenPrinted])
+@pytest.mark.parametrize("others", [[], [ValueError("alone")]])
+def test_errors_that_are_as_odd_as_can_be(kind, others):
+    """The worker lives to tell their name, and what failed beside them is told as well."""
+    error = kind("odd")
+    raised = BatchRaised(error, [None, *others]) if others else error
+    with pytest.raises((RemoteError, BatchRaised)) as caught:
+        unpack_answer(sent(pack_error(raised)))
+    told = caught.value.error if others else caught.value
+    assert isinstance(told, RemoteError)
+    assert kind.__name__ in str(told)
+    if others:
+        assert "alone" in str(caught.value.own[1])
+
+
+def test_who_exits_when_pickled_fails_alone():
+    """Neither the program nor the handler wanted to end, and the others have nothing to do with it.
+
+    That goes for items on their way to a worker, and for results on their way back.
+    """
+    parts, refused = pack_items([1, ExitsWhenPickled()])
+    assert unpack(sent(parts)) == [1]
+    assert isinstance(refused[1], HandlerError)
+    fine, named = unpack_answer(sent(pack_results([1, ExitsWhenPickled()])))
+    assert fine == 1
+    assert "type tests.workers.test_parcel.ExitsWhenPickled can't be sent" in str(named)
+
+
+def test_who_can_not_be_unpickled_in_the_worker():
+    """It is said to be the item's fault; the handler has not even been called."""
+    with pytest.raises(HandlerError, match="unpickled in the worker process: SystemExit: unpick"):
+        unpack_items(sent(pack([1, ExitsWhenUnpickled()])))
