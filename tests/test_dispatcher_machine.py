@@ -303,6 +303,7 @@ class Dispatching(RuleBasedStateMachine):
             self.idle_and_queued_since = inf  # who waits may wait for a faster worker
         elif self.policy == "cork":
             full = scheduler.latency.predict(self.limits.max_batch_size)
+            full *= 1.0 + scheduler.latency.margin  # a busy worker is waited for a little longer
             self.longest_prediction = max(self.longest_prediction, full)
             self.idle_and_queued_since = min(self.idle_and_queued_since, self.now)
             assert self.now - self.idle_and_queued_since <= self.longest_prediction + 1e-3

@@ -17,27 +17,20 @@ from adaptive_batching.core import (
     Hold,
     Job,
     JobOutcome,
-    Outcome,
     Reason,
     Scheduler,
     Shed,
     ShedReason,
     Station,
-    Verdict,
-    Worker,
 )
+from adaptive_batching.dispatcher.attempt import Ended, is_cancelled
 from adaptive_batching.dispatcher.audience import Audience, Observer
 from adaptive_batching.dispatcher.calls import Call, share_out
 from adaptive_batching.dispatcher.crew import Crew
 from adaptive_batching.dispatcher.deadlines import Deadlines
-from adaptive_batching.dispatcher.failures import (
-    all_failed,
-    may_run_again,
-    outcome_of,
-    quarantined,
-)
+from adaptive_batching.dispatcher.failures import may_run_again, told_now
 from adaptive_batching.dispatcher.laggards import Laggards
-from adaptive_batching.dispatcher.ledger import Ledger, Stats, WorkerStats
+from adaptive_batching.dispatcher.ledger import Ledger, Stats
 from adaptive_batching.errors import (
     BatchingError,
     DeadlineExceeded,
@@ -46,10 +39,8 @@ from adaptive_batching.errors import (
     PolicyError,
     QueueFull,
     Refused,
-    WorkerLost,
 )
 from adaptive_batching.workers.interface import Workers
-from adaptive_batching.workers.results import BatchRaised, check_results
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -124,7 +115,7 @@ class Driver(Generic[T, R]):
         try:
             await asyncio.shield(self._starting)
         except asyncio.CancelledError:
-            if self.closing and not _is_cancelled():
+            if self.closing and not is_cancelled():
                 raise Draining("the dispatcher was closed while its workers started") from None
             raise
         if self.crew.failure is not None:
@@ -179,7 +170,7 @@ class Driver(Generic[T, R]):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             for batch in list(self._running):  # cancelled before their first step
-                self._conclude(batch, Outcome.FAILED, [_stopped()] * len(batch.jobs))
+                self._conclude(batch, Ended.stopped(batch))
         self._starting.cancel()
         if self._timer is not None:
             self._timer.cancel()
@@ -187,27 +178,7 @@ class Driver(Generic[T, R]):
 
     def stats(self) -> Stats:
         """What happened so far and what waits."""
-        scheduler, ledger = self._scheduler, self._ledger
-        return Stats(
-            requests={outcome: ledger.requests[outcome] for outcome in JobOutcome},
-            batches=ledger.batches,
-            mean_batch_size=ledger.mean_batch_size,
-            releases={reason: ledger.releases[reason] for reason in Reason},
-            verdicts={verdict: ledger.verdicts[verdict] for verdict in Verdict},
-            fixed=scheduler.latency.fixed,
-            per_item=scheduler.latency.per_item,
-            queued=scheduler.items,
-            running=scheduler.permits.running,
-            workers=scheduler.permits.capacity,
-            per_worker=tuple(map(self._stats_of, scheduler.permits.workers)),
-        )
-
-    def _stats_of(self, worker: Worker) -> WorkerStats:
-        latency = worker.latency
-        full = latency.predict(self._scheduler.limits.max_batch_size)
-        return WorkerStats(
-            worker.alive, worker.batches, latency.fixed, latency.per_item, full, latency.factor
-        )
+        return Stats.of(self._scheduler, self._ledger)
 
     # --------------------------------------------------------------------- the loop of decisions
 
@@ -252,50 +223,29 @@ class Driver(Generic[T, R]):
     async def _run(self, batch: Batch) -> None:
         """Run one batch; whatever happens, its permit returns and each member gets one outcome."""
         calls = cast("list[Call[T, R]]", batch.jobs)
-        results: Sequence[Any]
-        raised: BaseException | None = None
-        interrupted: BaseException | None = None
         try:
             answer = await self._workers.run([call.item for call in calls], batch.worker)
-            results = check_results(answer, len(calls))
-            outcome = Outcome.FAILED if all_failed(results) else Outcome.DONE
-        except BatchRaised as failure:
-            raised = failure.error
-            results = failure.results
-            outcome = Outcome.FAILED
+            ended = Ended.returned(batch, answer)
         except BaseException as error:  # noqa: BLE001  no member may be left waiting
-            if _stops_us(error):
-                interrupted = error
-                results = [_stopped()] * len(calls)
-                outcome = Outcome.FAILED
-            else:
-                raised = error
-                results = [error] * len(calls)
-                outcome = outcome_of(error)
-        self._conclude(batch, outcome, results, raised)
-        if interrupted is not None:
-            raise interrupted
+            ended = Ended.raising(batch, error)
+        self._conclude(batch, ended)
+        if ended.interrupted is not None:
+            raise ended.interrupted
 
-    def _conclude(
-        self,
-        batch: Batch,
-        outcome: Outcome,
-        results: Sequence[Any],
-        raised: BaseException | None = None,
-    ) -> None:
+    def _conclude(self, batch: Batch, ended: Ended) -> None:
         """Return the permit and answer the members, but for those who run again."""
         del self._running[batch]
         self._deadlines.forget(batch)
         self._now = now = max(self._now, self._clock())
         record = None
-        calls = cast("list[Call[T, R]]", batch.jobs)
+        calls, results = cast("list[Call[T, R]]", batch.jobs), ended.results
         try:
-            record = self._scheduler.finish(batch, outcome, now)
+            record = self._scheduler.finish(batch, ended.outcome, now)
         except PolicyError as error:
             self._give_up(error)
         else:
-            if raised is not None and self._may_rerun(raised):
-                calls, results = self._rerun(batch, outcome, results, raised)
+            if ended.raised is not None and self._may_rerun(ended.raised):
+                calls, results = self._rerun(batch, ended, ended.raised)
             self._audience.batch_ended(batch, record)
             if self._scheduler.permits.uneven or self._laggards.since:
                 self._laggards.look(self._scheduler.permits.workers, now)
@@ -305,7 +255,7 @@ class Driver(Generic[T, R]):
             self._pump()
         done, failed, cancelled = share_out(calls, results)
         self._ledger.enter_batch(batch, done, failed, cancelled)
-        if batch.reason is Reason.BISECT and raised is None:
+        if batch.reason is Reason.BISECT and ended.raised is None:
             self._ledger.enter_rerun(done, failed)
         if not (self._next_batch_first or self._pump_due):
             self._pump_soon()
@@ -316,22 +266,16 @@ class Driver(Generic[T, R]):
         return hopeful and may_run_again(raised)
 
     def _rerun(
-        self, batch: Batch, outcome: Outcome, results: Sequence[Any], raised: BaseException
+        self, batch: Batch, ended: Ended, raised: BaseException
     ) -> tuple[list[Call[T, R]], list[Any]]:
         """Ask who of a failed batch runs again; return the others, and what they are told."""
         calls = cast("list[Call[T, R]]", batch.jobs)
-        members = list(zip(calls, results, strict=True))
+        members = list(zip(calls, ended.results, strict=True))
         suspects = [call for call, result in members if result is raised and not call.future.done()]
         start = self._now if self._scheduler.permits.capacity else self.crew.back(self._now)
-        verdicts = self._scheduler.rerun(batch, suspects, outcome, self._now, start)
+        verdicts = self._scheduler.rerun(batch, suspects, ended.outcome, self._now, start)
         self._ledger.enter_verdicts(verdicts.values())
-        told = []
-        for call, result in members:
-            verdict = verdicts.get(call)
-            if verdict is Verdict.QUARANTINED:
-                told.append((call, quarantined(raised)))
-            elif verdict is not Verdict.AGAIN:
-                told.append((call, result))
+        told = told_now(members, verdicts, raised)
         return [call for call, _ in told], [result for _, result in told]
 
     def _turn_away(self, shed: Shed) -> None:
@@ -373,18 +317,3 @@ class Driver(Generic[T, R]):
                 call.fail(crew.nobody())
             self._enter(hopeless, JobOutcome.SHED)
         self._pump_soon()
-
-
-def _stopped() -> WorkerLost:
-    return WorkerLost("the dispatcher was stopped while it ran this request's batch")
-
-
-def _stops_us(error: BaseException) -> bool:
-    """Whether the program wants this task to end, or only the handler said so."""
-    cancelled = isinstance(error, asyncio.CancelledError) and _is_cancelled()
-    return isinstance(error, KeyboardInterrupt) or cancelled
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and bool(task.cancelling())

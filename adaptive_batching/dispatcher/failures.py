@@ -1,9 +1,9 @@
 """What the members of a failed batch are told, and whether another run could help them."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from adaptive_batching.core import Outcome
+from adaptive_batching.core import Outcome, Verdict
 from adaptive_batching.errors import (
     BatchingError,
     HandlerError,
@@ -18,6 +18,8 @@ from adaptive_batching.errors import (
     WorkerLost,
     WorkerTimeout,
 )
+
+T = TypeVar("T")
 
 _OUTCOMES: Sequence[tuple[type[BatchingError], Outcome]] = (  # the first that it is
     (WorkerTimeout, Outcome.OVERLOADED),
@@ -57,7 +59,21 @@ def may_run_again(error: BaseException) -> bool:
     return not isinstance(error, BatchingError) or isinstance(error, _CURABLE)
 
 
-def quarantined(lost: BaseException) -> Quarantined:
+def told_now(
+    members: Iterable[tuple[T, Any]], verdicts: Mapping[Any, Verdict], raised: BaseException
+) -> list[tuple[T, Any]]:
+    """Which members of a failed batch are told now, and what: all but those who run again."""
+    told = []
+    for call, result in members:
+        verdict = verdicts.get(call)
+        if verdict is Verdict.QUARANTINED:
+            told.append((call, _quarantined(raised)))
+        elif verdict is not Verdict.AGAIN:
+            told.append((call, result))
+    return told
+
+
+def _quarantined(lost: BaseException) -> Quarantined:
     """What the one is told over whom workers die."""
     error = Quarantined(f"its worker died, and so did the next, which ran nothing else: {lost}")
     error.__cause__ = lost

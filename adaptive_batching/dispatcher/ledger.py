@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from adaptive_batching.core import Batch, JobOutcome, Reason, Verdict
+from adaptive_batching.core import Batch, JobOutcome, Reason, Scheduler, Verdict, Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,15 @@ class WorkerStats:
     per_item: float
     full_batch: float
     slowness: float
+
+    @classmethod
+    def of(cls, worker: Worker, max_batch_size: int) -> Self:
+        """Of a worker as the scheduler knows it."""
+        latency = worker.latency
+        full = latency.predict(max_batch_size)
+        return cls(
+            worker.alive, worker.batches, latency.fixed, latency.per_item, full, latency.factor
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,24 @@ class Stats:
     running: int
     workers: int
     per_worker: tuple[WorkerStats, ...]
+
+    @classmethod
+    def of(cls, scheduler: Scheduler, ledger: "Ledger") -> Self:
+        """Of a dispatcher at work."""
+        full = scheduler.limits.max_batch_size
+        return cls(
+            requests={outcome: ledger.requests[outcome] for outcome in JobOutcome},
+            batches=ledger.batches,
+            mean_batch_size=ledger.mean_batch_size,
+            releases={reason: ledger.releases[reason] for reason in Reason},
+            verdicts={verdict: ledger.verdicts[verdict] for verdict in Verdict},
+            fixed=scheduler.latency.fixed,
+            per_item=scheduler.latency.per_item,
+            queued=scheduler.items,
+            running=scheduler.permits.running,
+            workers=scheduler.permits.capacity,
+            per_worker=tuple(WorkerStats.of(each, full) for each in scheduler.permits.workers),
+        )
 
     @classmethod
     def nothing(cls) -> Self:
