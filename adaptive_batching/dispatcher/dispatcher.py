@@ -161,7 +161,7 @@ class Dispatcher(Generic[T, R]):
             name = type(self.workers).__name__
             raise UsageError(f"expected worker processes to restart, got {name}")
         if self._driver is not None and not self._driver.loop.is_closed():
-            await self._driver.started()
+            await self._begun(self._driver)
             await self.workers.restart()
 
     async def scale_workers(self, count: int) -> None:
@@ -171,6 +171,7 @@ class Dispatcher(Generic[T, R]):
 
         Raises:
             WorkerStartError: A new one could not be started: there are as many as before.
+            Draining: The dispatcher was closed meanwhile.
             UsageError: The handler's workers are not such that there can be more or fewer.
             ValueError: There can't be so many.
         """
@@ -180,7 +181,7 @@ class Dispatcher(Generic[T, R]):
         if count < 1:
             raise ValueError(f"count: expected at least 1 worker, got {count!r}")
         if self._driver is not None and not self._driver.loop.is_closed():
-            await self._driver.started()
+            await self._begun(self._driver)
         await self.workers.scale(count)
 
     def flush(self) -> None:
@@ -201,6 +202,12 @@ class Dispatcher(Generic[T, R]):
     def stats(self) -> Stats:
         """What happened so far and what waits."""
         return Stats.nothing() if self._driver is None else self._driver.stats()
+
+    @staticmethod
+    async def _begun(driver: Driver[T, R]) -> None:
+        """Wait for the workers' first start; that all have died since is none of our business."""
+        if not driver.crew.ready:
+            await driver.started()
 
     def _drive(self, loop: asyncio.AbstractEventLoop) -> Driver[T, R]:
         """The driver of this loop; a new one if there was none or its loop has ended."""

@@ -108,6 +108,7 @@ class Scalable(Workers, Protocol):
 
         Raises:
             WorkerStartError: A new one could not be started; there are as many as before.
+            Draining: They were stopped meanwhile.
             ValueError: There can't be so many.
         """
         ...

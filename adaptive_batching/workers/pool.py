@@ -5,6 +5,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from math import inf
 from typing import Any, TypeVar
 
@@ -14,7 +15,8 @@ from adaptive_batching.workers.backoff import Backoff
 from adaptive_batching.workers.crash_loop import DeathRegister
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.launcher import Launcher, PoolWorker
-from adaptive_batching.workers.recycling import Lifetimes
+from adaptive_batching.workers.recycling import Lifetimes, Relief
+from adaptive_batching.workers.results import BatchRaised
 from adaptive_batching.workers.succession import Succession
 from adaptive_batching.workers.warmup import NO_WARM_UP, Durations, Timing, WarmUp, faster, timings
 
@@ -62,6 +64,7 @@ class WorkerPool:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._restarts = 0
         self._deaths = DeathRegister()
+        self._relief = Relief(time.monotonic, random.random)
         self._failure: WorkerStartError | None = None
         self._on_change: Callable[[], None] = _nobody
 
@@ -112,14 +115,19 @@ class WorkerPool:
         if not self._can_work(chosen):
             msg = f"{chosen!r} is not alive to take the batch"
             raise WorkerLost(msg)
-        assert self._succession is not None
-        self._succession.busy.add(chosen)
+        succession = self._succession
+        assert succession is not None
+        succession.busy.add(chosen)
         try:
             return await chosen.run(items, self._timeout)
+        except (MemoryError, BatchRaised) as error:
+            if isinstance(error, MemoryError) or isinstance(error.error, MemoryError):
+                succession.renew_soon(worker, chosen, partial(self._relieve, chosen))
+            raise
         finally:
-            self._succession.ended(chosen)
+            succession.ended(chosen)
             if self._lifetimes is not None and self._lifetimes.over(chosen):
-                self._succession.renew_soon(worker, chosen)
+                succession.renew_soon(worker, chosen)
 
     async def restart(self) -> None:
         """Renew one worker after the other; see `Restartable.restart`."""
@@ -134,11 +142,7 @@ class WorkerPool:
         if self._succession is None:
             self._count = count
             return
-        async with self._succession.turn:
-            if count > self._count:
-                await self._grow(count, self._succession)
-            else:
-                await self._shrink(count, self._succession)
+        await self._succession.carry_out(self._scale(count, self._succession), "scaled")
 
     async def aclose(self) -> None:
         """Stop all workers; see `Workers.aclose`."""
@@ -152,6 +156,13 @@ class WorkerPool:
         await asyncio.gather(*(worker.aclose() for worker in self._workers))
 
     # -------------------------------------------------------------------------------------- number
+
+    async def _scale(self, count: int, succession: Succession) -> None:
+        async with succession.turn:
+            if count > self._count:
+                await self._grow(count, succession)
+            else:
+                await self._shrink(count, succession)
 
     async def _grow(self, count: int, succession: Succession) -> None:
         fresh = [self._launch(number) for number in range(self._count, count)]
@@ -203,6 +214,12 @@ class WorkerPool:
                         await self._replace(number)
         finally:
             await self._workers[number].aclose()
+
+    def _relieve(self, worker: PoolWorker) -> float:
+        pause = self._relief.pause()
+        soon = format_duration(pause)
+        _log.warning("%r ran out of memory: a fresh one is to take its place in %s", worker, soon)
+        return pause
 
     def _report(self, worker: PoolWorker, delay: float) -> None:
         self._deaths.enter(f"{worker!r}, {worker.fate}", time.monotonic())

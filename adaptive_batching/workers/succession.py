@@ -12,6 +12,8 @@ from adaptive_batching.workers.launcher import PoolWorker
 
 _log = logging.getLogger("adaptive_batching")
 
+_NO_PAUSE = float  # returns 0.0
+
 
 class Succession:
     """Renews the workers of a pool, one at a time.
@@ -51,6 +53,7 @@ class Succession:
         self._tasks: set[asyncio.Task[None]] = set()
         self._worn: set[int] = set()
         self._leaving: asyncio.Event | None = None
+        self._closed = False
 
     def ended(self, worker: PoolWorker) -> None:
         """The batch that a worker held has ended."""
@@ -66,20 +69,43 @@ class Succession:
                 stay; those before it are renewed.
             Draining: The pool was closed meanwhile.
         """
-        rollout = self._own(self._roll_out())
+        await self.carry_out(self._roll_out(), "restarted")
+
+    async def carry_out(self, change: Coroutine[Any, Any, None], what: str) -> None:
+        """Do something to the pool that ends with it.
+
+        Args:
+            change: What is done.
+            what: What becomes of the workers by it, for the message.
+
+        Raises:
+            Draining: The pool was closed before or meanwhile.
+        """
+        stopped = f"the workers were stopped before they were {what}"
+        if self._closed:
+            change.close()
+            raise Draining(stopped)
         try:
-            await rollout
+            await self._own(change)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or not task.cancelling():
-                raise Draining("the workers were stopped while they were restarted") from None
+                raise Draining(stopped) from None
             raise
 
-    def renew_soon(self, number: int, worn: PoolWorker) -> None:
-        """Renew the worker of this number in the background, however many attempts it takes."""
-        if number not in self._worn:
+    def renew_soon(
+        self, number: int, worn: PoolWorker, pause: Callable[[], float] = _NO_PAUSE
+    ) -> None:
+        """Renew the worker of this number in the background, however many attempts it takes.
+
+        Args:
+            number: Its place.
+            worn: Who is there now; nothing happens to another one.
+            pause: Returns the seconds to wait first; asked unless it is to be renewed already.
+        """
+        if number not in self._worn and not self._closed:
             self._worn.add(number)
-            self._own(self._recycle(number, worn))
+            self._own(self._recycle(number, worn, pause()))
 
     async def until_idle(self, worker: PoolWorker) -> None:
         """Wait until a worker holds no batch; only who has the `turn` may."""
@@ -92,6 +118,7 @@ class Succession:
 
     async def aclose(self) -> None:
         """Begin nothing more; who is about to leave, or to come, is gone afterwards."""
+        self._closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -109,9 +136,10 @@ class Succession:
                     )
                     raise WorkerStartError(msg) from error
 
-    async def _recycle(self, number: int, worn: PoolWorker) -> None:
+    async def _recycle(self, number: int, worn: PoolWorker, pause: float) -> None:
         backoff = Backoff(random.random)
         try:
+            await asyncio.sleep(pause)
             while worn in self._workers:
                 try:
                     async with self.turn:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from adaptive_batching.workers.results import BatchRaised
+
 _C = ctypes.PyDLL(None)  # unlike CDLL, keeps the interpreter lock during a call
 
 
@@ -78,6 +80,13 @@ class Faulty:
             hoard = []
             while True:
                 hoard.append(bytearray(200))
+
+    def hoard_beside_another(self, items):
+        """As if an item had failed before the others came so far."""
+        try:
+            self.hoard(items)
+        except MemoryError as error:
+            raise BatchRaised.beside([None, ValueError()], error) from error
 
     def one_large_array(self, items):
         with limited_memory(2**26):

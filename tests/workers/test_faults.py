@@ -21,6 +21,7 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.workers.making import make_workers
 from adaptive_batching.workers.placement import Processes
+from adaptive_batching.workers.results import BatchRaised
 from tests.workers.conditions import until
 from tests.workers.faulty import Faulty
 from tests.workers.handlers import dead
@@ -30,6 +31,7 @@ DOOMED = """
 import asyncio, sys
 from adaptive_batching.workers.making import make_workers
 from adaptive_batching.workers.placement import Processes
+from adaptive_batching.workers.results import BatchRaised
 from tests.workers.faulty import Faulty, LoadsForever
 
 async def main(what):
@@ -146,14 +148,18 @@ def test_a_killed_parent_takes_its_worker_along(busy_with):
 # ------------------------------------------------------------------------------ answers, of sorts
 
 
-@pytest.mark.parametrize("how", ["hoard", "one_large_array"])
-async def test_out_of_memory(started, how):
-    """The batch fails with MemoryError; what it held is free again, and the worker goes on."""
+@pytest.mark.parametrize("how", ["hoard", "one_large_array", "hoard_beside_another"])
+async def test_out_of_memory(started, how, caplog):
+    """The batch fails with MemoryError; its worker goes on until a fresh one takes its place."""
     pool = await started(Faulty)
-    with pytest.raises(MemoryError):
+    (short,) = pool.pids
+    with pytest.raises((MemoryError, BatchRaised)):
         await pool.run([how], 0)
     assert await pool.run(["echo"], 0) == ["echo"]
+    await until(lambda: pool.health.renewed == 1 and dead(short))
+    assert await pool.run(["echo"], 0) == ["echo"]
     assert pool.health.restarts == 0
+    assert f"worker 0 (pid {short}) ran out of memory: a fresh one" in caplog.text
 
 
 @pytest.mark.parametrize(

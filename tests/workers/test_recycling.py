@@ -9,7 +9,7 @@ import pytest
 
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.placement import Processes
-from adaptive_batching.workers.recycling import Lifetimes
+from adaptive_batching.workers.recycling import Lifetimes, Relief
 from tests.workers import handlers
 from tests.workers.conditions import until
 from tests.workers.handlers import dead
@@ -69,6 +69,20 @@ def test_the_memory_of_a_process_that_is_gone():
     """It is nobody's business."""
     lifetimes = Lifetimes(None, MIB, clock=lambda: 0.0, random=lambda: 0.0)
     assert not lifetimes.over(Worker(pid=2**22 + 1))
+
+
+def test_memory_that_runs_out_again_and_again():
+    """The first time a fresh worker comes soon; later ones do not take all time for loading."""
+    now = 0.0
+    relief = Relief(lambda: now, random=lambda: 1.0)
+    pauses = []
+    for _ in range(10):
+        pauses.append(relief.pause())
+        now += pauses[-1]
+    assert pauses[:3] == [0.1, 0.2, 0.4]
+    assert pauses[-1] == 10.0
+    now += 60.0
+    assert relief.pause() == 0.1
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from adaptive_batching import Threads, batched
-from adaptive_batching.errors import UsageError, WorkerStartError
+from adaptive_batching.errors import Draining, UsageError, WorkerStartError
 from adaptive_batching.workers.interface import Health, Scalable
 from tests.workers import handlers
 from tests.workers.conditions import until
@@ -65,6 +65,19 @@ async def test_a_new_worker_that_can_not_start(started, fragile):
         await pool.scale(2)
     assert pool.health == Health(living(1), 1)
     assert await pool.run([1], 0) == [1]
+
+
+async def test_closing_while_a_new_worker_loads(started, fragile):
+    """It is not waited for, the caller is told, and nothing of it is left."""
+    pool = await started(fragile.handler)
+    fragile.hangs()
+    scaling = asyncio.create_task(pool.scale(2))
+    await until(lambda: fragile.loading)
+    async with asyncio.timeout(2):
+        await pool.aclose()
+    with pytest.raises(Draining, match="stopped before they were scaled"):
+        await scaling
+    assert dead(fragile.loading)
 
 
 async def test_no_more_than_cores_were_named_for(started):

@@ -6,8 +6,12 @@ import signal
 
 import pytest
 
+from adaptive_batching.core import Limits
+from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import Draining, WorkerLost, WorkerStartError
 from adaptive_batching.workers.interface import Health, Restartable
+from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import Processes
 from tests.workers import handlers
 from tests.workers.conditions import until
 from tests.workers.handlers import dead
@@ -106,7 +110,7 @@ async def test_closing_in_the_middle_of_a_restart(started):
     await until(lambda: pool.health.renewed == 1)
     pids = before + pool.pids
     await pool.aclose()
-    with pytest.raises(Draining, match="stopped while they were restarted"):
+    with pytest.raises(Draining, match="stopped before they were restarted"):
         await restart
     with pytest.raises(WorkerLost):
         await held
@@ -136,3 +140,29 @@ async def test_closing_while_the_predecessor_leaves(started):
     assert dead(old)
     with pytest.raises(Draining):
         await restart
+
+
+async def test_nothing_begins_after_the_end(started):
+    """Who restarts or scales workers that have been stopped is told; none is started."""
+    pool = await started(handlers.double)
+    await pool.aclose()
+    with pytest.raises(Draining, match="stopped before they were restarted"):
+        await pool.restart()
+    with pytest.raises(Draining, match="stopped before they were scaled"):
+        await pool.scale(2)
+    assert not pool.pids
+
+
+async def test_a_restart_helps_where_none_is_alive(fragile, caplog):
+    """What kept them from starting has been mended: nobody waits for the next attempt."""
+    workers = make_workers(fragile.handler, Processes(1))
+    async with Dispatcher[int, int](workers, Limits(4)) as dispatcher:
+        fragile.breaks()
+        (pid,) = workers.pids
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: workers.health.failure)
+        with pytest.raises(WorkerStartError, match="broken meanwhile"):
+            await dispatcher.restart_workers()
+        fragile.recovers()
+        await dispatcher.restart_workers()
+        assert await dispatcher.submit(1) == 1
