@@ -2,6 +2,7 @@
 
 import logging
 from math import inf
+from pathlib import Path
 
 import click
 
@@ -12,11 +13,13 @@ from adaptive_batching.cli.listening_options import (
     serve_until_told,
 )
 from adaptive_batching.cli.parameters import DURATION, POLICY
+from adaptive_batching.cli.upstream_options import upstream_options
 from adaptive_batching.marshal.route import Route, Terms
 from adaptive_batching.marshal.run import run_until_told
 from adaptive_batching.marshal.sidecar_running import SidecarRunning
 from adaptive_batching.wire.formats import PROTOCOLS, make_format
 from adaptive_batching.workers.upstream_addresses import Location
+from adaptive_batching.workers.upstream_tls import tls_context
 
 _log = logging.getLogger("adaptive_batching")
 
@@ -51,14 +54,8 @@ _log = logging.getLogger("adaptive_batching")
     show_default=True,
     help="Items that are sent together.",
 )
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1, 1000),
-    default=1,
-    show_default=True,
-    help="Batches at a time that each server takes.",
-)
 @click.option("--policy", type=POLICY, default="cork", show_default=True)
+@upstream_options
 @listening_options
 def command(
     servers: tuple[str, ...],
@@ -67,13 +64,17 @@ def command(
     results: str,
     max_latency: float | None,
     max_batch_size: int,
-    concurrency: int,
     policy: str,
+    concurrency: int,
+    timeout: float,
+    upstream_ca: Path | None,
+    upstream_cert: Path | None,
     host: str,
     port: int,
     drain_delay: float,
     drain_timeout: float,
     *,
+    idempotent: bool,
     uvloop: bool | None,
 ) -> None:
     """Merge single requests for a model server into batches of its own protocol.
@@ -87,7 +88,17 @@ def command(
         form = make_format(protocol, items, results)
         terms = Terms(inf if max_latency is None else max_latency, max_batch_size)
         upstreams = [Location.parse(text) for text in servers]
-        route = Route(protocol, upstreams, form, terms, concurrency=concurrency, policy=policy)
+        route = Route(
+            protocol,
+            upstreams,
+            form,
+            terms,
+            concurrency=concurrency,
+            timeout=timeout,
+            policy=policy,
+            idempotent=idempotent,
+            tls=tls_context(upstream_ca, upstream_cert),
+        )
         running = SidecarRunning([route])
     except ValueError as error:
         raise click.BadParameter(str(error)) from error

@@ -81,7 +81,7 @@ class Client:
         headers = {
             **headers,
             **message.headers,
-            "host": address.host,
+            "Host": address.host,
             "accept-encoding": "identity",
         }
         begun = False

@@ -13,7 +13,7 @@ from adaptive_batching.errors import WorkerStartError
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.upstream_addresses import Address, Location
 
-RESOLVED_EVERY = 5.0  # seconds; Envoy's default
+_RESOLVED_EVERY = 5.0  # seconds; Envoy's default
 _SOONEST = 0.001  # seconds; timers are no finer
 _log = logging.getLogger("adaptive_batching.upstream")
 
@@ -28,7 +28,6 @@ class Directory:
         locations: Where they are; names are looked up again every few seconds.
         standings: How they have done.
         concurrency: Places of each.
-        resolved_every: Seconds.
     """
 
     def __init__(
@@ -36,12 +35,10 @@ class Directory:
         locations: Sequence[Location],
         standings: Standings,
         concurrency: int,
-        resolved_every: float = RESOLVED_EVERY,
     ) -> None:
         self._locations = tuple(locations)
         self._standings = standings
         self._concurrency = concurrency
-        self._resolved_every = resolved_every
         self._found: dict[Location, list[Address]] = {}
         self._places: dict[int, Address] = {}
         self._busy: set[int] = set()
@@ -152,7 +149,7 @@ class Directory:
 
     async def _keep_resolving(self) -> None:
         while True:
-            await asyncio.sleep(self._resolved_every)
+            await asyncio.sleep(_RESOLVED_EVERY)
             await self._resolve(since=monotonic())
 
     async def _resolve(self, since: float) -> None:

@@ -1,0 +1,41 @@
+"""How the model servers behind a sidecar are reached, and what may be asked of them twice."""
+
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import click
+
+from adaptive_batching.cli.parameters import DURATION
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_OPTIONS = (
+    click.option(
+        "--concurrency",
+        type=click.IntRange(1, 1000),
+        default=1,
+        show_default=True,
+        help="Batches at a time that each server takes.",
+    ),
+    click.option(
+        "--timeout",
+        type=DURATION,
+        default="60s",
+        show_default=True,
+        help="How long a batch may take at the server.",
+    ),
+    click.option(
+        "--idempotent/--not-idempotent",
+        default=True,
+        show_default=True,
+        help="Whether a request may be sent twice, to find who spoils a batch.",
+    ),
+    click.option("--upstream-ca", type=_FILE, help="PEM: who signs the servers' certificates."),
+    click.option("--upstream-cert", type=_FILE, help="PEM: our own certificate, and its key."),
+)
+
+
+def upstream_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options to a command."""
+    return reduce(lambda decorated, option: option(decorated), reversed(_OPTIONS), command)

@@ -1,0 +1,30 @@
+"""Whom to believe that it is the model server, and how to say who we are."""
+
+import ssl
+from pathlib import Path
+
+
+def tls_context(authorities: Path | None, certificate: Path | None) -> ssl.SSLContext | None:
+    """What servers that are reached by TLS are met with; None for what the system believes.
+
+    Args:
+        authorities: PEM file of those who may have signed a server's certificate, instead of the
+            system's; the server's own if it signed it itself.
+        certificate: PEM file of our certificate and its key, for servers that ask for one.
+
+    Raises:
+        ValueError: A file can't be read, or holds something else.
+    """
+    if authorities is None and certificate is None:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=authorities)
+    except OSError as error:
+        raise ValueError(f"expected a PEM file of certificates: {authorities}: {error}") from error
+    if certificate is not None:
+        try:
+            context.load_cert_chain(certificate)
+        except OSError as error:
+            msg = f"expected a PEM file of a certificate and its key: {certificate}: {error}"
+            raise ValueError(msg) from error
+    return context
