@@ -3,6 +3,7 @@
 import logging
 from math import inf
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -46,6 +47,11 @@ _log = logging.getLogger("adaptive_batching")
 @click.option(
     "--results", default="", help="json, msgpack: where answers have their list: /outputs."
 )
+@click.option(
+    "--secret-file",
+    type=click.File(),
+    help="For packed: holds what the application asks of who packs requests for it.",
+)
 @click.option("--max-latency", type=DURATION, help="From a request to its answer: 100ms.")
 @click.option(
     "--max-batch-size",
@@ -62,6 +68,7 @@ def command(
     protocol: str,
     items: str,
     results: str,
+    secret_file: TextIO | None,
     max_latency: float | None,
     max_batch_size: int,
     policy: str,
@@ -85,7 +92,8 @@ def command(
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     _log.setLevel(logging.INFO)
     try:
-        form = make_format(protocol, items, results)
+        secret = None if secret_file is None else secret_file.read().strip()
+        form = make_format(protocol, items, results, secret)
         terms = Terms(inf if max_latency is None else max_latency, max_batch_size)
         upstreams = [Location.parse(text) for text in servers]
         route = Route(

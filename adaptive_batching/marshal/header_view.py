@@ -1,6 +1,6 @@
 """Headers as formats look at them: by names in lower case, without a copy for each request."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from typing import Any
 
 from multidict import CIMultiDictProxy
@@ -27,6 +27,10 @@ class HeaderView(Mapping[str, str]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(map(str.lower, self._headers)))
+
+    def items(self) -> ItemsView[str, str]:
+        """All of them as they came, those of one name too."""
+        return self._headers.items()
 
     def __len__(self) -> int:
         return len({*self})

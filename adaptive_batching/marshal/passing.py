@@ -12,6 +12,7 @@ from adaptive_batching.marshal.hop_by_hop import passed_on
 from adaptive_batching.marshal.passed_answer import PassedAnswer
 from adaptive_batching.marshal.rejections import Rejected
 from adaptive_batching.marshal.tunnel import WEBSOCKET, tunnel, wants_tunnel
+from adaptive_batching.wire.packed import MARK
 from adaptive_batching.workers.upstream_addresses import Address
 
 
@@ -57,7 +58,7 @@ class PassThrough:
     ) -> aiohttp.ClientResponse:
         server, session = self._choose()
         url = URL(f"{server.origin}{target}", encoded=True)
-        headers = passed_on(request.headers, also_dropped=[hdrs.EXPECT, "HTTP2-Settings"])
+        headers = passed_on(request.headers, also_dropped=[hdrs.EXPECT, "HTTP2-Settings", MARK])
         if wants_tunnel(request):
             headers[hdrs.CONNECTION], headers[hdrs.UPGRADE] = "Upgrade", WEBSOCKET
         body = self._body(request, read) if read or request.can_read_body else None

@@ -77,14 +77,14 @@ class Relay:
         Returns:
             The server's reply to it as a member of a batch, or all that the server said to it.
         """
-        path = target.partition("?")[0]
+        path, _, query = target.partition("?")
         if not self._form.wants(request.method, path) or self._must_stream(request):
             return await self.passing(request, target)
         body = arrived_body(request, self._terms.max_body)
         if body is None:
             body = await arriving_body(request, self._terms.max_body, self._terms.body_timeout)
         message = Message(body, HeaderView(request.headers))
-        share = self._form.take(Request(request.method, path, message))
+        share = self._form.take(Request(request.method, path, message, query))
         if share is None:
             return await self.passing(request, target, body)
         return await self._batched(share, request, target, begin)

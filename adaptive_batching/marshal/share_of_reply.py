@@ -4,14 +4,13 @@ Of the server's headers only what is not for somebody else, then how it came abo
 was, how large, and where the time went (milliseconds).
 """
 
-from collections.abc import Mapping
-
 from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
 from multidict import CIMultiDict
 
 from adaptive_batching.marshal.answer import Answer, stays_open
 from adaptive_batching.marshal.request_ids import request_id
+from adaptive_batching.wire.exchange import Message
 from adaptive_batching.workers.upstream_messages import Reply
 
 _SHARED = (
@@ -19,6 +18,7 @@ _SHARED = (
     ("inference-header-content-length", "Inference-Header-Content-Length"),
     ("retry-after", "Retry-After"),
     ("www-authenticate", "WWW-Authenticate"),
+    ("x-usage-estimated", "X-Usage-Estimated"),
 )
 _HEAD = (
     "HTTP/1.1 200 OK\r\n"
@@ -46,8 +46,9 @@ def share_of_reply(
     """
     name, body = request_id(request), reply.message.body
     queued, taken = max(0.0, seconds - reply.seconds) * 1e3, reply.seconds * 1e3
-    said = _said(reply.message.headers)
-    if reply.status == 200 and not closes and _is_plain(said) and stays_open(request):
+    said = _said(reply.message)
+    usual = reply.status == 200 and reply.message.status is None and _is_plain(said)
+    if usual and not closes and stays_open(request):
         lines = "".join([f"{header}: {value}\r\n" for header, value in said])
         told = (name, reply.batch_id, reply.batch_size, queued, taken, rfc822_formatted_time())
         return Answer(_HEAD % (lines, len(body), *told), body)
@@ -59,7 +60,10 @@ def share_of_reply(
     return web.Response(status=reply.status, body=body, headers=headers)
 
 
-def _said(about: Mapping[str, str]) -> list[tuple[str, str]]:
+def _said(message: Message) -> list[tuple[str, str]]:
+    about = message.headers
+    if message.status is not None:
+        return list(about.items())
     return [(header, about[name]) for name, header in _SHARED if name in about]
 
 

@@ -6,7 +6,7 @@ answer to that. It never looks at numbers: items travel as the bytes that came.
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +16,18 @@ class Message:
     Attributes:
         body: As it goes over the wire, without a content or transfer encoding.
         headers: Of the body alone, names in lower case: `content-type` and what the protocol adds.
+        status: Of an answer whose status and headers are all its client's own; None if they are
+            those of the batch.
     """
 
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
+    status: int | None = None
+
+
+def goes_as_it_came(shares: Sequence[Any]) -> bool:
+    """Whether a request is alone and whole; shares have it as `own`, pieces of one have None."""
+    return len(shares) == 1 and shares[0].own is not None
 
 
 def as_it_came(message: Message, *more: str) -> Message:
@@ -38,11 +46,13 @@ class Request:
         method: In upper case.
         path: Without the query, as it came.
         message: Its body, and all its headers.
+        query: Without the question mark, as it came.
     """
 
     method: str
     path: str
     message: Message
+    query: str = ""
 
 
 class Share(Protocol):
@@ -74,14 +84,14 @@ class Format(Protocol[S]):
         ...
 
     def merge(self, shares: Sequence[S]) -> Message:
-        """Make one request's message of shares with equal keys, items in their order.
-
-        The answer to a share that is alone is not split: it is for its client, or to be joined.
-        """
+        """Make one request's message of shares with equal keys, items in their order."""
         ...
 
     def split(self, shares: Sequence[S], answer: Message) -> list[Message]:
         """Cut the answer to a merged request into one for each share.
+
+        What is answered to a request that is alone, and went as it came, is for its client,
+        whatever it is.
 
         Raises:
             Unsplittable: It does not hold one result for each item.

@@ -9,6 +9,7 @@ from adaptive_batching.wire.generic import GenericJSON, parse_pointer
 from adaptive_batching.wire.msgpack import GenericMsgpack
 from adaptive_batching.wire.open_inference import OpenInference
 from adaptive_batching.wire.openai import OpenAIEmbeddings
+from adaptive_batching.wire.packed import Packed
 from adaptive_batching.wire.tei import TextEmbeddings
 from adaptive_batching.wire.tensorflow import TensorFlowServing
 from adaptive_batching.wire.torchserve import TorchServe
@@ -22,6 +23,7 @@ _OTHERS: Mapping[str, Callable[[], Format[Any]]] = {
     "kserve-v1": TensorFlowServing,
     "open-inference": OpenInference,
     "openai-embeddings": OpenAIEmbeddings,
+    "packed": Packed,
     "tei": TextEmbeddings,
     "tensorflow": TensorFlowServing,
     "tensorflow-columns": partial(TensorFlowServing, columns=True),
@@ -31,17 +33,22 @@ _OTHERS: Mapping[str, Callable[[], Format[Any]]] = {
 PROTOCOLS = tuple(sorted({**_WITH_POINTERS, **_OTHERS}))
 
 
-def make_format(name: str, items: str = "", results: str = "") -> Format[Any]:
+def make_format(
+    name: str, items: str = "", results: str = "", secret: str | None = None
+) -> Format[Any]:
     """Make the format of a protocol.
 
     Args:
         name: One of `PROTOCOLS`.
         items: Of `json`, `msgpack` and `bentoml`: a JSON pointer to the list of a request.
         results: Of `json` and `msgpack`: a JSON pointer to the list of an answer.
+        secret: Of `packed`: what the application asks of who packs requests for it.
 
     Raises:
-        ValueError: There is no such protocol, or a pointer is none, is missing or has no use.
+        ValueError: There is no such protocol, or something of this is missing, wrong or of no use.
     """
+    if secret is not None and name != "packed":
+        raise ValueError(f"expected a secret with packed only, got one with {name}")
     if name in _WITH_POINTERS:
         if name == "bentoml" and (not items or results):
             raise ValueError(
@@ -54,4 +61,4 @@ def make_format(name: str, items: str = "", results: str = "") -> Format[Any]:
     if items or results:
         those = " or ".join(_WITH_POINTERS)
         raise ValueError(f"expected --items and --results with {those} only, got them with {name}")
-    return _OTHERS[name]()
+    return Packed(secret) if name == "packed" else _OTHERS[name]()

@@ -9,7 +9,13 @@ from typing import ClassVar, Generic, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from adaptive_batching.wire.exchange import Message, Request, Unsplittable, as_it_came
+from adaptive_batching.wire.exchange import (
+    Message,
+    Request,
+    Unsplittable,
+    as_it_came,
+    goes_as_it_came,
+)
 from adaptive_batching.wire.splice import NotCuttable, Raw, elements, joined, members, text_of
 
 Pointer = Sequence[str]
@@ -103,8 +109,9 @@ class RowFormat(Generic[R]):
 
     def merge(self, shares: Sequence[R]) -> Message:
         """One list of all items, in the text that they have in common; alone it goes as it came."""
-        if len(shares) == 1 and shares[0].own is not None:
-            return shares[0].own
+        first = shares[0]
+        if first.own is not None and len(shares) == 1:
+            return first.own
         items = [item for share in shares for item in share.rows.items]
         return Message(shares[0].rows.text(items), self._about(shares[0]))
 
@@ -114,6 +121,8 @@ class RowFormat(Generic[R]):
         Raises:
             Unsplittable: The answer has no list, or not a result for each item.
         """
+        if goes_as_it_came(shares):
+            return [answer]
         rows = _found(answer, shares[0])
         _check(len(rows.items), sum(share.size for share in shares))
         ends, parts = 0, []

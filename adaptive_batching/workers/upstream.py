@@ -102,9 +102,10 @@ class Upstreams:
             self._judge(address, reply)
             if (kind := meaning(reply)) is not None:
                 raise kind(reply)
-            # what is answered to one alone is for him, whatever it is
-            parts = [answer] if len(items) == 1 else self._split(first, shares, answer)
-            return [Reply(status, part, reply.batch_id, size, reply.seconds) for part in parts]
+            return [
+                Reply(part.status or status, part, reply.batch_id, size, reply.seconds)
+                for part in self._split(first, shares, answer)
+            ]
 
     def mergeable(self, key: Hashable) -> bool:
         """Whether no batch of that key has been answered with what can't be shared out of late."""

@@ -75,8 +75,8 @@ def test_rows_and_columns_stay_apart():
     rows = FORM.take(
         Request("POST", "/v1/models/m:predict", Message(b'{"instances":[{"a":1},{"a":2}]}'))
     )
-    (answer,) = FORM.split([rows], Message(b'{"predictions":[1,2]}'))
-    assert answer.body == b'{"predictions":[1,2]}'
+    answers = FORM.split([rows, rows], Message(b'{"predictions":[1,2,3,4]}'))
+    assert answers[1].body == b'{"predictions":[3,4]}'
     assert [piece.size for piece in FORM.cut(rows, 1)] == [1, 1]
     others = [
         request("[1]"), request('{"a":[1]}'), request('{"b":[1]}'), request('{"":[1]}'),

@@ -24,7 +24,7 @@ def text(parts):
     return "[" + " , ".join(parts) + "]"
 
 
-@given(st.lists(rows, min_size=1, max_size=5), st.dictionaries(names, values(), max_size=2))
+@given(st.lists(rows, min_size=2, max_size=5), st.dictionaries(names, values(), max_size=2))
 def test_merge_and_split_are_inverse(clients, beside):
     """Each client gets, from a server that echoes, exactly the texts of its own items."""
     beside = {name: value for name, value in beside.items() if name not in ("in", "out")}
@@ -80,8 +80,20 @@ def test_the_verbs_of_tensorflow_serving(verb, items, results):
     form = TensorFlowServing()
     for where in ("m", "m/versions/3", "m/labels/stable"):
         share = form.take(request(f'{{"{items}":[1,2]}}', f"/v1/models/{where}:{verb}"))
-        (part,) = form.split([share], Message(f'{{"{results}":[7,8]}}'.encode()))
-        assert part.body == f'{{"{results}":[7,8]}}'.encode()
+        parts = form.split([share, share], Message(f'{{"{results}":[7,8,9,0]}}'.encode()))
+        assert [part.body for part in parts] == [
+            f'{{"{results}":[{own}]}}'.encode() for own in ("7,8", "9,0")
+        ]
+
+
+def test_one_alone():
+    """It is sent as it came, and whatever is answered is for it."""
+    form = TensorFlowServing()
+    alone = request('{ "instances": [ 1 ] }', content_type="application/x-other")
+    share = form.take(alone)
+    assert form.merge([share]) == alone.message
+    answer = Message(b"anything")
+    assert form.split([share], answer) == [answer]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,139 @@
+"""A Python web application that wants lists of whole requests, behind a sidecar and without one."""
+
+import asyncio
+import threading
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from adaptive_batching.errors import BatchFunctionError
+from adaptive_batching.marshal.packed import PackedRequests, Response
+from adaptive_batching.wire.packed import MARK, Packed, WholeRequest, pack, unpack_responses
+from tests.sidecar.asgi import served
+from tests.workers.conditions import until
+
+SECRET = "between us"
+
+
+async def elsewhere(scope, receive, send):
+    """The application within: it says what it was asked."""
+    headers = [(b"x-marked", b"yes" if MARK.encode() in dict(scope["headers"]) else b"no")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": scope["path"].encode()})
+
+
+class Shouting:
+    """A plain function: answers in capitals, with a status and a cookie for each."""
+
+    def __init__(self):
+        self.batches = []
+        self.gate = threading.Event()
+
+    def handle_batch(self, requests):
+        self.batches.append(requests)
+        assert self.gate.wait(5)
+        return [
+            Response(
+                request.body.upper() + b"?" + request.query.encode(),
+                400 if request.body == b"bad" else 200,
+                [(b"set-cookie", b"who=" + request.body), (b"set-cookie", b"b=c")],
+            )
+            for request in requests
+        ]
+
+
+@pytest.fixture
+def shouting():
+    handler = Shouting()
+    yield handler
+    handler.gate.set()
+
+
+async def test_requests_share_a_batch(before, shouting):
+    """The application gets them in one list, with their headers; each client its own answer."""
+    app = PackedRequests(elsewhere, {"/shout": shouting.handle_batch}, secret=SECRET)
+    async with served(app) as url, aiohttp.ClientSession() as session:
+        client = await before(server=URL(url), form=Packed(SECRET))
+
+        async def shout(word):
+            headers = {"X-Word": word, MARK: "forged"}
+            target = f"{client.url}/shout?a=1"
+            async with session.post(target, data=word, headers=headers) as response:
+                cookies = response.headers.getall("Set-Cookie")
+                return response.status, await response.text(), cookies
+
+        tasks = [asyncio.ensure_future(shout("one"))]
+        await until(lambda: shouting.batches)
+        tasks += [asyncio.ensure_future(shout(word)) for word in ("two", "bad", "four")]
+        await until(lambda: client.running.dispatchers["models"].stats().queued == 3)
+        shouting.gate.set()
+        answers = await asyncio.gather(*tasks)
+        assert answers == [
+            (200, "ONE?a=1", ["who=one", "b=c"]),
+            (200, "TWO?a=1", ["who=two", "b=c"]),
+            (400, "BAD?a=1", ["who=bad", "b=c"]),
+            (200, "FOUR?a=1", ["who=four", "b=c"]),
+        ]
+        assert [len(batch) for batch in shouting.batches] == [1, 3]
+        assert [dict(each.headers)[b"x-word"] for each in shouting.batches[1]] == [
+            b"two",
+            b"bad",
+            b"four",
+        ]
+        async with session.get(f"{client.url}/other", headers={MARK: SECRET}) as response:
+            assert (await response.text(), response.headers["X-Marked"]) == ("/other", "no")
+
+
+async def post(session, url, body, **headers):
+    async with session.post(f"{url}/shout", data=body, headers=headers) as response:
+        return response.status, await response.read()
+
+
+async def test_who_may_pack(shouting, tmp_path):
+    """Who knows the secret, or comes through a Unix socket; others send one at a time."""
+    shouting.gate.set()
+    handlers = {"/shout": shouting.handle_batch}
+    packed = pack([WholeRequest("POST", "/shout", "", [], b"a")] * 2)
+    async with (
+        served(PackedRequests(elsewhere, handlers)) as bare,
+        served(PackedRequests(elsewhere, handlers, secret=SECRET)) as secured,
+        aiohttp.ClientSession() as session,
+    ):
+        for url, mark in ((bare, "1"), (secured, "1"), (secured, SECRET[:-1])):
+            status, _ = await post(session, url, packed, **{MARK: mark})
+            assert status == 403
+            assert await post(session, url, b"a") == (200, b"A?")
+        status, body = await post(session, secured, packed, **{MARK: SECRET})
+        assert (status, len(unpack_responses(body))) == (200, 2)
+    connector = aiohttp.UnixConnector(str(tmp_path / "app"))
+    async with (
+        served(PackedRequests(elsewhere, handlers), str(tmp_path / "app")),
+        aiohttp.ClientSession(connector=connector) as session,
+    ):
+        status, body = await post(session, "http://app", packed, **{MARK: "1"})
+        assert (status, len(unpack_responses(body))) == (200, 2)
+
+
+async def test_bodies_that_are_not_packed(shouting):
+    """What says that it is packed and is not, and what is too large, is refused."""
+    app = PackedRequests(elsewhere, {"/shout": shouting.handle_batch}, secret="s", max_body=100)
+    async with served(app) as url, aiohttp.ClientSession() as session:
+        status, told = await post(session, url, b"not packed", **{MARK: "s"})
+        assert (status, told.startswith(b"expected packed requests")) == (400, True)
+        assert (await post(session, url, b"x" * 101))[0] == 413
+    assert shouting.batches == []
+
+
+async def test_a_handler_that_forgets_one():
+    """Nobody gets another's response; the server reports the error as any other."""
+
+    async def forgetful(requests):
+        return []
+
+    async def receive():
+        return {"type": "http.request", "body": b""}
+
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": []}
+    with pytest.raises(BatchFunctionError, match="expected 1 responses, got 0"):
+        await PackedRequests(elsewhere, {"/": forgetful})(scope, receive, None)
