@@ -2,7 +2,7 @@
 
 import asyncio
 import importlib.util
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -10,7 +10,8 @@ import click
 
 from adaptive_batching.cli.parameters import DURATION
 from adaptive_batching.errors import BatchingError
-from adaptive_batching.marshal.listening import ListenError
+from adaptive_batching.marshal.listening import ListenError, passed_socket, shared_socket
+from adaptive_batching.marshal.run import Program, run_until_told
 
 _OPTIONS = (
     click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
@@ -20,6 +21,11 @@ _OPTIONS = (
         show_default=True,
         type=click.IntRange(0, 65535),
         help="Port; 0 takes a free one.",
+    ),
+    click.option(
+        "--reuse-port",
+        is_flag=True,
+        help="Let other processes listen on the same port, for a rolling restart.",
     ),
     click.option(
         "--drain-delay",
@@ -45,12 +51,29 @@ def listening_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def serve_until_told(
-    serving: Coroutine[Any, Any, None], loop: Callable[[], asyncio.AbstractEventLoop] | None
+    program: Program,
+    host: str,
+    port: int,
+    *,
+    reuse_port: bool,
+    uvloop: bool | None,
+    **how: Any,
 ) -> None:
-    """Run it on a loop; what goes wrong becomes a sentence and an exit status."""
+    """Run a program on a loop; what goes wrong becomes a sentence and an exit status.
+
+    Args:
+        program: What is run.
+        host: The address to listen on, unless a socket was passed to us.
+        port: The port.
+        reuse_port: Whether others may listen there too.
+        uvloop: Whether uvloop is wanted; None if it is as well as asyncio's loop.
+        how: The rest, for `run_until_told`.
+    """
+    loop = loop_factory(wanted=uvloop)
     try:
+        bound = passed_socket() or (shared_socket(host, port) if reuse_port else None)
         with asyncio.Runner(loop_factory=loop) as runner:
-            runner.run(serving)
+            runner.run(run_until_told(program, host, port, bound=bound, **how))
     except ListenError as error:
         if error.unresolved:
             raise click.BadParameter(str(error), param_hint="--host") from error

@@ -5,7 +5,6 @@ import importlib.util
 import logging
 import sys
 from collections.abc import Iterable
-from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -13,13 +12,12 @@ import click
 from adaptive_batching.cli.endings import forget_output
 from adaptive_batching.cli.listening_options import (
     listening_options,
-    loop_factory,
     serve_until_told,
 )
 from adaptive_batching.cli.parameters import CPUS
+from adaptive_batching.cli.recorders import opened
 from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.endpoints import Endpoint
-from adaptive_batching.marshal.run import run_until_told
 from adaptive_batching.marshal.running import Running
 from adaptive_batching.marshal.service import Service
 
@@ -61,6 +59,7 @@ def command(
     *,
     records: tuple[str, ...],
     moves: tuple[str, ...],
+    reuse_port: bool,
     uvloop: bool | None,
 ) -> None:
     """Serve the endpoints of MODULE:SERVICE over HTTP.
@@ -73,18 +72,18 @@ def command(
     service = _load(target)
     _relocate(service, moves)
     recorders = _recorders(records, [label for endpoint in service for label in endpoint.labels])
-    with _opened(recorders.values()):
+    running = service.prepared({path: [recorder] for path, recorder in recorders.items()})
+    with opened(recorders.values()):
         serve_until_told(
-            run_until_told(
-                service.prepared({path: [recorder] for path, recorder in recorders.items()}),
-                host,
-                port,
-                drain_delay=drain_delay,
-                drain_timeout=drain_timeout,
-                on_ready=_announce,
-                cpus=marshal_cpus,
-            ),
-            loop_factory(wanted=uvloop),
+            running,
+            host,
+            port,
+            reuse_port=reuse_port,
+            uvloop=uvloop,
+            drain_delay=drain_delay,
+            drain_timeout=drain_timeout,
+            on_ready=_announce,
+            cpus=marshal_cpus,
         )
 
 
@@ -157,17 +156,6 @@ def _recorders(records: Iterable[str], paths: list[str]) -> dict[str, Recorder]:
             raise click.BadParameter(msg)
         recorders[path] = Recorder(file)
     return recorders
-
-
-def _opened(recorders: Iterable[Recorder]) -> ExitStack:
-    with ExitStack() as opened:
-        for recorder in recorders:
-            try:
-                opened.enter_context(recorder)
-            except OSError as error:
-                msg = f"can't write {recorder.path}: {error.strerror}"
-                raise click.ClickException(msg) from error
-        return opened.pop_all()
 
 
 def _announce(running: Running) -> None:

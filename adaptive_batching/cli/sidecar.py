@@ -10,13 +10,13 @@ import click
 from adaptive_batching.cli.endings import forget_output
 from adaptive_batching.cli.listening_options import (
     listening_options,
-    loop_factory,
     serve_until_told,
 )
 from adaptive_batching.cli.parameters import DURATION, POLICY
+from adaptive_batching.cli.recorders import opened
 from adaptive_batching.cli.upstream_options import upstream_options
+from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.route import Route, Terms
-from adaptive_batching.marshal.run import run_until_told
 from adaptive_batching.marshal.sidecar_running import SidecarRunning
 from adaptive_batching.wire.formats import PROTOCOLS, make_format
 from adaptive_batching.workers.upstream_addresses import Location
@@ -62,6 +62,20 @@ _log = logging.getLogger("adaptive_batching")
 )
 @click.option("--policy", type=POLICY, default="cork", show_default=True)
 @upstream_options
+@click.option(
+    "--admin-port",
+    type=click.IntRange(0, 65535),
+    help="Port of /healthz, /readyz and /metrics; 0 takes a free one. Default: none.",
+)
+@click.option(
+    "--admin-host", default="127.0.0.1", show_default=True, help="Address of the admin port."
+)
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False),
+    help="Write every batched request, without its payload, for simulate and fit: out.csv; "
+    ".gz compresses.",
+)
 @listening_options
 def command(
     servers: tuple[str, ...],
@@ -76,12 +90,16 @@ def command(
     timeout: float,
     upstream_ca: Path | None,
     upstream_cert: Path | None,
+    admin_port: int | None,
+    admin_host: str,
+    record: str | None,
     host: str,
     port: int,
     drain_delay: float,
     drain_timeout: float,
     *,
     idempotent: bool,
+    reuse_port: bool,
     uvloop: bool | None,
 ) -> None:
     """Merge single requests for a model server into batches of its own protocol.
@@ -107,20 +125,25 @@ def command(
             idempotent=idempotent,
             tls=tls_context(upstream_ca, upstream_cert),
         )
-        running = SidecarRunning([route])
+        recorders = {protocol: Recorder(record)} if record else {}
+        running = SidecarRunning(
+            [route],
+            admin=None if admin_port is None else (admin_host, admin_port),
+            observers={name: [recorder] for name, recorder in recorders.items()},
+        )
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
-    serve_until_told(
-        run_until_told(
+    with opened(recorders.values()):
+        serve_until_told(
             running,
             host,
             port,
+            reuse_port=reuse_port,
+            uvloop=uvloop,
             drain_delay=drain_delay,
             drain_timeout=drain_timeout,
             on_ready=_announce,
-        ),
-        loop_factory(wanted=uvloop),
-    )
+        )
 
 
 def _announce(running: SidecarRunning) -> None:
@@ -129,6 +152,8 @@ def _announce(running: SidecarRunning) -> None:
         for relay in running.relays:
             servers = " ".join(map(str, relay.route.servers))
             click.echo(f"{running.url} before {servers}")
+        if running.admin_url:
+            click.echo(f"{running.admin_url}/healthz /readyz /metrics")
     except OSError as error:
         forget_output()
         _log.warning("%s is ready; standard output can't be written: %s", running.url, error)

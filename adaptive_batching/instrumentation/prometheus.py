@@ -38,11 +38,14 @@ class Metrics(Collector):
     Attributes:
         registry: Register more in it, and they are served too.
         responses: HTTP responses by endpoint and status; whoever answers counts here.
+        upstream_responses: Answers of model servers by endpoint, by whether to a `batch` or to a
+            request that was `passed` on, and by status.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.responses: dict[str, Mapping[int, int]] = {}
+        self.upstream_responses: dict[str, Mapping[str, Mapping[int, int]]] = {}
         self._endpoints: dict[str, _Endpoint] = {}
         self.registry.register(self)
 
@@ -76,6 +79,23 @@ class Metrics(Collector):
             for code, count in responses.items():
                 answered.add_metric([name, str(code)], count)
         yield answered
+        if self.upstream_responses:
+            yield self._upstream()
+
+    def _upstream(self) -> Metric:
+        answers = _counter(
+            "upstream_responses", "Answers of model servers by status", "endpoint", "to", "code"
+        )
+        for name, ways in self.upstream_responses.items():
+            for way, responses in ways.items():
+                for code, count in responses.items():
+                    answers.add_metric([name, way, str(code)], count)
+        return answers
+
+    def forget(self, endpoint: str) -> None:
+        """Report an endpoint no more."""
+        for each in (self._endpoints, self.responses, self.upstream_responses):
+            each.pop(endpoint, None)
 
     def _histograms(self) -> Iterator[Metric]:
         yield self._histogram("batch_size", "Items in a batch", lambda each: each.size)

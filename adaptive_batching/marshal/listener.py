@@ -1,6 +1,7 @@
 """Where requests come in, and how that ends without losing one."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable
 from typing import Protocol
 
@@ -37,8 +38,8 @@ class Listener:
         self._server: Server | None = None
         self._runner: web.ServerRunner | None = None
 
-    async def open(self, host: str, port: int) -> str:
-        """Accept connections from now on, and return the URL.
+    async def open(self, host: str, port: int, bound: socket.socket | None = None) -> str:
+        """Accept connections from now on, and return the URL; on a socket that is bound, if given.
 
         Raises:
             ListenError: The port is taken, or the address is not ours.
@@ -46,7 +47,7 @@ class Listener:
         self._server = Server(self._answering)
         self._runner = web.ServerRunner(self._server, shutdown_timeout=_LAST_WORDS)
         await self._runner.setup()
-        return await listen(self._runner, host, port)
+        return await listen(self._runner, host, port, bound)
 
     async def shut(self) -> None:
         """Accept no more connections; requests still come on those that are open."""

@@ -5,6 +5,9 @@ import socket
 
 from aiohttp import web
 
+from adaptive_batching.errors import UsageError
+
+_FIRST_PASSED = 3  # SD_LISTEN_FDS_START
 _BACKLOG = 1024  # a burst of new connections; the kernel cuts it to net.core.somaxconn
 
 
@@ -21,18 +24,74 @@ class ListenError(OSError):
         super().__init__(f"can't listen on {host} port {port}: {reason}")
 
 
-async def listen(runner: web.ServerRunner, host: str, port: int) -> str:
+async def listen(
+    runner: web.ServerRunner, host: str, port: int, bound: socket.socket | None = None
+) -> str:
     """Accept connections from now on, and return the URL.
+
+    Args:
+        runner: Who answers.
+        host: The address.
+        port: The port; 0 takes a free one.
+        bound: A socket to listen on instead.
 
     Raises:
         ListenError: The port is taken, or the address is not ours.
     """
+    if bound is not None:
+        await web.SockSite(runner, bound, backlog=_BACKLOG).start()
+        host, port = bound.getsockname()[:2]
+        return _url(host, port)
     site = web.TCPSite(runner, host, port, backlog=_BACKLOG)
     try:
         await site.start()
     except (OSError, UnicodeError) as error:
         raise ListenError(host, port, error) from error
-    return f"http://{f'[{host}]' if ':' in host else host}:{site.port}"
+    return _url(host, site.port)
+
+
+def passed_socket() -> socket.socket | None:
+    """The listening socket that systemd, or whoever started us, has open for us (sd_listen_fds(3)).
+
+    Raises:
+        UsageError: It is not one TCP socket.
+    """
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        return None
+    number = os.environ.get("LISTEN_FDS", "0")
+    if number != "1":
+        raise UsageError(f"LISTEN_FDS: expected one socket, got {number}")
+    passed = socket.socket(fileno=_FIRST_PASSED)
+    if passed.family not in {socket.AF_INET, socket.AF_INET6}:
+        raise UsageError(f"LISTEN_FDS: expected a TCP socket, got {passed.family.name}")
+    return passed
+
+
+def shared_socket(host: str, port: int) -> socket.socket:
+    """A socket on a port that other processes of ours may have as well (SO_REUSEPORT, socket(7)).
+
+    Raises:
+        ListenError: The port is taken by another, or the address is not ours.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        shared = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError) as error:
+        raise ListenError(host, port, error) from error
+    try:
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        shared.bind(address)
+    except OSError as error:
+        shared.close()
+        raise ListenError(host, port, error) from error
+    return shared
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _reason(error: OSError | UnicodeError) -> str:

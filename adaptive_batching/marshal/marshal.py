@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from aiohttp import web
 
 from adaptive_batching.errors import NoWorkers, Overloaded
+from adaptive_batching.marshal.admin import Page, find_page
 from adaptive_batching.marshal.answer import json_answer, stays_open
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.error_log import ErrorLog
@@ -14,8 +15,6 @@ from adaptive_batching.marshal.lane import Lane
 from adaptive_batching.marshal.protocol import check_protocol
 from adaptive_batching.marshal.rejections import Rejected, rejection
 from adaptive_batching.marshal.request_ids import request_id
-
-Page = Callable[[web.BaseRequest], web.Response]
 
 
 class Marshal:
@@ -103,12 +102,7 @@ class Marshal:
         return web.Response(body=answer, headers=headers)
 
     def _page(self, request: web.BaseRequest) -> web.Response:
-        page = self._pages.get(request.path)
-        if page is None:
-            raise Rejected(404, "not_found")
-        if request.method not in {"GET", "HEAD"}:
-            raise Rejected(405, "method_not_allowed", headers={"Allow": "GET, HEAD"})
-        return page(request)
+        return find_page(self._pages, request)(request)
 
     def _failed(self, error: Exception, request: web.BaseRequest, path: str) -> web.Response:
         name = request_id(request)

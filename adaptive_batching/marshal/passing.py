@@ -1,6 +1,7 @@
 """Requests that no batch is for: passed on and answered byte for byte, as they come."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 
 import aiohttp
@@ -22,11 +23,15 @@ class PassThrough:
     Args:
         choose: Says which server the next request goes to, and with what.
         body_timeout: Seconds in which something more of a body has to arrive.
+
+    Attributes:
+        responses: The server's answers by status.
     """
 
     def __init__(
         self, choose: Callable[[], tuple[Address, aiohttp.ClientSession]], body_timeout: float
     ) -> None:
+        self.responses: Counter[int] = Counter()
         self._choose = choose
         self._body_timeout = body_timeout
 
@@ -46,6 +51,7 @@ class PassThrough:
             Rejected: The body was too slow.
         """
         response = await self._sent(request, target, read)
+        self.responses[response.status] += 1
         async with response:
             if response.status == 101:
                 if not wants_tunnel(request):

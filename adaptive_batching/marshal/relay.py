@@ -1,7 +1,8 @@
 """The way of one route's requests: into a batch and back, or straight on."""
 
 import asyncio
-from collections.abc import Coroutine, Hashable, Sequence
+from collections import Counter
+from collections.abc import Coroutine, Hashable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
@@ -32,11 +33,12 @@ class Relay:
         route: What it is for.
         dispatcher: Forms its batches; its `stats()` tell what happened.
         histograms: Of its batches.
-        passing: Answers what can't share a batch.
+        responses: Answers by status.
     """
 
     def __init__(self, route: Route, observers: Sequence[Observer] = ()) -> None:
         self.route = route
+        self.responses: Counter[int] = Counter()
         self._form, self._terms = route.form, route.terms
         self._upstreams = Upstreams(
             route.servers,
@@ -54,7 +56,12 @@ class Relay:
             observers=[self.histograms, *observers],
             next_batch_first=True,
         )
-        self.passing = PassThrough(self._upstreams.choose, route.terms.body_timeout)
+        self._passing = PassThrough(self._upstreams.choose, route.terms.body_timeout)
+
+    @property
+    def upstream_responses(self) -> dict[str, Mapping[int, int]]:
+        """What the servers answered, by status, to batches and to requests that were passed on."""
+        return {"batch": self._upstreams.responses, "passed": self._passing.responses}
 
     async def start(self) -> None:
         """Be ready to pass on and to batch."""
@@ -79,14 +86,14 @@ class Relay:
         """
         path, _, query = target.partition("?")
         if not self._form.wants(request.method, path) or self._must_stream(request):
-            return await self.passing(request, target)
+            return await self._passing(request, target)
         body = arrived_body(request, self._terms.max_body)
         if body is None:
             body = await arriving_body(request, self._terms.max_body, self._terms.body_timeout)
         message = Message(body, HeaderView(request.headers))
         share = self._form.take(Request(request.method, path, message, query))
         if share is None:
-            return await self.passing(request, target, body)
+            return await self._passing(request, target, body)
         return await self._batched(share, request, target, begin)
 
     def _must_stream(self, request: web.BaseRequest) -> bool:

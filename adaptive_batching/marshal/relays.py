@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from adaptive_batching.dispatcher import Observer
+from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.relay import Relay
 from adaptive_batching.marshal.route import Route
 
@@ -14,12 +15,17 @@ class Relays:
     Args:
         routes: Of different names and prefixes.
         observers: Told about every batch and request of a route, by its name.
+        metrics: Told of every relay.
     """
 
     def __init__(
-        self, routes: Iterable[Route], observers: Mapping[str, Sequence[Observer]]
+        self,
+        routes: Iterable[Route],
+        observers: Mapping[str, Sequence[Observer]],
+        metrics: Metrics,
     ) -> None:
         self._observers = observers
+        self._metrics = metrics
         self._relays = _in_order(self._made(route) for route in routes)
 
     def __iter__(self) -> Iterator[Relay]:
@@ -47,7 +53,11 @@ class Relays:
         await asyncio.gather(*(each.aclose(timeout) for each in self._relays))
 
     def _made(self, route: Route) -> Relay:
-        return Relay(route, self._observers.get(route.name, ()))
+        relay = Relay(route, self._observers.get(route.name, ()))
+        self._metrics.watch(route.name, relay.dispatcher, relay.histograms)
+        self._metrics.responses[route.name] = relay.responses
+        self._metrics.upstream_responses[route.name] = relay.upstream_responses
+        return relay
 
 
 def _in_order(relays: Iterable[Relay]) -> list[Relay]:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import resource
 import signal
+import socket
 from collections.abc import Callable, Collection
 from typing import Protocol, TypeVar
 
@@ -18,8 +19,8 @@ _OPEN_FILES = 65_536
 class Program(Protocol):
     """What runs until it is told to stop."""
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen, and be ready to answer when it returns."""
+    async def start(self, host: str, port: int, bound: socket.socket | None = None) -> None:
+        """Listen, on a socket if one is given, and be ready to answer when it returns."""
         ...
 
     def announce_end(self) -> None:
@@ -47,6 +48,7 @@ async def run_until_told(
     host: str = "127.0.0.1",
     port: int = 8000,
     *,
+    bound: socket.socket | None = None,
     drain_delay: float = 0.2,
     drain_timeout: float = 30.0,
     on_ready: Callable[[P], None] | None = None,
@@ -60,6 +62,7 @@ async def run_until_told(
         program: What is run.
         host: The address to listen on.
         port: The port; 0 takes a free one.
+        bound: A socket to listen on instead.
         drain_delay: Seconds to go on accepting while `/readyz` says no: load balancers need some
             time to look elsewhere.
         drain_timeout: Seconds that the last requests have.
@@ -74,7 +77,7 @@ async def run_until_told(
     _allow_many_connections()
     with pinned(cpus):
         told = _told_to_stop()  # before anything is started that would have to be stopped
-        starting = asyncio.ensure_future(program.start(host, port))
+        starting = asyncio.ensure_future(program.start(host, port, bound))
         refreshing = _refresh_on_hangup(program)
         try:
             await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -75,7 +76,7 @@ class Running:
         """Be not ready, and close each connection with its next answer."""
         self._marshal.draining = True
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, host: str, port: int, bound: socket.socket | None = None) -> None:
         """Listen and start the workers; returns when they are ready.
 
         Models may take minutes to load. Until then `/healthz` says yes and `/readyz` no, and what
@@ -86,7 +87,7 @@ class Running:
             ListenError: The port is taken, or the address is not ours.
         """
         self._started = True
-        self.url = await self._listener.open(host, port)
+        self.url = await self._listener.open(host, port, bound)
         await asyncio.gather(*(each.line.start() for each in self.lanes.values()))
 
     async def restart_workers(self) -> None:

@@ -31,13 +31,13 @@ class Sidecar:
     Attributes:
         draining: Whether clients are told to go elsewhere; what comes is answered all the same.
         in_flight: Requests that are being answered.
-        responses: Answers by status.
+        unrouted: Answers by status to requests that found no route.
     """
 
     def __init__(self, find_relay: FindRelay, max_in_flight: int) -> None:
         self.draining = False
         self.in_flight = 0
-        self.responses: Counter[int] = Counter()
+        self.unrouted: Counter[int] = Counter()
         self._find_relay = find_relay
         self._max_in_flight = max_in_flight
         self._errors = ErrorLog()
@@ -50,21 +50,25 @@ class Sidecar:
         self._emptied.clear()
         begin = monotonic()
         response: web.StreamResponse
+        relay: Relay | None = None
         try:
-            response = await self._answer(request, begin)
+            target = self._target(request)
+            relay = self._relay(target)
+            answer = await relay.answer(request, target, begin)
+            response = self._shared(answer, request, begin) if isinstance(answer, Reply) else answer
         except UpstreamAnswered as error:
             response = self._shared(error.reply, request, begin)
         except ConnectionError:
             raise  # the answer has begun, and is broken off
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
             name = request_id(request)
-            self._errors.enter(error, name, "sidecar")
+            self._errors.enter(error, name, "sidecar" if relay is None else relay.route.name)
             response = rejection(error, name)
         finally:
             self.in_flight -= 1
             if not self.in_flight:
                 self._emptied.set()
-        self.responses[response.status] += 1
+        (self.unrouted if relay is None else relay.responses)[response.status] += 1
         if self.draining:
             response.force_close()
         return response
@@ -73,16 +77,17 @@ class Sidecar:
         """Wait until no request is being answered."""
         await self._emptied.wait()
 
-    async def _answer(self, request: web.BaseRequest, begin: float) -> web.StreamResponse:
+    def _target(self, request: web.BaseRequest) -> str:
         check_protocol(request)
         if self.in_flight > self._max_in_flight:
             raise Overloaded(f"{self._max_in_flight} requests are in flight already")
-        target = origin_form(request)
+        return origin_form(request)
+
+    def _relay(self, target: str) -> Relay:
         relay = self._find_relay(target)
         if relay is None:
             raise Rejected(404, "not_found")
-        answer = await relay.answer(request, target, begin)
-        return self._shared(answer, request, begin) if isinstance(answer, Reply) else answer
+        return relay
 
     def _shared(self, reply: Reply, request: web.BaseRequest, begin: float) -> web.StreamResponse:
         return share_of_reply(reply, request, monotonic() - begin, closes=self.draining)

@@ -1,12 +1,17 @@
 """A sidecar at work: its listener, its batches, and how it ends without losing a request."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from adaptive_batching.dispatcher import Dispatcher, Observer
+from adaptive_batching.instrumentation.prometheus import Metrics
+from adaptive_batching.marshal import pages
+from adaptive_batching.marshal.admin import Admin
 from adaptive_batching.marshal.listener import Listener
+from adaptive_batching.marshal.reachability import warn_of_unreachable
 from adaptive_batching.marshal.relays import Relays
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.running import NO_OBSERVERS
@@ -20,10 +25,13 @@ class SidecarRunning:
     Args:
         routes: Which requests go where.
         max_in_flight: Requests at a time; more are refused.
+        admin: Host and port of health, readiness and metrics; None for nowhere.
         observers: Told about every batch and request of a route, by its name.
 
     Attributes:
         url: Where it listens, once it does.
+        admin_url: Where operators look, if anywhere.
+        metrics: What they see.
         relays: The routes at work.
     """
 
@@ -32,12 +40,26 @@ class SidecarRunning:
         routes: Sequence[Route],
         *,
         max_in_flight: int = 4096,
+        admin: tuple[str, int] | None = None,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
     ) -> None:
-        self.url = ""
-        self.relays = Relays(routes, observers)
+        self.url = self.admin_url = ""
+        self.metrics = Metrics()
+        self.relays = Relays(routes, observers, self.metrics)
         self._sidecar = Sidecar(self.relays.find, max_in_flight)
         self._listener = Listener(self._sidecar)
+        self._admin_address = admin
+        self._admin = Listener(
+            Admin(
+                {
+                    "/healthz": pages.healthy,
+                    "/readyz": lambda _: pages.readiness(self.dispatchers, draining=self.draining),
+                    "/metrics": lambda request: pages.exposition(self.metrics, request),
+                }
+            )
+        )
+        self.metrics.responses["other"] = self._sidecar.unrouted
+        self._looking: asyncio.Task[None] | None = None
         self._started = False
 
     @property
@@ -45,19 +67,28 @@ class SidecarRunning:
         """By the route's name; their `stats()` tell what happened."""
         return {each.route.name: each.dispatcher for each in self.relays}
 
+    @property
+    def draining(self) -> bool:
+        """Whether clients are told to go elsewhere; what comes is answered all the same."""
+        return self._sidecar.draining
+
     def announce_end(self) -> None:
-        """Close each connection with its next answer."""
+        """Be not ready, and close each connection with its next answer."""
         self._sidecar.draining = True
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, host: str, port: int, bound: socket.socket | None = None) -> None:
         """Listen, and be ready to pass on and to batch.
 
         Raises:
             ListenError: The port is taken, or the address is not ours.
         """
         self._started = True
+        if self._admin_address is not None:
+            self.admin_url = await self._admin.open(*self._admin_address)
         await self.relays.start()
-        self.url = await self._listener.open(host, port)
+        servers = {server for relay in self.relays for server in relay.route.servers}
+        self._looking = asyncio.create_task(warn_of_unreachable(servers))
+        self.url = await self._listener.open(host, port, bound)
 
     async def refresh(self) -> None:
         """There is nothing that SIGHUP would change."""
@@ -71,6 +102,8 @@ class SidecarRunning:
         self.announce_end()
         if not self._started:
             return
+        if self._looking is not None:
+            self._looking.cancel()
         deadline = time.monotonic() + timeout
         await self._listener.shut()
         self.relays.flush()
@@ -81,3 +114,4 @@ class SidecarRunning:
             await self.relays.aclose(max(0.0, deadline - time.monotonic()))
         finally:
             await self._listener.aclose()
+            await self._admin.aclose()

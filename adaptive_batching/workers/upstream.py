@@ -5,6 +5,7 @@ server's places are alive follows from how it has done: `core/standings.py`.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 from ssl import SSLContext
@@ -44,6 +45,9 @@ class Upstreams:
         timeout: Seconds that a batch may take.
         max_answer: Bytes that the body of an answer may have.
         tls: For servers that are reached by TLS; None for the certificates of the system.
+
+    Attributes:
+        responses: Answers by status.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class Upstreams:
         max_answer: int,
         tls: SSLContext | None = None,
     ) -> None:
+        self.responses: Counter[int] = Counter()
         self._timeout = timeout
         self._max_answer = max_answer
         self._batch_ids = count(1)
@@ -98,6 +103,7 @@ class Upstreams:
             size = sum(share.size for share in shares)
             begin = monotonic()
             status, answer = await self._ask(address, first, first.form.merge(shares))
+            self.responses[status] += 1
             reply = Reply(status, answer, next(self._batch_ids), size, monotonic() - begin)
             self._judge(address, reply)
             if (kind := meaning(reply)) is not None:
