@@ -1,6 +1,6 @@
 """Frames on a byte stream: `u32 length, big-endian | payload`."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from struct import Struct
 from typing import TypeAlias
 
@@ -15,7 +15,7 @@ class FrameTooLong(ValueError):
     """A payload is longer than the two ends agreed on."""
 
 
-def encode(parts: Iterable[Part], max_length: int = MAX_LENGTH) -> list[Part]:
+def encode(parts: Sequence[Part], max_length: int = MAX_LENGTH) -> list[Part]:
     """Put a header before the parts of one payload; memory views have to be of single bytes.
 
     Returns:
@@ -24,11 +24,10 @@ def encode(parts: Iterable[Part], max_length: int = MAX_LENGTH) -> list[Part]:
     Raises:
         FrameTooLong: They hold more than `max_length` bytes together.
     """
-    pieces: list[Part] = [b"", *parts]
-    length = sum(map(len, pieces))
-    _check(length, max_length)
-    pieces[0] = _HEADER.pack(length)
-    return pieces
+    length = sum(map(len, parts))
+    if length > max_length:
+        raise _too_long(length, max_length)
+    return [_HEADER.pack(length), *parts]
 
 
 class FrameDecoder:
@@ -46,7 +45,7 @@ class FrameDecoder:
         self._payload: bytearray | None = None  # allocated whole and filled as chunks come
         self._filled = 0
 
-    def feed(self, data: bytes) -> list[bytearray]:
+    def feed(self, data: bytes | memoryview) -> list[bytearray]:
         """Take the next chunk and return the payloads that it completes.
 
         Raises:
@@ -64,7 +63,8 @@ class FrameDecoder:
             start = self._resume(view, payloads)
         while end - start >= _HEADER.size:
             (length,) = _HEADER.unpack_from(view, start)
-            _check(length, self.max_length)
+            if length > self.max_length:
+                raise _too_long(length, self.max_length)
             start += _HEADER.size
             if length > end - start:
                 self._begin(length, view[start:])
@@ -83,7 +83,8 @@ class FrameDecoder:
             if len(self._header) < _HEADER.size:
                 return len(view)
             (length,) = _HEADER.unpack(self._header)
-            _check(length, self.max_length)
+            if length > self.max_length:
+                raise _too_long(length, self.max_length)
             self._header.clear()
             self._begin(length, view[:0])
         payload = self._payload
@@ -107,7 +108,5 @@ class FrameDecoder:
         self._filled = stop
 
 
-def _check(length: int, max_length: int) -> None:
-    if length > max_length:
-        msg = f"expected a frame of at most {max_length} bytes, got {length}"
-        raise FrameTooLong(msg)
+def _too_long(length: int, max_length: int) -> FrameTooLong:
+    return FrameTooLong(f"expected a frame of at most {max_length} bytes, got {length}")

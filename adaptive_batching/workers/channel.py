@@ -6,8 +6,10 @@ from typing import cast
 
 from adaptive_batching.wire.frames import MAX_LENGTH, FrameDecoder, FrameTooLong, Part, encode
 
+_CHUNK = 2**18  # bytes; as much as asyncio reads at once by itself
 
-class Channel(asyncio.Protocol):
+
+class Channel(asyncio.BufferedProtocol):
     """Asks and hands the answer to who asked.
 
     Args:
@@ -19,6 +21,8 @@ class Channel(asyncio.Protocol):
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._decoder = FrameDecoder(max_length)
+        # one for all: malloc may ask the system for each of this size
+        self._chunk = memoryview(bytearray(_CHUNK))
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[bytearray] | None = None
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -32,12 +36,12 @@ class Channel(asyncio.Protocol):
             FrameTooLong: The payload is too long; nothing was sent.
         """
         pieces = encode(parts)
-        answer = self._loop.create_future()
         if self._transport is None or self._transport.is_closing():
+            answer = self._loop.create_future()
             answer.set_exception(EOFError())
             return answer
-        self._answer = answer
-        self._transport.writelines(pieces)
+        self._transport.writelines(pieces)  # first: the other end need not wait for the rest
+        self._answer = answer = self._loop.create_future()
         return answer
 
     def fail(self, error: Exception) -> bool:
@@ -62,10 +66,14 @@ class Channel(asyncio.Protocol):
         """Called by asyncio."""
         self._transport = cast("asyncio.Transport", transport)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Called by asyncio."""
+        return self._chunk
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Called by asyncio."""
         try:
-            payloads = self._decoder.feed(data)
+            payloads = self._decoder.feed(self._chunk[:nbytes])
         except FrameTooLong as error:
             self.fail(error)
             self.close()
