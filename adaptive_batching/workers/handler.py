@@ -192,6 +192,8 @@ def ready(handler: Any, runner: asyncio.Runner) -> Callable[[list[Any]], Any]:
 
     def call(items: list[Any]) -> Any:
         value = batch_call(items)
+        if type(value) is list:  # as most do; to find out what else may be awaited takes longer
+            return value
         return runner.run(completed(value)) if inspect.isawaitable(value) else value
 
     warmth = warm_up()
