@@ -29,6 +29,10 @@ class Arena:
                 return start
         return None
 
+    def holds(self, start: int, size: int) -> bool:
+        """Whether a block of at least `size` bytes that begins at `start` is taken."""
+        return start + size <= self._blocks.get(start, -1)
+
     def free(self, start: int) -> None:
         """Give back the block that begins at `start`.
 

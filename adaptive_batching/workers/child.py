@@ -24,7 +24,7 @@ from adaptive_batching.wire.frames import FrameTooLong, Part, encode
 from adaptive_batching.workers import puller
 from adaptive_batching.workers.instructions import Instructions
 from adaptive_batching.workers.layout import returning
-from adaptive_batching.workers.parcel import pack, unpack
+from adaptive_batching.workers.parcel import Raised, pack, unpack
 from adaptive_batching.workers.pinning import pin
 from adaptive_batching.workers.servant import Servant
 from adaptive_batching.workers.shared_memory import End, SharedMemory
@@ -105,7 +105,7 @@ def _framed_with_news(answer: list[Part], most: int, memory: SharedMemory) -> li
 
 def _refusal(length: int, most: int) -> list[Part]:
     msg = f"expected results, or an error, of at most {most:,} bytes together, got {length:,}"
-    return encode(pack((False, BatchFunctionError(f"{msg}: see max_result_bytes"))))
+    return encode(pack(Raised(BatchFunctionError(f"{msg}: see max_result_bytes"))))
 
 
 if __name__ == "__main__":

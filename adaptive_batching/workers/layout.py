@@ -8,6 +8,7 @@ u64 start of its block of shared memory, or 2**64 - 1 if it is in the frame.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - the module's own name for it is lower case
 
@@ -19,7 +20,7 @@ ONLY_A_PICKLE = _COUNTS.pack(0, 0)
 """What a payload without buffers begins with; most have none, and need no more of this module."""
 _IN_FRAME = 2**64 - 1
 _ALIGNMENT = 16  # what malloc gives the payload itself, and as much as NumPy asks for
-_WORTH_SHARING = 2**16  # bytes of all buffers; below, copying costs less than keeping account
+WORTH_SHARING = 2**16  # bytes of all buffers; below, copying costs less than keeping account
 
 
 class Malformed(ValueError):
@@ -32,14 +33,14 @@ def lay_out(
     """The parts of one payload; in the frame is what is not worth sharing or finds no room."""
     lengths = list(map(len, buffers))
     starts: Sequence[int | None] = [None] * len(buffers)
-    if memory is not None and sum(lengths) >= _WORTH_SHARING:
-        starts = memory.lend(buffers)
+    if memory is not None and sum(lengths) >= WORTH_SHARING:
+        starts = list(map(memory.lend, buffers))
     layout = [len(pickled)]
     for length, start in zip(lengths, starts, strict=True):
         layout += (length, _IN_FRAME if start is None else start)
-    header = _COUNTS.pack(len(buffers), 0) + _numbers(len(layout)).pack(*layout)
-    parts: list[Part] = [header, pickled]
-    end = len(header) + len(pickled)
+    places = _numbers(len(layout)).pack(*layout)
+    parts: list[Part] = [_COUNTS.pack(len(buffers), 0), places, pickled]
+    end = _COUNTS.size + len(places) + len(pickled)
     for buffer, start in zip(buffers, starts, strict=True):
         if start is None:
             padding = -end % _ALIGNMENT
@@ -52,10 +53,9 @@ def returning(parts: list[Part], starts: Sequence[int]) -> list[Part]:
     """Add the blocks of shared memory that nobody on this side sees any more."""
     if not starts:
         return parts
-    header = memoryview(parts[0])
-    (buffers, _) = _COUNTS.unpack_from(header)
-    counts = _COUNTS.pack(buffers, len(starts))
-    return [counts, header[_COUNTS.size :], *parts[1:], _numbers(len(starts)).pack(*starts)]
+    counts, *others = parts
+    buffers, _ = _COUNTS.unpack(counts)
+    return [_COUNTS.pack(buffers, len(starts)), *others, _numbers(len(starts)).pack(*starts)]
 
 
 def find(
@@ -66,39 +66,50 @@ def find(
     Raises:
         Malformed: It names bytes that are not there.
     """
-    view = memoryview(payload)
+    view = without_returned(payload, memory)
+    (buffers, _) = _COUNTS.unpack_from(payload)
+    if not buffers:
+        return view, ()
     try:
-        buffers, returned = _COUNTS.unpack_from(view)
-        view = _without_returned(view, returned, memory)
-        return _find(view, buffers, memory) if buffers else (view[_COUNTS.size :], ())
+        return _find(view, buffers, memory)
     except (StructError, OutOfBounds) as error:
         raise Malformed(str(error)) from None
 
 
-def _without_returned(view: memoryview, returned: int, memory: SharedMemory | None) -> memoryview:
-    if not returned:
-        return view
-    starts = _numbers(returned)
-    end = len(view) - starts.size
-    if end < _COUNTS.size or memory is None:
-        msg = f"expected less than {returned} returned blocks in {len(view)} bytes"
-        raise Malformed(msg)
-    memory.take_back(starts.unpack_from(view, end))
-    return view[:end]
+def without_returned(payload: bytearray, memory: SharedMemory | None) -> memoryview:
+    """What is between the counts and the returned blocks of a payload; takes these back.
+
+    Raises:
+        Malformed: There are less of them than it says, or they were not lent.
+    """
+    view = memoryview(payload)
+    try:
+        _, returned = _COUNTS.unpack_from(view)
+        if not returned:
+            return view[_COUNTS.size :]
+        starts = _numbers(returned)
+        end = len(view) - starts.size
+        if end < _COUNTS.size or memory is None:
+            msg = f"expected less than {returned} returned blocks in {len(view)} bytes"
+            raise Malformed(msg)
+        memory.take_back(starts.unpack_from(view, end))
+    except (StructError, OutOfBounds) as error:
+        raise Malformed(str(error)) from None
+    return view[_COUNTS.size : end]
 
 
 def _find(
     view: memoryview, count: int, memory: SharedMemory | None
 ) -> tuple[memoryview, list[memoryview]]:
     layout = _numbers(1 + 2 * count)
-    length, *places = layout.unpack_from(view, _COUNTS.size)
-    start = _COUNTS.size + layout.size
+    length, *places = layout.unpack_from(view)
+    start = layout.size
     end = start + length
     pickled = view[start:end]
     buffers: list[memoryview] = []
     for size, place in zip(places[::2], places[1::2], strict=True):
         if place == _IN_FRAME:
-            start = end + -end % _ALIGNMENT
+            start = end + -(_COUNTS.size + end) % _ALIGNMENT
             end = start + size
             buffers.append(view[start:end])
         elif memory is not None:
@@ -107,10 +118,11 @@ def _find(
             msg = f"expected no shared memory, got {size} bytes at {place}"
             raise Malformed(msg)
     if end > len(view):
-        msg = f"expected {end} bytes, got {len(view)}"
+        msg = f"expected {_COUNTS.size + end} bytes, got {_COUNTS.size + len(view)}"
         raise Malformed(msg)
     return pickled, buffers
 
 
+@lru_cache
 def _numbers(count: int) -> Struct:
     return Struct(f"<{count}Q")

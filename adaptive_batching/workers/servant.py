@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from adaptive_batching.wire.frames import Part
 from adaptive_batching.workers import handler as handlers
 from adaptive_batching.workers.parcel import pack, pack_error, pack_results, unpack_items
+from adaptive_batching.workers.plain_arrays import begins_with_array, find_untouched, hand_back
 from adaptive_batching.workers.results import check_results
 from adaptive_batching.workers.shared_memory import SharedMemory
 
@@ -38,19 +40,28 @@ class Servant:
             self._call = wrap(call) if wrap else call
         except BaseException as error:  # noqa: BLE001 - the other side is to know
             return pack_error(error)
-        return pack((True, None))
+        return pack(None)
 
     def answer(self, payload: bytearray) -> list[Part]:
         """Run one batch."""
         try:
-            items = unpack_items(payload, self._memory)
-            value = self._call(items)
-            results = check_results(value, len(items))
-            if hasattr(value, "__array__"):
-                results = value.__array__()  # whole, it travels as one buffer
-            return pack_results(results, self._memory)
+            answer = self._run(payload)  # from here on, only who kept the items sees them
+            return answer() if callable(answer) else answer
         except BaseException as error:  # noqa: BLE001 - an exit, too, is an answer
             return pack_error(error)
+
+    def _run(self, payload: bytearray) -> list[Part] | Callable[[], list[Part]]:
+        memory = self._memory
+        items = unpack_items(payload, memory)
+        value = self._call(items)
+        results = check_results(value, len(items))
+        if memory is not None and memory.borrows and begins_with_array(results):
+            untouched = find_untouched(results, memory)  # type: ignore[arg-type]
+            if untouched is not None:
+                return partial(hand_back, untouched, memory)
+        if type(value) is not list and hasattr(value, "__array__"):
+            results = value.__array__()  # whole, it travels as one buffer
+        return pack_results(results, memory)
 
 
 def _not_prepared(items: list[Any]) -> Any:

@@ -10,6 +10,9 @@ with SIGBUS when it reads what was cut off.
 Each end allocates in a half of its own, which the other only reads until it gives it back. What it
 gives back is told in its next message: both ends speak by turns, so no lock is needed, and none can
 be left behind by a process that dies. The whole is mapped once, and pages are used again.
+
+A handler that returns its items, written to in place or not, leaves them where they are: what it
+sees no more is handed back uncopied, and the end that allocated it sees it then.
 """
 
 import fcntl
@@ -18,9 +21,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from functools import partial
+from functools import cache
+from importlib import import_module
 from mmap import mmap
-from weakref import ref
+from types import ModuleType
+from typing import Any
+from weakref import getweakrefs, ref
 
 from adaptive_batching.workers.arena import ALIGNMENT, Arena
 
@@ -56,6 +62,13 @@ def created(size: int) -> Iterator[int | None]:
         os.close(fd)
 
 
+class _Borrowed(ref[Any]):
+    """Tells when the last view of a block is gone, and where it began."""
+
+    __slots__ = ("start",)
+    start: int
+
+
 class SharedMemory:
     """One end of the memory: lends what it writes, borrows what the other end wrote.
 
@@ -70,72 +83,106 @@ class SharedMemory:
         size = os.fstat(fd).st_size
         self._memory = mmap(fd, size)
         middle = size // 2 // ALIGNMENT * ALIGNMENT
-        halves = range(middle), range(middle, size)
+        halves = (0, middle), (middle, size)
         ours, self._theirs = halves if end is End.PARENT else halves[::-1]
-        self._arena = Arena(ours.start, ours.stop)
-        self._borrowed: dict[int, ref[object]] = {}
+        self._arena = Arena(*ours)
+        self._borrowed: dict[int, _Borrowed] = {}
         # appended to by whichever thread drops the last view
         self._given_back: deque[int] = deque()
+        self._come_home: deque[int] = deque()  # our own blocks, which nobody sees any more
         self.has_news = False
         """Whether the next message lends or gives back anything; small batches have no need to."""
         self.lending_bytes = 0
         """What the message that is being written has lent so far."""
         self._lending: list[int] = []  # in that message
         self._lent: list[int] = []  # in the latest message that had news
-        self._told: list[int] = []  # in that one, too
+        self._handing_back: list[int] = []  # in that message, the other's
+        self._told: list[int] = []  # in that one, too: seen by nobody here
 
-    def lend(self, buffers: Iterable[memoryview]) -> list[int | None]:
-        """Copy buffers of bytes in, for the next message.
-
-        Returns:
-            Where each begins; None for those that there is no room for.
-        """
-        starts = [self._lend(buffer) for buffer in buffers]
-        self._lending += [start for start in starts if start is not None]
-        return starts
+    def lend(self, buffer: memoryview) -> int | None:
+        """Copy bytes in for the next message; returns where they begin, None without room."""
+        self._free_what_came_home()
+        size = len(buffer)
+        start = self._arena.allocate(size)
+        if start is not None:
+            self._memory[start : start + size] = buffer
+            self._lending.append(start)
+            self.lending_bytes += size
+            self.has_news = True
+        return start
 
     def borrow(self, start: int, size: int) -> memoryview:
-        """Bytes that the other end has lent, ours until the last view of them is gone.
+        """Bytes that the other end has lent or handed back, ours until the last view is gone.
 
         Raises:
-            OutOfBounds: They are not in its half, or borrowed already.
+            OutOfBounds: They are not in its half, nor lent by us, or borrowed already.
         """
-        # a worker without large arrays has no use for NumPy, which takes 0.1 s to import
-        from numpy import frombuffer, uint8  # noqa: PLC0415
-
-        if not self._theirs.start <= start <= start + size <= self._theirs.stop:
-            msg = (
-                f"expected memory between {self._theirs.start} and {self._theirs.stop}, "
-                f"got {size} bytes at {start}"
-            )
+        self._free_what_came_home()
+        first, stop = self._theirs
+        if not (first <= start <= start + size <= stop or self._arena.holds(start, size)):
+            msg = f"expected memory between {first} and {stop}, got {size} bytes at {start}"
             raise OutOfBounds(msg)
         if start in self._borrowed:
             msg = f"expected memory that is not in use, got {size} bytes at {start}"
             raise OutOfBounds(msg)
         # of what can be laid over a part of a mapping, only an array tells when it dies
-        block = frombuffer(self._memory, uint8, size, start)
-        self._borrowed[start] = ref(block, partial(self._give_back, start))
-        return block.data
+        block = self._block(start, size)
+        borrowed = self._borrowed[start] = _Borrowed(block, self._drop)
+        borrowed.start = start
+        return memoryview(block)
+
+    @property
+    def borrows(self) -> bool:
+        """Whether anything is borrowed."""
+        return bool(self._borrowed)
+
+    def start_of(self, block: object) -> int | None:
+        """Where borrowed memory begins, that an array has as its base; None if it is none."""
+        for each in getweakrefs(block):
+            if type(each) is _Borrowed and self._borrowed.get(each.start) is each:
+                return each.start
+        return None
+
+    def hand_back(self, starts: Sequence[int], size: int) -> bool:
+        """Leave borrowed blocks of `size` bytes together to the other end, to see them again.
+
+        Returns:
+            False if somebody here sees one of them still: then nothing has changed.
+        """
+        given_back = self._given_back
+        if not set(given_back.copy()).issuperset(starts):
+            return False
+        for start in starts:
+            given_back.remove(start)
+        self._handing_back += starts
+        self.lending_bytes += size
+        self.has_news = True
+        return True
+
+    def seen(self, start: int, size: int) -> memoryview:
+        """Bytes of a block that was borrowed, and that the other end was not told to have back."""
+        return memoryview(self._block(start, size))
 
     def end_message(self) -> Sequence[int]:
         """End a message that has news with this: borrowed, and seen by nobody here any more."""
         self.has_news = False  # before the rest: a view may die meanwhile, in another thread
         self._lent, self._lending, self.lending_bytes = self._lending, [], 0
-        self._told = [self._given_back.popleft() for _ in range(len(self._given_back))]
-        return self._told
+        told = [self._given_back.popleft() for _ in range(len(self._given_back))]
+        self._told, self._handing_back = told + self._handing_back, []
+        return told
 
     def take_back(self, starts: Iterable[int]) -> None:
         """What the other end does not see any more may be written to again.
 
         Raises:
-            OutOfBounds: It was not lent.
+            OutOfBounds: It was not lent, or is seen here.
         """
+        self._free_what_came_home()
         for start in starts:
-            try:
-                self._arena.free(start)
-            except KeyError:
+            if start in self._borrowed or not self._arena.holds(start, 0):
                 msg = f"expected memory that was lent, got {start} back"
-                raise OutOfBounds(msg) from None
+                raise OutOfBounds(msg)
+            self._arena.free(start)
 
     def forget_message(self) -> None:
         """The message that was ended last can't be sent."""
@@ -143,15 +190,25 @@ class SharedMemory:
         self._given_back.extend(self._told)
         self._lent, self._told, self.has_news = [], [], True
 
-    def _lend(self, buffer: memoryview) -> int | None:
-        start = self._arena.allocate(len(buffer))
-        if start is not None:
-            self._memory[start : start + len(buffer)] = buffer
-            self.lending_bytes += len(buffer)
-            self.has_news = True
-        return start
+    def _block(self, start: int, size: int) -> Any:
+        return numpy().frombuffer(self._memory, "B", size, start)
 
-    def _give_back(self, start: int, _: ref[object]) -> None:
+    def _free_what_came_home(self) -> None:
+        while self._come_home:
+            self._arena.free(self._come_home.popleft())
+
+    def _drop(self, dead: ref[Any]) -> None:
+        start: int = dead.start  # type: ignore[attr-defined]
         del self._borrowed[start]
-        self._given_back.append(start)
-        self.has_news = True
+        first, stop = self._theirs
+        if first <= start < stop:
+            self._given_back.append(start)
+            self.has_news = True
+        else:
+            self._come_home.append(start)
+
+
+@cache
+def numpy() -> ModuleType:
+    """NumPy; importing it takes 0.1 s, which a worker without large arrays need not wait."""
+    return import_module("numpy")

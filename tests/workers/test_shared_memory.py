@@ -54,7 +54,7 @@ def test_a_steady_stream_uses_the_same_memory(ends):
         results = unpack(send([large(number)] * 3, child), parent)
         assert results[2][-1] == number
         del results
-        assert parent.lend([memoryview(large(0))]) == [0]
+        assert parent.lend(memoryview(large(0))) == 0
         parent.end_message()
         parent.forget_message()
 
@@ -89,7 +89,7 @@ def test_nothing_that_is_seen_is_written_over(data):
     for sender, receiver in (ends, ends[::-1], ends):
         unpack(send([], sender), receiver)
     for sender in ends:
-        assert sender.lend([memoryview(bytes(SIZE // 2))]) != [None]
+        assert sender.lend(memoryview(bytes(SIZE // 2))) is not None
 
 
 def test_arrays_outlive_the_memory_that_they_came_in(ends):
@@ -141,7 +141,7 @@ def test_no_memory_is_none():
         (raw("<IIQQQQQ", 2, 0, 0, 1, 2**19, 1, 2**19), "not in use, got 1 bytes at 524288"),
         (raw("<IIQQQ", 1, 0, 0, 100, 2**64 - 1), "expected 132 bytes, got 32"),
         (raw("<IIQQQ", 1, 0, 100, 0, 2**64 - 1), "expected 144 bytes, got 32"),
-        (raw("<II", 2**32 - 1, 0), "requires a buffer of at least"),
+        (raw("<II", 2**32 - 2, 0), "requires a buffer of at least"),
         (raw("<II", 0, 2**32 - 1), "expected less than 4294967295 returned blocks in 8 bytes"),
         (raw("<IIQ", 0, 1, 64), "expected memory that was lent, got 64 back"),
         (b"", "requires a buffer of at least 8 bytes"),
