@@ -13,6 +13,7 @@ from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.fleet import Fleet
 from adaptive_batching.simulation.keys import Lots
 from adaptive_batching.simulation.limit import limit_of
+from adaptive_batching.simulation.retries import Retries
 from adaptive_batching.simulation.servers import Server
 
 STEADY = Server(5e-3, 5e-5)
@@ -107,3 +108,17 @@ def test_curves_have_a_limit():
     padded = Server(0.0, 0.0, curve=Padded(lambda size: 5e-3 + 5e-5 * size, (1, 32, 64)))
     limit = limit_of(experiment(padded), 1, 2000.0)
     assert (limit.kind, limit.mean_latency) == ("exact", None)
+
+
+def test_a_late_loop_does_not_keep_shared_workers_from_the_next_batch():
+    """Batches that wait at a worker run back to back, however late anybody hears of their end."""
+    times = poisson(8000.0, 0.2, seed=65)
+    limits, fleet = Limits(4, 25e-3), Fleet(2, shared=True)
+    hurried = Experiment(times, STEADY, limits, fleet=fleet, loop_delay=1e-3)
+    assert hurried.run("bentoml", 4).goodput <= limit_of(hurried, 4).goodput
+
+
+def test_no_limit_where_clients_send_again():
+    """Each attempt has a deadline of its own: of the first alone, `cork` would beat the best."""
+    with pytest.raises(ValueError, match="sent once, got clients who send again"):
+        limit_of(experiment(retries=Retries(3, 50e-3)))
