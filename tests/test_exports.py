@@ -39,3 +39,13 @@ def test_the_import_brings_no_http_along() -> None:
     code = "import sys, adaptive_batching; print('aiohttp' in sys.modules)"
     command = [sys.executable, "-W", "error", "-c", code]
     assert subprocess.run(command, capture_output=True, check=True).stdout == b"False\n"
+
+
+def test_simulate_starts_without_statistics():
+    """What `simulate` does not need takes longer to import than most runs last."""
+    code = (
+        "import sys, adaptive_batching.cli.simulate;"
+        "print({'scipy.stats', 'scipy.optimize'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

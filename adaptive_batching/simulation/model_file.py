@@ -1,12 +1,15 @@
 """A fitted model on disk, so that nobody has to type a table."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from adaptive_batching.simulation.curves import Table
-from adaptive_batching.simulation.fit import Fit
 from adaptive_batching.simulation.servers import Server
+
+if TYPE_CHECKING:  # who reads a model has no use for the optimizer that fits one
+    from adaptive_batching.simulation.fit import Fit
 
 _MOST_RESIDUALS = 4096  # the last ones; more say nothing new
 
@@ -18,7 +21,7 @@ class _Model(msgspec.Struct, forbid_unknown_fields=True):
     residuals: list[float]
 
 
-def save_model(fitted: Fit, path: Path) -> None:
+def save_model(fitted: "Fit", path: Path) -> None:
     """Write the table of a fit, and how single batches scattered about it.
 
     Raises:

@@ -14,7 +14,7 @@ from math import ceil
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import poisson
+from scipy.special import gammaln, xlogy
 
 from adaptive_batching.simulation.arrivals import Times
 
@@ -75,7 +75,7 @@ class _Decisions:
         self._cost[1:] += rate * durations[:, np.newaxis] ** 2 / 2
         self._cost[sizes[:, np.newaxis] > waiting] = np.inf
         self._cost[0, -1] = np.inf  # nothing beyond the last state is told apart
-        self._arriving = poisson.pmf(waiting, rate * durations[:, np.newaxis])
+        self._arriving = _poisson(waiting, rate * durations[:, np.newaxis])
 
     def optimum(self) -> Optimum:
         """Begin with the policy that serves all it can at once, and better it while that works."""
@@ -118,3 +118,9 @@ class _Decisions:
             left = np.correlate(padded, arriving, "valid") + beyond
             following[size, size:] = left[: len(value) - size]
         return following
+
+
+def _poisson(numbers: Sizes, mean: Times) -> Times:
+    """Probabilities of so many arrivals; `scipy.stats`, which has them, is slow to import."""
+    probabilities: Times = np.exp(xlogy(numbers, mean) - gammaln(numbers + 1) - mean)
+    return probabilities

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 from rich import box
 from rich.table import Table
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.report import Row
@@ -93,7 +93,7 @@ def estimate(values: Sequence[float | None]) -> Estimate | None:
     if number < 2:
         return Estimate(mean, None)
     error = float(measured.std(ddof=1)) / number**0.5
-    return Estimate(mean, float(student.ppf((1 + _CONFIDENCE) / 2, number - 1)) * error)
+    return Estimate(mean, float(stdtrit(number - 1, (1 + _CONFIDENCE) / 2)) * error)
 
 
 def replicated_table(rows: Sequence[Replicated], title: str) -> Table:
