@@ -5,12 +5,12 @@ answer to that. It never looks at numbers: items travel as the bytes that came.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Message:
+
+class Message(msgspec.Struct, frozen=True):
     """A body and what has to be said about it.
 
     Attributes:
@@ -21,7 +21,7 @@ class Message:
     """
 
     body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     status: int | None = None
 
 
@@ -32,14 +32,15 @@ def goes_as_it_came(shares: Sequence[Any]) -> bool:
 
 def as_it_came(message: Message, *more: str) -> Message:
     """The same body, with its type and `more` of its headers."""
-    about = ("content-type", *more)
-    return Message(
-        message.body, {name: text for name in about if (text := message.headers.get(name))}
-    )
+    about = {}
+    for name in ("content-type", *more):
+        text = message.headers.get(name)
+        if text is not None:
+            about[name] = text
+    return Message(message.body, about)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """What a format is shown of an HTTP request.
 
     Attributes:

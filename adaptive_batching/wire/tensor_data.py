@@ -11,6 +11,8 @@ from math import prod
 from struct import Struct
 from typing import TypeAlias
 
+import numpy as np
+
 from adaptive_batching.wire.splice import NotCuttable, Raw, elements, joined
 
 Buffer: TypeAlias = bytes | memoryview
@@ -57,13 +59,15 @@ def check_bytes(data: Buffer, datatype: str, shape: Sequence[int]) -> None:
         raise _wrong_shape(shape)
 
 
-def cut_text(text: bytes, shape: Sequence[int], sizes: Iterable[int]) -> list[bytes]:
+def cut_text(text: bytes, shape: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
     """Cut an array, flat or nested, into arrays of so many rows each.
 
     Raises:
         NotCuttable: It has not a row for each of them.
     """
-    parts = _numbers(text, shape) or elements(text)
+    if numbers := _cut_numbers(text, shape, sizes):
+        return numbers
+    parts = elements(text)
     if len(parts) == shape[0] and (len(shape) == 1 or _is_list(parts[0])):
         row = 1
     elif len(parts) == prod(shape):
@@ -75,7 +79,7 @@ def cut_text(text: bytes, shape: Sequence[int], sizes: Iterable[int]) -> list[by
 
 def cut_bytes(
     data: memoryview, datatype: str, shape: Sequence[int], sizes: Iterable[int]
-) -> list[Buffer]:
+) -> list[memoryview]:
     """Cut bytes into those of so many rows each.
 
     Raises:
@@ -97,11 +101,16 @@ def join_texts(texts: Iterable[bytes]) -> bytes:
     return joined([text[1:-1] for text in texts])
 
 
-def _numbers(text: bytes, shape: Sequence[int]) -> list[bytes]:
-    """The elements of a flat array of numbers, which most are; none if it is anything else."""
-    if b'"' in text or b"{" in text or text.count(b"[") != 1 or text.count(b",") + 1 != prod(shape):
+def _cut_numbers(text: bytes, shape: Sequence[int], sizes: Iterable[int]) -> list[bytes]:
+    """Cut a flat array of numbers, which most are, at its commas; nothing if it is another."""
+    if b'"' in text or b"{" in text or text.count(b"[") != 1:
         return []
-    return text[1:-1].split(b",")
+    commas = np.flatnonzero(np.frombuffer(text, np.uint8) == ord(","))
+    if len(commas) + 1 != prod(shape):
+        return []
+    row, rows = prod(shape[1:]), shape[0]
+    ends = [commas[row * end - 1] if end < rows else len(text) - 1 for end in accumulate(sizes)]
+    return [b"[" + text[begin + 1 : end] + b"]" for begin, end in pairwise([0, *ends])]
 
 
 def _spans(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
@@ -126,7 +135,12 @@ def _is_list(part: Raw) -> bool:
 
 
 def _brackets(shape: Sequence[int]) -> int:
-    return sum(accumulate(shape[:-1], int.__mul__, initial=1))
+    """How many arrays there are in a nested one."""
+    count = arrays = 1
+    for size in shape[:-1]:
+        arrays *= size
+        count += arrays
+    return count
 
 
 def _strings(data: Buffer) -> Iterator[int]:

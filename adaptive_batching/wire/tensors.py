@@ -5,6 +5,7 @@ header says where the JSON ends.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 import msgspec
@@ -24,6 +25,7 @@ _BINARY_SIZE = "binary_data_size"
 _LONGEST_LENGTH = 18  # digits
 
 Parameters: TypeAlias = dict[str, msgspec.Raw]
+Pieces: TypeAlias = tuple[memoryview, ...]
 
 _NONE = msgspec.Raw()  # left out of the text, which goes by identity
 
@@ -50,14 +52,15 @@ class Tensor(msgspec.Struct):
         datatype: Of the protocol.
         shape: All dimensions.
         parameters: Without the size of binary data.
-        data: Its elements: bytes are the text of a JSON array, a memory view is binary.
+        data: Its elements: bytes are the text of a JSON array; binary ones are in pieces, which
+            are put together when they are sent and not before.
     """
 
     name: str
     datatype: str
     shape: list[int]
     parameters: Parameters
-    data: bytes | memoryview
+    data: bytes | Pieces
 
     @property
     def kind(self) -> Hashable:
@@ -76,7 +79,7 @@ class Tensor(msgspec.Struct):
             raise NotCuttable(f"expected a batch as first dimension, got shape {shape}")
         if isinstance(self.data, bytes):
             return text_layout(self.data, shape)
-        check_bytes(self.data, self.datatype, shape)
+        check_bytes(_whole(self.data), self.datatype, shape)
         return "binary"
 
     def cut(self, sizes: Sequence[int]) -> "list[Tensor]":
@@ -89,23 +92,33 @@ class Tensor(msgspec.Struct):
         if shape[:1] != [total]:
             msg = f"expected {total} as first dimension of {self.name!r}, got shape {shape}"
             raise NotCuttable(msg)
-        parts: Sequence[bytes | memoryview]
+        parts: Sequence[bytes | Pieces]
         if isinstance(self.data, bytes):
             parts = cut_text(self.data, shape, sizes)
         else:
-            parts = cut_bytes(self.data, self.datatype, shape, sizes)
+            rows = cut_bytes(_whole(self.data), self.datatype, shape, sizes)
+            parts = [(row,) for row in rows]
         return [self._rows(size, part) for size, part in zip(sizes, parts, strict=True)]
 
     def join(self, tensors: "Sequence[Tensor]") -> "Tensor":
         """Put tensors of this kind one after the other; all are written as this one is."""
         count = sum(tensor.shape[0] for tensor in tensors)
+        datas = [tensor.data for tensor in tensors]
         if isinstance(self.data, bytes):
-            return self._rows(count, join_texts(bytes(tensor.data) for tensor in tensors))
-        return self._rows(count, memoryview(b"".join([tensor.data for tensor in tensors])))
+            texts = [data for data in datas if isinstance(data, bytes)]
+            return self._rows(count, join_texts(texts))
+        pieces = [data for data in datas if not isinstance(data, bytes)]
+        return self._rows(count, tuple(chain.from_iterable(pieces)))
 
-    def _rows(self, count: int, data: bytes | memoryview) -> "Tensor":
+    def _rows(self, count: int, data: bytes | Pieces) -> "Tensor":
         shape = [count, *self.shape[1:]]
         return Tensor(self.name, self.datatype, shape, self.parameters, data)
+
+
+def _whole(pieces: Pieces) -> memoryview:
+    """What was read is in one piece."""
+    (piece,) = pieces
+    return piece
 
 
 def open_message(message: Message) -> tuple[bytes, memoryview]:
@@ -140,13 +153,13 @@ def read_tensors(text: Raw, tail: memoryview) -> list[Tensor]:
     tensors = []
     for each in _describe(text):
         parameters = each.parameters or {}
-        data: bytes | memoryview = bytes(each.data)
+        data: bytes | Pieces = bytes(each.data)
         size = parameters.pop(_BINARY_SIZE, None)
         if size is not None:
             end = _length.decode(size)
             if data or not 0 <= end <= len(tail):
                 raise NotCuttable(f"expected {end} bytes of {each.name!r} behind the JSON only")
-            data, tail = tail[:end], tail[end:]
+            data, tail = (tail[:end],), tail[end:]
         tensors.append(Tensor(each.name, each.datatype, each.shape, parameters, data))
     if tail:
         raise NotCuttable(f"expected the bytes of the tensors, got {len(tail)} more")
@@ -155,14 +168,15 @@ def read_tensors(text: Raw, tail: memoryview) -> list[Tensor]:
 
 def write_tensors(tensors: Sequence[Tensor]) -> tuple[bytes, list[memoryview]]:
     """Return the list in JSON, and what is to stand behind it."""
-    described, tail = [], []
+    described: list[_Described] = []
+    tail: list[memoryview] = []
     for each in tensors:
         parameters, text = each.parameters, _NONE
         if isinstance(each.data, bytes):
             text = msgspec.Raw(each.data)
         else:
-            tail.append(each.data)
-            size = msgspec.Raw(text_of(len(each.data)))
+            tail += each.data
+            size = msgspec.Raw(text_of(sum(map(len, each.data))))
             parameters = {**parameters, _BINARY_SIZE: size}
         described.append(_Described(each.name, each.shape, each.datatype, parameters or None, text))
     return text_of(described), tail

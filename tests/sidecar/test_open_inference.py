@@ -1,0 +1,94 @@
+"""Tensors through a sidecar: in JSON and in bytes, each client gets its own rows."""
+
+import asyncio
+import json
+
+import numpy as np
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from adaptive_batching.wire.open_inference import OpenInference
+from tests.workers.conditions import until
+
+INFER = "/v2/models/double/infer"
+LENGTH = "Inference-Header-Content-Length"
+
+
+class Doubler:
+    """A server that doubles a tensor, and answers in the way in which it was asked."""
+
+    def __init__(self):
+        self.sizes = []
+        self.gate = asyncio.Event()
+
+    async def infer(self, request):
+        body = await request.read()
+        end = int(request.headers.get(LENGTH, len(body)))
+        asked = json.loads(body[:end])
+        (tensor,) = asked["inputs"]
+        self.sizes.append(tensor["shape"][0])
+        await self.gate.wait()
+        output = {"name": "y", "shape": tensor["shape"], "datatype": tensor["datatype"]}
+        if "data" in tensor:
+            output["data"] = [2 * number for number in np.ravel(tensor["data"]).tolist()]
+            own = {"id": asked["id"]} if "id" in asked else {}
+            return web.json_response({"model_name": "double", **own, "outputs": [output]})
+        doubled = (2 * np.frombuffer(body[end:], np.float32)).tobytes()
+        output["parameters"] = {"binary_data_size": len(doubled)}
+        text = json.dumps({"model_name": "double", "outputs": [output]}).encode()
+        return web.Response(body=text + doubled, headers={LENGTH: str(len(text))})
+
+
+@pytest.fixture
+async def doubler():
+    server = Doubler()
+    application = web.Application()
+    application.router.add_post(INFER, server.infer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    server.url = URL(f"http://127.0.0.1:{site.port}")
+    yield server
+    server.gate.set()
+    await runner.cleanup()
+
+
+async def test_json_and_bytes_before_one_server(doubler, before):
+    """They don't mix, but those that are alike go together, whatever their ids."""
+    client = await before(server=doubler.url, form=OpenInference())
+
+    async def in_json(number):
+        tensor = {"name": "x", "shape": [1, 2], "datatype": "INT64", "data": [number, 2**62 - 1]}
+        asked = {"id": f"j{number}", "inputs": [tensor]}
+        async with client.session.post(f"{client.url}{INFER}", json=asked) as response:
+            told = await response.json()
+            return told["id"], told["outputs"][0]["data"]
+
+    async def in_bytes(*numbers):
+        data = np.array(numbers, np.float32).tobytes()
+        parameters = {"binary_data_size": len(data)}
+        tensor = {"name": "x", "shape": [len(numbers)], "datatype": "FP32"}
+        asked = json.dumps({"inputs": [{**tensor, "parameters": parameters}]}).encode()
+        body, headers = asked + data, {LENGTH: str(len(asked))}
+        async with client.session.post(
+            f"{client.url}{INFER}", data=body, headers=headers
+        ) as response:
+            told = await response.read()
+            end = int(response.headers[LENGTH])
+            return np.frombuffer(told[end:], np.float32).tolist()
+
+    tasks = [asyncio.ensure_future(in_json(0))]
+    await until(lambda: doubler.sizes)
+    tasks += [asyncio.ensure_future(in_json(number)) for number in (1, 2)]
+    tasks += [asyncio.ensure_future(in_bytes(*numbers)) for numbers in ([1, 2], [3])]
+    await until(lambda: client.running.dispatchers["models"].stats().queued == 5)
+    doubler.gate.set()
+    answers = await asyncio.gather(*tasks)
+    assert answers == [
+        *((f"j{number}", [2 * number, 2**63 - 2]) for number in range(3)),
+        [2, 4],
+        [6],
+    ]
+    assert sorted(doubler.sizes) == [1, 2, 3]
