@@ -12,6 +12,8 @@ from adaptive_batching.workers.channel import Channel
 from adaptive_batching.workers.output import Output
 
 _LAST_ANSWER = 0.1  # seconds after its exit; what it sent is in the socket already
+_FAREWELL = 0.5  # seconds for processes that it leaves behind, some of which clean up after it
+_LOOK_EVERY = 0.01  # seconds; nobody tells when those have ended
 _THREAD_LIMITS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -37,6 +39,13 @@ class ChildProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._output: Output | None = None
         self._channel: Channel | None = None
+        self._mourning = asyncio.Lock()
+        self._mourned = False
+
+    @property
+    def running(self) -> bool:
+        """Whether it has begun and not ended."""
+        return self._process is not None and self._process.returncode is None
 
     @property
     def pid(self) -> int | None:
@@ -96,20 +105,41 @@ class ChildProcess:
             self._channel.close()
 
     def kill(self) -> None:
-        """End it now, whatever it does, and the processes that its handler has started."""
-        if self._process is not None and self._process.returncode is None:
-            _kill_group(self._process.pid)
+        """End it now, whatever it does; `exited` ends those that its handler has started."""
+        if self._process is not None and self.running:
+            # Process.kill would poll first, and take the exit status away from asyncio's watcher
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGKILL)
+            _signal_group(self._process.pid, signal.SIGTERM)
         self.hang_up()
 
     async def exited(self) -> None:
-        """Wait until nothing is left of it."""
+        """Wait until nothing is left of it, nor of the processes that its handler has started."""
         if self._process is not None:
             await self._process.wait()
+            await self._end_those_left(self._process.pid)
             if self._channel is not None and not await self._channel.ended(_LAST_ANSWER):
-                _kill_group(self._process.pid)  # processes that it forked hold our socket
-                self._channel.close()
+                self._channel.close()  # held by a process that has a session of its own
         if self._output is not None:
             self._output.close()
+
+    async def _end_those_left(self, group: int) -> None:
+        async with self._mourning:
+            if self._mourned:  # by now the number may be somebody else's
+                return
+            self._mourned = True
+            # multiprocessing's tracker of shared memory ignores it, and unlinks what it was told of
+            left = _signal_group(group, signal.SIGTERM)
+            try:
+                async with asyncio.timeout(_FAREWELL):
+                    while left:
+                        await asyncio.sleep(_LOOK_EVERY)
+                        left = _signal_group(group, 0)
+            except TimeoutError:
+                pass
+            finally:
+                if left:
+                    _signal_group(group, signal.SIGKILL)
 
 
 def _thread_limits(threads: int | None) -> dict[str, str]:
@@ -123,7 +153,10 @@ def _limit(name: str, threads: int) -> str:
     return asked if asked.isdecimal() and 0 < int(asked) < threads else str(threads)
 
 
-def _kill_group(pid: int) -> None:
-    # Process.kill would poll first, and take the exit status away from asyncio's watcher
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+def _signal_group(group: int, number: int) -> bool:
+    """Whether there is anybody whom it has reached."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):  # nobody, or only others' processes
+        return False
+    return True

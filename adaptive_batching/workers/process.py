@@ -21,6 +21,7 @@ from adaptive_batching.workers.layout import Malformed, returning
 from adaptive_batching.workers.parcel import pack, pack_items, unpack_answer, unpack_beside
 from adaptive_batching.workers.shared_memory import End, SharedMemory, created
 
+_LAST_BREATH = 0.1  # seconds from the end of its socket to its own; files are closed first
 _GRACE = 2.0  # seconds to leave after the last batch; time enough to give a GPU back
 
 
@@ -184,8 +185,14 @@ class ProcessWorker:
         )
 
     def _hang_up(self) -> None:
-        """The socket is closed: a process that lives on can't be reached any more."""
+        """The socket is closed, as a rule because the process is about to end."""
         if self.alive:
+            self._lost()
+            asyncio.get_running_loop().call_later(_LAST_BREATH, self._end_unreachable)
+
+    def _end_unreachable(self) -> None:
+        if self._child.running:
+            self._given_up = "closed the socket that it was given, and was killed"
             self.kill()
 
     def _lost(self) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,28 @@ class Faulty:
     def help_and_hang(self, items):
         """Start a program and wait for ever."""
         _note(items[1], subprocess.Popen(["sleep", "60"]).pid)
+        time.sleep(60)
+
+    def help(self, items):
+        """Start a program, and leave it alone."""
+        return [subprocess.Popen(["sleep", "60"]).pid]
+
+    def help_and_crash(self, items):
+        _note(items[1], *self.help(items))
+        os.abort()
+
+    def share_and_crash(self, items):
+        """Leave memory with a name to Python's own tracker of such."""
+        _note(items[1], SharedMemory(create=True, size=1000).name)
+        os.abort()
+
+    def share_and_hang(self, items):
+        _note(items[1], SharedMemory(create=True, size=1000).name)
+        time.sleep(60)
+
+    def close_everything(self, items):
+        """What daemons do when they start."""
+        os.closerange(3, 256)
         time.sleep(60)
 
     def real_time_signal(self, items):

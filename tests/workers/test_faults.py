@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -129,6 +130,43 @@ async def test_a_worker_that_is_killed_takes_its_helpers_along(started, tmp_path
     with pytest.raises(WorkerTimeout):
         await pool.run(["help_and_hang", str(note)], 0)
     await until(lambda: dead(int(note.read_text())))
+
+
+async def test_a_worker_that_crashes_takes_its_helpers_along(started, tmp_path):
+    """Nobody else knows of them."""
+    pool = await started(Faulty)
+    note = tmp_path / "pid"
+    with pytest.raises(WorkerLost, match="was killed by SIGABRT while it held a batch of 2"):
+        await pool.run(["help_and_crash", str(note)], 0)
+    await until(lambda: dead(int(note.read_text())))
+
+
+@pytest.mark.parametrize("how", ["share_and_crash", "share_and_hang"])
+async def test_what_a_worker_had_shared_is_unlinked(started, tmp_path, how):
+    """The process that Python has for that is given the time for it."""
+    pool = await started(Faulty, timeout=2.0)
+    note = tmp_path / "name"
+    with pytest.raises((WorkerLost, WorkerTimeout)):
+        await pool.run([how, str(note)], 0)
+    await until(lambda: not Path("/dev/shm", note.read_text()).exists())
+
+
+async def test_a_worker_that_leaves_takes_its_helpers_along(started):
+    """A rolling restart leaves no more processes behind than were there before it."""
+    pool = await started(Faulty)
+    (helper,) = await pool.run(["help"], 0)
+    assert not dead(helper)
+    await pool.restart()
+    await until(lambda: dead(helper))
+
+
+async def test_a_handler_that_closes_our_socket(started):
+    """It is told from one that was killed by somebody else."""
+    pool = await started(Faulty)
+    message = "closed the socket that it was given, and was killed while it held a batch of 1"
+    with pytest.raises(WorkerLost, match=message):
+        await pool.run(["close_everything"], 0)
+    await until(lambda: pool.health.alive)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl")
