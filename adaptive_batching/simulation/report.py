@@ -227,6 +227,10 @@ def _ms(seconds: float | None) -> str:
     return _plain(None if seconds is None else seconds * 1e3, ".2f")
 
 
+def _a_second(rate: float | None) -> str:
+    return _plain(rate, ".2g" if rate is not None and rate < 9.5 else ",.0f")
+
+
 def _plain(value: float | None, style: str) -> str:
     return "-" if value is None else format(value, style)
 
@@ -238,7 +242,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("late", lambda row: _share(row.late, row.requests)),
     ("shed", lambda row: _share(row.shed, row.requests)),
     ("failed", lambda row: _share(row.failed, row.requests)),
-    ("answers/s", lambda row: _plain(row.throughput, ",.0f")),
+    ("answers/s", lambda row: _a_second(row.throughput)),
     ("mean ms", lambda row: _ms(row.mean_latency)),
     ("p50 ms", lambda row: _ms(row.p50_latency)),
     ("p99 ms", lambda row: _ms(row.p99_latency)),

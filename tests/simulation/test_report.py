@@ -5,6 +5,7 @@ from functools import partial
 from io import StringIO
 from math import inf
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -111,3 +112,12 @@ def test_a_promise_nobody_makes():
     row = Experiment(poisson(2000.0, 0.5, seed=1), Server(1.0, 0.0), Limits()).run("greedy")
     assert (row.goodput, row.late) == (1.0, 0)
     assert row.mean_latency < inf
+
+
+def test_a_slow_trace_has_answers():
+    """One answer in six seconds is not rounded to none."""
+    times = np.arange(5) * 6.0
+    row = Experiment(times, Server(5e-3, 5e-5), Limits(64)).run("greedy")
+    console = Console(file=StringIO(), width=200)
+    console.print(table([row], "slow"))
+    assert " 0.21 " in console.file.getvalue()
