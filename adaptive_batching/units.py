@@ -5,6 +5,9 @@ import re
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
+_POWERS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_MOST_BYTES = 2**50
+_BYTES = re.compile(r"\s*([0-9]{1,16})\s*(KiB|MiB|GiB)?\s*")
 _DURATION = re.compile(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([a-zµ]+)\s*")
 
 
@@ -51,6 +54,19 @@ def format_duration(seconds: float) -> str:
         if magnitude >= 0.9995 * _SECONDS[unit]:
             return f"{seconds / _SECONDS[unit]:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
+
+
+def parse_bytes(text: str) -> int:
+    """Read a number of bytes, such as `1000`, `64KiB` or `8MiB`.
+
+    Raises:
+        ValueError: It is something else, or none.
+    """
+    match = _BYTES.fullmatch(text)
+    size = int(match[1]) * _POWERS[match[2] or ""] if match else 0
+    if not 0 < size <= _MOST_BYTES:
+        raise ValueError(f"expected a number of bytes such as 1000, 64KiB or 8MiB, got {text!r}")
+    return size
 
 
 def counted(number: int, what: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from adaptive_batching.core import make_policy
-from adaptive_batching.units import LONGEST, parse_duration
+from adaptive_batching.units import LONGEST, parse_bytes, parse_duration
 from adaptive_batching.workers.pinning import check_cpus
 
 MOST_WORKERS = 1000  # a slip in a number should be told, not waited for
@@ -122,6 +122,7 @@ def _rate(text: str) -> float:
 
 
 DURATION = Parsed("duration", parse_duration)
+BYTES = Parsed("bytes", parse_bytes)
 SECONDS = Parsed("seconds", _seconds)
 POLICY = Parsed("policy", _policy_name)
 SHARE = Parsed("percent", _share)

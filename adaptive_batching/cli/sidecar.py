@@ -7,6 +7,7 @@ from typing import TextIO
 
 import click
 
+from adaptive_batching.cli.bounds_options import bounds_options
 from adaptive_batching.cli.endings import forget_output
 from adaptive_batching.cli.listening_options import (
     listening_options,
@@ -16,6 +17,7 @@ from adaptive_batching.cli.parameters import DURATION, POLICY
 from adaptive_batching.cli.recorders import opened
 from adaptive_batching.cli.upstream_options import upstream_options
 from adaptive_batching.instrumentation.recording import Recorder
+from adaptive_batching.marshal.bounds import Bounds
 from adaptive_batching.marshal.route import Route, Terms
 from adaptive_batching.marshal.sidecar_running import SidecarRunning
 from adaptive_batching.wire.formats import PROTOCOLS, make_format
@@ -62,6 +64,7 @@ _log = logging.getLogger("adaptive_batching")
 )
 @click.option("--policy", type=POLICY, default="cork", show_default=True)
 @upstream_options
+@bounds_options
 @click.option(
     "--admin-port",
     type=click.IntRange(0, 65535),
@@ -90,6 +93,13 @@ def command(
     timeout: float,
     upstream_ca: Path | None,
     upstream_cert: Path | None,
+    max_queue: int,
+    max_queue_bytes: int,
+    max_body: int,
+    max_answer: int,
+    body_timeout: float,
+    max_in_flight: int,
+    max_connections: int,
     admin_port: int | None,
     admin_host: str,
     record: str | None,
@@ -112,7 +122,9 @@ def command(
     try:
         secret = None if secret_file is None else secret_file.read().strip()
         form = make_format(protocol, items, results, secret)
-        terms = Terms(inf if max_latency is None else max_latency, max_batch_size)
+        terms = Terms(
+            inf if max_latency is None else max_latency, max_batch_size, max_body, body_timeout
+        )
         upstreams = [Location.parse(text) for text in servers]
         route = Route(
             protocol,
@@ -121,6 +133,8 @@ def command(
             terms,
             concurrency=concurrency,
             timeout=timeout,
+            max_answer=max_answer,
+            max_queue=max_queue,
             policy=policy,
             idempotent=idempotent,
             tls=tls_context(upstream_ca, upstream_cert),
@@ -128,6 +142,7 @@ def command(
         recorders = {protocol: Recorder(record)} if record else {}
         running = SidecarRunning(
             [route],
+            bounds=Bounds(max_in_flight, max_queue_bytes, max_connections),
             admin=None if admin_port is None else (admin_host, admin_port),
             observers={name: [recorder] for name, recorder in recorders.items()},
         )

@@ -40,12 +40,14 @@ class Metrics(Collector):
         responses: HTTP responses by endpoint and status; whoever answers counts here.
         upstream_responses: Answers of model servers by endpoint, by whether to a `batch` or to a
             request that was `passed` on, and by status.
+        held_bytes: Reads how many bytes of requests are kept; None if nobody counts.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.responses: dict[str, Mapping[int, int]] = {}
         self.upstream_responses: dict[str, Mapping[str, Mapping[int, int]]] = {}
+        self.held_bytes: Callable[[], int] | None = None
         self._endpoints: dict[str, _Endpoint] = {}
         self.registry.register(self)
 
@@ -81,6 +83,10 @@ class Metrics(Collector):
         yield answered
         if self.upstream_responses:
             yield self._upstream()
+        if self.held_bytes is not None:
+            yield GaugeMetricFamily(
+                f"{_PREFIX}_held_bytes", "Bytes of requests that are kept", self.held_bytes()
+            )
 
     def _upstream(self) -> Metric:
         answers = _counter(

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 from collections.abc import Awaitable
 from typing import Protocol
 
@@ -31,10 +32,12 @@ class Listener:
 
     Args:
         answering: Whom to.
+        max_connections: At a time; what comes then is dropped.
     """
 
-    def __init__(self, answering: Answering) -> None:
+    def __init__(self, answering: Answering, max_connections: int = sys.maxsize) -> None:
         self._answering = answering
+        self._max_connections = max_connections
         self._server: Server | None = None
         self._runner: web.ServerRunner | None = None
 
@@ -44,7 +47,7 @@ class Listener:
         Raises:
             ListenError: The port is taken, or the address is not ours.
         """
-        self._server = Server(self._answering)
+        self._server = Server(self._answering, self._max_connections)
         self._runner = web.ServerRunner(self._server, shutdown_timeout=_LAST_WORDS)
         await self._runner.setup()
         return await listen(self._runner, host, port, bound)

@@ -14,6 +14,7 @@ from adaptive_batching.errors import DeadlineExceeded, UpstreamBroken
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.header_view import HeaderView
+from adaptive_batching.marshal.held_bytes import HeldBytes
 from adaptive_batching.marshal.passing import PassThrough
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.route import Route
@@ -27,6 +28,7 @@ class Relay:
 
     Args:
         route: What it is for.
+        held: Counts the bytes of all requests that are kept.
         observers: Told about every batch and request.
 
     Attributes:
@@ -36,9 +38,10 @@ class Relay:
         responses: Answers by status.
     """
 
-    def __init__(self, route: Route, observers: Sequence[Observer] = ()) -> None:
+    def __init__(self, route: Route, held: HeldBytes, observers: Sequence[Observer] = ()) -> None:
         self.route = route
         self.responses: Counter[int] = Counter()
+        self._held = held
         self._form, self._terms = route.form, route.terms
         self._upstreams = Upstreams(
             route.servers,
@@ -84,17 +87,34 @@ class Relay:
         Returns:
             The server's reply to it as a member of a batch, or all that the server said to it.
         """
-        path, _, query = target.partition("?")
+        path = target.partition("?")[0]
         if not self._form.wants(request.method, path) or self._must_stream(request):
             return await self._passing(request, target)
         body = arrived_body(request, self._terms.max_body)
+        size = self._announced(request) if body is None else len(body)
+        self._held.take(size)
+        try:
+            return await self._taken(body, request, target, begin)
+        finally:
+            self._held.give_back(size)
+
+    async def _taken(
+        self, body: bytes | None, request: web.BaseRequest, target: str, begin: float
+    ) -> Reply | web.StreamResponse:
+        """Answer a request whose body is or will be kept."""
         if body is None:
             body = await arriving_body(request, self._terms.max_body, self._terms.body_timeout)
+        path, _, query = target.partition("?")
         message = Message(body, HeaderView(request.headers))
         share = self._form.take(Request(request.method, path, message, query))
         if share is None:
             return await self._passing(request, target, body)
         return await self._batched(share, request, target, begin)
+
+    def _announced(self, request: web.BaseRequest) -> int:
+        """Bytes that a body may come to."""
+        length = request.content_length
+        return self._terms.max_body if length is None else length
 
     def _must_stream(self, request: web.BaseRequest) -> bool:
         """Whether its body is in a coding that is not ours to read, or too large to be kept."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.instrumentation.prometheus import Metrics
+from adaptive_batching.marshal.held_bytes import HeldBytes
 from adaptive_batching.marshal.relay import Relay
 from adaptive_batching.marshal.route import Route
 
@@ -14,6 +15,7 @@ class Relays:
 
     Args:
         routes: Of different names and prefixes.
+        held: Counts the bytes of all requests that are kept.
         observers: Told about every batch and request of a route, by its name.
         metrics: Told of every relay.
     """
@@ -21,9 +23,11 @@ class Relays:
     def __init__(
         self,
         routes: Iterable[Route],
+        held: HeldBytes,
         observers: Mapping[str, Sequence[Observer]],
         metrics: Metrics,
     ) -> None:
+        self._held = held
         self._observers = observers
         self._metrics = metrics
         self._relays = _in_order(self._made(route) for route in routes)
@@ -53,7 +57,7 @@ class Relays:
         await asyncio.gather(*(each.aclose(timeout) for each in self._relays))
 
     def _made(self, route: Route) -> Relay:
-        relay = Relay(route, self._observers.get(route.name, ()))
+        relay = Relay(route, self._held, self._observers.get(route.name, ()))
         self._metrics.watch(route.name, relay.dispatcher, relay.histograms)
         self._metrics.responses[route.name] = relay.responses
         self._metrics.upstream_responses[route.name] = relay.upstream_responses

@@ -28,16 +28,17 @@ class Server(web.Server):
 
     Args:
         handler: Answers a request.
+        most: Connections at a time; fewer if the process may not open as many files.
 
     Raises:
         UsageError: aiohttp runs without its C parser.
     """
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, most: int = sys.maxsize) -> None:
         check_parser()
         super().__init__(handler, handler_cancellation=True)  # type: ignore[arg-type]
 
-        self._max_connections = max_connections()
+        self._max_connections = min(most, max_connections())
 
     def __call__(self) -> web.RequestHandler:
         """One more connection."""

@@ -10,6 +10,8 @@ from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin import Admin
+from adaptive_batching.marshal.bounds import DEFAULT_BOUNDS, Bounds
+from adaptive_batching.marshal.held_bytes import HeldBytes
 from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.reachability import warn_of_unreachable
 from adaptive_batching.marshal.relays import Relays
@@ -24,9 +26,12 @@ class SidecarRunning:
 
     Args:
         routes: Which requests go where.
-        max_in_flight: Requests at a time; more are refused.
+        bounds: What is not exceeded, whoever comes.
         admin: Host and port of health, readiness and metrics; None for nowhere.
         observers: Told about every batch and request of a route, by its name.
+
+    Raises:
+        ValueError: The bounds leave no room for a single request.
 
     Attributes:
         url: Where it listens, once it does.
@@ -39,15 +44,17 @@ class SidecarRunning:
         self,
         routes: Sequence[Route],
         *,
-        max_in_flight: int = 4096,
+        bounds: Bounds = DEFAULT_BOUNDS,
         admin: tuple[str, int] | None = None,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
     ) -> None:
         self.url = self.admin_url = ""
         self.metrics = Metrics()
-        self.relays = Relays(routes, observers, self.metrics)
-        self._sidecar = Sidecar(self.relays.find, max_in_flight)
-        self._listener = Listener(self._sidecar)
+        held = HeldBytes(bounds.check(routes).max_queue_bytes)
+        self.metrics.held_bytes = lambda: held.held
+        self.relays = Relays(routes, held, observers, self.metrics)
+        self._sidecar = Sidecar(self.relays.find, bounds.max_in_flight)
+        self._listener = Listener(self._sidecar, bounds.max_connections)
         self._admin_address = admin
         self._admin = Listener(
             Admin(

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
+from adaptive_batching.marshal.bounds import Bounds
 from adaptive_batching.marshal.route import Route, Terms
 from adaptive_batching.marshal.sidecar_running import SidecarRunning
 from adaptive_batching.wire.tensorflow import TensorFlowServing
@@ -97,7 +98,9 @@ async def before(model):
     """
     async with AsyncExitStack() as stack:
 
-        async def start(*, server=None, servers=(), form=None, policy="greedy", more=None, **terms):
+        async def start(
+            *, server=None, servers=(), form=None, policy="greedy", more=None, bounds=None, **terms
+        ):
             route = Route(
                 "models",
                 [Location.parse(each) for each in servers or [str(server or model.url)]],
@@ -106,7 +109,7 @@ async def before(model):
                 policy=policy,
                 **{"timeout": 5.0, **(more or {})},
             )
-            running = SidecarRunning([route], admin=("127.0.0.1", 0))
+            running = SidecarRunning([route], bounds=bounds or Bounds(), admin=("127.0.0.1", 0))
             await running.start("127.0.0.1", 0)
             stack.push_async_callback(running.stop, 1.0)
             session = await stack.enter_async_context(aiohttp.ClientSession())

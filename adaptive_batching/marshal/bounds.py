@@ -1,0 +1,41 @@
+"""What a sidecar does not exceed, whoever comes: it refuses before memory runs out."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from adaptive_batching.marshal.route import Route
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits of all routes together.
+
+    Attributes:
+        max_in_flight: Requests at a time.
+        max_queue_bytes: Bytes of all bodies that are kept for batches.
+        max_connections: Of clients; never more than three quarters of the files that the process
+            may have open.
+    """
+
+    max_in_flight: int = 4096
+    max_queue_bytes: int = 2**30
+    max_connections: int = sys.maxsize
+
+    def check(self, routes: Iterable[Route]) -> Self:
+        """Return it if every route's largest body fits.
+
+        Raises:
+            ValueError: One does not.
+        """
+        for route in routes:
+            if route.terms.max_body > self.max_queue_bytes:
+                raise ValueError(
+                    f"max_queue_bytes: expected at least the max_body of {route.name},"
+                    f" {route.terms.max_body}, got {self.max_queue_bytes}"
+                )
+        return self
+
+
+DEFAULT_BOUNDS = Bounds()
