@@ -2,13 +2,15 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from adaptive_batching import batched
 from adaptive_batching.errors import Draining, NoEventLoop, ReentrantCall
+from tests.workers.conditions import until
 
 PATIENCE = 10.0  # seconds; only a failing test waits that long
 
@@ -49,6 +51,26 @@ async def test_without_a_loop_and_on_the_loop_itself() -> None:
             echo.call_from_thread(1)
     with pytest.raises(Draining):
         await asyncio.to_thread(echo.call_from_thread, 1)
+
+
+def test_a_loop_that_is_stopped_but_not_closed(threads: ThreadPoolExecutor) -> None:
+    """Who waits is told; and when it runs again, his call leaves the queue."""
+    loop = asyncio.new_event_loop()
+    runs = threads.submit(loop.run_forever)
+
+    def on_loop(coroutine: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, loop).result(PATIENCE)
+
+    on_loop(double.start())
+    call = threads.submit(double.call_from_thread, 1)
+    on_loop(until(lambda: double.stats().queued == 1))
+    loop.call_soon_threadsafe(loop.stop)
+    runs.result(PATIENCE)
+    with pytest.raises(NoEventLoop, match="before it answered"):
+        call.result(PATIENCE)
+    loop.run_until_complete(until(lambda: double.stats().queued == 0))
+    loop.run_until_complete(double.aclose())
+    loop.close()
 
 
 @pytest.mark.parametrize("begun", [True, False])

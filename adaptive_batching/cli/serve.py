@@ -121,6 +121,7 @@ def _parts(target: str) -> tuple[str, str]:
 
 
 def _relocate(service: Service, moves: Iterable[str]) -> None:
+    """Move handlers elsewhere; a pipeline's stages are where its module says."""
     paths = [endpoint.path for endpoint in service if isinstance(endpoint, Endpoint)]
     for path, where in _by_path("--workers", "WHERE", moves, paths).items():
         try:
@@ -135,6 +136,8 @@ def _by_path(option: str, what: str, given: Iterable[str], paths: list[str]) -> 
     for text in given:
         path, equals, value = text.partition("=")
         if path not in paths or not equals:
+            if not paths:
+                raise click.BadParameter(f"{option}: expected none for pipelines, got {text!r}")
             if len(paths) != 1:
                 one_of = " or ".join(f"{path}={what}" for path in paths)
                 raise click.BadParameter(f"{option}: expected {one_of}, got {text!r}")

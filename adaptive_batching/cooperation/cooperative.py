@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from inspect import isclass
 from math import inf
 from typing import Generic, TypeVar
 
@@ -103,6 +104,11 @@ def cooperative(
         TypeError: The handler is no plain function, or the lock can't say who holds it.
         ValueError: A limit is out of its range; the message says what was expected.
     """
+    if isclass(handler):
+        expected = "expected a plain function of a list, or an object that can be called like one"
+        raise TypeError(
+            f"handler: {expected}, got the class {handler.__qualname__}: make one of it"
+        )
     if is_async(handler) or not callable(handler):
         expected = "expected a plain function of a list"
         raise TypeError(f"handler: {expected}, got {handler!r}; for async ones there is @batched")

@@ -183,13 +183,16 @@ class Driver:
     def _conclude(self, batch: Batch, outcome: Outcome, results: Sequence[Any]) -> None:
         """Give each member what is his, and wake who waits for it."""
         with self._mutex:
+            now = self._clock()
             try:
-                self._scheduler.finish(batch, outcome, self._clock())
+                self._scheduler.finish(batch, outcome, now)
             except PolicyError as error:
                 self._fail(self._scheduler.abandon(), error)
             first = 0
             for handle in cast("list[Handle[Any]]", batch.jobs):
-                if not handle.done:
+                if not handle.done and now > handle.deadline:
+                    self._expire(handle)  # too late is no result, for whoever ran it neither
+                elif not handle.done:
                     handle.succeed(results[first : first + handle.size])
                     self._turns.wake(handle.waiters)
                 first += handle.size

@@ -49,7 +49,13 @@ class ExecutionLock:
         return True
 
     def release(self) -> None:
-        """Let others have it."""
+        """Let others have it.
+
+        Raises:
+            RuntimeError: The calling thread does not hold it.
+        """
+        if not self.held:  # else two would run at a time, and neither would know
+            raise RuntimeError(f"expected to be released by the thread that holds it, got {self}")
         self._owner = None
         self._lock.release()
 

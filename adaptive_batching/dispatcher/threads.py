@@ -10,6 +10,7 @@ from adaptive_batching.errors import NoEventLoop, ReentrantCall
 R = TypeVar("R")
 
 _CHECK = 1.0  # seconds; a loop that stops does not tell those who wait for it
+_PAUSES = 2
 
 
 def call_from_thread(
@@ -34,14 +35,18 @@ def call_from_thread(
     except RuntimeError as error:  # it was closed in this very moment
         coroutine.close()
         raise NoEventLoop("the event loop ended before it could be asked") from error
+    pauses = 0  # checks in a row: between two runs of a loop one may find that it does not run
     try:
-        while not wait([future], _CHECK).done and not loop.is_closed():
-            pass
+        while not wait([future], _CHECK).done and pauses < _PAUSES:
+            pauses = 0 if loop.is_running() else _PAUSES if loop.is_closed() else pauses + 1
     except BaseException:  # Ctrl-C: nobody waits any more
         future.cancel()
         raise
     if future.cancelled() or not future.done():  # the end of `asyncio.run` cancels what is left
-        coroutine.close()
+        if loop.is_closed():
+            coroutine.close()
+        else:
+            future.cancel()  # if it runs again, it is to know that nobody waits any more
         raise NoEventLoop("the event loop ended before it answered")
     return future.result()
 

@@ -13,6 +13,7 @@ import pytest
 
 from adaptive_batching.bench.cooperative import stress
 from adaptive_batching.cooperation import Cooperative, ExecutionLock, Handle, cooperative
+from adaptive_batching.core import Limits
 from adaptive_batching.errors import (
     BatchFunctionError,
     DeadlineExceeded,
@@ -206,6 +207,34 @@ def test_a_deadline_while_the_lock_is_held(threads: ThreadPoolExecutor) -> None:
     assert ran == [3]
 
 
+def test_a_batch_that_ends_too_late() -> None:
+    """Its results reach nobody, not even the thread that ran it: no answer is late and silent."""
+    now = 0.0
+
+    def slow(items: list[int]) -> list[int]:
+        nonlocal now
+        now += 2.0
+        return items
+
+    limits = Limits(max_batch_size=4, max_latency=1.0, max_queue=4)
+    queue = Cooperative[int, int](slow, limits, clock=lambda: now)
+    ahead = queue.submit(1)
+    for late in (queue.submit(2), ahead):
+        with pytest.raises(DeadlineExceeded, match="for its batch to end"):
+            late.result()
+
+
+def test_only_who_holds_the_lock_can_release_it(threads: ThreadPoolExecutor) -> None:
+    """Else a slip elsewhere would let two batches run at the same time."""
+    lock = ExecutionLock()
+    with pytest.raises(RuntimeError, match="by the thread that holds it"):
+        lock.release()
+    with lock:
+        with pytest.raises(RuntimeError, match="by the thread that holds it"):
+            threads.submit(lock.release).result(PATIENCE)
+        assert lock.held
+
+
 def test_a_leader_that_is_stopped(threads: ThreadPoolExecutor) -> None:
     """Ctrl-C in the leader stops the leader; its followers are told, and the next one leads."""
     begun, may_end = threading.Event(), threading.Event()
@@ -290,7 +319,8 @@ def test_many_threads() -> None:
     [
         (lambda: cooperative(asyncio.sleep), "for async ones there is @batched"),  # type: ignore[arg-type]
         (lambda: cooperative(3), "a plain function of a list, got 3"),  # type: ignore[arg-type]
-        (lambda: cooperative(list, lock=threading.Lock()), "knows who holds it"),  # type: ignore[arg-type]
+        (lambda: cooperative(sorted, lock=threading.Lock()), "knows who holds it"),  # type: ignore[arg-type]
+        (lambda: cooperative(Doubler), "got the class Doubler: make one of it"),  # type: ignore[arg-type]
     ],
 )
 def test_mistakes(make: Callable[[], object], message: str) -> None:
