@@ -7,6 +7,7 @@ hence ray>=2.52, which has `RAY_AUTH_MODE=token`.
 """
 
 import asyncio
+import signal
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -59,10 +60,23 @@ class RayLauncher:
             where = self._address or "the one that RAY_ADDRESS names"
             msg = f"expected a Ray cluster to join, {where}, got none: {error}"
             raise WorkerStartError(msg) from error
+        _take_signal_back()
 
     def launch(self, number: int, on_lost: Callable[[], None]) -> "RayActor":
         """Make an actor; see `Launcher.launch`."""
         return RayActor(number, self._handler, self._wrap, self._options, on_lost)
+
+
+def _take_signal_back() -> None:
+    """Let SIGTERM end the program as it wants to.
+
+    Ray's core, joined from a thread, replaces the handler by one that prints a stack and aborts;
+    Python does not know of it, and takes its own handler for the one that is there.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+        signal.siginterrupt(signal.SIGTERM, False)  # noqa: FBT003 - as asyncio has it
 
 
 class RayActor:

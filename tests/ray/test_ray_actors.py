@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from adaptive_batching import DeadlineExceeded, RayWorkers, batched
 from adaptive_batching.errors import WorkerLost, WorkerStartError, WorkerTimeout
 from adaptive_batching.workers.interface import Health
-from tests.ray.conftest import MEMORY
+from tests.ray.conftest import MEMORY, ROOT
 from tests.workers import handlers
 from tests.workers.conditions import until
 from tests.workers.test_pool import BOTH, Changes
@@ -159,3 +160,41 @@ async def test_closing_leaves_nothing(started):
     assert pool.health.alive == 0
     # Ray says so a moment before
     await until(lambda: all(handlers.dead(pid) for pid in pids))
+
+
+_ENDS_AS_TOLD = """
+import asyncio, signal
+from adaptive_batching import RayWorkers, batched
+from tests.workers.handlers import Obeys
+
+async def main():
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    async with batched(workers=RayWorkers(1, num_cpus=0))(Obeys):
+        print("ready", flush=True)
+        await told.wait()
+    print("drained", flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_sigterm_is_left_to_the_program(cluster):
+    """Ray's core would print a stack and abort, and `serve` could not answer what it has."""
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _ENDS_AS_TOLD),
+        env=os.environ | {"RAY_ADDRESS": cluster.address},
+        stdout=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+    )
+    try:
+        async with asyncio.timeout(60):
+            while await program.stdout.readline() not in {b"ready\n", b""}:
+                pass
+            program.terminate()
+            output, _ = await program.communicate()
+        assert b"drained\n" in output
+        assert program.returncode == 0
+    finally:
+        if program.returncode is None:
+            program.kill()
