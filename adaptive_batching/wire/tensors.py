@@ -156,14 +156,24 @@ def read_tensors(text: Raw, tail: memoryview) -> list[Tensor]:
         data: bytes | Pieces = bytes(each.data)
         size = parameters.pop(_BINARY_SIZE, None)
         if size is not None:
-            end = _length.decode(size)
-            if data or not 0 <= end <= len(tail):
-                raise NotCuttable(f"expected {end} bytes of {each.name!r} behind the JSON only")
+            end = _read_length(size, len(tail))
+            if data:
+                raise NotCuttable(f"expected {each.name!r} in JSON or behind it, got both")
             data, tail = (tail[:end],), tail[end:]
         tensors.append(Tensor(each.name, each.datatype, each.shape, parameters, data))
     if tail:
         raise NotCuttable(f"expected the bytes of the tensors, got {len(tail)} more")
     return tensors
+
+
+def _read_length(text: Raw, limit: int) -> int:
+    try:
+        length = _length.decode(text)
+    except msgspec.DecodeError as error:
+        raise NotCuttable(f"expected a number of bytes: {error}") from error
+    if not 0 <= length <= limit:
+        raise NotCuttable(f"expected {length} bytes behind the JSON, got {limit}")
+    return length
 
 
 def write_tensors(tensors: Sequence[Tensor]) -> tuple[bytes, list[memoryview]]:

@@ -147,6 +147,8 @@ def test_what_is_said_of_a_whole_request(name):
         binary(bytes(8), size=4),
         binary(bytes(8), size=12),
         binary(bytes(8), size=-8),
+        binary(bytes(8), size="8"),
+        binary(bytes(8), size=8.5),
         binary(bytes(4)),
         binary(bytes(8), "FP128"),
         binary(pack("<I", 9) + b"ab", "BYTES", (1,)),
