@@ -12,6 +12,7 @@ from adaptive_batching.dispatcher.driver import Driver
 from adaptive_batching.dispatcher.ledger import Stats
 from adaptive_batching.errors import UsageError, WrongEventLoop
 from adaptive_batching.workers.interface import Restartable, Scalable, Workers
+from adaptive_batching.workers.placement import check_count
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -178,8 +179,7 @@ class Dispatcher(Generic[T, R]):
         if not isinstance(self.workers, Scalable):
             name = type(self.workers).__name__
             raise UsageError(f"expected worker processes or actors to scale, got {name}")
-        if count < 1:
-            raise ValueError(f"count: expected at least 1 worker, got {count!r}")
+        check_count(count)
         if self._driver is not None and not self._driver.loop.is_closed():
             await self._begun(self._driver)
         await self.workers.scale(count)

@@ -31,7 +31,7 @@ class Tasks:
     count: int = 1
 
     def __post_init__(self) -> None:
-        _check_count(self.count)
+        check_count(self.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Threads:
     count: int = 1
 
     def __post_init__(self) -> None:
-        _check_count(self.count)
+        check_count(self.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Processes:
     shared_memory: int = _SHARED_MEMORY
 
     def __post_init__(self) -> None:
-        _check_count(self.count)
+        check_count(self.count)
         _check_at_least("shared_memory", 0, self.shared_memory, "bytes")
         _check_positive("timeout", self.timeout)
         _check_positive("start_timeout", self.start_timeout)
@@ -86,6 +86,10 @@ class Processes:
             raise ValueError(f"{msg}, got {self.max_result_bytes!r}")
         if not (self.cpus is None or isinstance(self.cpus, Sequence)):
             msg = f"cpus: expected a list with the core or cores of each process, got {self.cpus!r}"
+            raise TypeError(msg)
+        odd = [each for each in self.cpus or () if not _are_cores(each)]
+        if odd:
+            msg = f"cpus: expected the number of a core, or a list of them, got {odd[0]!r}"
             raise TypeError(msg)
         if self.cpus is not None and len(self.cpus) != self.count:
             msg = f"expected cpus for {self.count} processes, got them for {len(self.cpus)}"
@@ -127,7 +131,7 @@ class RayWorkers:
     start_timeout: float = _START_TIMEOUT
 
     def __post_init__(self) -> None:
-        _check_count(self.count)
+        check_count(self.count)
         for name in ("num_cpus", "num_gpus"):
             amount = getattr(self, name)
             if not (isinstance(amount, int | float) and 0 <= amount < inf):
@@ -167,7 +171,7 @@ class External:
     def __post_init__(self) -> None:
         check_path(self.path)
         _check_positive("timeout", self.timeout)
-        _check_count(self.max_workers)
+        check_count(self.max_workers)
         _check_at_least("max_frame", MAX_CHATTER, self.max_frame, "bytes")
 
 
@@ -222,10 +226,21 @@ def _named(workers: str) -> Placement:
     raise ValueError(msg)
 
 
-def _check_count(count: object) -> None:
+def check_count(count: object) -> None:
+    """See whether there can be so many workers.
+
+    Raises:
+        ValueError: It is no number, or less than 1.
+    """
     if not (isinstance(count, int) and count >= 1):
         msg = f"expected a count of at least 1, got {count!r}"
         raise ValueError(msg)
+
+
+def _are_cores(cpus: object) -> bool:
+    if isinstance(cpus, Sequence) and not isinstance(cpus, str | bytes):
+        return all(isinstance(each, int) for each in cpus)
+    return isinstance(cpus, int)
 
 
 def _check_positive(name: str, seconds: float) -> None:

@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
@@ -13,6 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from adaptive_batching.workers.results import BatchRaised
+
+LOCK = threading.Lock()
 
 _C = ctypes.PyDLL(None)  # unlike CDLL, keeps the interpreter lock during a call
 
@@ -53,7 +56,7 @@ class Faulty:
 
     def fork_and_leave(self, items):
         """Leave behind a process that has a copy of everything that we have open."""
-        child = os.fork()
+        child = os.fork()  # noqa: TID251  that is what it is about
         if child:
             _note(items[1], child)
             os._exit(0)
@@ -61,7 +64,7 @@ class Faulty:
 
     def fork_and_come_back(self, items):
         """Both processes return; the one that was forked does when it is told to."""
-        if os.fork() == 0:
+        if os.fork() == 0:  # noqa: TID251  that is what it is about
             wait_for(items[1])
             _note(f"{items[1]}.back", os.getpid())
             return [f"forked: {item}" for item in items]
@@ -140,6 +143,10 @@ class Faulty:
         """Write to the socket that is ours alone."""
         os.write(int(sys.argv[1]), b"\xff" * 100)
         time.sleep(60)
+
+    def find_a_lock(self, items):
+        """Whether it is free here."""
+        return [LOCK.acquire(timeout=0)]
 
     def open_files(self, items):
         return [sorted(os.readlink(f"/proc/self/fd/{fd}").partition(":")[0] for fd in _open())]

@@ -24,7 +24,7 @@ from adaptive_batching.workers.making import make_workers
 from adaptive_batching.workers.placement import Processes
 from adaptive_batching.workers.results import BatchRaised
 from tests.workers.conditions import until
-from tests.workers.faulty import Faulty
+from tests.workers.faulty import LOCK, Faulty
 from tests.workers.handlers import dead
 from tests.workers.test_programs import ROOT
 
@@ -263,6 +263,13 @@ async def test_a_worker_inherits_nothing(started):
     assert files.count("socket") <= 3  # ours, and the pair that wakes the loop of async handlers
     assert files.count("/memfd") <= 1
     assert set(files) <= {"socket", "anon_inode", "/memfd"}
+
+
+async def test_a_worker_is_no_fork_of_us(started):
+    """A copy would wait for ever for what another thread of ours held at that moment."""
+    with LOCK:
+        pool = await started(Faulty)
+        assert await pool.run(["find_a_lock"], 0) == [True]
 
 
 @pytest.mark.parametrize("cap", [1000, 2**31, -1])

@@ -329,6 +329,16 @@ def test_cores_that_do_not_fit(count, cpus, message):
         Processes(count, cpus=cpus)
 
 
+@pytest.mark.parametrize(
+    ("cpus", "got"),
+    [([0.5], "0.5"), ([None], "None"), ("0", "'0'"), ([["0", "1"]], r"\['0', '1'\]")],
+)
+def test_cores_that_are_none(cpus, got):
+    """Those of a configuration file may be texts; that is said before anything is started."""
+    with pytest.raises(TypeError, match=f"expected the number of a core, or a list of .*{got}"):
+        Processes(1, cpus=cpus)
+
+
 async def test_cores_that_the_machine_does_not_have(started):
     """They are asked for when the workers start, and named."""
     with pytest.raises(ValueError, match=r"expected cpus out of \[.*\], got \[4096\]"):

@@ -104,5 +104,6 @@ async def test_what_can_not_be_scaled():
     threads = batched(workers=Threads(1))(handlers.identity)
     with pytest.raises(UsageError, match="expected worker processes or actors to scale, got Thr"):
         await threads.scale_workers(2)
-    with pytest.raises(ValueError, match="expected at least 1 worker, got 0"):
-        await batched()(handlers.Counted).scale_workers(0)
+    for count in (0, 2.5, "3"):
+        with pytest.raises(ValueError, match=f"expected a count of at least 1, got {count!r}"):
+            await batched()(handlers.Counted).scale_workers(count)
