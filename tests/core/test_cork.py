@@ -189,6 +189,14 @@ def test_a_closed_loop_is_not_split_in_halves() -> None:
     assert cork[-50:] == [64] * 50
 
 
+def test_nobody_is_waited_for_who_can_not_come() -> None:
+    """A queue of one place is full with its first job: holding it gains nothing."""
+    arrivals = poisson(3000.0, 2.0, seed=1)
+    experiment = Experiment(arrivals, SERVER, Limits(FULL, max_queue=1))
+    cork, greedy = experiment.run("cork"), experiment.run("greedy")
+    assert cork.goodput == greedy.goodput
+
+
 def test_requests_of_several_items_are_spaced_out_too() -> None:
     """Four items a request: those who wait are counted in requests, what a worker does in items.
 

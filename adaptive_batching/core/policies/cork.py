@@ -40,7 +40,7 @@ class Cork:
 
     With a worker idle, a batch of n items is released when
 
-    * it is full, or
+    * it is full, or so is the queue, or
     * its oldest job would be late otherwise: now + predicted(n) + margin >= deadline, or
     * waiting isn't worth it: n >= hazard * r1 / idle. Holding n items for dt costs n * dt; each
       arrival in dt (hazard * dt) joins this batch instead of waiting r1, the time until the next
@@ -82,7 +82,7 @@ class Cork:
             due = _latest_release(queue, size)
             if not overloaded:  # there a late timer costs the head alone, and others fill its place
                 due -= queue.timers_late
-        if queue.items >= limit:
+        if queue.items >= limit or queue.items >= queue.limits.max_queue:  # nobody else may join
             return Dispatch(limit, Reason.FULL)
         if now >= due:
             return Dispatch(limit, Reason.DEADLINE)
