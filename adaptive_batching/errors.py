@@ -33,6 +33,7 @@
         ├── NoEventLoop          500  a thread calls, and no event loop runs that could answer
         ├── ReentrantCall        500  a thread would wait for itself
         ├── HandlerNotFound      500  a worker process can't import the handler
+        ├── ConfigError          500  a file of settings, or a variable, says what can't be
         ├── PolicyError          500  a policy answered with something impossible
         └── TraceError           400  a trace file can't be read
 
@@ -247,6 +248,10 @@ class ReentrantCall(UsageError, RuntimeError):
 
 class HandlerNotFound(UsageError, LookupError):
     """A worker process finds its handler by module and name, and there is none."""
+
+
+class ConfigError(UsageError):
+    """A file of settings, or a variable of the environment, says what can't be; names the key."""
 
 
 class PolicyError(UsageError):

@@ -8,6 +8,7 @@ from adaptive_batching.cli.endings import interruptible
 
 _COMMANDS = {
     "bench": "Measure the cost of batching beside bare baselines.",
+    "check-config": "Say whether a sidecar would start with a file of routes.",
     "compare": "Fail if a policy is worse than another on some traffic.",
     "demo": "Batch single requests for a real model over HTTP and compare every answer.",
     "fit": "Learn from a recording how long a batch of each size takes.",
@@ -33,7 +34,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"{__name__}.{cmd_name}")
+        module = importlib.import_module(f"{__name__}.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TextIO
 
 import click
+from click.core import ParameterSource
 
 from adaptive_batching.cli.bounds_options import bounds_options
 from adaptive_batching.cli.endings import forget_output
@@ -16,23 +17,53 @@ from adaptive_batching.cli.listening_options import (
 from adaptive_batching.cli.parameters import DURATION, POLICY
 from adaptive_batching.cli.recorders import opened
 from adaptive_batching.cli.upstream_options import upstream_options
+from adaptive_batching.errors import ConfigError
 from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.bounds import Bounds
 from adaptive_batching.marshal.route import Route, Terms
+from adaptive_batching.marshal.routes_file import RoutesFile
 from adaptive_batching.marshal.sidecar_running import SidecarRunning
 from adaptive_batching.wire.formats import PROTOCOLS, make_format
 from adaptive_batching.workers.upstream_addresses import Location
 from adaptive_batching.workers.upstream_tls import tls_context
 
+_OF_ONE_ROUTE = frozenset(
+    {
+        "servers",
+        "protocol",
+        "items",
+        "results",
+        "secret_file",
+        "max_latency",
+        "max_batch_size",
+        "policy",
+        "concurrency",
+        "timeout",
+        "idempotent",
+        "upstream_ca",
+        "upstream_cert",
+        "max_queue",
+        "max_body",
+        "max_answer",
+        "body_timeout",
+        "record",
+    }
+)
 _log = logging.getLogger("adaptive_batching")
 
 
-@click.command("sidecar")
+@click.command("sidecar", context_settings={"auto_envvar_prefix": "ADAPTIVE_BATCHING"})
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML: routes, instead of the options of a single one; read again at SIGHUP and when it"
+    " is written.",
+)
 @click.option(
     "--upstream",
     "servers",
-    required=True,
     multiple=True,
+    envvar="ADAPTIVE_BATCHING_UPSTREAM",
     metavar="URL",
     help="A model server, http://127.0.0.1:8000 or unix:/run/model.sock; repeat for several that"
     " are alike. Behind a name there may be several as well.",
@@ -40,7 +71,6 @@ _log = logging.getLogger("adaptive_batching")
 @click.option(
     "--protocol",
     type=click.Choice(PROTOCOLS),
-    required=True,
     help="What the server speaks; json and msgpack are any API with a list in and a list out.",
 )
 @click.option(
@@ -80,9 +110,12 @@ _log = logging.getLogger("adaptive_batching")
     ".gz compresses.",
 )
 @listening_options
+@click.pass_context
 def command(
+    context: click.Context,
+    config: Path | None,
     servers: tuple[str, ...],
-    protocol: str,
+    protocol: str | None,
     items: str,
     results: str,
     secret_file: TextIO | None,
@@ -119,33 +152,42 @@ def command(
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     _log.setLevel(logging.INFO)
+    bounds = Bounds(max_in_flight, max_queue_bytes, max_connections)
+    admin = None if admin_port is None else (admin_host, admin_port)
     try:
-        secret = None if secret_file is None else secret_file.read().strip()
-        form = make_format(protocol, items, results, secret)
-        terms = Terms(
-            inf if max_latency is None else max_latency, max_batch_size, max_body, body_timeout
-        )
-        upstreams = [Location.parse(text) for text in servers]
-        route = Route(
-            protocol,
-            upstreams,
-            form,
-            terms,
-            concurrency=concurrency,
-            timeout=timeout,
-            max_answer=max_answer,
-            max_queue=max_queue,
-            policy=policy,
-            idempotent=idempotent,
-            tls=tls_context(upstream_ca, upstream_cert),
-        )
-        recorders = {protocol: Recorder(record)} if record else {}
-        running = SidecarRunning(
-            [route],
-            bounds=Bounds(max_in_flight, max_queue_bytes, max_connections),
-            admin=None if admin_port is None else (admin_host, admin_port),
-            observers={name: [recorder] for name, recorder in recorders.items()},
-        )
+        if config is not None:
+            _check_alone(context)
+            running = SidecarRunning(RoutesFile(config), bounds=bounds, admin=admin)
+            recorders: dict[str, Recorder] = {}
+        else:
+            if not servers or protocol is None:
+                raise click.UsageError("expected --upstream and --protocol, or --config")
+            secret = None if secret_file is None else secret_file.read().strip()
+            form = make_format(protocol, items, results, secret)
+            latency = inf if max_latency is None else max_latency
+            terms = Terms(latency, max_batch_size, max_body, body_timeout)
+            route = Route(
+                protocol,
+                [Location.parse(text) for text in servers],
+                form,
+                terms,
+                concurrency=concurrency,
+                timeout=timeout,
+                max_answer=max_answer,
+                max_queue=max_queue,
+                policy=policy,
+                idempotent=idempotent,
+                tls=tls_context(upstream_ca, upstream_cert),
+            )
+            recorders = {protocol: Recorder(record)} if record else {}
+            running = SidecarRunning(
+                [route],
+                bounds=bounds,
+                admin=admin,
+                observers={name: [recorder] for name, recorder in recorders.items()},
+            )
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     with opened(recorders.values()):
@@ -159,6 +201,22 @@ def command(
             drain_timeout=drain_timeout,
             on_ready=_announce,
         )
+
+
+def _check_alone(context: click.Context) -> None:
+    """See to it that nothing is said of a single route where a file says it of all.
+
+    Raises:
+        UsageError: Something is.
+    """
+    said = [
+        max(option.opts, key=len)
+        for option in context.command.params
+        if option.name in _OF_ONE_ROUTE
+        and context.get_parameter_source(option.name) is not ParameterSource.DEFAULT
+    ]
+    if said:
+        raise click.UsageError(f"expected {', '.join(said)} in the file, got it beside --config")
 
 
 def _announce(running: SidecarRunning) -> None:

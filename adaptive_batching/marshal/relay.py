@@ -41,6 +41,8 @@ class Relay:
     def __init__(self, route: Route, held: HeldBytes, observers: Sequence[Observer] = ()) -> None:
         self.route = route
         self.responses: Counter[int] = Counter()
+        self._in_flight = 0
+        self._emptied = asyncio.Event()
         self._held = held
         self._form, self._terms = route.form, route.terms
         self._upstreams = Upstreams(
@@ -87,6 +89,25 @@ class Relay:
         Returns:
             The server's reply to it as a member of a batch, or all that the server said to it.
         """
+        self._in_flight += 1
+        try:
+            return await self._answer(request, target, begin)
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._emptied.set()
+
+    async def retire(self) -> None:
+        """Answer those who are here, let batches leave at once, then close."""
+        self.dispatcher.flush()
+        while self._in_flight:
+            self._emptied.clear()
+            await self._emptied.wait()
+        await self.aclose(0.0)
+
+    async def _answer(
+        self, request: web.BaseRequest, target: str, begin: float
+    ) -> Reply | web.StreamResponse:
         path = target.partition("?")[0]
         if not self._form.wants(request.method, path) or self._must_stream(request):
             return await self._passing(request, target)

@@ -1,7 +1,7 @@
 """The routes at work, and which of them a path takes."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.instrumentation.prometheus import Metrics
@@ -31,6 +31,9 @@ class Relays:
         self._observers = observers
         self._metrics = metrics
         self._relays = _in_order(self._made(route) for route in routes)
+        self._retiring: dict[asyncio.Task[None], Relay] = {}
+        for each in self._relays:
+            self._watch(each)
 
     def __iter__(self) -> Iterator[Relay]:
         return iter(self._relays)
@@ -47,6 +50,30 @@ class Relays:
         """Be ready to answer."""
         await asyncio.gather(*(each.start() for each in self._relays))
 
+    async def replace(self, routes: Iterable[Route]) -> None:
+        """Let other routes take over; requests that are here end as they began.
+
+        A route whose source is the same goes on, and keeps what it has learned.
+
+        Raises:
+            WorkerStartError: One could not be started: all is as before.
+        """
+        going_on = {each.route.source: each for each in self._relays}
+        relays = [_going_on(route, going_on) or self._made(route) for route in routes]
+        fresh = [each for each in relays if each not in self._relays]
+        try:
+            await asyncio.gather(*(each.start() for each in fresh))
+        except BaseException:
+            await asyncio.gather(*(each.aclose(0.0) for each in fresh))
+            raise
+        gone = [each for each in self._relays if each not in relays]
+        self._relays = _in_order(relays)
+        for each in gone:
+            self._metrics.forget(each.route.name)
+            self._retire(each)
+        for each in fresh:
+            self._watch(each)
+
     def flush(self) -> None:
         """From now on let what waits leave as soon as a server is free."""
         for each in self._relays:
@@ -54,14 +81,30 @@ class Relays:
 
     async def aclose(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Answer what waits, for at most so many seconds, and close all connections."""
-        await asyncio.gather(*(each.aclose(timeout) for each in self._relays))
+        retiring = dict(self._retiring)
+        for task in retiring:
+            task.cancel()
+        await asyncio.gather(*retiring, return_exceptions=True)
+        leaving = [*self._relays, *retiring.values()]
+        await asyncio.gather(*(each.aclose(timeout) for each in leaving))
 
     def _made(self, route: Route) -> Relay:
-        relay = Relay(route, self._held, self._observers.get(route.name, ()))
-        self._metrics.watch(route.name, relay.dispatcher, relay.histograms)
-        self._metrics.responses[route.name] = relay.responses
-        self._metrics.upstream_responses[route.name] = relay.upstream_responses
-        return relay
+        return Relay(route, self._held, self._observers.get(route.name, ()))
+
+    def _watch(self, relay: Relay) -> None:
+        name = relay.route.name
+        self._metrics.watch(name, relay.dispatcher, relay.histograms)
+        self._metrics.responses[name] = relay.responses
+        self._metrics.upstream_responses[name] = relay.upstream_responses
+
+    def _retire(self, relay: Relay) -> None:
+        task = asyncio.create_task(relay.retire())
+        self._retiring[task] = relay
+        task.add_done_callback(self._retiring.pop)
+
+
+def _going_on(route: Route, relays: Mapping[Hashable, Relay]) -> Relay | None:
+    return None if route.source is None else relays.get(route.source)
 
 
 def _in_order(relays: Iterable[Relay]) -> list[Relay]:

@@ -1,6 +1,6 @@
 """Which requests go to which model servers, and what is asked of whom."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from ssl import SSLContext
@@ -50,6 +50,7 @@ class Route:
         policy: When a batch leaves.
         idempotent: Whether a batch that may have been run may be sent again, as a rule in halves.
         tls: For servers that are reached by TLS; None for the certificates of the system.
+        source: What it was made of: two of equal sources do the same. None for no other's.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Route:
     policy: PolicyLike = "cork"
     idempotent: bool = True
     tls: SSLContext | None = None
+    source: Hashable = None
 
     def covers(self, path: str) -> bool:
         """Whether a path begins with its prefix, and goes on with a new step if at all."""

@@ -1,12 +1,14 @@
 """A sidecar at work: its listener, its batches, and how it ends without losing a request."""
 
 import asyncio
+import logging
 import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from adaptive_batching.dispatcher import Dispatcher, Observer
+from adaptive_batching.errors import BatchingError, ConfigError
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin import Admin
@@ -16,21 +18,26 @@ from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.reachability import warn_of_unreachable
 from adaptive_batching.marshal.relays import Relays
 from adaptive_batching.marshal.route import Route
+from adaptive_batching.marshal.routes_file import RoutesFile
 from adaptive_batching.marshal.running import NO_OBSERVERS
 from adaptive_batching.marshal.sidecar import Sidecar
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
+
+_GLANCE = 1.0  # seconds between two looks at the file
+_log = logging.getLogger("adaptive_batching")
 
 
 class SidecarRunning:
     """Stands before some model servers until it is stopped.
 
     Args:
-        routes: Which requests go where.
+        routes: Which requests go where, or a file that says so and may be written anew.
         bounds: What is not exceeded, whoever comes.
         admin: Host and port of health, readiness and metrics; None for nowhere.
         observers: Told about every batch and request of a route, by its name.
 
     Raises:
+        ConfigError: The file says what can't be.
         ValueError: The bounds leave no room for a single request.
 
     Attributes:
@@ -42,7 +49,7 @@ class SidecarRunning:
 
     def __init__(
         self,
-        routes: Sequence[Route],
+        routes: Sequence[Route] | RoutesFile,
         *,
         bounds: Bounds = DEFAULT_BOUNDS,
         admin: tuple[str, int] | None = None,
@@ -50,6 +57,10 @@ class SidecarRunning:
     ) -> None:
         self.url = self.admin_url = ""
         self.metrics = Metrics()
+        self._file = routes if isinstance(routes, RoutesFile) else None
+        if isinstance(routes, RoutesFile):
+            routes = routes.read()
+        self._bounds = bounds
         held = HeldBytes(bounds.check(routes).max_queue_bytes)
         self.metrics.held_bytes = lambda: held.held
         self.relays = Relays(routes, held, observers, self.metrics)
@@ -67,6 +78,7 @@ class SidecarRunning:
         )
         self.metrics.responses["other"] = self._sidecar.unrouted
         self._looking: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
         self._started = False
 
     @property
@@ -95,10 +107,35 @@ class SidecarRunning:
         await self.relays.start()
         servers = {server for relay in self.relays for server in relay.route.servers}
         self._looking = asyncio.create_task(warn_of_unreachable(servers))
+        if self._file is not None:
+            self._reading = asyncio.create_task(self._keep_reading(self._file))
         self.url = await self._listener.open(host, port, bound)
 
     async def refresh(self) -> None:
-        """There is nothing that SIGHUP would change."""
+        """What SIGHUP does: read the routes again, if they are in a file, and say so in the log.
+
+        Raises:
+            ConfigError: The file says what can't be: all is as before.
+            WorkerStartError: A route could not be started: all is as before.
+        """
+        if self._file is None:
+            return
+        routes = self._file.read()
+        try:
+            self._bounds.check(routes)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        await self.relays.replace(routes)
+        _log.info("routes are now %s", ", ".join(sorted(route.name for route in routes)))
+
+    async def _keep_reading(self, file: RoutesFile) -> None:
+        while True:
+            await asyncio.sleep(_GLANCE)
+            if file.changed():
+                try:
+                    await self.refresh()
+                except BatchingError as error:
+                    _log.error("%s", error)
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Listen no more, let batches leave at once, answer what comes.
@@ -109,8 +146,9 @@ class SidecarRunning:
         self.announce_end()
         if not self._started:
             return
-        if self._looking is not None:
-            self._looking.cancel()
+        for task in (self._looking, self._reading):
+            if task is not None:
+                task.cancel()
         deadline = time.monotonic() + timeout
         await self._listener.shut()
         self.relays.flush()

@@ -1,0 +1,24 @@
+"""`adaptive-batching check-config`: says whether a sidecar would start with a file of routes."""
+
+import os
+from pathlib import Path
+
+import click
+
+from adaptive_batching.errors import ConfigError
+from adaptive_batching.marshal.settings import read_routes
+
+
+@click.command("check-config")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def command(file: Path) -> None:
+    """Read a FILE of routes as `sidecar --config FILE` does, and the environment with it.
+
+    No server is asked. The exit status is 0 if all is well.
+    """
+    try:
+        routes = read_routes(file, os.environ)
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
+    for route in routes:
+        click.echo(f"{route.name}: {route.prefix} to {' '.join(map(str, route.servers))}")

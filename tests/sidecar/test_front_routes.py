@@ -1,0 +1,224 @@
+"""Routes in a file: what it may say, who is told what is wrong with it, and how it is read anew."""
+
+import asyncio
+import itertools
+
+import aiohttp
+import pytest
+from click.testing import CliRunner
+
+from adaptive_batching.cli import main
+from adaptive_batching.errors import ConfigError
+from adaptive_batching.marshal.routes_file import RoutesFile
+from adaptive_batching.marshal.settings import read_routes
+from adaptive_batching.marshal.sidecar_running import SidecarRunning
+from tests.workers.conditions import until
+
+DIGITS = """
+[routes.digits]
+prefix = "/v1/models/digits"
+upstreams = ["http://127.0.0.1:1", "unix:/run/model.sock"]
+protocol = "tensorflow"
+max_latency = "100ms"
+max_body = "64KiB"
+partition_by = ["x-tenant"]
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write a file of routes and say where it is."""
+
+    def write(text):
+        fresh = tmp_path / "fresh.toml"
+        fresh.write_text(text)
+        return fresh.replace(tmp_path / "routes.toml")
+
+    return write
+
+
+def test_what_a_file_says(written):
+    """Quantities with their units; what is not said is as on the command line."""
+    [route] = read_routes(written(DIGITS), {})
+    assert (route.name, route.prefix) == ("digits", "/v1/models/digits")
+    assert [*map(str, route.servers)] == ["http://127.0.0.1:1", "unix:/run/model.sock"]
+    assert (route.terms.max_latency, route.terms.max_body) == (0.1, 65536)
+    assert (route.timeout, route.terms.partition_by) == (60, ("x-tenant",))
+
+
+def test_the_environment_is_stronger(written):
+    """It says the same things in the same words."""
+    said = {
+        "ADAPTIVE_BATCHING_ROUTES_DIGITS_MAX_LATENCY": "5ms",
+        "ADAPTIVE_BATCHING_ROUTES_DIGITS_CONCURRENCY": "4",
+        "ADAPTIVE_BATCHING_ROUTES_DIGITS_IDEMPOTENT": "false",
+        "ADAPTIVE_BATCHING_ROUTES_DIGITS_UPSTREAMS": "http://10.0.0.1:1,http://10.0.0.2:1",
+    }
+    [route] = read_routes(written(DIGITS), said)
+    assert (route.terms.max_latency, route.concurrency, route.idempotent) == (0.005, 4, False)
+    assert [*map(str, route.servers)] == ["http://10.0.0.1:1", "http://10.0.0.2:1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "at least one table"),
+        ("[routes", "expected TOML"),
+        ("port = 1\n" + DIGITS, "routes.NAME. only, got port"),
+        (DIGITS + "max_latncy = 1", "routes.digits: .*unknown field `max_latncy`"),
+        (DIGITS + "concurrency = 'many'", "routes.digits.concurrency: Expected `int`, got `str`"),
+        (DIGITS + "concurrency = 0", "routes.digits.concurrency: Expected `int` >= 1"),
+        (DIGITS + "timeout = 5", "routes.digits.timeout: expected a duration with a unit"),
+        (DIGITS + "timeout = 'nan s'", "routes.digits.timeout: expected"),
+        (DIGITS + "max_answer = '-1'", "routes.digits.max_answer: expected a number of bytes"),
+        (DIGITS + "items = '/x'", "routes.digits: expected --items and --results with"),
+        (DIGITS + "policy = 'best'", "routes.digits: "),
+        (DIGITS + "secret_file = '/nowhere'", "routes.digits: .*No such file"),
+        (DIGITS + "upstreams = []", "Cannot overwrite a value"),
+        (DIGITS.replace("http://127.0.0.1:1", "127.0.0.1"), "routes.digits: expected http://HOST"),
+        (DIGITS + DIGITS.replace("digits]", "more]"), "more.prefix: .*that of routes.digits"),
+        (DIGITS.replace("digits]", "'a b']"), "routes.a b: expected a table with a name"),
+        ("[routes.x]\nprotocol = 'json'", "routes.x: .*missing required field `upstreams`"),
+    ],
+)
+def test_t16_what_is_wrong_is_named(written, text, told):
+    """The key above all; check-config says the same and ends with 1."""
+    path = written(text)
+    with pytest.raises(ConfigError, match=told):
+        read_routes(path, {})
+    result = CliRunner().invoke(main, ["check-config", str(path)])
+    assert result.exit_code == 1
+    result = CliRunner().invoke(main, ["sidecar", "--config", str(path)])
+    assert result.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "told"),
+    [
+        ("DIGITS_CONCURRENCY", "many", "DIGITS_CONCURRENCY: Expected `int`"),
+        ("DIGITS_PORT", "1", "DIGITS_PORT: expected ADAPTIVE_BATCHING_ROUTES_NAME_KEY"),
+        ("FACES_TIMEOUT", "1s", "FACES_TIMEOUT: expected ADAPTIVE_BATCHING_ROUTES_NAME_KEY"),
+    ],
+)
+def test_a_variable_that_is_wrong_is_named(written, variable, text, told):
+    with pytest.raises(ConfigError, match=told):
+        read_routes(written(DIGITS), {f"ADAPTIVE_BATCHING_ROUTES_{variable}": text})
+
+
+def test_check_config(written):
+    """It says what would go where."""
+    result = CliRunner().invoke(main, ["check-config", str(written(DIGITS))])
+    assert result.exit_code == 0
+    assert result.stdout == (
+        "digits: /v1/models/digits to http://127.0.0.1:1 unix:/run/model.sock\n"
+    )
+
+
+def test_a_file_is_not_mixed_with_options(written):
+    """Which of the two would count, nobody could guess."""
+    arguments = ["sidecar", "--config", str(written(DIGITS)), "--timeout=1s", "--protocol=json"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "expected --protocol, --timeout in the file" in result.stderr
+    result = CliRunner().invoke(main, ["sidecar", "--protocol=json"])
+    assert "expected --upstream and --protocol, or --config" in result.stderr
+
+
+# ------------------------------------------------------------------------------------ at work
+
+
+def routes(model, **tables):
+    """Routes to a model server, with what else each says."""
+    return "".join(
+        f'[routes.{name}]\nprotocol = "tensorflow"\nupstreams = ["{model.url}"]\n{said}\n'
+        for name, said in tables.items()
+    )
+
+
+@pytest.fixture
+async def at_work(written):
+    """Start a sidecar with a file of routes."""
+    started = []
+
+    async def start(text):
+        running = SidecarRunning(RoutesFile(written(text)))
+        await running.start("127.0.0.1", 0)
+        started.append(running)
+        return running
+
+    yield start
+    for running in started:
+        await running.stop(1.0)
+
+
+async def predict(session, running, name, *instances):
+    url = f"{running.url}/v1/models/{name}:predict"
+    async with session.post(url, json={"instances": instances}) as response:
+        return response.status, await response.json()
+
+
+async def test_the_longest_prefix_counts(model, at_work):
+    """Step by step of the path; what no route covers is not found."""
+    a, b = 'prefix = "/v1/models/a"', 'prefix = "/v1/models/a/versions"'
+    running = await at_work(routes(model, a=a, b=b))
+    async with aiohttp.ClientSession() as session:
+        for path, status in (("/a/x", 200), ("/a/versions/1", 200), ("/ab", 404), ("/c", 404)):
+            async with session.get(f"{running.url}/v1/models{path}") as response:
+                assert response.status == status
+    counted = {name: sum(each.values()) for name, each in running.metrics.responses.items()}
+    assert counted == {"a": 1, "b": 1, "other": 2}
+
+
+async def test_f26_routes_change_and_no_request_is_dropped(model, at_work, written):
+    """Those that wait under the old ones are answered under them, the next ones under the new."""
+    running = await at_work(routes(model, m="policy = 'window:1h'", n='prefix = "/n"'))
+    kept = running.dispatchers["n"]
+    async with aiohttp.ClientSession() as session:
+        waiting = asyncio.ensure_future(predict(session, running, "m", 1))
+        await until(lambda: running.dispatchers["m"].stats().queued)
+        written(routes(model, m="policy = 'greedy'", n='prefix = "/n"', o='prefix = "/o"'))
+        await running.refresh()
+        assert await predict(session, running, "m", 2) == (200, {"predictions": [4]})
+        assert await waiting == (200, {"predictions": [2]})
+    assert running.dispatchers["n"] is kept
+    assert {*running.dispatchers} == {"m", "n", "o"}
+
+
+async def test_f26_under_load(model, at_work, written):
+    """Ten times, and whoever asks meanwhile gets his answer."""
+    running = await at_work(routes(model, m=""))
+    over = asyncio.Event()
+    answers = []
+
+    async def visit(session):
+        while not over.is_set():
+            answers.append(await predict(session, running, "m", 21))
+
+    async with aiohttp.ClientSession() as session:
+        visitors = [asyncio.create_task(visit(session)) for _ in range(8)]
+        for size in range(1, 11):
+            written(routes(model, m=f"max_batch_size = {size}"))
+            await running.refresh()
+            seen = len(answers)
+            await until(lambda seen=seen: len(answers) > seen + 10)
+        over.set()
+        await asyncio.gather(*visitors)
+    assert all(answer == (200, {"predictions": [42]}) for answer in answers)
+    assert max(map(len, itertools.islice(reversed(model.batches), 5))) <= 10
+
+
+async def test_a_file_that_is_wrong_changes_nothing(model, at_work, written):
+    """Whoever wrote it is told, and requests go on."""
+    running = await at_work(routes(model, m=""))
+    written(routes(model, m="max_batch_size = 0"))
+    with pytest.raises(ConfigError, match=r"routes\.m\.max_batch_size"):
+        await running.refresh()
+    async with aiohttp.ClientSession() as session:
+        assert await predict(session, running, "m", 1) == (200, {"predictions": [2]})
+
+
+async def test_a_file_that_was_written_is_noticed(model, at_work, written):
+    """Nobody has to send a signal; Kubernetes replaces files under our feet."""
+    running = await at_work(routes(model, m=""))
+    written(routes(model, m="", o='prefix = "/o"'))
+    await until(lambda: "o" in running.dispatchers)
