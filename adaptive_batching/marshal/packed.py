@@ -10,7 +10,7 @@ from hmac import compare_digest
 from typing import Any, TypeAlias
 
 from adaptive_batching.errors import BatchFunctionError
-from adaptive_batching.wire.packed import (
+from adaptive_batching.wire.whole_requests import (
     MARK,
     PACKED_TYPE,
     Malformed,
@@ -18,8 +18,8 @@ from adaptive_batching.wire.packed import (
     pack,
     unpack_requests,
 )
-from adaptive_batching.wire.packed import WholeRequest as Request
-from adaptive_batching.wire.packed import WholeResponse as Response
+from adaptive_batching.wire.whole_requests import WholeRequest as Request
+from adaptive_batching.wire.whole_requests import WholeResponse as Response
 
 __all__ = ["PackedRequests", "Request", "Response"]
 

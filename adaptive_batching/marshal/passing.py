@@ -13,7 +13,7 @@ from adaptive_batching.marshal.hop_by_hop import passed_on
 from adaptive_batching.marshal.passed_answer import PassedAnswer
 from adaptive_batching.marshal.rejections import Rejected
 from adaptive_batching.marshal.tunnel import WEBSOCKET, tunnel, wants_tunnel
-from adaptive_batching.wire.packed import MARK
+from adaptive_batching.wire.whole_requests import MARK
 from adaptive_batching.workers.upstream_addresses import Address
 
 

@@ -12,14 +12,14 @@ import msgspec
 
 from adaptive_batching.wire.exchange import Message, Request, Unsplittable, goes_as_it_came
 from adaptive_batching.wire.splice import NotCuttable, Raw, members, text_of
-from adaptive_batching.wire.tensor_share import TensorShare, share_of
-from adaptive_batching.wire.tensors import (
-    Tensor,
+from adaptive_batching.wire.tensor_messages import (
     close_message,
     open_message,
     read_tensors,
     write_tensors,
 )
+from adaptive_batching.wire.tensor_share import TensorShare, share_of
+from adaptive_batching.wire.tensors import Tensor
 
 _PATH = re.compile(r"/v2/models/[^/]+(?:/versions/[^/]+)?/infer")
 _JSON = {"content-type": "application/json"}

@@ -6,13 +6,8 @@ import msgspec
 
 from adaptive_batching.wire.exchange import Message, Request, as_it_came
 from adaptive_batching.wire.splice import NotCuttable, Raw, members, object_of
-from adaptive_batching.wire.tensors import (
-    JSON_LENGTH,
-    Parameters,
-    Tensor,
-    open_message,
-    read_tensors,
-)
+from adaptive_batching.wire.tensor_messages import JSON_LENGTH, open_message, read_tensors
+from adaptive_batching.wire.tensors import Parameters, Tensor
 
 _OF_A_WHOLE = ("sequence_", "shared_memory_", "triton_", "classification")
 """What such parameters ask for is done for a request as a whole."""

@@ -1,17 +1,12 @@
-"""Tensors of the Open Inference Protocol: described in JSON, with elements in it or behind it.
+"""Tensors of the Open Inference Protocol, cut and joined along their first dimension."""
 
-The binary tensor extension puts the elements after the JSON, one tensor after the other, and a
-header says where the JSON ends.
-"""
-
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import chain
 from typing import TypeAlias
 
 import msgspec
 
-from adaptive_batching.wire.exchange import Message
-from adaptive_batching.wire.splice import NotCuttable, Raw, elements, members, object_of, text_of
+from adaptive_batching.wire.splice import NotCuttable
 from adaptive_batching.wire.tensor_data import (
     check_bytes,
     cut_bytes,
@@ -20,28 +15,8 @@ from adaptive_batching.wire.tensor_data import (
     text_layout,
 )
 
-JSON_LENGTH = "inference-header-content-length"
-_BINARY_SIZE = "binary_data_size"
-_LONGEST_LENGTH = 18  # digits
-
 Parameters: TypeAlias = dict[str, msgspec.Raw]
 Pieces: TypeAlias = tuple[memoryview, ...]
-
-_NONE = msgspec.Raw()  # left out of the text, which goes by identity
-
-
-class _Described(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A tensor as JSON says it."""
-
-    name: str
-    shape: list[int]
-    datatype: str
-    parameters: Parameters | None = None
-    data: msgspec.Raw = _NONE
-
-
-_described = msgspec.json.Decoder(list[_Described])
-_length = msgspec.json.Decoder(int)
 
 
 class Tensor(msgspec.Struct):
@@ -119,91 +94,3 @@ def _whole(pieces: Pieces) -> memoryview:
     """What was read is in one piece."""
     (piece,) = pieces
     return piece
-
-
-def open_message(message: Message) -> tuple[bytes, memoryview]:
-    """Tell the JSON of a message from the bytes behind it.
-
-    Raises:
-        NotCuttable: The header that says where it ends is wrong.
-    """
-    length = message.headers.get(JSON_LENGTH)
-    if length is None:
-        return message.body, memoryview(b"")
-    number = length.isascii() and length.isdigit() and len(length) <= _LONGEST_LENGTH
-    if not number or int(length) > len(message.body):
-        raise NotCuttable(f"expected the length of the JSON in {JSON_LENGTH}, got {length!r}")
-    end = int(length)
-    return message.body[:end], memoryview(message.body)[end:]
-
-
-def close_message(text: bytes, tail: Sequence[memoryview], headers: Mapping[str, str]) -> Message:
-    """Put the bytes behind the JSON, and say so if there are any."""
-    if not tail:
-        return Message(text, {name: headers[name] for name in headers if name != JSON_LENGTH})
-    return Message(b"".join([text, *tail]), {**headers, JSON_LENGTH: str(len(text))})
-
-
-def read_tensors(text: Raw, tail: memoryview) -> list[Tensor]:
-    """Read a list of tensors, with the bytes that stand behind the JSON.
-
-    Raises:
-        NotCuttable: It is not what the protocol says.
-    """
-    tensors = []
-    for each in _describe(text):
-        parameters = each.parameters or {}
-        data: bytes | Pieces = bytes(each.data)
-        size = parameters.pop(_BINARY_SIZE, None)
-        if size is not None:
-            end = _read_length(size, len(tail))
-            if data:
-                raise NotCuttable(f"expected {each.name!r} in JSON or behind it, got both")
-            data, tail = (tail[:end],), tail[end:]
-        tensors.append(Tensor(each.name, each.datatype, each.shape, parameters, data))
-    if tail:
-        raise NotCuttable(f"expected the bytes of the tensors, got {len(tail)} more")
-    return tensors
-
-
-def _read_length(text: Raw, limit: int) -> int:
-    try:
-        length = _length.decode(text)
-    except msgspec.DecodeError as error:
-        raise NotCuttable(f"expected a number of bytes: {error}") from error
-    if not 0 <= length <= limit:
-        raise NotCuttable(f"expected {length} bytes behind the JSON, got {limit}")
-    return length
-
-
-def write_tensors(tensors: Sequence[Tensor]) -> tuple[bytes, list[memoryview]]:
-    """Return the list in JSON, and what is to stand behind it."""
-    described: list[_Described] = []
-    tail: list[memoryview] = []
-    for each in tensors:
-        parameters, text = each.parameters, _NONE
-        if isinstance(each.data, bytes):
-            text = msgspec.Raw(each.data)
-        else:
-            tail += each.data
-            size = msgspec.Raw(text_of(sum(map(len, each.data))))
-            parameters = {**parameters, _BINARY_SIZE: size}
-        described.append(_Described(each.name, each.shape, each.datatype, parameters or None, text))
-    return text_of(described), tail
-
-
-def _describe(text: Raw) -> list[_Described]:
-    try:
-        return _described.decode(text)
-    except msgspec.DecodeError:  # perhaps a NaN, which many servers write
-        return [_describe_leniently(members(part)) for part in elements(text)]
-
-
-def _describe_leniently(named: dict[str, msgspec.Raw]) -> _Described:
-    data = named.pop("data", b"")
-    try:
-        (described,) = _described.decode(b"[" + object_of(named.items()) + b"]")
-    except msgspec.DecodeError as error:
-        raise NotCuttable(f"expected a tensor: {error}") from error
-    described.data = msgspec.Raw(bytes(data))
-    return described

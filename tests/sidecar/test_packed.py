@@ -9,7 +9,8 @@ from yarl import URL
 
 from adaptive_batching.errors import BatchFunctionError
 from adaptive_batching.marshal.packed import PackedRequests, Response
-from adaptive_batching.wire.packed import MARK, Packed, WholeRequest, pack, unpack_responses
+from adaptive_batching.wire.packed import Packed
+from adaptive_batching.wire.whole_requests import MARK, WholeRequest, pack, unpack_responses
 from tests.sidecar.asgi import served
 from tests.workers.conditions import until
 

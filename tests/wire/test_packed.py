@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaptive_batching.wire.exchange import Message, Request, Unsplittable
-from adaptive_batching.wire.packed import (
+from adaptive_batching.wire.packed import Packed
+from adaptive_batching.wire.whole_requests import (
     MARK,
     Malformed,
-    Packed,
     WholeRequest,
     WholeResponse,
     pack,
