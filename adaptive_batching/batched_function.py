@@ -73,7 +73,8 @@ class Batched(Generic[T, R]):
         """Run many items and return their results in the order of the items.
 
         Enough are under way at any time to fill every worker's next batch; the rest wait in the
-        iterable, so it may be long. The first error ends it and cancels what is under way.
+        iterable, so it may be long. One that is refused because of those goes in when another has
+        its result. The first other error ends it and cancels what is under way.
         """
         return await run_in_lanes(self, items, self._dispatcher.saturation)
 

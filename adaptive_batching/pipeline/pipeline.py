@@ -111,7 +111,8 @@ class Pipeline(Generic[T, R]):
         """Run many items and return their results in the order of the items.
 
         Enough are under way at any time to keep every stage busy; the rest wait in the iterable.
-        The first error ends it and cancels what is under way.
+        One that the entrance refuses goes in when another is through. The first other error ends it
+        and cancels what is under way.
         """
         width = sum(each.saturation for each in self.dispatchers)
         return await run_in_lanes(self.__call__, items, min(width, self.stages[0].max_queue))
