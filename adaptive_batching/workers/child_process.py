@@ -113,13 +113,18 @@ class ChildProcess:
             _signal_group(self._process.pid, signal.SIGTERM)
         self.hang_up()
 
+    async def ended(self) -> None:
+        """Wait for its end, after which its fate is known."""
+        if self._process is not None:
+            await self._process.wait()
+
     async def exited(self) -> None:
         """Wait until nothing is left of it, nor of the processes that its handler has started."""
         if self._process is not None:
             await self._process.wait()
-            await self._end_those_left(self._process.pid)
             if self._channel is not None and not await self._channel.ended(_LAST_ANSWER):
-                self._channel.close()  # held by a process that has a session of its own
+                self._channel.close()  # processes that it forked hold the other end
+            await self._end_those_left(self._process.pid)
         if self._output is not None:
             self._output.close()
 

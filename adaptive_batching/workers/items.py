@@ -100,6 +100,11 @@ def _attempt(step: Step, value: Any) -> Any:
 async def _attempt_awaited(value: Any) -> Any:
     try:
         return await value if inspect.iscoroutine(value) else value
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # the whole batch is not wanted any more
+            raise
+        return _Failed(error)  # something that the step waited for was cancelled
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever it is, it is this item's
         return _Failed(error)
 

@@ -111,7 +111,7 @@ class ProcessWorker:
         try:
             received = await answer
         except EOFError:
-            await self.exited()
+            await self._child.ended()
             msg = f"{self} {self.fate} while it held a batch of {len(items)}"
             raise WorkerLost(msg) from None
         except FrameTooLong as error:

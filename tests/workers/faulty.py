@@ -80,7 +80,10 @@ class Faulty:
         return [subprocess.Popen(["sleep", "60"]).pid]
 
     def help_and_crash(self, items):
-        _note(items[1], *self.help(items))
+        deaf = ["sh", "-c", "trap '' TERM; echo; exec sleep 60"]
+        helper = subprocess.Popen(deaf, stdout=subprocess.PIPE)
+        helper.stdout.readline()
+        _note(items[1], helper.pid)
         os.abort()
 
     def share_and_crash(self, items):

@@ -133,11 +133,12 @@ async def test_a_worker_that_is_killed_takes_its_helpers_along(started, tmp_path
 
 
 async def test_a_worker_that_crashes_takes_its_helpers_along(started, tmp_path):
-    """Nobody else knows of them."""
+    """Nobody else knows of them; but nobody waits for their end who was in the batch."""
     pool = await started(Faulty)
     note = tmp_path / "pid"
     with pytest.raises(WorkerLost, match="was killed by SIGABRT while it held a batch of 2"):
         await pool.run(["help_and_crash", str(note)], 0)
+    assert not dead(int(note.read_text()))
     await until(lambda: dead(int(note.read_text())))
 
 

@@ -117,6 +117,34 @@ async def test_async_steps_of_one_batch_are_under_way_side_by_side():
         assert await with_awaited_steps(identity, meet, meet)([1, 2, 3]) == [3, 4, 5]
 
 
+async def test_a_step_that_waits_for_what_is_cancelled_fails_alone():
+    """It is not the batch that was cancelled; where it is, it ends."""
+    gate, cancelled = (asyncio.get_running_loop().create_future() for _ in range(2))
+    cancelled.cancel()
+    begun = asyncio.Event()
+
+    async def wait(item):
+        begun.set()
+        return await (cancelled if item == "cancelled" else gate)
+
+    async def identity(items):
+        return items
+
+    batch = with_awaited_steps(identity, wait, None)
+    running = asyncio.ensure_future(batch(["cancelled", "other"]))
+    gate.set_result("waited")
+    error, other = await running
+    assert (type(error), other) == (asyncio.CancelledError, "waited")
+
+    gate = asyncio.get_running_loop().create_future()
+    begun.clear()
+    running = asyncio.ensure_future(batch(["other"]))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
 async def test_an_async_step_needs_an_async_handler():
     """A plain call could not wait for it; that is told at the start."""
 
