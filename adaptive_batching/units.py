@@ -8,6 +8,7 @@ LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
 _POWERS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _MOST_BYTES = 2**50
 _BYTES = re.compile(r"\s*([0-9]{1,16})\s*(KiB|MiB|GiB)?\s*")
+_SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 _DURATION = re.compile(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([a-zµ]+)\s*")
 
 
@@ -72,3 +73,15 @@ def parse_bytes(text: str) -> int:
 def counted(number: int, what: str) -> str:
     """`1 request`, `2,000 requests`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def parse_share(text: str) -> float:
+    """Read a percentage, such as `99.5%`, as a share of 1.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    match = _SHARE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"expected a percentage such as 99%, got {text!r}")
+    return float(match[1]) / 100

@@ -11,13 +11,12 @@ from typing import Any
 import click
 
 from adaptive_batching.core import make_policy
-from adaptive_batching.units import LONGEST, parse_bytes, parse_duration
+from adaptive_batching.units import LONGEST, parse_bytes, parse_duration, parse_share
 from adaptive_batching.workers.pinning import check_cpus
 
 MOST_WORKERS = 1000  # a slip in a number should be told, not waited for
 _MOST_ITEMS = 10**18  # 64 bits
 
-_SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 _CPUS = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 _RANGE = re.compile(r"([0-9]{1,4})(?:\.\.([0-9]{1,4}))?")
 
@@ -84,16 +83,8 @@ def _policy_name(text: str) -> str:
     return text
 
 
-def _share(text: str) -> float:
-    """Read `99.5%`."""
-    match = _SHARE.fullmatch(text)
-    if match is None:
-        raise ValueError(f"expected a percentage such as 99%, got {text!r}")
-    return float(match[1]) / 100
-
-
 def _goodput(text: str) -> float:
-    share = _share(text)
+    share = parse_share(text)
     if not 0 < share <= 1:
         raise ValueError(f"expected more than 0% and 100% at the most, got {text!r}")
     return share
@@ -125,7 +116,7 @@ DURATION = Parsed("duration", parse_duration)
 BYTES = Parsed("bytes", parse_bytes)
 SECONDS = Parsed("seconds", _seconds)
 POLICY = Parsed("policy", _policy_name)
-SHARE = Parsed("percent", _share)
+SHARE = Parsed("percent", parse_share)
 GOODPUT = Parsed("percent", _goodput)
 RANGE = Parsed("range", _range)
 CPUS = Parsed("cpus", _cpus)

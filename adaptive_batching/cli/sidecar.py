@@ -23,6 +23,8 @@ from adaptive_batching.marshal.bounds import Bounds
 from adaptive_batching.marshal.route import Route, Terms
 from adaptive_batching.marshal.routes_file import RoutesFile
 from adaptive_batching.marshal.sidecar_running import SidecarRunning
+from adaptive_batching.simulation.model_file import rehearsed
+from adaptive_batching.simulation.servers import Server
 from adaptive_batching.wire.formats import PROTOCOLS, make_format
 from adaptive_batching.workers.upstream_addresses import Location
 from adaptive_batching.workers.upstream_tls import tls_context
@@ -124,6 +126,8 @@ def command(
     policy: str,
     concurrency: int,
     timeout: float,
+    latency_from: Server | None,
+    verify: float,
     upstream_ca: Path | None,
     upstream_cert: Path | None,
     max_queue: int,
@@ -178,6 +182,8 @@ def command(
                 policy=policy,
                 idempotent=idempotent,
                 tls=tls_context(upstream_ca, upstream_cert),
+                rehearsed=rehearsed(latency_from, max_batch_size),
+                verify=verify,
             )
             recorders = {protocol: Recorder(record)} if record else {}
             running = SidecarRunning(

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from adaptive_batching.cli.parameters import DURATION
+from adaptive_batching.cli.parameters import DURATION, SHARE, Parsed
+from adaptive_batching.simulation.model_file import read_model
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OPTIONS = (
@@ -30,6 +31,18 @@ _OPTIONS = (
         default=True,
         show_default=True,
         help="Whether a request may be sent twice, to find who spoils a batch.",
+    ),
+    click.option(
+        "--latency-from",
+        type=Parsed("file", read_model),
+        help="How long batches took, until that is learned: what `fit --save` wrote. Triton is"
+        " asked otherwise.",
+    ),
+    click.option(
+        "--verify",
+        type=SHARE,
+        default=0.0,
+        help="Send so many requests alone as well, and batch no more where answers differ: 0.1%.",
     ),
     click.option("--upstream-ca", type=_FILE, help="PEM: who signs the servers' certificates."),
     click.option("--upstream-cert", type=_FILE, help="PEM: our own certificate, and its key."),

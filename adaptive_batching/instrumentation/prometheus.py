@@ -21,7 +21,9 @@ from prometheus_client.registry import Collector
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.dispatcher.ledger import Stats
 from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram
+from adaptive_batching.instrumentation.upstreams import upstream_metrics
 from adaptive_batching.workers.interface import Health
+from adaptive_batching.workers.upstream import Upstreams
 
 _PREFIX = "adaptive_batching"
 
@@ -41,6 +43,7 @@ class Metrics(Collector):
         upstream_responses: Answers of model servers by endpoint, by whether to a `batch` or to a
             request that was `passed` on, and by status.
         held_bytes: Reads how many bytes of requests are kept; None if nobody counts.
+        upstreams: Model servers by endpoint.
     """
 
     def __init__(self) -> None:
@@ -48,6 +51,7 @@ class Metrics(Collector):
         self.responses: dict[str, Mapping[int, int]] = {}
         self.upstream_responses: dict[str, Mapping[str, Mapping[int, int]]] = {}
         self.held_bytes: Callable[[], int] | None = None
+        self.upstreams: dict[str, Upstreams] = {}
         self._endpoints: dict[str, _Endpoint] = {}
         self.registry.register(self)
 
@@ -83,6 +87,7 @@ class Metrics(Collector):
         yield answered
         if self.upstream_responses:
             yield self._upstream()
+            yield from upstream_metrics(self.upstreams)
         if self.held_bytes is not None:
             yield GaugeMetricFamily(
                 f"{_PREFIX}_held_bytes", "Bytes of requests that are kept", self.held_bytes()
@@ -100,7 +105,8 @@ class Metrics(Collector):
 
     def forget(self, endpoint: str) -> None:
         """Report an endpoint no more."""
-        for each in (self._endpoints, self.responses, self.upstream_responses):
+        known = (self._endpoints, self.responses, self.upstream_responses, self.upstreams)
+        for each in known:
             each.pop(endpoint, None)
 
     def _histograms(self) -> Iterator[Metric]:

@@ -19,6 +19,7 @@ from adaptive_batching.marshal.passing import PassThrough
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.wire.exchange import Message, Request, Unsplittable
+from adaptive_batching.wire.open_inference import OpenInference
 from adaptive_batching.workers.upstream import Upstreams
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
 
@@ -36,6 +37,7 @@ class Relay:
         dispatcher: Forms its batches; its `stats()` tell what happened.
         histograms: Of its batches.
         responses: Answers by status.
+        upstreams: Where its batches go.
     """
 
     def __init__(self, route: Route, held: HeldBytes, observers: Sequence[Observer] = ()) -> None:
@@ -45,28 +47,31 @@ class Relay:
         self._emptied = asyncio.Event()
         self._held = held
         self._form, self._terms = route.form, route.terms
-        self._upstreams = Upstreams(
+        self.upstreams = Upstreams(
             route.servers,
             concurrency=route.concurrency,
             timeout=route.timeout,
             max_answer=route.max_answer,
             tls=route.tls,
+            rehearsed=route.rehearsed,
+            statistics=isinstance(route.form, OpenInference),
+            verify=route.verify,
         )
         self.histograms = BatchHistograms(route.terms.max_batch_size)
         self.dispatcher: Dispatcher[Forwarded, Reply] = Dispatcher(
-            self._upstreams,
+            self.upstreams,
             Limits(route.terms.max_batch_size, route.terms.max_latency, route.max_queue),
             policy=route.policy,
             idempotent=route.idempotent,
             observers=[self.histograms, *observers],
             next_batch_first=True,
         )
-        self._passing = PassThrough(self._upstreams.choose, route.terms.body_timeout)
+        self._passing = PassThrough(self.upstreams.choose, route.terms.body_timeout)
 
     @property
     def upstream_responses(self) -> dict[str, Mapping[int, int]]:
         """What the servers answered, by status, to batches and to requests that were passed on."""
-        return {"batch": self._upstreams.responses, "passed": self._passing.responses}
+        return {"batch": self.upstreams.responses, "passed": self._passing.responses}
 
     async def start(self) -> None:
         """Be ready to pass on and to batch."""
@@ -166,7 +171,7 @@ class Relay:
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")
         key: Hashable = item.key
-        if not self._upstreams.mergeable(key):
+        if not self.upstreams.mergeable(key):
             key = object()
         return await self.dispatcher.submit(item, key, waits, share.size)
 

@@ -96,6 +96,7 @@ class Relays:
         self._metrics.watch(name, relay.dispatcher, relay.histograms)
         self._metrics.responses[name] = relay.responses
         self._metrics.upstream_responses[name] = relay.upstream_responses
+        self._metrics.upstreams[name] = relay.upstreams
 
     def _retire(self, relay: Relay) -> None:
         task = asyncio.create_task(relay.retire())

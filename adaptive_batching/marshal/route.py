@@ -50,6 +50,8 @@ class Route:
         policy: When a batch leaves.
         idempotent: Whether a batch that may have been run may be sent again, as a rule in halves.
         tls: For servers that are reached by TLS; None for the certificates of the system.
+        rehearsed: What is known of batches already: items and seconds.
+        verify: Share of the requests in batches that are sent alone as well, to compare.
         source: What it was made of: two of equal sources do the same. None for no other's.
     """
 
@@ -65,6 +67,8 @@ class Route:
     policy: PolicyLike = "cork"
     idempotent: bool = True
     tls: SSLContext | None = None
+    rehearsed: Sequence[tuple[int, float]] = ()
+    verify: float = 0.0
     source: Hashable = None
 
     def covers(self, path: str) -> bool:

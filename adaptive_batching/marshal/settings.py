@@ -21,7 +21,8 @@ import msgspec
 from adaptive_batching.core import make_policy
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.marshal.route import PARTITION_BY, Route, Terms
-from adaptive_batching.units import parse_bytes, parse_duration
+from adaptive_batching.simulation.model_file import read_model, rehearsed
+from adaptive_batching.units import parse_bytes, parse_duration, parse_share
 from adaptive_batching.wire.formats import make_format
 from adaptive_batching.workers.upstream_addresses import Location
 from adaptive_batching.workers.upstream_tls import tls_context
@@ -42,6 +43,10 @@ class Bytes(int):
     """Bytes, written as a number or with a unit: `8MiB`."""
 
 
+class Share(float):
+    """A part of all, written as a percentage: `0.1%`."""
+
+
 class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One table `[routes.NAME]`; the keys mean what the options of the sidecar mean."""
 
@@ -58,6 +63,8 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
     timeout: Duration = Duration(60.0)
     idempotent: bool = True
+    verify: Share = Share(0.0)
+    latency_from: Text | None = None
     upstream_ca: Text | None = None
     upstream_cert: Text | None = None
     max_queue: Count = 1024
@@ -151,6 +158,7 @@ def _made(name: str, settings: RouteSettings) -> Route:
     make_policy(settings.policy)
     file = settings.secret_file
     secret = None if file is None else Path(file).read_text().strip()
+    known = None if settings.latency_from is None else read_model(settings.latency_from)
     return Route(
         name,
         [Location.parse(text) for text in settings.upstreams],
@@ -170,6 +178,8 @@ def _made(name: str, settings: RouteSettings) -> Route:
         policy=settings.policy,
         idempotent=settings.idempotent,
         tls=tls_context(_path(settings.upstream_ca), _path(settings.upstream_cert)),
+        rehearsed=rehearsed(known, settings.max_batch_size),
+        verify=settings.verify,
         source=(name, settings, secret),
     )
 
@@ -179,9 +189,11 @@ def _path(text: str | None) -> Path | None:
 
 
 def _quantity(kind: type, value: object) -> object:
-    """Read a duration or a number of bytes; for msgspec."""
+    """Read a duration, a number of bytes or a share; for msgspec."""
     if isinstance(value, kind):
         return value
     if kind is Bytes:
         return Bytes(parse_bytes(str(value)))
+    if kind is Share:
+        return Share(parse_share(str(value)))
     return Duration(parse_duration(str(value)))

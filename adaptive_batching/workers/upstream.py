@@ -7,7 +7,10 @@ server's places are alive follows from how it has done: `core/standings.py`.
 import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import count
+from math import inf
 from ssl import SSLContext
 from time import monotonic
 from typing import Any
@@ -15,7 +18,7 @@ from typing import Any
 from aiohttp import ClientSession
 
 from adaptive_batching.core.not_mergeable import NotMergeable
-from adaptive_batching.core.standings import Standings
+from adaptive_batching.core.standings import Standings, State
 from adaptive_batching.errors import (
     UpstreamBroken,
     UpstreamBusy,
@@ -30,6 +33,9 @@ from adaptive_batching.workers.upstream_addresses import Address, Location
 from adaptive_batching.workers.upstream_client import Client
 from adaptive_batching.workers.upstream_directory import Directory
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply, meaning, retry_after
+from adaptive_batching.workers.upstream_statistics import rehearsal
+from adaptive_batching.workers.upstream_verification import TOLERANCE, Verification, Verified
+from adaptive_batching.workers.warmup import Timing
 
 _BROKEN_STATUSES = frozenset({502, 504})  # of a server that is a proxy before a broken one
 _MAYBE_BROKEN = 500
@@ -45,6 +51,9 @@ class Upstreams:
         timeout: Seconds that a batch may take.
         max_answer: Bytes that the body of an answer may have.
         tls: For servers that are reached by TLS; None for the certificates of the system.
+        rehearsed: What is known of batches already: items and seconds.
+        statistics: Whether the servers may be asked for that; see `upstream_statistics`.
+        verify: Share of the requests in batches that are sent alone as well, to compare.
 
     Attributes:
         responses: Answers by status.
@@ -58,6 +67,9 @@ class Upstreams:
         timeout: float,
         max_answer: int,
         tls: SSLContext | None = None,
+        rehearsed: Sequence[tuple[int, float]] = (),
+        statistics: bool = False,
+        verify: float = 0.0,
     ) -> None:
         self.responses: Counter[int] = Counter()
         self._timeout = timeout
@@ -67,6 +79,9 @@ class Upstreams:
         self._client = Client(tls)
         self._standings = Standings(concurrency)
         self._directory = Directory(locations, self._standings, concurrency)
+        self._rehearsed = list(rehearsed)
+        self._statistics = statistics
+        self._verification = Verification(verify, TOLERANCE, self._differs)
 
     def __repr__(self) -> str:
         return f"<Upstreams {' '.join(self._directory.names)}>"
@@ -74,7 +89,23 @@ class Upstreams:
     @property
     def health(self) -> Health:
         """As many workers as batches may be under way now."""
-        return self._directory.health
+        timings = [Timing(0, size, seconds) for size, seconds in self._rehearsed]
+        return replace(self._directory.health, warm_up=tuple(timings))
+
+    @property
+    def servers(self) -> dict[str, State]:
+        """What becomes of each, by its name."""
+        return self._directory.states()
+
+    @property
+    def verified(self) -> Verified:
+        """How many answers were compared with those to the same requests alone."""
+        return self._verification.counts
+
+    @property
+    def kept_apart(self) -> int:
+        """Batch keys whose requests are, or were, sent alone."""
+        return len(self._not_mergeable)
 
     async def start(self, on_change: Callable[[], None]) -> None:
         """Find the servers; see `Workers.start`. Whether they answer, batches will show.
@@ -83,6 +114,8 @@ class Upstreams:
             WorkerStartError: None of the names has an address.
         """
         await self._directory.start(on_change)
+        if self._statistics and not self._rehearsed:
+            self._rehearsed = await rehearsal(self._client, self._directory.next())
 
     def choose(self) -> tuple[Address, ClientSession]:
         """Where a request that is not for a batch is sent, and with what."""
@@ -99,19 +132,10 @@ class Upstreams:
             WorkerTimeout: It did not answer in time.
         """
         with self._directory.place(worker) as address:
-            first, shares = items[0], [item.share for item in items]
-            size = sum(share.size for share in shares)
-            begin = monotonic()
-            status, answer = await self._ask(address, first, first.form.merge(shares))
-            self.responses[status] += 1
-            reply = Reply(status, answer, next(self._batch_ids), size, monotonic() - begin)
-            self._judge(address, reply)
-            if (kind := meaning(reply)) is not None:
-                raise kind(reply)
-            return [
-                Reply(part.status or status, part, reply.batch_id, size, reply.seconds)
-                for part in self._split(first, shares, answer)
-            ]
+            replies = await self._run(items, address)
+        if len(items) > 1:
+            self._verification.look(items, replies, partial(self._alone, address))
+        return replies
 
     def mergeable(self, key: Hashable) -> bool:
         """Whether no batch of that key has been answered with what can't be shared out of late."""
@@ -120,8 +144,36 @@ class Upstreams:
 
     async def aclose(self) -> None:
         """Close all connections; see `Workers.aclose`."""
+        await self._verification.aclose()
         await self._directory.aclose()
         await self._client.aclose()
+
+    async def _run(self, items: Sequence[Forwarded], address: Address) -> list[Reply]:
+        first, shares = items[0], [item.share for item in items]
+        size = sum(share.size for share in shares)
+        begin = monotonic()
+        status, answer = await self._ask(address, first, first.form.merge(shares))
+        self.responses[status] += 1
+        reply = Reply(status, answer, next(self._batch_ids), size, monotonic() - begin)
+        self._judge(address, reply)
+        if (kind := meaning(reply)) is not None:
+            raise kind(reply)
+        return [
+            Reply(part.status or status, part, reply.batch_id, size, reply.seconds)
+            for part in self._split(first, shares, answer)
+        ]
+
+    async def _alone(self, address: Address, item: Forwarded) -> Reply:
+        (reply,) = await self._run([item], address)
+        return reply
+
+    def _differs(self, item: Forwarded) -> None:
+        self._not_mergeable.enter(item.key, monotonic(), inf)
+        _log.error(
+            "%s: a request was answered otherwise in a batch than alone:"
+            " requests like this are sent alone from now on",
+            item.target,
+        )
 
     async def _ask(
         self, address: Address, first: Forwarded, message: Message

@@ -57,22 +57,26 @@ class Scripted:
     def __init__(self, script):
         self.script = script
         self.exchanges = []
-        self._tasks = set()
+        self._connections = {}
 
     @property
     def bodies(self):
         return [json.loads(each.body)["instances"] for each in self.exchanges]
 
-    async def connected(self, reader, writer):
-        self._tasks.add(asyncio.current_task())
+    def connected(self, reader, writer):
+        """Somebody has: remembered at once, so that no end comes too early for it."""
+        self._connections[asyncio.ensure_future(self._serve(reader, writer))] = writer
+
+    async def _serve(self, reader, writer):
         with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                length = next(
+                lengths = [
                     int(line.split(b":")[1])
                     for line in head.lower().split(b"\r\n")
                     if line.startswith(b"content-length:")
-                )
+                ]
+                length = sum(lengths)
                 body = await reader.readexactly(length)
                 exchange = Exchange(len(self.exchanges), head, body, writer)
                 self.exchanges.append(exchange)
@@ -80,9 +84,10 @@ class Scripted:
         writer.close()
 
     async def aclose(self):
-        for task in self._tasks:
+        for task, writer in self._connections.items():
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+            writer.transport.abort()
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -100,6 +105,8 @@ async def scripted(script, port=0, **options):
     try:
         yield server
     finally:
+        for _ in range(5):  # asyncio loses a connection whose listener closes as it is accepted
+            await asyncio.sleep(0)
         listening.close()
         await server.aclose()
         await listening.wait_closed()

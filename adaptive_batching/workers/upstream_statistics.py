@@ -1,0 +1,96 @@
+"""What a Triton server knows of its own batches, so that nobody has to learn it anew.
+
+`GET /v2/models/stats` is its statistics extension of the Open Inference Protocol; other servers
+answer 404. Its durations are those of the model; what HTTP adds is learned from the first batches.
+"""
+
+import logging
+from typing import TypeVar
+
+import msgspec
+
+from adaptive_batching.errors import BatchingError
+from adaptive_batching.wire.exchange import Message
+from adaptive_batching.workers.upstream_addresses import Address
+from adaptive_batching.workers.upstream_client import Client
+
+_TIMEOUT = 2.0  # seconds
+_MAX_BYTES = 2**22
+_MOST_MODELS = 16  # whose configuration is looked at
+T = TypeVar("T")
+_log = logging.getLogger("adaptive_batching.upstream")
+
+
+class _Duration(msgspec.Struct, frozen=True):
+    count: int = 0
+    ns: int = 0
+
+    @property
+    def seconds(self) -> float:
+        return self.ns * 1e-9 / self.count if self.count else 0.0
+
+
+_NOTHING = _Duration()
+
+
+class _OfSize(msgspec.Struct):
+    batch_size: int
+    compute_input: _Duration = _NOTHING
+    compute_infer: _Duration = _NOTHING
+    compute_output: _Duration = _NOTHING
+
+    @property
+    def seconds(self) -> float:
+        return sum(
+            each.seconds for each in (self.compute_input, self.compute_infer, self.compute_output)
+        )
+
+
+class _Model(msgspec.Struct):
+    name: str
+    execution_count: int = 0
+    batch_stats: list[_OfSize] = []
+
+
+class _Statistics(msgspec.Struct):
+    model_stats: list[_Model]
+
+
+class _Configuration(msgspec.Struct):
+    dynamic_batching: dict[str, object] | None = None
+
+
+async def rehearsal(client: Client, address: Address) -> list[tuple[int, float]]:
+    """How long batches took, as items and seconds; of the model that ran most.
+
+    Warns of models that the server batches itself, which makes requests wait twice.
+    """
+    statistics = await _get(client, address, "/v2/models/stats", _Statistics)
+    if statistics is None:
+        return []
+    for model in statistics.model_stats[:_MOST_MODELS]:
+        await _look_at(client, address, model.name)
+    busiest = max(statistics.model_stats, key=lambda each: each.execution_count, default=None)
+    sizes = busiest.batch_stats if busiest is not None else []
+    return [(each.batch_size, each.seconds) for each in sizes if each.batch_size > 0 < each.seconds]
+
+
+async def _look_at(client: Client, address: Address, name: str) -> None:
+    configuration = await _get(client, address, f"/v2/models/{name}/config", _Configuration)
+    if configuration is not None and configuration.dynamic_batching is not None:
+        _log.warning(
+            "%s batches %r itself (dynamic_batching): requests wait for company twice",
+            address.name,
+            name,
+        )
+
+
+async def _get(client: Client, address: Address, path: str, kind: type[T]) -> T | None:
+    """What the server says there; None if it says nothing, or something else."""
+    try:
+        status, answer = await client.send(
+            address, "GET", path, Message(b""), {}, _MAX_BYTES, _TIMEOUT
+        )
+        return msgspec.json.decode(answer.body, type=kind) if status == 200 else None
+    except (BatchingError, msgspec.DecodeError):
+        return None
