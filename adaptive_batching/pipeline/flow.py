@@ -8,7 +8,14 @@ from typing import Any
 
 from adaptive_batching.core import JobOutcome, Station, Tandem
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.errors import DeadlineExceeded, Draining, NoWorkers, Overloaded, QueueFull
+from adaptive_batching.errors import (
+    DeadlineExceeded,
+    Draining,
+    NoWorkers,
+    Overloaded,
+    QueueFull,
+    WorkerLost,
+)
 from adaptive_batching.pipeline.room import Room
 from adaptive_batching.pipeline.stage import Stage
 from adaptive_batching.pipeline.stats import outcome_of
@@ -110,6 +117,11 @@ class Flow:
                         raise
                     msg = f"stage {self._stages[number]} could not answer it in time: {refusal}"
                     raise DeadlineExceeded(msg) from refusal  # work was done for it: not refused
+                except Draining as refusal:
+                    if not number:
+                        raise
+                    msg = f"the pipeline was closed before its turn in stage {self._stages[number]}"
+                    raise WorkerLost(msg) from refusal
         finally:
             if room is not None:
                 room.leave()
@@ -130,6 +142,8 @@ class Flow:
         now = self._clock()
         if due <= now:
             stage, needed = self._stages[number], deadline - due
+            if deadline <= now:
+                raise DeadlineExceeded(f"its deadline came before its turn in stage {stage}")
             has = f"stage {stage} has {deadline - now:.3f} s left"
             raise DeadlineExceeded(f"{has}, and the later ones need {needed:.3f} s")
         return due - now

@@ -163,7 +163,7 @@ class Pipeline(Generic[T, R]):
     async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  a drain
         """Let what is under way go through all stages, up to `timeout` seconds; stop the workers.
 
-        What is left then fails with `Draining` or `WorkerLost`.
+        What is left then fails with `Draining` if no stage has worked on it, or else `WorkerLost`.
         """
         flow = self._flow
         if flow is None or flow.loop.is_closed():

@@ -14,7 +14,6 @@ from adaptive_batching.errors import (
     Draining,
     Overloaded,
     QueueFull,
-    Refused,
     WorkerLost,
     WrongEventLoop,
 )
@@ -370,7 +369,7 @@ def test_closing_lets_everything_through() -> None:
 
 
 def test_closing_in_a_hurry() -> None:
-    """After the timeout what is left is refused or lost, each exactly once."""
+    """Whom a stage has worked on is not told that he was refused before any work was done."""
 
     async def story(pipeline: Pipeline[str, str]) -> None:
         calls = [asyncio.ensure_future(pipeline(str(n))) for n in range(5)]
@@ -378,14 +377,33 @@ def test_closing_in_a_hurry() -> None:
         await pipeline.aclose(0.7)
         ends = await asyncio.gather(*calls, return_exceptions=True)
         assert ends[0] == "0ab"
-        assert all(isinstance(end, Exception) for end in ends[1:])
-        assert any(isinstance(end, Refused) for end in ends)
+        assert all(isinstance(end, WorkerLost) for end in ends[1:])  # all had been at work: `a`
 
     tell(
         story,
         Stage(Step("a", 0.01), max_batch_size=2),
         Stage(Step("b", 0.5), max_batch_size=1),
     )
+
+
+def test_closing_at_once() -> None:
+    """Who waits for the first stage is refused: he may ask somebody else."""
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        calls = [asyncio.ensure_future(pipeline(str(n))) for n in range(3)]
+        await asyncio.sleep(0)
+        await pipeline.aclose(0.1)
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        assert list(map(type, ends)) == [WorkerLost, Draining, Draining]
+
+    tell(story, Stage(Step("a", 0.5), max_batch_size=1), Stage(Step("b", 0.5), max_batch_size=1))
+
+
+async def test_a_deadline_that_is_over_at_once() -> None:
+    """Its message says which stage it did not reach, and no time that is less than nothing."""
+    async with Pipeline[str, str]([Stage(Step("a", 0.01), max_batch_size=2)]) as pipeline:
+        with pytest.raises(DeadlineExceeded, match="before its turn in stage Step"):
+            await pipeline("1", max_latency=1e-9)
 
 
 class Half:
