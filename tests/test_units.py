@@ -2,7 +2,7 @@
 
 import pytest
 
-from adaptive_batching.units import counted, format_duration, parse_duration
+from adaptive_batching.units import counted, format_duration, parse_bytes, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,18 @@ def test_one_and_many():
     assert [counted(each, "request") for each in (0, 1, 2000)] == [
         "0 requests", "1 request", "2,000 requests",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1", 1), ("1000", 1000), ("64KiB", 65536), (" 8 MiB ", 2**23), ("1GiB", 2**30)],
+)
+def test_bytes_are_read(text, size):
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5MiB", "8MB", "MiB", "1" * 17, "True"])
+def test_what_is_no_number_of_bytes(text):
+    """The message shows how it is written."""
+    with pytest.raises(ValueError, match="such as 1000, 64KiB or 8MiB, got"):
+        parse_bytes(text)

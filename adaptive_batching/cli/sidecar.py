@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from adaptive_batching.cli.bounds_options import bounds_options
 from adaptive_batching.cli.endings import forget_output
+from adaptive_batching.cli.kserve_agent import KSERVE_AGENT, AgentCommand
 from adaptive_batching.cli.listening_options import (
     listening_options,
     serve_until_told,
@@ -54,7 +55,14 @@ _OF_ONE_ROUTE = frozenset(
 _log = logging.getLogger("adaptive_batching")
 
 
-@click.command("sidecar", context_settings={"auto_envvar_prefix": "ADAPTIVE_BATCHING"})
+@click.command(
+    "sidecar", cls=AgentCommand, context_settings={"auto_envvar_prefix": "ADAPTIVE_BATCHING"}
+)
+@click.option(
+    "--compat",
+    type=click.Choice([KSERVE_AGENT]),
+    help="Take the flags of KServe's agent, and answer with its batchId and message.",
+)
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -115,6 +123,7 @@ _log = logging.getLogger("adaptive_batching")
 @click.pass_context
 def command(
     context: click.Context,
+    compat: str | None,
     config: Path | None,
     servers: tuple[str, ...],
     protocol: str | None,
@@ -184,6 +193,7 @@ def command(
                 tls=tls_context(upstream_ca, upstream_cert),
                 rehearsed=rehearsed(latency_from, max_batch_size),
                 verify=verify,
+                batch_fields=compat == KSERVE_AGENT,
             )
             recorders = {protocol: Recorder(record)} if record else {}
             running = SidecarRunning(

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Hashable, Mapping, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -19,6 +20,7 @@ from adaptive_batching.marshal.passing import PassThrough
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.wire.exchange import Message, Request, Unsplittable
+from adaptive_batching.wire.kserve_agent import with_batch_fields
 from adaptive_batching.wire.open_inference import OpenInference
 from adaptive_batching.workers.upstream import Upstreams
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
@@ -135,7 +137,8 @@ class Relay:
         share = self._form.take(Request(request.method, path, message, query))
         if share is None:
             return await self._passing(request, target, body)
-        return await self._batched(share, request, target, begin)
+        reply = await self._batched(share, request, target, begin)
+        return _with_batch_fields(reply) if self.route.batch_fields else reply
 
     def _announced(self, request: web.BaseRequest) -> int:
         """Bytes that a body may come to."""
@@ -183,6 +186,12 @@ class Relay:
             for name in self._terms.partition_by
             if name in headers
         }
+
+
+def _with_batch_fields(reply: Reply) -> Reply:
+    about = reply.message
+    body = with_batch_fields(about.body, str(reply.batch_id))
+    return replace(reply, message=Message(body, about.headers, about.status))
 
 
 async def _all(pieces: Sequence[Coroutine[Any, Any, Reply]]) -> list[Reply]:

@@ -52,6 +52,8 @@ class Route:
         tls: For servers that are reached by TLS; None for the certificates of the system.
         rehearsed: What is known of batches already: items and seconds.
         verify: Share of the requests in batches that are sent alone as well, to compare.
+        batch_fields: Whether answers say in their bodies which batch they were in, as those of
+            KServe's agent do.
         source: What it was made of: two of equal sources do the same. None for no other's.
     """
 
@@ -69,6 +71,7 @@ class Route:
     tls: SSLContext | None = None
     rehearsed: Sequence[tuple[int, float]] = ()
     verify: float = 0.0
+    batch_fields: bool = False
     source: Hashable = None
 
     def covers(self, path: str) -> bool:

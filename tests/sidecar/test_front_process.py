@@ -163,3 +163,29 @@ async def test_two_on_one_port(model, unused_tcp_port):
         _, told = await refused.communicate()
         assert refused.returncode == 1
         assert b"Address already in use" in told
+
+
+@pytest.mark.parametrize("dashes", ["-", "--"])
+async def test_in_place_of_kserves_agent(model, dashes):
+    """With its flags, written as Go allows, and what its answers have in them."""
+    flags = ["enable-batcher", "max-batchsize=32", "max-latency=500", "port=0"]
+    process = await asyncio.create_subprocess_exec(
+        *SIDECAR[:4],
+        "--compat=kserve-agent",
+        *(dashes + flag for flag in flags),
+        f"{dashes}component-port",
+        str(model.url.port),
+        stdout=subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(30):
+            url = (await process.stdout.readline()).split()[0].decode()
+        async with aiohttp.ClientSession() as session:
+            body = {"instances": [21]}
+            async with session.post(f"{url}/v1/models/m:predict", json=body) as response:
+                answer = await response.json()
+                batch = response.headers["X-Batch-Id"]
+        assert answer == {"message": "", "batchId": batch, "predictions": [42]}
+    finally:
+        process.terminate()
+        assert await ended(process) == 0

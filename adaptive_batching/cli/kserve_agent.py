@@ -1,0 +1,70 @@
+"""The command line of KServe's agent, in our words: it is replaced by changing the image alone."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import click
+
+KSERVE_AGENT = "kserve-agent"
+
+_PORT_OF_AGENT = "9081"
+_PORT_OF_COMPONENT = "8080"
+_OURS = {"max-batchsize": "--max-batch-size"}
+_WITHOUT_VALUE = frozenset({"enable-batcher"})
+_NOT_NEEDED = frozenset({"max-latency"})
+"""How long the agent holds a batch (milliseconds). The default policy holds none for longer than
+it gains by, and the agent promises no latency, so that there is nothing to refuse by."""
+
+
+class AgentCommand(click.Command):
+    """A command that reads KServe's flags if it is told to by `--compat kserve-agent`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line."""
+        compat = ["--compat", KSERVE_AGENT]
+        if any([*pair] == compat for pair in pairwise(args)):
+            at = args.index("--compat")
+            args = [*compat, *_translated([*args[:at], *args[at + 2 :]])]
+        elif f"--compat={KSERVE_AGENT}" in args:
+            rest = [arg for arg in args if arg != f"--compat={KSERVE_AGENT}"]
+            args = [*compat, *_translated(rest)]
+        return super().parse_args(ctx, args)
+
+
+def _translated(args: Sequence[str]) -> list[str]:
+    """Go's flags, with one dash or two; what is not KServe's is left as it is."""
+    port, component = _PORT_OF_AGENT, _PORT_OF_COMPONENT
+    others: list[str] = []
+    for name, value in _flags(args):
+        if name == "port":
+            port = value
+        elif name == "component-port":
+            component = value
+        elif name in _OURS:
+            others += [_OURS[name], value]
+        elif name in _NOT_NEEDED:
+            if not value.isdecimal():
+                raise click.UsageError(f"--{name}: expected milliseconds, got {value!r}")
+        elif name not in _WITHOUT_VALUE:
+            others.append(value)
+    upstream = f"--upstream=http://127.0.0.1:{component}"
+    return [upstream, "--protocol=kserve-v1", f"--port={port}", *others]
+
+
+def _flags(args: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Name and value of KServe's flags; all else is a value without a name."""
+    known = {*_OURS, *_NOT_NEEDED, "port", "component-port"}
+    left = iter(args)
+    for arg in left:
+        name, equals, value = arg.lstrip("-").partition("=")
+        if not arg.startswith("-") or name not in known | _WITHOUT_VALUE:
+            yield "", arg
+        elif name in _WITHOUT_VALUE:
+            yield name, ""
+        elif equals:
+            yield name, value
+        else:
+            given = next(left, None)
+            if given is None:
+                raise click.UsageError(f"{arg}: expected a value")
+            yield name, given
