@@ -77,7 +77,7 @@ class Tandem:
             Overloaded: It would be late by all that is known.
         """
         needed = list(accumulate(station.batch for station in reversed(stations)))
-        late = earliest_finish(stations, now) - deadline
+        late = earliest_finish(stations, now) + just_missed(stations) - deadline
         patience = deadline - now
         if late > 0 and now - self._let_in < patience:
             wait = self._let_in + patience - now  # until the next test
@@ -104,3 +104,14 @@ def earliest_finish(stations: Sequence[Station], now: float) -> float:
     for station in stations:
         finish = max(finish, now + station.wait) + station.batch
     return finish
+
+
+def just_missed(stations: Sequence[Station]) -> float:
+    """Seconds that a job may lose where it comes a moment after a batch has left.
+
+    Stages do not keep step: who is let in at the very last moment then fails in a later one, with
+    work done for him in those before it. What a batch of the slowest takes is enough; where all
+    who are ahead fit into one, there is none to miss.
+    """
+    crowded = (station.batch for station in stations[1:] if station.wait > station.free)
+    return max(crowded, default=0.0)

@@ -4,7 +4,7 @@ import pytest
 
 from adaptive_batching.core import Limits, Scheduler, Station, Tandem, make_policy
 from adaptive_batching.core.job import Batch, Job, Outcome
-from adaptive_batching.core.tandem import earliest_finish
+from adaptive_batching.core.tandem import earliest_finish, just_missed
 from adaptive_batching.errors import Overloaded
 
 IDLE = Station(batch=0.1, free=0.0, full_batch=0.2, limit=4, ahead=0)
@@ -26,6 +26,14 @@ def test_a_backlog_clears_while_the_earlier_stages_work() -> None:
     long = IDLE._replace(free=0.05, ahead=9)  # two full batches leave before
     assert earliest_finish([IDLE, short], 0.0) == pytest.approx(0.2)
     assert earliest_finish([IDLE, long], 0.0) == pytest.approx(0.05 + 2 * 0.2 + 0.1)
+
+
+def test_who_comes_behind_a_crowd_may_miss_a_batch() -> None:
+    """He is let in if he can miss one and be in time; nobody misses one with few ahead of him."""
+    few, crowd = IDLE._replace(free=0.05, ahead=3), IDLE._replace(free=0.05, ahead=4)
+    assert Tandem().admit([crowd, few], earliest_finish([crowd, few], 0.0), 0.0)
+    assert just_missed([crowd, few]) == 0.0  # the entrance's batches are known
+    assert just_missed([IDLE, crowd, IDLE]) == 0.1
 
 
 def test_refused_with_the_time_that_helps() -> None:

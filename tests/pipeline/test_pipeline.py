@@ -248,6 +248,28 @@ def test_overload() -> None:
     tell(story, *(Stage(each, 32) for each in stages), max_latency=0.15)
 
 
+def test_overload_of_many_unlike_stages() -> None:
+    """Stages that do not keep step lose little: whom they let in at the entrance they answer."""
+    chance = random.Random(1)
+    capacity = 8 / 0.02  # items/s, of the fourth
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        await learn(pipeline, 20)
+        calls = []
+        for _ in range(int(1.5 * capacity * 4.0)):
+            await asyncio.sleep(chance.expovariate(1.5 * capacity))
+            calls.append(asyncio.ensure_future(pipeline("1")))
+        await asyncio.gather(*calls, return_exceptions=True)
+        requests = pipeline.stats().requests
+        assert requests[JobOutcome.DONE] > 0.95 * capacity * 4.0
+        assert requests[JobOutcome.EXPIRED] < 0.1 * requests[JobOutcome.SHED]
+
+    singles, sizes = linear(0.01, 0.0), (32, 8, 64)
+    stages = (Stage(linear(0.02, 0.0), size) for size in sizes)
+    alternating = [each for some in stages for each in (Stage(singles, 1, workers=20), some)]
+    tell(story, *alternating, max_latency=0.2)
+
+
 def test_single_items_after_a_bulk() -> None:
     """The large batches that were learned from do not make the pipeline refuse small ones."""
 
