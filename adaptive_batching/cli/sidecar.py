@@ -50,6 +50,8 @@ _OF_ONE_ROUTE = frozenset(
         "max_answer",
         "body_timeout",
         "record",
+        "latency_from",
+        "verify",
     }
 )
 _log = logging.getLogger("adaptive_batching")
