@@ -77,6 +77,7 @@ class Location:
 
         Raises:
             OSError: The name has no address.
+            UnicodeError: It can't be a name.
         """
         if not self.changes:
             host = self.origin.raw_authority if not self.socket else "localhost"

@@ -159,7 +159,7 @@ class Directory:
                 continue
             try:
                 self._found[location] = await location.addresses()
-            except OSError as error:
+            except (OSError, UnicodeError) as error:
                 if self._found.get(location) != []:
                     _log.warning("%s has no address: %s", location, error)
                 self._found.setdefault(location, [])

@@ -74,13 +74,13 @@ def meaning(reply: Reply) -> type[UpstreamAnswered] | None:
     """What kind of error a server answered with; None if it did what it was asked.
 
     Raises:
-        UpstreamBroken: It wants us to go somewhere else, which we don't.
+        UpstreamBroken: It wants us to go somewhere else or to speak otherwise, which we don't.
     """
     status = reply.status
     if 200 <= status < 300:
         return None
     if status < 400:
-        raise UpstreamBroken(f"the server answered {status} to a batch: redirects aren't followed")
+        raise UpstreamBroken(f"the server answered {status} to a batch, which is no result")
     if status == _OUT_OF_MEMORY or (status in _SAY_OUT_OF_MEMORY and _says_so(reply.message.body)):
         return UpstreamOutOfMemory
     if status in _BUSY:

@@ -110,8 +110,8 @@ async def before(model):
                 **{"timeout": 5.0, **(more or {})},
             )
             running = SidecarRunning([route], bounds=bounds or Bounds(), admin=("127.0.0.1", 0))
-            await running.start("127.0.0.1", 0)
             stack.push_async_callback(running.stop, 1.0)
+            await running.start("127.0.0.1", 0)
             session = await stack.enter_async_context(aiohttp.ClientSession())
             return Client(session, running)
 

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from adaptive_batching.core import standings
+from adaptive_batching.errors import WorkerStartError
 from adaptive_batching.workers import upstream_directory
 from adaptive_batching.workers.upstream_addresses import Location
 from adaptive_batching.workers.upstream_tls import tls_context
@@ -180,6 +181,21 @@ async def test_one_of_two_is_not_there(before, unused_tcp_port, monkeypatch):
             await until(lambda: stats(client).workers == 2)
 
 
+async def test_f12_one_of_two_is_slow(before):
+    """Nothing is wrong with it, but once that is proven it gets what the other can't take."""
+
+    async def slow(exchange):
+        await asyncio.sleep(0.04)
+        await exchange.predict()
+
+    async with scripted(slow) as one, scripted(predict) as other:
+        client = await before(servers=[one.url, other.url])
+        for n in range(40):
+            await client.predict(n)
+        assert 5 <= len(one.exchanges) <= 10
+        assert len(other.exchanges) >= 30
+
+
 async def test_f11_one_of_two_has_no_time(before):
     """Its batch goes to the other one, and so do the next while it wants to be left alone."""
     busy = answers(503, headers=b"Retry-After: 30\r\n")
@@ -314,3 +330,11 @@ def test_files_that_hold_no_certificates(tmp_path, certificate):
             tls_context(*files)
     assert tls_context(None, None) is None
     assert tls_context(certificate[0], None) is not None
+
+
+@pytest.mark.parametrize("name", ["nowhere.test", "a..b"])
+async def test_a_name_without_an_address(before, names, name):
+    """The sidecar does not start, and says why."""
+    names["nowhere.test"] = []
+    with pytest.raises(WorkerStartError, match=f"no address for http://{name}"):
+        await before(servers=[f"http://{name}"])
