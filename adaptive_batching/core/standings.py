@@ -10,6 +10,10 @@ from math import inf, nextafter
 _CONSECUTIVE_FAILURES = 5
 _BASE_EJECTION_TIME = 30.0  # seconds, times the number of ejections
 _MAX_EJECTION_TIME = 300.0  # seconds
+_ERROR_MEMORY = 20.0  # answers
+_ENOUGH_ANSWERS = 10
+_BROKEN = 0.85  # share of answers that are errors, of a server that is ejected for them
+_WELL = 0.4  # the same, of another one: what spoils batches spoils them everywhere
 _SLOW_START_WINDOW = 10.0  # seconds in which a server that has come back gets all its permits again
 _FIRST_PAUSE = 0.1  # seconds; of one that failed or has no time, and doubles with each in a row
 _LONGEST_PAUSE = 5.0  # seconds
@@ -40,6 +44,12 @@ class _Standing:
     ejected: bool = False  # until a probe succeeds
     paused_until: float = -inf
     back_since: float = -inf
+    answers: int = 0
+    error_share: float = 0.0  # of its answers of late
+
+    def answered(self, *, error: bool) -> None:
+        self.answers += 1
+        self.error_share += (error - self.error_share) / min(self.answers, _ERROR_MEMORY)
 
 
 class Standings:
@@ -104,7 +114,27 @@ class Standings:
             server.ejected = False
             server.back_since = now
         server.failures = server.refusals = 0
+        server.answered(error=False)
         return was_ejected
+
+    def erred(self, name: str, now: float) -> bool:
+        """It answered with an error that may be its own or that of what it was asked.
+
+        Returns:
+            Whether it was ejected: nearly all that it answers are errors, and another one's are
+            not; or it was being probed.
+        """
+        server = self._servers[name]
+        server.answered(error=True)
+        others = [each for each in self._servers.values() if each is not server]
+        if server.ejected:
+            broken = now >= server.ejected_until
+        else:
+            broken = _is_broken(server) and any(map(_is_well, others))
+        if broken:
+            server.answers = 0
+            self._eject(server, others, now)
+        return broken
 
     def failed(self, name: str, now: float) -> None:
         """It could not be reached, hung up, took too long or said that it is broken."""
@@ -155,6 +185,15 @@ class Standings:
             return inf
         step = _SLOW_START_WINDOW / self._concurrency
         return max(server.back_since + (since // step + 1) * step, nextafter(now, inf))
+
+
+def _is_broken(server: _Standing) -> bool:
+    return server.answers >= _ENOUGH_ANSWERS and server.error_share >= _BROKEN
+
+
+def _is_well(server: _Standing) -> bool:
+    enough = server.answers >= _ENOUGH_ANSWERS and server.error_share <= _WELL
+    return enough and not server.ejected
 
 
 def _bring_back(ejected: list[_Standing], now: float = -inf) -> None:

@@ -196,12 +196,14 @@ class Upstreams:
             raise
 
     def _judge(self, address: Address, reply: Reply) -> None:
-        """What an answer says about the server; that 500 is the server's fault, nobody knows."""
+        """What an answer says about the server; whose fault a 500 is, others have to show."""
         if reply.status in _BROKEN_STATUSES:
             self._directory.failed(address)
         elif meaning(reply) is UpstreamBusy:
             self._directory.refused(address, retry_after(reply.message.headers))
-        elif reply.status != _MAYBE_BROKEN:
+        elif reply.status == _MAYBE_BROKEN:
+            self._directory.erred(address)
+        else:
             self._directory.succeeded(address)
 
     def _split(self, first: Forwarded, shares: list[Any], answer: Message) -> list[Message]:

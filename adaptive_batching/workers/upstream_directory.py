@@ -135,6 +135,14 @@ class Directory:
             _log.warning("%s failed too often, and gets no batches for a while", address.name)
         self._settle()
 
+    def erred(self, address: Address) -> None:
+        """A server has answered with an error that may be an item's fault."""
+        if address.name in self._standings and self._standings.erred(address.name, monotonic()):
+            _log.warning(
+                "%s answers with errors, others don't: no batches for a while", address.name
+            )
+            self._settle()
+
     def refused(self, address: Address, retry_after: float | None) -> None:
         """A server has no time, for so many seconds if it says so."""
         if address.name in self._standings:

@@ -135,3 +135,36 @@ def test_who_is_left_when_others_vanish():
     standings.dismiss("b")
     assert standings.permits("a", 1.0) == 1
     assert "b" not in standings
+
+
+def answer(standings, name, pattern, now=0.0):
+    """Some answers: x for an error that may be anybody's fault."""
+    for each in pattern:
+        if each == "x":
+            standings.erred(name, now)
+        else:
+            standings.succeeded(name, now)
+
+
+def test_a_broken_server_among_others_that_are_well():
+    """It answers at once, and with errors: it would draw all batches if it were left in."""
+    standings = some("a", "b")
+    answer(standings, "b", "..x......x")
+    answer(standings, "a", "x" * 9)
+    assert standings.state("a", 0.0) is State.IN
+    answer(standings, "a", "x")
+    assert standings.state("a", 0.0) is State.EJECTED
+    standings.erred("a", 30.0)
+    assert standings.state("a", 30.0) is State.EJECTED
+    answer(standings, "a", ".", now=90.0)
+    assert standings.state("a", 90.0) is State.SLOW_START
+
+
+def test_a_flood_of_bad_items():
+    """All servers answer with errors then, and none is to blame."""
+    standings = some("a", "b")
+    for _ in range(50):
+        answer(standings, "b", "xx.x.x")
+        answer(standings, "a", "xxxxxx")
+    assert standings.state("a", 0.0) is State.IN
+    assert standings.state("b", 0.0) is State.IN

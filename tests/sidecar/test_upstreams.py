@@ -196,6 +196,16 @@ async def test_f12_one_of_two_is_slow(before):
         assert len(other.exchanges) >= 30
 
 
+async def test_f12_one_of_two_is_broken(before):
+    """It answers at once, but with nothing but errors: it is left alone, and the others go on."""
+    async with scripted(answers(500)) as one, scripted(predict) as other:
+        client = await before(servers=[one.url, other.url])
+        statuses = [(await client.predict(n))[0] for n in range(60)]
+        assert len(one.exchanges) <= 20
+        assert statuses[-20:] == [200] * 20
+        assert len(other.exchanges) >= 40
+
+
 async def test_f11_one_of_two_has_no_time(before):
     """Its batch goes to the other one, and so do the next while it wants to be left alone."""
     busy = answers(503, headers=b"Retry-After: 30\r\n")
