@@ -52,6 +52,14 @@ _OPTIONS = (
         show_default="by the open files that are allowed",
         help="Clients at a time.",
     ),
+    click.option("--tenant-header", default="", help="By which tenants are told apart: X-Tenant."),
+    click.option(
+        "--max-per-tenant",
+        type=_COUNT,
+        default=256,
+        show_default=True,
+        help="Requests of one tenant at a time.",
+    ),
 )
 
 

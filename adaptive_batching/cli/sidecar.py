@@ -148,6 +148,8 @@ def command(
     body_timeout: float,
     max_in_flight: int,
     max_connections: int,
+    tenant_header: str,
+    max_per_tenant: int,
     admin_port: int | None,
     admin_host: str,
     record: str | None,
@@ -167,7 +169,7 @@ def command(
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     _log.setLevel(logging.INFO)
-    bounds = Bounds(max_in_flight, max_queue_bytes, max_connections)
+    bounds = Bounds(max_in_flight, max_queue_bytes, max_connections, tenant_header, max_per_tenant)
     admin = None if admin_port is None else (admin_host, admin_port)
     try:
         if config is not None:

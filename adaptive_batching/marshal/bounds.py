@@ -17,11 +17,15 @@ class Bounds:
         max_queue_bytes: Bytes of all bodies that are kept for batches.
         max_connections: Of clients; never more than three quarters of the files that the process
             may have open.
+        tenant_header: By which tenants are told apart; empty if they are not.
+        max_per_tenant: Requests of one tenant at a time.
     """
 
     max_in_flight: int = 4096
     max_queue_bytes: int = 2**30
     max_connections: int = sys.maxsize
+    tenant_header: str = ""
+    max_per_tenant: int = 256
 
     def check(self, routes: Iterable[Route]) -> Self:
         """Return it if every route's largest body fits.

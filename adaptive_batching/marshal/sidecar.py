@@ -15,6 +15,7 @@ from adaptive_batching.marshal.relay import Relay
 from adaptive_batching.marshal.request_ids import request_id
 from adaptive_batching.marshal.share_of_reply import share_of_reply
 from adaptive_batching.marshal.target import origin_form
+from adaptive_batching.marshal.tenants import Tenants
 from adaptive_batching.workers.upstream_messages import Reply
 
 FindRelay = Callable[[str], Relay | None]
@@ -27,6 +28,7 @@ class Sidecar:
     Args:
         find_relay: Knows who answers.
         max_in_flight: Requests at a time; more are refused.
+        tenants: Counts those of each tenant.
 
     Attributes:
         draining: Whether clients are told to go elsewhere; what comes is answered all the same.
@@ -34,12 +36,13 @@ class Sidecar:
         unrouted: Answers by status to requests that found no route.
     """
 
-    def __init__(self, find_relay: FindRelay, max_in_flight: int) -> None:
+    def __init__(self, find_relay: FindRelay, max_in_flight: int, tenants: Tenants) -> None:
         self.draining = False
         self.in_flight = 0
         self.unrouted: Counter[int] = Counter()
         self._find_relay = find_relay
         self._max_in_flight = max_in_flight
+        self._tenants = tenants
         self._errors = ErrorLog()
         self._emptied = asyncio.Event()
         self._emptied.set()
@@ -54,7 +57,7 @@ class Sidecar:
         try:
             target = self._target(request)
             relay = self._relay(target)
-            answer = await relay.answer(request, target, begin)
+            answer = await self._answer(relay, request, target, begin)
             response = self._shared(answer, request, begin) if isinstance(answer, Reply) else answer
         except UpstreamAnswered as error:
             response = self._shared(error.reply, request, begin)
@@ -88,6 +91,15 @@ class Sidecar:
         if relay is None:
             raise Rejected(404, "not_found")
         return relay
+
+    async def _answer(
+        self, relay: Relay, request: web.BaseRequest, target: str, begin: float
+    ) -> Reply | web.StreamResponse:
+        tenant = self._tenants.enter(request)
+        try:
+            return await relay.answer(request, target, begin)
+        finally:
+            self._tenants.leave(tenant)
 
     def _shared(self, reply: Reply, request: web.BaseRequest, begin: float) -> web.StreamResponse:
         return share_of_reply(reply, request, monotonic() - begin, closes=self.draining)

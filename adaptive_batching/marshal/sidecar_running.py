@@ -21,6 +21,7 @@ from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.routes_file import RoutesFile
 from adaptive_batching.marshal.running import NO_OBSERVERS
 from adaptive_batching.marshal.sidecar import Sidecar
+from adaptive_batching.marshal.tenants import Tenants
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
 
 _GLANCE = 1.0  # seconds between two looks at the file
@@ -64,7 +65,8 @@ class SidecarRunning:
         held = HeldBytes(bounds.check(routes).max_queue_bytes)
         self.metrics.held_bytes = lambda: held.held
         self.relays = Relays(routes, held, observers, self.metrics)
-        self._sidecar = Sidecar(self.relays.find, bounds.max_in_flight)
+        tenants = Tenants(bounds.tenant_header, bounds.max_per_tenant)
+        self._sidecar = Sidecar(self.relays.find, bounds.max_in_flight, tenants)
         self._listener = Listener(self._sidecar, bounds.max_connections)
         self._admin_address = admin
         self._admin = Listener(

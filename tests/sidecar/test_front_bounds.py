@@ -120,6 +120,25 @@ async def test_t4_nothing_is_inflated(model, before):
     assert model.seen[-1]["Content-Length"] == str(len(bomb))
 
 
+async def test_t11_a_tenant_that_floods_leaves_room_for_others(model, before):
+    """What he has under way is bounded; who is not named is a tenant as well."""
+    client = await before(bounds=Bounds(tenant_header="X-Tenant", max_per_tenant=2))
+    model.gate.clear()
+    flood = [asyncio.ensure_future(client.predict(n, X_Tenant="a")) for n in range(5)]
+    others = [asyncio.ensure_future(client.predict(10 + n)) for n in range(2)]
+    await until(lambda: sum(task.done() for task in flood) == 3)
+    neighbour = asyncio.ensure_future(client.predict(20, X_Tenant="b"))
+    await until(lambda: client.running._sidecar.in_flight == 5)
+    model.gate.set()
+    answers = await asyncio.gather(*flood)
+    refused = [(answer["error"], headers) for status, answer, headers in answers if status == 429]
+    assert [code for code, _ in refused] == ["tenant_limit"] * 3
+    assert all(headers["Retry-After"] for _, headers in refused)
+    assert [status for status, *_ in await asyncio.gather(*others, neighbour)] == [200] * 3
+    assert (await client.predict(1, X_Tenant="a"))[0] == 200
+    assert not client.running._sidecar._tenants._under_way
+
+
 def test_bounds_without_room_for_one_request():
     """They are told, with what would be enough."""
     from adaptive_batching.marshal.route import Route

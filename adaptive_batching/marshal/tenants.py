@@ -1,0 +1,46 @@
+"""What one tenant has under way, so that a flood of one leaves room for the others."""
+
+from collections import Counter
+
+from aiohttp import web
+
+from adaptive_batching.marshal.rejections import Rejected
+
+_LONGEST = 256  # characters of a name; longer ones are one tenant
+
+
+class Tenants:
+    """Counts requests by a header; who has too many under way is told to come again.
+
+    Requests without the header are a tenant of their own.
+
+    Args:
+        header: That names a tenant; empty if they are not told apart.
+        limit: Requests of one tenant at a time.
+    """
+
+    def __init__(self, header: str, limit: int) -> None:
+        self._header = header
+        self._limit = limit
+        self._under_way: Counter[str] = Counter()
+
+    def enter(self, request: web.BaseRequest) -> str:
+        """Count a request, and return what `leave` has to be told.
+
+        Raises:
+            Rejected: Its tenant has as many under way as he may.
+        """
+        if not self._header:
+            return ""
+        name = request.headers.get(self._header, "")[:_LONGEST]
+        if self._under_way[name] >= self._limit:
+            raise Rejected(429, "tenant_limit", headers={"Retry-After": "1"})
+        self._under_way[name] += 1
+        return name
+
+    def leave(self, name: str) -> None:
+        """It has ended; who has none under way is forgotten."""
+        if self._header:
+            self._under_way[name] -= 1
+            if not self._under_way[name]:
+                del self._under_way[name]
