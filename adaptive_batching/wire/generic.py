@@ -3,12 +3,16 @@
 JSON pointers (RFC 6901) say where: `/inputs` and `/outputs`, or nothing for a bare list.
 """
 
+from typing import TypeVar
+
 from adaptive_batching.wire.exchange import Request
 from adaptive_batching.wire.listed import Pointer, RowFormat, Rows, RowShare, share_of
 from adaptive_batching.wire.splice import NotCuttable
 
+S = TypeVar("S", bound=RowShare)
 
-class GenericJSON(RowFormat[RowShare]):
+
+class Pointed(RowFormat[S]):
     """Rows wherever the pointers say.
 
     Args:
@@ -24,14 +28,29 @@ class GenericJSON(RowFormat[RowShare]):
         """Whether it has a body for the server to work on."""
         return method == "POST"
 
-    def take(self, request: Request) -> RowShare | None:
+    def take(self, request: Request) -> S | None:
         """Understand a request; None if it has no list, or an empty one, at that place."""
         if request.method != "POST":
             return None
         try:
-            rows = Rows.find(request.message.body, self._items)
+            return self._share(request)
         except NotCuttable:
             return None
+
+    def _share(self, request: Request) -> S | None:
+        """As `take`.
+
+        Raises:
+            NotCuttable: It has no list at that place.
+        """
+        raise NotImplementedError
+
+
+class GenericJSON(Pointed[RowShare]):
+    """Rows of JSON."""
+
+    def _share(self, request: Request) -> RowShare | None:
+        rows = Rows.find(request.message.body, self._items)
         return share_of(request, rows, self._results)
 
 

@@ -10,7 +10,8 @@ from typing import ClassVar
 import msgspec
 
 from adaptive_batching.wire.exchange import Request, as_it_came
-from adaptive_batching.wire.listed import Pointer, RowFormat, Rows, RowShare
+from adaptive_batching.wire.generic import Pointed
+from adaptive_batching.wire.listed import Rows, RowShare
 from adaptive_batching.wire.splice import NotCuttable, Raw
 
 _members = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
@@ -76,30 +77,11 @@ class PackedShare(RowShare, frozen=True):
         return self.where, self.content_type, self.rows.before, self.rows.after
 
 
-class GenericMsgpack(RowFormat[PackedShare]):
-    """Packed rows wherever the pointers say.
+class GenericMsgpack(Pointed[PackedShare]):
+    """Packed rows."""
 
-    Args:
-        items: Where a request has its list.
-        results: Where an answer has its list.
-    """
-
-    def __init__(self, items: Pointer = (), results: Pointer = ()) -> None:
-        self._items = tuple(items)
-        self._results = tuple(results)
-
-    def wants(self, method: str, path: str) -> bool:
-        """Whether it has a body for the server to work on."""
-        return method == "POST"
-
-    def take(self, request: Request) -> PackedShare | None:
-        """Understand a request; None if it has no list, or an empty one, at that place."""
-        if request.method != "POST":
-            return None
-        try:
-            rows = PackedRows.find(request.message.body, self._items)
-        except NotCuttable:
-            return None
+    def _share(self, request: Request) -> PackedShare | None:
+        rows = PackedRows.find(request.message.body, self._items)
         content_type = request.message.headers.get("content-type", "application/msgpack")
         own = as_it_came(request.message)
         share = PackedShare(request.path, rows, self._results, own, content_type)
