@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import socket
 import struct
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -38,8 +39,9 @@ class Exchange:
 
     def reset(self):
         """With RST."""
-        socket = self._writer.get_extra_info("socket")
-        socket.setsockopt(1, 13, struct.pack("ii", 1, 0))  # SOL_SOCKET, SO_LINGER
+        linger = struct.pack("ii", 1, 0)  # for no time
+        sock = self._writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self._writer.transport.abort()
 
     async def for_ever(self):
@@ -91,14 +93,20 @@ class Scripted:
 
 
 @asynccontextmanager
-async def scripted(script, port=0, **options):
-    """A server that follows a script, at `url`, or at the `path` of a Unix socket."""
+async def scripted(script, **options):
+    """A server that follows a script, at `url`, or at the `path` of a Unix socket.
+
+    Args:
+        script: Async function of an Exchange.
+        options: Of `asyncio.start_server`; `sock` for a port that was taken before.
+    """
     server = Scripted(script)
     if "path" in options:
         listening = await asyncio.start_unix_server(server.connected, **options)
         server.url = f"unix:{options['path']}"
     else:
-        listening = await asyncio.start_server(server.connected, "127.0.0.1", port, **options)
+        where = {} if "sock" in options else {"host": "127.0.0.1", "port": 0}
+        listening = await asyncio.start_server(server.connected, **where, **options)
         server.port = listening.sockets[0].getsockname()[1]
         scheme = "https" if "ssl" in options else "http"
         server.url = f"{scheme}://127.0.0.1:{server.port}"
@@ -110,6 +118,19 @@ async def scripted(script, port=0, **options):
         listening.close()
         await server.aclose()
         await listening.wait_closed()
+
+
+@contextmanager
+def refusing():
+    """A socket of a port that refuses connections until a server is given it."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved
+
+
+def url_of(sock):
+    """Where it is."""
+    return f"http://127.0.0.1:{sock.getsockname()[1]}"
 
 
 async def predict(exchange):

@@ -14,7 +14,7 @@ from adaptive_batching.errors import WorkerStartError
 from adaptive_batching.workers import upstream_directory
 from adaptive_batching.workers.upstream_addresses import Location
 from adaptive_batching.workers.upstream_tls import tls_context
-from tests.sidecar.scripted import predict, scripted
+from tests.sidecar.scripted import predict, refusing, scripted, url_of
 from tests.workers.conditions import until
 
 
@@ -165,20 +165,20 @@ async def test_a_name_with_several_addresses(before, names):
             assert (await client.predict(n))[1] == {"predictions": [2 * n]}
 
 
-async def test_one_of_two_is_not_there(before, unused_tcp_port, monkeypatch):
+async def test_one_of_two_is_not_there(before, monkeypatch):
     """Nobody notices; it gets batches again once it is there."""
     monkeypatch.setattr(standings, "_BASE_EJECTION_TIME", 0.2)
     monkeypatch.setattr(standings, "_FIRST_PAUSE", 0.001)
-    async with scripted(predict) as one:
-        client = await before(servers=[f"http://127.0.0.1:{unused_tcp_port}", one.url])
-        for n in range(30):
-            assert (await client.predict(n))[1] == {"predictions": [2 * n]}
-        assert stats(client).workers == 1
-        async with scripted(predict, unused_tcp_port) as other:
-            async with asyncio.timeout(5):
-                while not other.exchanges:
-                    assert (await client.predict(1))[0] == 200
-            await until(lambda: stats(client).workers == 2)
+    with refusing() as port:
+        async with scripted(predict) as one:
+            client = await before(servers=[url_of(port), one.url])
+            for n in range(30):
+                assert (await client.predict(n))[1] == {"predictions": [2 * n]}
+            async with scripted(predict, sock=port) as other:
+                async with asyncio.timeout(5):
+                    while not other.exchanges:
+                        assert (await client.predict(1))[0] == 200
+                await until(lambda: stats(client).workers == 2)
 
 
 async def test_f12_one_of_two_is_slow(before):

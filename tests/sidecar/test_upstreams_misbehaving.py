@@ -8,7 +8,7 @@ import gzip
 
 import pytest
 
-from tests.sidecar.scripted import OK, predict, scripted
+from tests.sidecar.scripted import OK, predict, refusing, scripted, url_of
 
 LOST, BROKEN, LATE = (
     (502, "upstream_lost"),
@@ -176,10 +176,11 @@ async def test_t9_a_redirect_is_not_followed(before):
         assert canary.exchanges == []
 
 
-async def test_f13_nobody_is_there(before, unused_tcp_port):
+async def test_f13_nobody_is_there(before):
     """It is said at once, and all is well as soon as the server is."""
-    client = await before(servers=[f"http://127.0.0.1:{unused_tcp_port}"])
-    for _ in range(20):
-        assert (await client.predict(1))[0] == 502
-    async with scripted(predict, unused_tcp_port):
-        assert (await client.predict(1))[0] == 200
+    with refusing() as port:
+        client = await before(servers=[url_of(port)])
+        for _ in range(20):
+            assert (await client.predict(1))[0] == 502
+        async with scripted(predict, sock=port):
+            assert (await client.predict(1))[0] == 200
