@@ -86,6 +86,7 @@ def _format_of(share: RowShare | ColumnShare) -> ColumnFormat | RowFormat[RowSha
 
 
 def _is_cloud_event(request: Request) -> bool:
+    """In one of the two modes of its HTTP binding; of one in headers these two are required."""
     headers = request.message.headers
-    events = headers.get("content-type", "").startswith("application/cloudevents")
-    return events or any(name.startswith("ce-") for name in headers)
+    in_headers = "ce-specversion" in headers or "ce-id" in headers
+    return in_headers or headers.get("content-type", "").startswith("application/cloudevents")
