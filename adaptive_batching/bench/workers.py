@@ -25,9 +25,19 @@ from adaptive_batching.workers.placement import Processes
 _OURS = "WorkerPool"
 _FRAMES = "WorkerPool without shared memory"
 _BARE = "bare socket pair"
+_LEANEST = "bare socket pair, leanest"
 _REQUIRED = 1.6  # times bare, for small batches
 _REQUIRED_OF_ARRAYS = 3.0  # times as fast as bare
 _TURN = 0.25  # seconds, after which a slow one makes way
+# What anybody would write first: streams, and an answer once the batch is there. The leanest has no
+# streams on our side, and an answer that begins before its batch has ended, as no model's can.
+_ANSWER = """\
+import os, socket, sys
+os.sched_setaffinity(0, {int(sys.argv[2])})
+stream = socket.socket(fileno=int(sys.argv[1]))
+while header := stream.recv(4, socket.MSG_WAITALL):
+    stream.sendall(header + stream.recv(int.from_bytes(header), socket.MSG_WAITALL))
+"""
 _ECHO = """\
 import os, socket, sys
 os.sched_setaffinity(0, {int(sys.argv[2])})
@@ -82,6 +92,7 @@ async def measure(*, quick: bool) -> Report:
             _OURS: await entered(_pool(placement)),
             _FRAMES: await entered(_pool(replace(placement, shared_memory=0))),
             _BARE: await entered(_bare(core)),
+            _LEANEST: await entered(_leanest(core)),
             "ProcessPoolExecutor": await entered(_executor(core)),
         }
         for load in (_SMALL, *_ARRAYS):
@@ -143,23 +154,48 @@ async def _pool(placement: Processes) -> AsyncIterator[Trip]:
 
 @asynccontextmanager
 async def _bare(core: int) -> AsyncIterator[Trip]:
+    """As many bytes there and back, with nothing to find out about them but how many they are."""
+    async with _child(_ANSWER, core) as ours:
+        reader, writer = await asyncio.open_unix_connection(sock=ours)
+
+        async def trip(load: Load) -> None:
+            writer.write(len(load.payload).to_bytes(4) + load.payload)
+            await reader.readexactly(4 + len(load.payload))
+
+        try:
+            yield trip
+        finally:
+            writer.transport.abort()
+
+
+@asynccontextmanager
+async def _leanest(core: int) -> AsyncIterator[Trip]:
     """As many bytes there and back, with nothing to find out about them."""
+    async with _child(_ECHO, core) as ours:
+        loop = asyncio.get_running_loop()
+        _, bare = await loop.create_unix_connection(_Leanest, sock=ours)
+        try:
+            yield lambda load: bare.ask(load.payload)
+        finally:
+            bare.close()
+
+
+@asynccontextmanager
+async def _child(program: str, core: int) -> AsyncIterator[socket.socket]:
+    """Our end of a socket pair, of which a process on that core has the other."""
     ours, theirs = socket.socketpair()
-    loop = asyncio.get_running_loop()
     with theirs:
-        arguments = ("-c", _ECHO, str(theirs.fileno()), str(core))
+        arguments = ("-c", program, str(theirs.fileno()), str(core))
         child = await asyncio.create_subprocess_exec(
             sys.executable, *arguments, pass_fds=[theirs.fileno()]
         )
-    _, bare = await loop.create_unix_connection(_Bare, sock=ours)
     try:
-        yield lambda load: bare.ask(load.payload)
+        yield ours
     finally:
-        bare.close()
         await child.wait()
 
 
-class _Bare(asyncio.Protocol):
+class _Leanest(asyncio.Protocol):
     def ask(self, payload: bytes) -> asyncio.Future[None]:
         self._missing = len(payload)
         self._answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
