@@ -13,7 +13,7 @@ from adaptive_batching.core import Batch, Job, JobOutcome, Limits, Scheduler, ma
 from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.simulation import Feed, Server, drive, poisson
 
-GUIDE = Path(__file__).parents[2] / "docs/howto/plan.md"
+GUIDE = Path(__file__).parents[2] / "docs/how-to/plan.md"
 COMMANDS = [
     line.removeprefix("$ adaptive-batching ")
     for line in GUIDE.read_text().splitlines()
