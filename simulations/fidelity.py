@@ -6,8 +6,8 @@ sleep, batches of 32, Poisson traffic of 0.2 to 0.9 of capacity.
 
 A measurement takes a machine that has time: where the generator was late by more than LAG (99th
 percentile), it is repeated, at most ATTEMPTS times, and marked with * if it was late each time.
-What it printed once stands in docs/how-to/simulate.md; there is no .out beside it, as no two runs of
-a measurement agree. Arguments: seconds of traffic in each cell (5).
+What it printed once stands in docs/how-to/simulate.md; there is no .out beside it, as no two runs
+of a measurement agree. Arguments: seconds of traffic in each cell (5).
 """
 
 import asyncio
