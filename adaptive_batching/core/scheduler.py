@@ -235,7 +235,7 @@ class Scheduler:
         if outcome is Outcome.DONE:
             self.permits.learn(batch.worker, batch.size, now - batch.released)
         if self._suspects is not None:
-            self._suspects.ended(batch)
+            self._suspects.ended(batch, outcome)
         view = self._backlog.views.get(batch.key)
         if view is not None:
             if view.cap is not None or outcome is Outcome.OUT_OF_MEMORY:

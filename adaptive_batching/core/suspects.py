@@ -163,10 +163,12 @@ class Suspects:
             self._left(job)
         return group
 
-    def ended(self, batch: Batch) -> None:
+    def ended(self, batch: Batch, outcome: Outcome) -> None:
         """A batch has ended, be it of suspects or of others."""
         if batch.reason not in _REPETITIONS:
             self.budget.earn()
+        elif batch.reason is Reason.BISECT and outcome is Outcome.DONE and not batch.deaths:
+            self.budget.answered()  # where workers die, a search costs more than runs
         elif batch.deaths:
             self._at_risk = False
 

@@ -1,10 +1,13 @@
 """An answer that is passed on: its headers are the server's, in its order, and no others."""
 
+from http import HTTPStatus
 from typing import Any
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
 from aiohttp.helpers import must_be_empty_body, rfc822_formatted_time
 from multidict import CIMultiDict
+
+_KNOWN = frozenset(HTTPStatus)
 
 
 class PassedAnswer(web.StreamResponse):
@@ -54,3 +57,23 @@ class PassedAnswer(web.StreamResponse):
         line = f"HTTP/{version.major}.{version.minor} {self.status} {self.reason}"
         await writer.write_headers(line, headers)
         writer.send_headers()
+
+
+class WholeAnswer(PassedAnswer):
+    """One whose body is here already.
+
+    Args:
+        status: Of HTTP.
+        headers: All but the body's length.
+        body: That follows.
+    """
+
+    def __init__(self, status: int, headers: CIMultiDict[str], body: bytes) -> None:
+        reason = HTTPStatus(status).phrase if status in _KNOWN else ""
+        headers[hdrs.CONTENT_LENGTH] = str(len(body))
+        super().__init__(status, reason, headers)
+        self._body_here = body
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Send the body."""
+        await super().write_eof(self._body_here)

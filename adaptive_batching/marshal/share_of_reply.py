@@ -9,6 +9,7 @@ from aiohttp.helpers import rfc822_formatted_time
 from multidict import CIMultiDict
 
 from adaptive_batching.marshal.answer import Answer, stays_open
+from adaptive_batching.marshal.passed_answer import WholeAnswer
 from adaptive_batching.marshal.request_ids import request_id
 from adaptive_batching.wire.exchange import Message
 from adaptive_batching.workers.upstream_messages import Reply
@@ -57,7 +58,7 @@ def share_of_reply(
     headers["X-Batch-Id"] = str(reply.batch_id)
     headers["X-Batch-Size"] = str(reply.batch_size)
     headers["Server-Timing"] = f"queue;dur={queued:.3f}, upstream;dur={taken:.3f}"
-    return web.Response(status=reply.status, body=body, headers=headers)
+    return WholeAnswer(reply.status, headers, body)
 
 
 def _said(message: Message) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ class _Described(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
     name: str
     shape: list[int]
     datatype: str
-    parameters: Parameters | None = None
+    parameters: Parameters | msgspec.UnsetType | None = msgspec.UNSET
     data: msgspec.Raw = _NONE
 
 
@@ -65,6 +65,7 @@ def read_tensors(text: Raw, tail: memoryview) -> list[Tensor]:
     tensors = []
     for each in _describe(text):
         parameters = each.parameters or {}
+        nothing = msgspec.UNSET if parameters else each.parameters
         data: bytes | Pieces = bytes(each.data)
         size = parameters.pop(_BINARY_SIZE, None)
         if size is not None:
@@ -72,7 +73,7 @@ def read_tensors(text: Raw, tail: memoryview) -> list[Tensor]:
             if data:
                 raise NotCuttable(f"expected {each.name!r} in JSON or behind it, got both")
             data, tail = (tail[:end],), tail[end:]
-        tensors.append(Tensor(each.name, each.datatype, each.shape, parameters, data))
+        tensors.append(Tensor(each.name, each.datatype, each.shape, parameters, data, nothing))
     if tail:
         raise NotCuttable(f"expected the bytes of the tensors, got {len(tail)} more")
     return tensors
@@ -100,7 +101,8 @@ def write_tensors(tensors: Sequence[Tensor]) -> tuple[bytes, list[memoryview]]:
             tail += each.data
             size = msgspec.Raw(text_of(sum(map(len, each.data))))
             parameters = {**parameters, _BINARY_SIZE: size}
-        described.append(_Described(each.name, each.shape, each.datatype, parameters or None, text))
+        said = parameters or each.nothing
+        described.append(_Described(each.name, each.shape, each.datatype, said, text))
     return text_of(described), tail
 
 

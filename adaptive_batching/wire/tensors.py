@@ -29,6 +29,7 @@ class Tensor(msgspec.Struct):
         parameters: Without the size of binary data.
         data: Its elements: bytes are the text of a JSON array; binary ones are in pieces, which
             are put together when they are sent and not before.
+        nothing: How it says that it has no parameters: in no way, by `null`, or by none in braces.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Tensor(msgspec.Struct):
     shape: list[int]
     parameters: Parameters
     data: bytes | Pieces
+    nothing: Parameters | msgspec.UnsetType | None = msgspec.UNSET
 
     @property
     def kind(self) -> Hashable:
@@ -87,7 +89,7 @@ class Tensor(msgspec.Struct):
 
     def _rows(self, count: int, data: bytes | Pieces) -> "Tensor":
         shape = [count, *self.shape[1:]]
-        return Tensor(self.name, self.datatype, shape, self.parameters, data)
+        return Tensor(self.name, self.datatype, shape, self.parameters, data, self.nothing)
 
 
 def _whole(pieces: Pieces) -> memoryview:

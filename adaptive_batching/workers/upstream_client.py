@@ -22,6 +22,7 @@ from adaptive_batching.errors import (
 from adaptive_batching.units import format_duration
 from adaptive_batching.wire.exchange import Message
 from adaptive_batching.workers.upstream_addresses import Address
+from adaptive_batching.workers.upstream_response import Response
 
 _CONNECT_TIMEOUT = 2.0  # seconds; the server stands beside us
 _IDLE = 4.0  # seconds; less than the 5 after which uvicorn closes a connection that it keeps alive
@@ -129,6 +130,7 @@ class Client:
 def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=connector,
+        response_class=Response,
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         trust_env=False,

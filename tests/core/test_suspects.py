@@ -275,6 +275,14 @@ def test_a_model_that_always_fails_is_not_asked_for_ever() -> None:
     assert ends.total() == 1000
 
 
+def test_one_guilty_in_twenty_harms_nobody_else() -> None:
+    """A search that finds the innocent pays for itself, however many batches are spoiled."""
+    harms = [RAISES if number % 20 == 0 else FINE for number in range(4000)]
+    story = Story(items(*harms), max_batch_size=16, workers=40).told()
+    assert set(story.ends_of(FINE)) == {ANSWERED}
+    assert set(story.ends_of(RAISES)) <= {RAISED, Verdict.GUILTY}
+
+
 harms = st.sampled_from([FINE] * 12 + [RAISES, KILLS])
 patience = st.sampled_from([inf, inf, inf, 1.5, 3.0, 6.0, 20.0])
 

@@ -5,6 +5,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from adaptive_batching.marshal.header_view import HeaderView
 from tests.sidecar.raw import exchange, parsed
+from tests.sidecar.scripted import scripted
 
 BODY = b'{"instances": [21]}'
 
@@ -36,6 +37,24 @@ async def test_every_version_of_http(model, before, headers, version, closes):
         assert answer.body == b'{"predictions": [42]}'
         assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
         assert answer.headers["X-Batch-Size"] == "1"
+
+
+@pytest.mark.parametrize("headers", [[], [b"Connection: close"]])
+async def test_an_error_without_a_type_gets_none(before, headers):
+    """As mosec answers: its clients are told what it says, and no more."""
+
+    async def refuses(server):
+        await server.write(b"HTTP/1.1 422 Nonsense\r\nContent-Length: 3\r\n\r\nbad")
+
+    async with scripted(refuses) as server:
+        client = await before(server=server.url)
+        last = [] if headers else [request(b"Connection: close")]
+        answers = parsed(await exchange(client.url, request(*headers), *last))
+    assert len(answers) == 1 + len(last)
+    for answer in answers:
+        assert (answer.status, answer.body) == (422, b"bad")
+        assert answer.headers["X-Batch-Size"] == "1"
+        assert not {"Content-Type", "Server"} & set(answer.headers)
 
 
 async def test_a_sidecar_that_ends_closes_its_connections(model, before):

@@ -10,6 +10,7 @@ import pytest
 
 from tests.sidecar.scripted import OK, predict, refusing, scripted, url_of
 
+IN_CHUNKS = b"Transfer-Encoding: chunked\r\n\r\n4\r\noops\r\n0\r\n\r\n"
 LOST, BROKEN, LATE = (
     (502, "upstream_lost"),
     (502, "upstream_broken"),
@@ -184,3 +185,29 @@ async def test_f13_nobody_is_there(before):
             assert (await client.predict(1))[0] == 502
         async with scripted(predict, sock=port):
             assert (await client.predict(1))[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/models/m:predict", "/v1/models/m:generate"])
+@pytest.mark.parametrize("length", [b"Content-Length: 4\r\n\r\noops", IN_CHUNKS])
+async def test_no_other_request_follows_a_500_on_its_connection(before, path, length):
+    """Uvicorn hangs up after one without having said so: the next would be lost."""
+
+    async def fails_first(exchange):
+        if exchange.number:
+            await exchange.predict()
+            return
+        await exchange.write(b"HTTP/1.1 500 Internal Server Error\r\n" + length[:-4])
+        await exchange.write(length[-4:])
+
+    async with scripted(fails_first) as server:
+        client = await before(server=server.url)
+        statuses = []
+        for _ in range(3):
+            body = {"instances": [1]}
+            async with client.session.post(f"{client.url}{path}", json=body) as response:
+                statuses.append(response.status)
+                await response.read()
+        writers = [exchange._writer for exchange in server.exchanges]
+    assert statuses == [500, 200, 200]
+    assert writers[0] is not writers[1]
+    assert writers[1] is writers[2]

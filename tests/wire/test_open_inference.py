@@ -201,6 +201,17 @@ def test_answers_may_be_flat_or_nested_and_hold_nan():
     assert "id" not in parts[0]
 
 
+@pytest.mark.parametrize("said", [{}, {"parameters": None}, {"parameters": {}}])
+def test_an_output_without_parameters_says_so_as_the_server_does(said):
+    """KServe writes null, others nothing: a client that looks for what it knows finds it."""
+    form = OpenInference()
+    shares = [form.take(body()), form.take(body())]
+    parts = form.split(shares, answer([output([2, 2], [1, 2, 3, 4], **said)]))
+    assert [json.loads(part.body)["outputs"] for part in parts] == [
+        [output([1, 2], data, **said)] for data in ([1, 2], [3, 4])
+    ]
+
+
 def test_who_has_no_id_gets_one_of_his_own():
     """Some servers make one up for the whole batch."""
     form = OpenInference()
