@@ -9,7 +9,7 @@ import shutil
 import socket
 from collections.abc import Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.real_servers.environments import PYTHON, environment
@@ -53,7 +53,7 @@ def _free_port():
         return server.getsockname()[1]
 
 
-def _triton(home, folder, port):
+def _triton(home, folder, port, scheduler=""):
     packages = home / "lib" / f"python{PYTHON}" / "site-packages"
     server = packages / "pytriton" / "tritonserver"
     backend = folder / "backends" / "python"
@@ -65,7 +65,7 @@ def _triton(home, folder, port):
         version = folder / "models" / name / "1"
         version.mkdir(parents=True)
         shutil.copy(MODELS / "triton_model.py", version / "model.py")
-        (version.parent / "config.pbtxt").write_text(_triton_config(datatype))
+        (version.parent / "config.pbtxt").write_text(_triton_config(datatype) + scheduler)
     command = [
         server / "bin" / "tritonserver",
         f"--model-repository={folder / 'models'}",
@@ -80,7 +80,7 @@ def _triton(home, folder, port):
 
 
 def _triton_config(datatype):
-    """No `dynamic_batching`: what comes together was merged by the sidecar."""
+    """Without `dynamic_batching` what comes together was merged by the sidecar."""
     kind = f"TYPE_{'STRING' if datatype == 'BYTES' else datatype}"
     return (
         'backend: "python"\nmax_batch_size: 256\n'
@@ -88,6 +88,11 @@ def _triton_config(datatype):
         f'output [{{ name: "y" data_type: {kind} dims: [ -1 ] }}]\n'
         "instance_group [{ count: 1 kind: KIND_CPU }]\n"
     )
+
+
+def _triton_that_batches(home, folder, port):
+    """Its own batcher waits a little for what the sidecar sends at the same time."""
+    return _triton(home, folder, port, "dynamic_batching { max_queue_delay_microseconds: 1000 }\n")
 
 
 def _mlserver(home, folder, port):
@@ -124,6 +129,7 @@ def _program(script):
 
 
 TRITON = Server("triton", ("nvidia-pytriton==0.7.0", "numpy<2"), _triton, "/v2/models/text/ready")
+TRITON_THAT_BATCHES = replace(TRITON, prepare=_triton_that_batches)
 KSERVE = Server("kserve", ("kserve==0.21.0",), _program("kserve_model.py"), "/v2/models/text/ready")
 MLSERVER = Server("mlserver", ("mlserver==1.7.1",), _mlserver, "/v2/models/text/ready")
 LITSERVE = Server("litserve", ("litserve==0.2.19",), _program("litserve_model.py"), "/health")

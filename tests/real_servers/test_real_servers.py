@@ -43,6 +43,11 @@ V1 = "/v1/models/whole:predict"
 EMBEDDINGS = "/v1/embeddings"
 CASES = {
     "triton": Case(servers.TRITON, tensors(binary=True), ("--protocol=open-inference",)),
+    "triton-that-batches": Case(
+        servers.TRITON_THAT_BATCHES,
+        tensors(binary=True),
+        ("--protocol=open-inference", "--concurrency=4"),
+    ),
     "kserve-v1": Case(
         servers.KSERVE,
         lists(
