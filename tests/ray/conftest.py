@@ -14,6 +14,9 @@ import pytest
 from adaptive_batching.workers.making import make_workers
 from adaptive_batching.workers.placement import RayWorkers
 
+# Read when Ray is imported: under `uv run` it would have uv make an environment for the actors, of
+# packages from afar.
+os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"
 ray = pytest.importorskip("ray", reason="Ray is not installed: uv sync --extra ray")
 
 ROOT = Path(__file__).parents[2]
