@@ -1,25 +1,17 @@
 """What a sidecar does not exceed, whoever comes."""
 
 import sys
-from collections.abc import Callable
-from functools import reduce
-from typing import Any
 
 import click
 
+from adaptive_batching.cli.option_groups import Command, add_options, gather_options
 from adaptive_batching.cli.parameters import BYTES, DURATION
+from adaptive_batching.marshal.bounds import Bounds
 
 _COUNT = click.IntRange(1, sys.maxsize)
-_OPTIONS = (
+_OF_A_ROUTE = (
     click.option(
         "--max-queue", type=_COUNT, default=1024, show_default=True, help="Items that may wait."
-    ),
-    click.option(
-        "--max-queue-bytes",
-        type=BYTES,
-        default="1GiB",
-        show_default=True,
-        help="Bytes of all requests that arrive, wait and run in batches.",
     ),
     click.option(
         "--max-body",
@@ -42,6 +34,15 @@ _OPTIONS = (
         show_default=True,
         help="How long a client may take to send its body.",
     ),
+)
+_OF_ALL = (
+    click.option(
+        "--max-queue-bytes",
+        type=BYTES,
+        default="1GiB",
+        show_default=True,
+        help="Bytes of all requests that arrive, wait and run in batches.",
+    ),
     click.option(
         "--max-in-flight", type=_COUNT, default=4096, show_default=True, help="Requests at a time."
     ),
@@ -63,6 +64,6 @@ _OPTIONS = (
 )
 
 
-def bounds_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command."""
-    return reduce(lambda decorated, option: option(decorated), reversed(_OPTIONS), command)
+def bounds_options(command: Command) -> Command:
+    """Add those of all routes together, as `bounds`, and those of each route."""
+    return add_options(gather_options(command, _OF_ALL, "bounds", Bounds), _OF_A_ROUTE)

@@ -1,14 +1,14 @@
 """The options that say what is simulated: which traffic, which workers, which limits."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from functools import reduce
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from adaptive_batching.cli.option_groups import Command, add_options
 from adaptive_batching.cli.parameters import DURATION, ITEMS, SECONDS, Parsed, expect_none
 from adaptive_batching.cli.traffic_options import TRAFFIC_NAMES, TRAFFIC_OPTIONS, traffic
 from adaptive_batching.cli.worker_options import WORKER_OPTIONS, server_of
@@ -18,8 +18,6 @@ from adaptive_batching.simulation.fleet import Balance, Fleet
 from adaptive_batching.simulation.retries import Retries, parse_backoff
 from adaptive_batching.simulation.traffic import Traffic
 from adaptive_batching.units import format_duration
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _RUN_OPTIONS = (
     click.option(
@@ -78,10 +76,9 @@ _RUN_OPTIONS = (
 )
 
 
-def condition_options(command: F) -> F:
+def condition_options(command: Command) -> Command:
     """Add all of them to a command, which passes them on to `conditions`."""
-    options = (*TRAFFIC_OPTIONS, *WORKER_OPTIONS, *_RUN_OPTIONS)
-    return reduce(lambda decorated, option: option(decorated), reversed(options), command)
+    return add_options(command, (*TRAFFIC_OPTIONS, *WORKER_OPTIONS, *_RUN_OPTIONS))
 
 
 def conditions(

@@ -2,16 +2,19 @@
 
 import asyncio
 import importlib.util
-from collections.abc import Callable
-from functools import reduce
-from typing import Any
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TypeVar
 
 import click
 
+from adaptive_batching.cli.option_groups import Command, gather_options
 from adaptive_batching.cli.parameters import DURATION
 from adaptive_batching.errors import BatchingError
 from adaptive_batching.marshal.listening import ListenError, passed_socket, shared_socket
 from adaptive_batching.marshal.run import Program, run_until_told
+
+P = TypeVar("P", bound=Program)
 
 _OPTIONS = (
     click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
@@ -45,35 +48,62 @@ _OPTIONS = (
 )
 
 
-def listening_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command."""
-    return reduce(lambda decorated, option: option(decorated), reversed(_OPTIONS), command)
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """What was said of it.
+
+    Attributes:
+        host: The address to listen on, unless a socket was passed to us.
+        port: The port.
+        reuse_port: Whether others may listen there too.
+        drain_delay: Seconds to go on accepting after the first signal.
+        drain_timeout: Seconds that the last requests may take.
+        uvloop: Whether uvloop is wanted; None if it is as well as asyncio's loop.
+    """
+
+    host: str
+    port: int
+    reuse_port: bool
+    drain_delay: float
+    drain_timeout: float
+    uvloop: bool | None
+
+
+def listening_options(command: Command) -> Command:
+    """Add the options to a command, which gets them as `listening`."""
+    return gather_options(command, _OPTIONS, "listening", Listening)
 
 
 def serve_until_told(
-    program: Program,
-    host: str,
-    port: int,
-    *,
-    reuse_port: bool,
-    uvloop: bool | None,
-    **how: Any,
+    program: P,
+    listening: Listening,
+    on_ready: Callable[[P], None],
+    cpus: Collection[int] | None = None,
 ) -> None:
     """Run a program on a loop; what goes wrong becomes a sentence and an exit status.
 
     Args:
         program: What is run.
-        host: The address to listen on, unless a socket was passed to us.
-        port: The port.
-        reuse_port: Whether others may listen there too.
-        uvloop: Whether uvloop is wanted; None if it is as well as asyncio's loop.
-        how: The rest, for `run_until_told`.
+        listening: Where, and how it ends.
+        on_ready: Called once requests are answered.
+        cpus: The cores that this process keeps to.
     """
-    loop = loop_factory(wanted=uvloop)
+    host, port = listening.host, listening.port
+    loop = loop_factory(wanted=listening.uvloop)
     try:
-        bound = passed_socket() or (shared_socket(host, port) if reuse_port else None)
+        bound = passed_socket() or (shared_socket(host, port) if listening.reuse_port else None)
+        running = run_until_told(
+            program,
+            host,
+            port,
+            bound=bound,
+            drain_delay=listening.drain_delay,
+            drain_timeout=listening.drain_timeout,
+            on_ready=on_ready,
+            cpus=cpus,
+        )
         with asyncio.Runner(loop_factory=loop) as runner:
-            runner.run(run_until_told(program, host, port, bound=bound, **how))
+            runner.run(running)
     except ListenError as error:
         if error.unresolved:
             raise click.BadParameter(str(error), param_hint="--host") from error

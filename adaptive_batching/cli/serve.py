@@ -11,6 +11,7 @@ import click
 
 from adaptive_batching.cli.endings import forget_output
 from adaptive_batching.cli.listening_options import (
+    Listening,
     listening_options,
     serve_until_told,
 )
@@ -51,16 +52,10 @@ _log = logging.getLogger("adaptive_batching")
 )
 def command(
     target: str,
-    host: str,
-    port: int,
-    drain_delay: float,
-    drain_timeout: float,
-    marshal_cpus: tuple[int, ...] | None,
-    *,
+    listening: Listening,
     records: tuple[str, ...],
     moves: tuple[str, ...],
-    reuse_port: bool,
-    uvloop: bool | None,
+    marshal_cpus: tuple[int, ...] | None,
 ) -> None:
     """Serve the endpoints of MODULE:SERVICE over HTTP.
 
@@ -74,17 +69,7 @@ def command(
     recorders = _recorders(records, [label for endpoint in service for label in endpoint.labels])
     running = service.prepared({path: [recorder] for path, recorder in recorders.items()})
     with opened(recorders.values()):
-        serve_until_told(
-            running,
-            host,
-            port,
-            reuse_port=reuse_port,
-            uvloop=uvloop,
-            drain_delay=drain_delay,
-            drain_timeout=drain_timeout,
-            on_ready=_announce,
-            cpus=marshal_cpus,
-        )
+        serve_until_told(running, listening, _announce, marshal_cpus)
 
 
 def _load(target: str) -> Service:

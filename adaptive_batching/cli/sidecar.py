@@ -1,9 +1,9 @@
 """`adaptive-batching sidecar`: adaptive batching before a model server, without touching it."""
 
 import logging
-from math import inf
+from collections.abc import Collection
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 from click.core import ParameterSource
@@ -12,6 +12,7 @@ from adaptive_batching.cli.bounds_options import bounds_options
 from adaptive_batching.cli.endings import forget_output
 from adaptive_batching.cli.kserve_agent import KSERVE_AGENT, AgentCommand
 from adaptive_batching.cli.listening_options import (
+    Listening,
     listening_options,
     serve_until_told,
 )
@@ -21,39 +22,13 @@ from adaptive_batching.cli.upstream_options import upstream_options
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.bounds import Bounds
-from adaptive_batching.marshal.route import Route, Terms
+from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.routes_file import RoutesFile
+from adaptive_batching.marshal.settings import RouteSettings, make_route
 from adaptive_batching.marshal.sidecar_running import SidecarRunning
-from adaptive_batching.simulation.model_file import rehearsed
 from adaptive_batching.simulation.servers import Server
-from adaptive_batching.wire.formats import PROTOCOLS, make_format
-from adaptive_batching.workers.upstream_addresses import Location
-from adaptive_batching.workers.upstream_tls import tls_context
+from adaptive_batching.wire.formats import PROTOCOLS
 
-_OF_ONE_ROUTE = frozenset(
-    {
-        "servers",
-        "protocol",
-        "items",
-        "results",
-        "secret_file",
-        "max_latency",
-        "max_batch_size",
-        "policy",
-        "concurrency",
-        "timeout",
-        "idempotent",
-        "upstream_ca",
-        "upstream_cert",
-        "max_queue",
-        "max_body",
-        "max_answer",
-        "body_timeout",
-        "record",
-        "latency_from",
-        "verify",
-    }
-)
 _log = logging.getLogger("adaptive_batching")
 
 
@@ -125,42 +100,15 @@ _log = logging.getLogger("adaptive_batching")
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     compat: str | None,
     config: Path | None,
-    servers: tuple[str, ...],
-    protocol: str | None,
-    items: str,
-    results: str,
-    secret_file: TextIO | None,
-    max_latency: float | None,
-    max_batch_size: int,
-    policy: str,
-    concurrency: int,
-    timeout: float,
-    latency_from: Server | None,
-    verify: float,
-    upstream_ca: Path | None,
-    upstream_cert: Path | None,
-    max_queue: int,
-    max_queue_bytes: int,
-    max_body: int,
-    max_answer: int,
-    body_timeout: float,
-    max_in_flight: int,
-    max_connections: int,
-    tenant_header: str,
-    max_per_tenant: int,
+    record: str | None,
     admin_port: int | None,
     admin_host: str,
-    record: str | None,
-    host: str,
-    port: int,
-    drain_delay: float,
-    drain_timeout: float,
-    *,
-    idempotent: bool,
-    reuse_port: bool,
-    uvloop: bool | None,
+    bounds: Bounds,
+    listening: Listening,
+    **of_a_route: Any,
 ) -> None:
     """Merge single requests for a model server into batches of its own protocol.
 
@@ -169,61 +117,56 @@ def command(
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     _log.setLevel(logging.INFO)
-    bounds = Bounds(max_in_flight, max_queue_bytes, max_connections, tenant_header, max_per_tenant)
-    admin = None if admin_port is None else (admin_host, admin_port)
+    recorders: dict[str, Recorder] = {}
     try:
         if config is not None:
-            _check_alone(context)
-            running = SidecarRunning(RoutesFile(config), bounds=bounds, admin=admin)
-            recorders: dict[str, Recorder] = {}
+            _check_alone(context, {*of_a_route, "record"})
+            routes: RoutesFile | list[Route] = RoutesFile(config)
         else:
-            if not servers or protocol is None:
-                raise click.UsageError("expected --upstream and --protocol, or --config")
-            secret = None if secret_file is None else secret_file.read().strip()
-            form = make_format(protocol, items, results, secret)
-            latency = inf if max_latency is None else max_latency
-            terms = Terms(latency, max_batch_size, max_body, body_timeout)
-            route = Route(
-                protocol,
-                [Location.parse(text) for text in servers],
-                form,
-                terms,
-                concurrency=concurrency,
-                timeout=timeout,
-                max_answer=max_answer,
-                max_queue=max_queue,
-                policy=policy,
-                idempotent=idempotent,
-                tls=tls_context(upstream_ca, upstream_cert),
-                rehearsed=rehearsed(latency_from, max_batch_size),
-                verify=verify,
-                batch_fields=compat == KSERVE_AGENT,
-            )
-            recorders = {protocol: Recorder(record)} if record else {}
-            running = SidecarRunning(
-                [route],
-                bounds=bounds,
-                admin=admin,
-                observers={name: [recorder] for name, recorder in recorders.items()},
-            )
+            route = _route(batch_fields=compat == KSERVE_AGENT, **of_a_route)
+            routes = [route]
+            if record:
+                recorders[route.name] = Recorder(record)
+        running = SidecarRunning(
+            routes,
+            bounds=bounds,
+            admin=None if admin_port is None else (admin_host, admin_port),
+            observers={name: [recorder] for name, recorder in recorders.items()},
+        )
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     with opened(recorders.values()):
-        serve_until_told(
-            running,
-            host,
-            port,
-            reuse_port=reuse_port,
-            uvloop=uvloop,
-            drain_delay=drain_delay,
-            drain_timeout=drain_timeout,
-            on_ready=_announce,
-        )
+        serve_until_told(running, listening, _announce)
 
 
-def _check_alone(context: click.Context) -> None:
+def _route(
+    *,
+    servers: tuple[str, ...],
+    protocol: str | None,
+    secret_file: TextIO | None,
+    latency_from: Server | None,
+    upstream_ca: Path | None,
+    upstream_cert: Path | None,
+    batch_fields: bool,
+    **settings: Any,
+) -> Route:
+    """The one that the options describe; those not named here are called as in a file of routes."""
+    if not servers or protocol is None:
+        raise click.UsageError("expected --upstream and --protocol, or --config")
+    described = RouteSettings(
+        upstreams=servers,
+        protocol=protocol,
+        upstream_ca=None if upstream_ca is None else str(upstream_ca),
+        upstream_cert=None if upstream_cert is None else str(upstream_cert),
+        **settings,
+    )
+    secret = None if secret_file is None else secret_file.read().strip()
+    return make_route(protocol, described, secret, latency_from, batch_fields=batch_fields)
+
+
+def _check_alone(context: click.Context, of_a_route: Collection[str]) -> None:
     """See to it that nothing is said of a single route where a file says it of all.
 
     Raises:
@@ -232,7 +175,7 @@ def _check_alone(context: click.Context) -> None:
     said = [
         max(option.opts, key=len)
         for option in context.command.params
-        if option.name in _OF_ONE_ROUTE
+        if option.name in of_a_route
         and context.get_parameter_source(option.name) is not ParameterSource.DEFAULT
     ]
     if said:

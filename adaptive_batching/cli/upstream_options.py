@@ -1,12 +1,10 @@
 """How the model servers behind a sidecar are reached, and what may be asked of them twice."""
 
-from collections.abc import Callable
-from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import click
 
+from adaptive_batching.cli.option_groups import Command, add_options
 from adaptive_batching.cli.parameters import DURATION, SHARE, Parsed
 from adaptive_batching.simulation.model_file import read_model
 
@@ -49,6 +47,6 @@ _OPTIONS = (
 )
 
 
-def upstream_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def upstream_options(command: Command) -> Command:
     """Add the options to a command."""
-    return reduce(lambda decorated, option: option(decorated), reversed(_OPTIONS), command)
+    return add_options(command, _OPTIONS)

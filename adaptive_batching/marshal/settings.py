@@ -22,6 +22,7 @@ from adaptive_batching.core import make_policy
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.marshal.route import PARTITION_BY, Route, Terms
 from adaptive_batching.simulation.model_file import read_model, rehearsed
+from adaptive_batching.simulation.servers import Server
 from adaptive_batching.units import parse_bytes, parse_duration, parse_share
 from adaptive_batching.wire.formats import make_format
 from adaptive_batching.workers.upstream_addresses import Location
@@ -95,6 +96,52 @@ def read_routes(path: Path, environment: Mapping[str, str]) -> list[Route]:
     return routes
 
 
+def make_route(
+    name: str,
+    settings: RouteSettings,
+    secret: str | None,
+    known: Server | None,
+    *,
+    batch_fields: bool = False,
+) -> Route:
+    """Make a route of what was said of it.
+
+    Args:
+        name: What it is called.
+        settings: All but what its files hold.
+        secret: What its secret file holds.
+        known: How long batches take, by the file that says so.
+        batch_fields: Whether answers have the fields of KServe's agent.
+
+    Raises:
+        ValueError: Something is not as it should be, or does not go together.
+    """
+    return Route(
+        name,
+        [Location.parse(text) for text in settings.upstreams],
+        make_format(settings.protocol, settings.items, settings.results, secret),
+        Terms(
+            inf if settings.max_latency is None else settings.max_latency,
+            settings.max_batch_size,
+            settings.max_body,
+            settings.body_timeout,
+            settings.partition_by,
+        ),
+        prefix=settings.prefix,
+        concurrency=settings.concurrency,
+        timeout=settings.timeout,
+        max_answer=settings.max_answer,
+        max_queue=settings.max_queue,
+        policy=settings.policy,
+        idempotent=settings.idempotent,
+        tls=tls_context(_path(settings.upstream_ca), _path(settings.upstream_cert)),
+        rehearsed=rehearsed(known, settings.max_batch_size),
+        verify=settings.verify,
+        batch_fields=batch_fields,
+        source=(name, settings, secret),
+    )
+
+
 def _tables(path: Path) -> dict[str, dict[str, Any]]:
     try:
         text = path.read_bytes()[: _LARGEST + 1]
@@ -159,29 +206,7 @@ def _made(name: str, settings: RouteSettings) -> Route:
     file = settings.secret_file
     secret = None if file is None else Path(file).read_text().strip()
     known = None if settings.latency_from is None else read_model(settings.latency_from)
-    return Route(
-        name,
-        [Location.parse(text) for text in settings.upstreams],
-        make_format(settings.protocol, settings.items, settings.results, secret),
-        Terms(
-            inf if settings.max_latency is None else settings.max_latency,
-            settings.max_batch_size,
-            settings.max_body,
-            settings.body_timeout,
-            settings.partition_by,
-        ),
-        prefix=settings.prefix,
-        concurrency=settings.concurrency,
-        timeout=settings.timeout,
-        max_answer=settings.max_answer,
-        max_queue=settings.max_queue,
-        policy=settings.policy,
-        idempotent=settings.idempotent,
-        tls=tls_context(_path(settings.upstream_ca), _path(settings.upstream_cert)),
-        rehearsed=rehearsed(known, settings.max_batch_size),
-        verify=settings.verify,
-        source=(name, settings, secret),
-    )
+    return make_route(name, settings, secret, known)
 
 
 def _path(text: str | None) -> Path | None:

@@ -3,6 +3,7 @@
 JSON pointers (RFC 6901) say where: `/inputs` and `/outputs`, or nothing for a bare list.
 """
 
+from abc import ABC, abstractmethod
 from typing import TypeVar
 
 from adaptive_batching.wire.exchange import Request
@@ -12,7 +13,7 @@ from adaptive_batching.wire.splice import NotCuttable
 S = TypeVar("S", bound=RowShare)
 
 
-class Pointed(RowFormat[S]):
+class Pointed(RowFormat[S], ABC):
     """Rows wherever the pointers say.
 
     Args:
@@ -37,13 +38,13 @@ class Pointed(RowFormat[S]):
         except NotCuttable:
             return None
 
+    @abstractmethod
     def _share(self, request: Request) -> S | None:
         """As `take`.
 
         Raises:
             NotCuttable: It has no list at that place.
         """
-        raise NotImplementedError
 
 
 class GenericJSON(Pointed[RowShare]):
