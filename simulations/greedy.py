@@ -38,7 +38,7 @@ class FromJobsOn:
         due = queue.head.arrived + 1.0
         if queue.items < self.jobs and now < due:
             return Hold(due)
-        return Dispatch(queue.limits.max_batch_size, Reason.READY)
+        return Dispatch(queue.limits.max_batch_size, Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn nothing."""

@@ -42,7 +42,7 @@ class Margin:
             left -= 1
         if hopeless:
             return Shed(hopeless, ShedReason.HOPELESS)
-        return Dispatch(limit, Reason.READY)
+        return Dispatch(limit, Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn nothing: it knows."""

@@ -47,11 +47,15 @@ class Reason(enum.Enum):
     __hash__ = object.__hash__  # Enum's own is Python code, and batches are counted by reason
 
     FULL = "full"
-    """It could take no more."""
+    """It could take no more: the limit is reached, or what can be in time by all that is known."""
     DEADLINE = "deadline"
     """Its oldest job would have missed its deadline otherwise."""
-    READY = "ready"
-    """A worker was free and waiting further was not worth it."""
+    IDLE = "idle"
+    """A worker was idle, and nothing spoke for waiting."""
+    NOT_WORTH_WAITING = "not_worth_waiting"
+    """Holding those who wait for longer would cost them more than it gains those who may join."""
+    PREFERRED = "preferred"
+    """It had reached a size that the policy prefers, though there was room for more."""
     TIMEOUT = "timeout"
     """The time that the policy grants a batch to fill was over."""
     PROBE = "probe"

@@ -111,7 +111,7 @@ def test_a_decision_asks_about_one_of_many_keys() -> None:
     class Counting(Greedy):
         def decide(self, queue: QueueView, now: float) -> Dispatch:
             asked.append(queue)
-            return Dispatch(1, Reason.READY)
+            return Dispatch(1, Reason.IDLE)
 
     scheduler = Scheduler(Counting(), Limits(), workers=200)
     for key in range(200):

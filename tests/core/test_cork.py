@@ -139,7 +139,7 @@ def test_a_hung_worker_is_not_counted_on() -> None:
     permits = Permits(3)
     for worker, released in enumerate((0.0, 10e-3)):
         jobs = [Job(released)]
-        permits.take(Batch(jobs, 1, None, Reason.READY, released, 8e-3, 0, worker))
+        permits.take(Batch(jobs, 1, None, Reason.IDLE, released, 8e-3, 0, worker))
     assert permits.next_expected(4e-3, 0.1) == 8e-3
     assert permits.next_expected(8.4e-3, 0.1) == pytest.approx(8.8e-3)  # a slow batch
     assert permits.next_expected(12e-3, 0.1) == pytest.approx(18e-3)

@@ -19,7 +19,7 @@ SLOWNESS = (1.0, 1.0, 4.0, 0.5)  # by worker
 def batch(permits: Permits, now: float, size: int = 8) -> Batch:
     worker = permits.idlest
     predicted = worker.latency.predict(size)
-    return Batch([Job(now)], size, None, Reason.READY, now, predicted, 0, worker.index)
+    return Batch([Job(now)], size, None, Reason.IDLE, now, predicted, 0, worker.index)
 
 
 def trained(*slowness: float) -> Permits:

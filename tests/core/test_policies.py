@@ -37,7 +37,7 @@ def releases(history: History) -> list[tuple[float, int, Reason]]:
 
 
 def ended(size: int, duration: float, outcome: Outcome = Outcome.DONE) -> BatchRecord:
-    return BatchRecord(0.0, duration, size, size, None, Reason.READY, outcome, 0.0, 0.0, 0)
+    return BatchRecord(0.0, duration, size, size, None, Reason.IDLE, outcome, 0.0, 0.0, 0)
 
 
 # ----------------------------------------------------------------------------------------- greedy
@@ -47,9 +47,9 @@ def test_greedy_takes_what_waits() -> None:
     """A free worker takes all that waits, up to a full batch; it never waits itself."""
     history = run("greedy", [0.0, 0.2, 0.3, 0.4], max_batch_size=2)
     assert releases(history) == [
-        (0.0, 1, Reason.READY),
+        (0.0, 1, Reason.IDLE),
         (1.0, 2, Reason.FULL),
-        (2.0, 1, Reason.READY),
+        (2.0, 1, Reason.IDLE),
     ]
 
 

@@ -23,7 +23,7 @@ TICK = 1e-3
 
 
 def record(released: float, finished: float, requests: int, oldest: float = 0.0) -> BatchRecord:
-    ends = (requests, requests, None, Reason.READY, Outcome.DONE)
+    ends = (requests, requests, None, Reason.IDLE, Outcome.DONE)
     return BatchRecord(released, finished, *ends, 0.0, oldest, 0)
 
 

@@ -28,7 +28,7 @@ class Mine:
         """One that lives in a class."""
 
     def decide(self, queue: QueueView, now: float) -> Dispatch:
-        return Dispatch(1, Reason.READY)
+        return Dispatch(1, Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:
         pass

@@ -176,7 +176,7 @@ def test_drop_trusts_no_fit_of_a_few_batches() -> None:
     scheduler = Scheduler(make_policy("greedy+drop"), Limits())
     scheduler.latency.observe(1, 3.0)
     submit(scheduler, 0.05)
-    assert released(scheduler.next(0.0)).reason is Reason.READY
+    assert released(scheduler.next(0.0)).reason is Reason.IDLE
 
 
 def test_drop_passes_on_what_happened() -> None:
@@ -219,10 +219,10 @@ def test_aimd_end_to_end_ends_with_batches_of_one() -> None:
 @pytest.mark.parametrize(
     ("waiting", "size", "reason"),
     [
-        (4, 4, Reason.READY),
-        (7, 4, Reason.READY),
-        (8, 8, Reason.READY),
-        (30, 8, Reason.READY),
+        (4, 4, Reason.PREFERRED),
+        (7, 4, Reason.PREFERRED),
+        (8, 8, Reason.PREFERRED),
+        (30, 8, Reason.PREFERRED),
     ],
 )
 def test_triton_releases_the_largest_preferred_size(
@@ -286,7 +286,7 @@ class Impatient:
         self.answer = answer
 
     def decide(self, queue: QueueView, now: float) -> Decision:
-        return Dispatch(1, Reason.READY)
+        return Dispatch(1, Reason.IDLE)
 
     def watch(self, queue: QueueView, now: float) -> Decision:
         return self.answer(queue)
@@ -310,7 +310,7 @@ def test_a_watcher_is_asked_while_every_worker_is_busy() -> None:
 
 def test_a_watcher_may_not_dispatch() -> None:
     """There is nobody to take it."""
-    scheduler = Scheduler(Impatient(lambda _: Dispatch(1, Reason.READY)), Limits())
+    scheduler = Scheduler(Impatient(lambda _: Dispatch(1, Reason.IDLE)), Limits())
     submit(scheduler, inf, inf)
     scheduler.next(0.0)
     expected = r"Impatient\.watch: expected Hold or Shed while every worker is busy"

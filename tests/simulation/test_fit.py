@@ -162,11 +162,11 @@ HEADER = "t_seconds,size,latency_seconds,key,outcome,batch,batch_size,batch_seco
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("0,1,0.1,,dnoe,1,1,0.1,ready", "line 2: expected one of done, failed, .*got 'dnoe'"),
-        ("0,1,0.1,,done,1,1,1e17,ready", r"line 2: expected 0 to 1e\+09 seconds, got 1e17"),
-        ("0,1,0.1,,done,1,1,-1,ready", "line 2: expected 0 to .* seconds, got -1"),
-        ("0,1,0.1,,done,1,1,nan,ready", "line 2: expected a finite number of seconds, got 'nan'"),
-        ("0,1,0.1,,done,1,0,0.1,ready", "line 2: expected an integer from 1, got '0'"),
+        ("0,1,0.1,,dnoe,1,1,0.1,idle", "line 2: expected one of done, failed, .*got 'dnoe'"),
+        ("0,1,0.1,,done,1,1,1e17,idle", r"line 2: expected 0 to 1e\+09 seconds, got 1e17"),
+        ("0,1,0.1,,done,1,1,-1,idle", "line 2: expected 0 to .* seconds, got -1"),
+        ("0,1,0.1,,done,1,1,nan,idle", "line 2: expected a finite number of seconds, got 'nan'"),
+        ("0,1,0.1,,done,1,0,0.1,idle", "line 2: expected an integer from 1, got '0'"),
         ("0,1,0.1,,done,1,1,0.1", "line 2: expected 9 columns, got 8"),
     ],
 )

@@ -24,7 +24,7 @@ def job(arrived, finished, outcome=JobOutcome.DONE, deadline=inf):
 
 def batch(released, size=1):
     done = Outcome.DONE
-    return BatchRecord(released, released + 1, size, size, None, Reason.READY, done, 1.0, 0.0, 0)
+    return BatchRecord(released, released + 1, size, size, None, Reason.IDLE, done, 1.0, 0.0, 0)
 
 
 def summary(jobs=(), batches=(), **options):

@@ -24,7 +24,7 @@ class Patient:
         limit = queue.limits.max_batch_size
         due = queue.head.arrived + self.patience
         if queue.items >= limit // 2 or now >= due:
-            return Dispatch(limit, Reason.READY)
+            return Dispatch(limit, Reason.IDLE)
         return Hold(due)
 
     def observe(self, batch: BatchRecord) -> None:
@@ -39,7 +39,7 @@ class Impatient(Patient):
 
 class Deaf:
     def decide(self, queue: QueueView, now: float) -> Dispatch:
-        return Dispatch(1, Reason.READY)
+        return Dispatch(1, Reason.IDLE)
 
 
 class Vague(Patient):
@@ -65,6 +65,6 @@ batched(policy=Deaf())  # type: ignore[arg-type]
 batched(policy=Vague())  # type: ignore[arg-type]
 batched(policy=7)  # type: ignore[arg-type]
 Dispatch(2)  # type: ignore[call-arg]
-Dispatch("2", Reason.READY)  # type: ignore[arg-type]
-Dispatch(2, "ready")  # type: ignore[arg-type]
+Dispatch("2", Reason.IDLE)  # type: ignore[arg-type]
+Dispatch(2, "idle")  # type: ignore[arg-type]
 Hold("soon")  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ class AIMD:
         self._objective = queue.limits.max_latency
         self._most = queue.limits.max_batch_size
         limit = max(int(self.size), queue.head.size)
-        return Dispatch(limit, Reason.FULL if queue.items >= limit else Reason.READY)
+        return Dispatch(limit, Reason.FULL if queue.items >= limit else Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:
         """Seek the size."""

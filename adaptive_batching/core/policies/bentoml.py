@@ -80,7 +80,7 @@ class BentoML:
         corked_until = self._corked_until(queue)
         if now < corked_until:
             return self._sleep(queue, now, corked_until)
-        return _everything(queue)
+        return _everything(queue, Reason.NOT_WORTH_WAITING)
 
     def watch(self, queue: QueueView, now: float) -> Decision:
         """Look at the queue while every worker is busy: the oldest may have to go."""
@@ -106,7 +106,7 @@ class BentoML:
         self._released += 1
         if self._released == phase.batches:
             self._next_phase(queue, now)
-        return _everything(queue)
+        return _everything(queue, Reason.PREFERRED if queue.requests >= wanted else Reason.TIMEOUT)
 
     def _next_phase(self, queue: QueueView, now: float) -> None:
         """Begin with the fit before the batch just released is known: a race of the original."""
@@ -213,6 +213,6 @@ def least_squares(points: list[tuple[int, float]]) -> tuple[float, float]:
     return slope, mean_duration - slope * mean_size
 
 
-def _everything(queue: QueueView) -> Dispatch:
+def _everything(queue: QueueView, reason: Reason) -> Dispatch:
     limit = queue.limits.max_batch_size
-    return Dispatch(limit, Reason.FULL if queue.items >= limit else Reason.READY)
+    return Dispatch(limit, Reason.FULL if queue.items >= limit else reason)

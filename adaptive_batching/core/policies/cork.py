@@ -91,7 +91,9 @@ class Cork:
         else:
             worth_until = _worth_until(queue, size, rate, now)
         if worth_until <= now:
-            return Dispatch(_boarding_limit(queue, limit, item_rate), Reason.READY)
+            all_idle = queue.idle >= queue.workers
+            reason = Reason.IDLE if all_idle else Reason.NOT_WORTH_WAITING
+            return Dispatch(_boarding_limit(queue, limit, item_rate), reason)
         return Hold(min(worth_until, due))
 
     def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:

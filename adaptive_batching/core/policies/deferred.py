@@ -31,7 +31,7 @@ class Deferred:
             return Dispatch(limit, Reason.FULL)
         deadline = min(job.deadline for job in islice(queue.jobs(), limit))
         if deadline == inf or not queue.latency.batches:
-            return Dispatch(limit, Reason.READY)
+            return Dispatch(limit, Reason.IDLE)
         opens = deadline - queue.latency.predict(queue.items + 1)
         return Dispatch(limit, Reason.DEADLINE) if now >= opens else Hold(opens)
 

@@ -15,7 +15,7 @@ class Greedy:
     def decide(self, queue: QueueView, now: float) -> Dispatch:
         """Release."""
         limit = queue.limits.max_batch_size
-        return Dispatch(limit, Reason.FULL if queue.items >= limit else Reason.READY)
+        return Dispatch(limit, Reason.FULL if queue.items >= limit else Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn nothing."""

@@ -23,7 +23,7 @@ class Nexus:
         if late:
             return shed_or_probe(queue, late, now)
         limit = queue.limits.max_batch_size
-        return Dispatch(limit, Reason.FULL if queue.items >= limit else Reason.READY)
+        return Dispatch(limit, Reason.FULL if queue.items >= limit else Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn nothing."""

@@ -54,10 +54,10 @@ class Triton:
             return Dispatch(limit, Reason.TIMEOUT)
         size, preferred = self._sizes(queue, limit)
         if preferred:
-            return Dispatch(preferred, Reason.FULL if preferred == limit else Reason.READY)
+            return Dispatch(preferred, Reason.FULL if preferred == limit else Reason.PREFERRED)
         if size < queue.items or size >= self._largest:
             return Dispatch(limit, Reason.FULL)
-        return Hold(due) if self.delay else Dispatch(limit, Reason.READY)
+        return Hold(due) if self.delay else Dispatch(limit, Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn nothing."""
