@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from adaptive_batching.cli.admin_options import AdminOptions, admin_options
 from adaptive_batching.cli.endings import forget_output
 from adaptive_batching.cli.listening_options import (
     Listening,
@@ -28,6 +29,7 @@ _log = logging.getLogger("adaptive_batching")
 @click.command("serve")
 @click.argument("target", metavar="MODULE:SERVICE")
 @listening_options
+@admin_options
 @click.option(
     "--record",
     "records",
@@ -53,6 +55,7 @@ _log = logging.getLogger("adaptive_batching")
 def command(
     target: str,
     listening: Listening,
+    admin: AdminOptions,
     records: tuple[str, ...],
     moves: tuple[str, ...],
     marshal_cpus: tuple[int, ...] | None,
@@ -67,7 +70,8 @@ def command(
     service = _load(target)
     _relocate(service, moves)
     recorders = _recorders(records, [label for endpoint in service for label in endpoint.labels])
-    running = service.prepared({path: [recorder] for path, recorder in recorders.items()})
+    observers = {path: [recorder] for path, recorder in recorders.items()}
+    running = service.prepared(observers, admin.address)
     with opened(recorders.values()):
         serve_until_told(running, listening, _announce, marshal_cpus)
 
@@ -151,7 +155,11 @@ def _announce(running: Running) -> None:
     try:
         for path in running.lanes:
             click.echo(f"POST {running.url}{path}")
-        click.echo(f"GET  {running.url}/healthz /readyz /metrics")
+        if running.admin_url:
+            click.echo(f"GET  {running.url}/healthz /readyz")
+            click.echo(f"GET  {running.admin_url}/healthz /readyz /metrics")
+        else:
+            click.echo(f"GET  {running.url}/healthz /readyz /metrics")
     except OSError as error:
         forget_output()
         _log.warning("%s is ready; standard output can't be written: %s", running.url, error)

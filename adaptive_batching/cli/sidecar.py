@@ -8,6 +8,7 @@ from typing import Any, TextIO
 import click
 from click.core import ParameterSource
 
+from adaptive_batching.cli.admin_options import AdminOptions, admin_options
 from adaptive_batching.cli.bounds_options import bounds_options
 from adaptive_batching.cli.endings import forget_output
 from adaptive_batching.cli.kserve_agent import KSERVE_AGENT, AgentCommand
@@ -82,14 +83,7 @@ _log = logging.getLogger("adaptive_batching")
 @click.option("--policy", type=POLICY, default="cork", show_default=True)
 @upstream_options
 @bounds_options
-@click.option(
-    "--admin-port",
-    type=click.IntRange(0, 65535),
-    help="Port of /healthz, /readyz and /metrics; 0 takes a free one. Default: none.",
-)
-@click.option(
-    "--admin-host", default="127.0.0.1", show_default=True, help="Address of the admin port."
-)
+@admin_options
 @click.option(
     "--record",
     type=click.Path(dir_okay=False),
@@ -104,8 +98,7 @@ def command(
     compat: str | None,
     config: Path | None,
     record: str | None,
-    admin_port: int | None,
-    admin_host: str,
+    admin: AdminOptions,
     bounds: Bounds,
     listening: Listening,
     **of_a_route: Any,
@@ -130,7 +123,7 @@ def command(
         running = SidecarRunning(
             routes,
             bounds=bounds,
-            admin=None if admin_port is None else (admin_host, admin_port),
+            admin=admin.address,
             observers={name: [recorder] for name, recorder in recorders.items()},
         )
     except ConfigError as error:

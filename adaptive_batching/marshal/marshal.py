@@ -59,7 +59,7 @@ class Marshal:
             check_protocol(request)
             lane = self._lanes.get(request.raw_path) or self._lanes.get(request.path)
             if lane is None:
-                response = self._page(request)
+                response = await find_page(self._pages, request)(request)
             else:
                 answer = await lane.answer(await self._body(request, lane))
                 response = self._answered(answer, request)
@@ -100,9 +100,6 @@ class Marshal:
             return json_answer(answer, name)
         headers = {"Content-Type": "application/json", "X-Request-Id": name}
         return web.Response(body=answer, headers=headers)
-
-    def _page(self, request: web.BaseRequest) -> web.Response:
-        return find_page(self._pages, request)(request)
 
     def _failed(self, error: Exception, request: web.BaseRequest, path: str) -> web.Response:
         name = request_id(request)

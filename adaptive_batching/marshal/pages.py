@@ -10,7 +10,7 @@ from adaptive_batching.errors import Draining, NoWorkers
 from adaptive_batching.instrumentation.prometheus import Metrics
 
 
-def healthy(_request: web.BaseRequest) -> web.Response:
+async def healthy(_request: web.BaseRequest) -> web.Response:
     """The loop turns: nothing that a restart would cure is wrong."""
     return web.json_response({"status": "ok"})
 

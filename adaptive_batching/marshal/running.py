@@ -9,9 +9,13 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
+from aiohttp import web
+
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
+from adaptive_batching.marshal.admin import Page
+from adaptive_batching.marshal.admin_pages import make_admin
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.lane import Lane, make_lane
 from adaptive_batching.marshal.listener import Listener
@@ -30,10 +34,13 @@ class Running:
         endpoints: What is served.
         max_in_flight: Requests at a time.
         body_timeout: Seconds that a body may take to arrive.
+        admin: Host and port of the pages of operators; None leaves them out, and `/metrics` where
+            clients are.
         observers: Those of each path.
 
     Attributes:
         url: Where it listens, once it does.
+        admin_url: Where operators look, if anywhere.
         lanes: The way of each path's requests.
         dispatchers: By path, or `/path:Stage`; their `stats()` tell what happened.
         metrics: What `/metrics` shows.
@@ -45,21 +52,21 @@ class Running:
         *,
         max_in_flight: int,
         body_timeout: float,
+        admin: tuple[str, int] | None = None,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
     ) -> None:
-        self.url = ""
+        self.url = self.admin_url = ""
         self.metrics = Metrics()
         self.dispatchers: dict[str, Dispatcher[Any, Any]] = {}
         self.lanes: dict[str, Lane] = {}
         for endpoint in endpoints:
             self._add(make_lane(endpoint, observers))
+        self._admin_address = admin
+        self._admin = Listener(make_admin(self))
+        self._refreshing = asyncio.Lock()
         self._marshal = Marshal(
             self.lanes,
-            {
-                "/healthz": pages.healthy,
-                "/readyz": lambda _: pages.readiness(self.dispatchers, draining=self.draining),
-                "/metrics": lambda request: pages.exposition(self.metrics, request),
-            },
+            self._pages(),
             max_in_flight=max_in_flight,
             body_timeout=body_timeout,
         )
@@ -87,6 +94,8 @@ class Running:
             ListenError: The port is taken, or the address is not ours.
         """
         self._started = True
+        if self._admin_address is not None:
+            self.admin_url = await self._admin.open(*self._admin_address)
         self.url = await self._listener.open(host, port, bound)
         await asyncio.gather(*(each.line.start() for each in self.lanes.values()))
 
@@ -102,10 +111,16 @@ class Running:
                 await each.restart_workers()
 
     async def refresh(self) -> None:
-        """What SIGHUP does: restart the workers, and say so in the log."""
-        _log.info("restarting the workers")
-        await self.restart_workers()
-        _log.info("the workers have been restarted")
+        """What SIGHUP and `POST /reload` do: restart the workers, and say so in the log.
+
+        Raises:
+            WorkerStartError: One could not be started: the workers that are left go on.
+            Draining: The service was stopped meanwhile.
+        """
+        async with self._refreshing:
+            _log.info("restarting the workers")
+            await self.restart_workers()
+            _log.info("the workers have been restarted")
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Listen no more, let batches leave at once, answer what comes, stop the workers.
@@ -131,6 +146,21 @@ class Running:
             await asyncio.gather(*(each.line.aclose(left) for each in self.lanes.values()))
         finally:
             await self._listener.aclose()
+            await self._admin.aclose()
+
+    def _pages(self) -> dict[str, Page]:
+        """What clients may look at beside the endpoints."""
+
+        async def readiness(_request: web.BaseRequest) -> web.Response:
+            return pages.readiness(self.dispatchers, draining=self.draining)
+
+        async def metrics(request: web.BaseRequest) -> web.Response:
+            return pages.exposition(self.metrics, request)
+
+        shown: dict[str, Page] = {"/healthz": pages.healthy, "/readyz": readiness}
+        if self._admin_address is None:
+            shown["/metrics"] = metrics
+        return shown
 
     def _add(self, lane: Lane) -> None:
         self.lanes[lane.path] = lane

@@ -162,6 +162,7 @@ class Service:
         port: int = 0,
         *,
         drain_timeout: float = 30.0,
+        admin: tuple[str, int] | None = None,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
         cpus: Collection[int] | None = None,
     ) -> AsyncIterator[Running]:
@@ -171,16 +172,18 @@ class Service:
             host: The address to listen on.
             port: The port; 0 takes a free one.
             drain_timeout: Seconds that the last requests have at the end.
+            admin: Host and port of the pages of operators, such as `("127.0.0.1", 0)`. Where they
+                have one, clients don't see `/metrics`.
             observers: By path, who is told about its batches and requests: a `Recorder`. Those of
                 a pipeline's stages by `/path:Stage`.
             cpus: The cores that this process keeps to meanwhile; workers have their own.
 
         Raises:
             WorkerStartError: A worker could not load its handler.
-            ListenError: The port is taken, or the address is not ours.
+            ListenError: A port is taken, or the address is not ours.
             ValueError: The machine does not have the cores.
         """
-        running = self.prepared(observers)
+        running = self.prepared(observers, admin)
         with pinned(cpus):
             try:
                 await running.start(host, port)
@@ -188,12 +191,17 @@ class Service:
             finally:
                 await running.stop(drain_timeout)
 
-    def prepared(self, observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS) -> Running:
+    def prepared(
+        self,
+        observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
+        admin: tuple[str, int] | None = None,
+    ) -> Running:
         """What serves it, not yet started; for those who start and stop it themselves."""
         return Running(
             self,
             max_in_flight=self.max_in_flight,
             body_timeout=self.body_timeout,
+            admin=admin,
             observers=observers,
         )
 

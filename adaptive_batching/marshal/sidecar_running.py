@@ -10,8 +10,7 @@ from contextlib import suppress
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.errors import BatchingError, ConfigError
 from adaptive_batching.instrumentation.prometheus import Metrics
-from adaptive_batching.marshal import pages
-from adaptive_batching.marshal.admin import Admin
+from adaptive_batching.marshal.admin_pages import make_admin
 from adaptive_batching.marshal.bounds import DEFAULT_BOUNDS, Bounds
 from adaptive_batching.marshal.held_bytes import HeldBytes
 from adaptive_batching.marshal.listener import Listener
@@ -34,7 +33,7 @@ class SidecarRunning:
     Args:
         routes: Which requests go where, or a file that says so and may be written anew.
         bounds: What is not exceeded, whoever comes.
-        admin: Host and port of health, readiness and metrics; None for nowhere.
+        admin: Host and port of the pages of operators; None for nowhere.
         observers: Told about every batch and request of a route, by its name.
 
     Raises:
@@ -69,15 +68,8 @@ class SidecarRunning:
         self._sidecar = Sidecar(self.relays.find, bounds.max_in_flight, tenants)
         self._listener = Listener(self._sidecar, bounds.max_connections)
         self._admin_address = admin
-        self._admin = Listener(
-            Admin(
-                {
-                    "/healthz": pages.healthy,
-                    "/readyz": lambda _: pages.readiness(self.dispatchers, draining=self.draining),
-                    "/metrics": lambda request: pages.exposition(self.metrics, request),
-                }
-            )
-        )
+        self._admin = Listener(make_admin(self))
+        self._refreshing = asyncio.Lock()
         self.metrics.responses["other"] = self._sidecar.unrouted
         self._looking: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -114,7 +106,7 @@ class SidecarRunning:
         self.url = await self._listener.open(host, port, bound)
 
     async def refresh(self) -> None:
-        """What SIGHUP does: read the routes again, if they are in a file, and say so in the log.
+        """What SIGHUP and `POST /reload` do: read the routes again, if they are in a file.
 
         Raises:
             ConfigError: The file says what can't be: all is as before.
@@ -122,13 +114,14 @@ class SidecarRunning:
         """
         if self._file is None:
             return
-        routes = self._file.read()
-        try:
-            self._bounds.check(routes)
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
-        await self.relays.replace(routes)
-        _log.info("routes are now %s", ", ".join(sorted(route.name for route in routes)))
+        async with self._refreshing:
+            routes = self._file.read()
+            try:
+                self._bounds.check(routes)
+            except ValueError as error:
+                raise ConfigError(str(error)) from error
+            await self.relays.replace(routes)
+            _log.info("routes are now %s", ", ".join(sorted(route.name for route in routes)))
 
     async def _keep_reading(self, file: RoutesFile) -> None:
         while True:

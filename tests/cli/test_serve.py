@@ -257,6 +257,21 @@ async def test_recorded_traffic(tmp_path):
     assert trace.times[-1] > 0.5  # thirty answers of the slow endpoint lie between
 
 
+async def test_operators_have_a_port_of_their_own():
+    """Where it is, is said with the rest; clients find no metrics on theirs."""
+    options = ("--admin-port=0", "--drain-delay=0s")
+    async with served("tests.marshal.apps:corked", *options) as (process, url, session):
+        await process.stdout.readuntil(b"/readyz\n")
+        _, admin, *pages = (await process.stdout.readline()).decode().split()
+        assert pages == ["/readyz", "/metrics"]
+        async with session.get(f"{admin.removesuffix('/healthz')}/metrics") as response:
+            assert response.status == 200
+        async with session.get(f"{url}/metrics") as response:
+            assert response.status == 404
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0
+
+
 async def test_a_handler_runs_elsewhere_than_its_endpoint_says():
     """Its three workers are threads of the service itself; the other endpoint's is a process."""
     options = ("--workers=/slow=threads:3", "--drain-delay=0s")

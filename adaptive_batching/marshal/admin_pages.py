@@ -1,0 +1,70 @@
+"""Which pages and actions the admin port has, that of a service as well as that of a sidecar.
+
+Whoever adds a page adds a line to `make_admin`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.errors import BatchingError
+from adaptive_batching.instrumentation.prometheus import Metrics
+from adaptive_batching.marshal import pages
+from adaptive_batching.marshal.admin import Admin
+
+
+class Operated(Protocol):
+    """What operators look after: a service or a sidecar at work."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """What happened to its requests and batches."""
+        ...
+
+    @property
+    def dispatchers(self) -> Mapping[str, Dispatcher[Any, Any]]:
+        """What forms its batches, by the name in its metrics."""
+        ...
+
+    @property
+    def draining(self) -> bool:
+        """Whether clients are told to go elsewhere."""
+        ...
+
+    async def refresh(self) -> None:
+        """Do what SIGHUP is for.
+
+        Raises:
+            BatchingError: It can't be done, and all is as before.
+        """
+        ...
+
+
+def make_admin(program: Operated) -> Admin:
+    """What answers on the admin port of a program."""
+
+    async def readiness(_request: web.BaseRequest) -> web.Response:
+        return pages.readiness(program.dispatchers, draining=program.draining)
+
+    async def metrics(request: web.BaseRequest) -> web.Response:
+        return pages.exposition(program.metrics, request)
+
+    async def reload(_request: web.BaseRequest) -> web.Response:
+        return await _reloaded(program)
+
+    return Admin(
+        {"/healthz": pages.healthy, "/readyz": readiness, "/metrics": metrics},
+        actions={"/reload": reload},
+    )
+
+
+async def _reloaded(program: Operated) -> web.Response:
+    """Refresh it; an operator, unlike a client, is told what was wrong."""
+    try:
+        await program.refresh()
+    except BatchingError as error:
+        answer = {"error": error.code, "message": str(error)}
+        return web.json_response(answer, status=error.status)
+    return web.json_response({"status": "reloaded"})
