@@ -2,6 +2,7 @@
 
 from adaptive_batching.core.job import Batch, Job, Outcome, Reason
 from adaptive_batching.core.latency import LinearLatency
+from adaptive_batching.core.outlook import Outlook
 from adaptive_batching.core.policies import PolicyLike, make_policy
 from adaptive_batching.core.policy import (
     Decision,
@@ -32,6 +33,7 @@ __all__ = [
     "Limits",
     "LinearLatency",
     "Outcome",
+    "Outlook",
     "Policy",
     "PolicyLike",
     "QueueView",

@@ -89,6 +89,14 @@ class LinearLatency:
         """How much longer than predicted nine batches in ten stay below, relative (0.1 = 10 %)."""
         return max(0.0, self._quantile)
 
+    @property
+    def error(self) -> float:
+        """How far batches are from their prediction, in the mean and relative (0.1 = 10 %).
+
+        Single outliers are clipped; less than 2 % is not told apart from nothing.
+        """
+        return self._spread
+
     def observe(self, size: int, duration: float) -> None:
         """Learn that a batch of `size` items took `duration` seconds."""
         if not isfinite(duration) or duration < 0:

@@ -4,7 +4,7 @@ Every driver runs the same loop: call `next(now)` and do what it says until it s
 one wake-up for `Hold.until`. Call again after submits, after a batch has ended, and at the wake-up.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, inf
 from types import MappingProxyType
@@ -86,8 +86,17 @@ class Scheduler:
     @property
     def requests(self) -> int:
         """Jobs waiting, in all queues."""
-        requests = sum(view.queue.requests for view in self._backlog.views.values())
-        return requests + sum(1 for _ in self._suspects or ())
+        return sum(view.requests for view in self.queues) + len(self.suspects)
+
+    @property
+    def queues(self) -> Collection[QueueView]:
+        """The queues by batch key, empty ones among them; to be looked at."""
+        return self._backlog.views.values()
+
+    @property
+    def suspects(self) -> Sequence[Job]:
+        """Members of batches that failed, who wait to run again."""
+        return tuple(self._suspects or ())
 
     @property
     def watchful(self) -> bool:
@@ -162,8 +171,8 @@ class Scheduler:
 
     def abandon(self, due_before: float = inf) -> list[Job]:
         """Take the jobs out whose deadline is before an instant, or all, and return them."""
-        waiting = [job for view in self._backlog.views.values() for job in view.queue]
-        waiting += self._suspects or ()
+        waiting = [job for view in self.queues for job in view.queue]
+        waiting += self.suspects
         abandoned = [job for job in waiting if due_before == inf or job.deadline < due_before]
         for job in abandoned:
             self.cancel(job)

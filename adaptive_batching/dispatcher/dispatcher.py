@@ -71,6 +71,11 @@ class Dispatcher(Generic[T, R]):
         return min(self._limits.max_batch_size * (workers + 1), self._limits.max_queue)
 
     @property
+    def limits(self) -> Limits:
+        """Batch size, latency, queue."""
+        return self._limits
+
+    @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that it belongs to; None before its first use."""
         return None if self._driver is None else self._driver.loop

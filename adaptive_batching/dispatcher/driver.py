@@ -178,7 +178,7 @@ class Driver(Generic[T, R]):
 
     def stats(self) -> Stats:
         """What happened so far and what waits."""
-        return Stats.of(self._scheduler, self._ledger)
+        return Stats.of(self._scheduler, self._ledger, self._clock())
 
     # --------------------------------------------------------------------- the loop of decisions
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from adaptive_batching.core import Batch, JobOutcome, Reason, Scheduler, Verdict, Worker
+from adaptive_batching.core import Batch, JobOutcome, Outlook, Reason, Scheduler, Verdict, Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,14 @@ class Stats:
             is idempotent. Who runs again counts each time, and then for how that ended.
         fixed: Fitted seconds of any batch.
         per_item: Fitted seconds that each item adds.
+        error: Mean distance of batches from their prediction, relative (0.1 = 10 %).
         queued: Items that wait.
+        queued_requests: Requests that wait.
+        oldest: Seconds for which the oldest of them has waited; 0 if nobody waits.
+        queued_seconds: Predicted seconds until all that waits has run, if every worker were idle.
+        saturation: Share of what the workers can do, in full batches, that comes in.
         running: Batches that run.
+        idle: Workers that could take one.
         workers: Workers that are alive.
         per_worker: Each worker that there ever was, by index.
     """
@@ -64,15 +70,22 @@ class Stats:
     verdicts: dict[Verdict, int]
     fixed: float
     per_item: float
+    error: float
     queued: int
+    queued_requests: int
+    oldest: float
+    queued_seconds: float
+    saturation: float
     running: int
+    idle: int
     workers: int
     per_worker: tuple[WorkerStats, ...]
 
     @classmethod
-    def of(cls, scheduler: Scheduler, ledger: "Ledger") -> Self:
-        """Of a dispatcher at work."""
+    def of(cls, scheduler: Scheduler, ledger: "Ledger", now: float) -> Self:
+        """Of a dispatcher at work; `now` is the present (seconds)."""
         full = scheduler.limits.max_batch_size
+        outlook = Outlook.of(scheduler, now)
         return cls(
             requests={outcome: ledger.requests[outcome] for outcome in JobOutcome},
             batches=ledger.batches,
@@ -81,8 +94,14 @@ class Stats:
             verdicts={verdict: ledger.verdicts[verdict] for verdict in Verdict},
             fixed=scheduler.latency.fixed,
             per_item=scheduler.latency.per_item,
+            error=scheduler.latency.error,
             queued=scheduler.items,
+            queued_requests=outlook.requests,
+            oldest=outlook.oldest,
+            queued_seconds=outlook.work,
+            saturation=outlook.saturation,
             running=scheduler.permits.running,
+            idle=scheduler.permits.idle,
             workers=scheduler.permits.capacity,
             per_worker=tuple(WorkerStats.of(each, full) for each in scheduler.permits.workers),
         )
@@ -92,7 +111,25 @@ class Stats:
         """Of a dispatcher that was not used yet."""
         requests = dict.fromkeys(JobOutcome, 0)
         releases, verdicts = dict.fromkeys(Reason, 0), dict.fromkeys(Verdict, 0)
-        return cls(requests, 0, 0.0, releases, verdicts, 0.0, 0.0, 0, 0, 0, ())
+        return cls(
+            requests=requests,
+            batches=0,
+            mean_batch_size=0.0,
+            releases=releases,
+            verdicts=verdicts,
+            fixed=0.0,
+            per_item=0.0,
+            error=0.0,
+            queued=0,
+            queued_requests=0,
+            oldest=0.0,
+            queued_seconds=0.0,
+            saturation=0.0,
+            running=0,
+            idle=0,
+            workers=0,
+            per_worker=(),
+        )
 
 
 class Ledger:

@@ -1,0 +1,54 @@
+"""What a scheduler has before it, for those who look on."""
+
+from math import ceil
+from typing import NamedTuple, Self
+
+from adaptive_batching.core.policy import QueueView
+from adaptive_batching.core.scheduler import Scheduler
+
+
+class Outlook(NamedTuple):
+    """Read from a scheduler without changing what it will decide."""
+
+    requests: int
+    """Jobs that wait."""
+    oldest: float
+    """Seconds for which the one that came first has waited; 0 if nobody waits."""
+    work: float
+    """Predicted seconds until all that waits has run, if every worker were idle now.
+
+    Autoscalers want this, not a count: it is in the unit of the promise, and knows of full batches.
+    """
+    saturation: float
+    """Share of what the workers can do, in full batches, that comes in; over 1 is too much.
+
+    By the arrivals of the last 16 full batches, refused ones too. Without workers as for one.
+    """
+
+    @classmethod
+    def of(cls, scheduler: Scheduler, now: float) -> Self:
+        """Of a scheduler at work; `now` is the present (seconds)."""
+        queues, again = scheduler.queues, scheduler.suspects
+        workers = max(1, scheduler.permits.capacity)
+        arrived = [view.head.arrived for view in queues if view.requests]
+        arrived += [job.arrived for job in again]
+        work = sum(_work(view, view.items) for view in queues)
+        work += sum(scheduler.latency.predict(job.size) for job in again)
+        load = sum(_load(view, now) for view in queues)
+        oldest = max(0.0, now - min(arrived, default=now))
+        return cls(scheduler.requests, oldest, work / workers, load / workers)
+
+
+def _work(view: QueueView, items: int) -> float:
+    """Predicted seconds of one worker, for batches that are as full as can be."""
+    if not items:
+        return 0.0
+    batches = ceil(items / view.limits.max_batch_size)
+    return batches * view.latency.predict(items / batches)
+
+
+def _load(view: QueueView, now: float) -> float:
+    """How many workers that run full batches it takes to keep up with what comes."""
+    limit = view.limits.max_batch_size
+    items = view.arrivals.rate(now, view.window) * view.arrivals.mean_size
+    return items * view.latency.predict(limit) / limit

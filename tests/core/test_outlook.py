@@ -1,0 +1,63 @@
+"""What a scheduler tells those who look on."""
+
+from math import inf
+
+import pytest
+
+from adaptive_batching.core import Batch, Job, Limits, Outcome, Outlook, Scheduler, make_policy
+from tests.core.steps import released, submit
+
+FULL = 5e-3 + 64 * 5e-5
+
+
+def scheduler(workers: int = 2, policy: str = "window:1s") -> Scheduler:
+    """It knows that batches take 5 ms and 0.05 ms an item."""
+    made = Scheduler(make_policy(policy), Limits(64, inf), workers, idempotent=True)
+    for size in [1, 8, 64] * 60:
+        made.latency.observe(size, 5e-3 + 5e-5 * size)
+    return made
+
+
+def test_nothing_waits() -> None:
+    """All is 0, also before anything is known."""
+    assert Outlook.of(scheduler(), 1.0) == (0, 0.0, 0.0, 0.0)
+    assert Outlook.of(Scheduler(make_policy("cork"), Limits(), 0), 1.0) == (0, 0.0, 0.0, 0.0)
+
+
+def test_work_is_shared_by_the_workers() -> None:
+    """A hundred items of two keys: one full batch and its rest as even halves, and one of 30."""
+    waiting = scheduler(workers=2)
+    submit(waiting, 70, 0.0)
+    for _ in range(30):
+        waiting.submit(Job(0.5, key="other"))
+    outlook = Outlook.of(waiting, 0.75)
+    assert (outlook.requests, outlook.oldest) == (100, 0.75)
+    by_hand = 2 * (5e-3 + 35 * 5e-5) + 5e-3 + 30 * 5e-5
+    assert outlook.work == pytest.approx(by_hand / 2, rel=0.02)
+
+
+def test_who_runs_again_is_counted() -> None:
+    """The members of a batch that failed wait too, and have waited longest."""
+    waiting = scheduler(policy="greedy")
+    jobs = submit(waiting, 2, 0.0)
+    batch = released(waiting.next(0.0))
+    waiting.finish(batch, Outcome.FAILED, 0.1)
+    waiting.rerun(batch, jobs, Outcome.FAILED, 0.1)
+    submit(waiting, 1, 0.2)
+    outlook = Outlook.of(waiting, 0.5)
+    assert (outlook.requests, outlook.oldest) == (3, 0.5)
+    assert outlook.work == pytest.approx(3 * 5.05e-3 / 2, rel=0.02)
+
+
+@pytest.mark.parametrize("load", [0.5, 2.0])
+def test_saturation_is_what_comes_by_what_can_be_done(load: float) -> None:
+    """At half and at twice of what two workers can do in full batches, refusals or not."""
+    busy = scheduler(workers=2, policy="greedy")
+    gap = FULL / 64 / 2 / load
+    for number in range(20_000):
+        now = number * gap
+        busy.submit(Job(now))
+        while isinstance(batch := busy.next(now), Batch):
+            busy.finish(batch, Outcome.FAILED, now)  # nothing is learned, and nobody is busy
+    assert Outlook.of(busy, now).saturation == pytest.approx(load, rel=0.1)
+    assert Outlook.of(busy, now + 100.0).saturation == pytest.approx(0.0, abs=1e-9)
