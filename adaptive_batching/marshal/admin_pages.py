@@ -33,6 +33,14 @@ class Operated(Protocol):
         """Whether clients are told to go elsewhere."""
         ...
 
+    async def readiness(self, request: web.BaseRequest) -> web.Response:
+        """What `/readyz` answers.
+
+        Raises:
+            BatchingError: No requests should be sent here.
+        """
+        ...
+
     async def refresh(self) -> None:
         """Do what SIGHUP is for.
 
@@ -45,9 +53,6 @@ class Operated(Protocol):
 def make_admin(program: Operated) -> Admin:
     """What answers on the admin port of a program."""
 
-    async def readiness(_request: web.BaseRequest) -> web.Response:
-        return pages.readiness(program.dispatchers, draining=program.draining)
-
     async def metrics(request: web.BaseRequest) -> web.Response:
         return pages.exposition(program.metrics, request)
 
@@ -55,7 +60,7 @@ def make_admin(program: Operated) -> Admin:
         return await _reloaded(program)
 
     return Admin(
-        {"/healthz": pages.healthy, "/readyz": readiness, "/metrics": metrics},
+        {"/healthz": pages.healthy, "/readyz": program.readiness, "/metrics": metrics},
         actions={"/reload": reload},
     )
 

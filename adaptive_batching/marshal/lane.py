@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from adaptive_batching.dispatcher import Dispatcher, Observer
@@ -53,34 +53,29 @@ class Watched:
     histograms: BatchHistograms
 
 
+@dataclass(frozen=True, slots=True)
 class Lane:
     """The way of one endpoint's requests.
 
     Attributes:
         path: Where it is.
         line: Whose life it is.
-        answer: Lets a body join a batch and returns its answer.
+        answer: Lets a body join a batch and returns its answer; takes the seconds until then.
+        max_latency: Seconds from a request's arrival to its answer; infinite for no promise.
         max_body: Bytes that a body may have.
         watched: Where batches are formed on the way.
+        examples: Bodies that should have an answer.
         responses: Answers by status.
     """
 
-    __slots__ = ("answer", "line", "max_body", "path", "responses", "watched")
-
-    def __init__(
-        self,
-        path: str,
-        line: Line,
-        answer: Callable[[bytes], Awaitable[bytes]],
-        max_body: int,
-        watched: Sequence[Watched],
-    ) -> None:
-        self.path = path
-        self.line = line
-        self.answer = answer
-        self.max_body = max_body
-        self.watched = watched
-        self.responses: Counter[int] = Counter()
+    path: str
+    line: Line
+    answer: Callable[[bytes, float], Awaitable[bytes]]
+    max_latency: float
+    max_body: int
+    watched: Sequence[Watched]
+    examples: Sequence[bytes]
+    responses: Counter[int] = field(default_factory=Counter)
 
 
 def make_lane(endpoint: Endpoint | PipelineEndpoint, observers: ObserversByLabel) -> Lane:
@@ -102,7 +97,19 @@ def _of_handler(endpoint: Endpoint, observers: ObserversByLabel) -> Lane:
         next_batch_first=True,
     )
     watched = Watched(endpoint.path, dispatcher, histograms)
-    return Lane(endpoint.path, dispatcher, dispatcher.submit, endpoint.max_body, [watched])
+
+    def answer(body: bytes, within: float) -> Awaitable[bytes]:
+        return dispatcher.submit(body, None, within)
+
+    return Lane(
+        endpoint.path,
+        dispatcher,
+        answer,
+        endpoint.limits.max_latency,
+        endpoint.max_body,
+        [watched],
+        endpoint.examples,
+    )
 
 
 def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> Lane:
@@ -118,4 +125,10 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> Lan
     wraps = [wrap_of_stage(stage, number, len(stages)) for number, stage in enumerate(stages)]
     pipeline = Pipeline[bytes, bytes](stages, max_latency=described.max_latency, wraps=wraps)
     watched = list(map(Watched, labels, pipeline.dispatchers, histograms))
-    return Lane(endpoint.path, pipeline, pipeline, endpoint.max_body, watched)
+
+    def answer(body: bytes, within: float) -> Awaitable[bytes]:
+        return pipeline(body, max_latency=within)
+
+    return Lane(
+        endpoint.path, pipeline, answer, pipeline.max_latency, endpoint.max_body, watched, bodies
+    )

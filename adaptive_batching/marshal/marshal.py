@@ -3,15 +3,17 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from time import monotonic
 
 from aiohttp import web
 
-from adaptive_batching.errors import NoWorkers, Overloaded
+from adaptive_batching.errors import DeadlineExceeded, NoWorkers, Overloaded
 from adaptive_batching.marshal.admin import Page, find_page
 from adaptive_batching.marshal.answer import json_answer, stays_open
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.lane import Lane
+from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.protocol import check_protocol
 from adaptive_batching.marshal.rejections import Rejected, rejection
 from adaptive_batching.marshal.request_ids import request_id
@@ -61,8 +63,7 @@ class Marshal:
             if lane is None:
                 response = await find_page(self._pages, request)(request)
             else:
-                answer = await lane.answer(await self._body(request, lane))
-                response = self._answered(answer, request)
+                response = self._answered(await self._answer(request, lane), request)
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
             response = self._failed(error, request, "other" if lane is None else lane.path)
         finally:
@@ -82,17 +83,22 @@ class Marshal:
                 self._emptied = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._emptied)
 
-    async def _body(self, request: web.BaseRequest, lane: Lane) -> bytes:
+    async def _answer(self, request: web.BaseRequest, lane: Lane) -> bytes:
         if request.method != "POST":
             raise Rejected(405, "method_not_allowed", headers={"Allow": "POST"})
         if not lane.line.ready:
             raise NoWorkers("the workers are still loading")
         if self.in_flight > self._max_in_flight:
             raise Overloaded(f"{self._max_in_flight} requests are in flight already")
+        within = min(patience(request.headers), lane.max_latency)
         body = arrived_body(request, lane.max_body)
         if body is None:
+            began = monotonic()
             body = await arriving_body(request, lane.max_body, self._body_timeout)
-        return body
+            within -= monotonic() - began
+            if within <= 0:
+                raise DeadlineExceeded("its time was over when its body had arrived")
+        return await lane.answer(body, within)
 
     def _answered(self, answer: bytes, request: web.BaseRequest) -> web.StreamResponse:
         name = request_id(request)

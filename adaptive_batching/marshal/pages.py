@@ -8,6 +8,7 @@ from aiohttp import web
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import Draining, NoWorkers
 from adaptive_batching.instrumentation.prometheus import Metrics
+from adaptive_batching.marshal.deep_check import DeepCheck
 
 
 async def healthy(_request: web.BaseRequest) -> web.Response:
@@ -33,6 +34,14 @@ def readiness(dispatchers: Mapping[str, Dispatcher[Any, Any]], *, draining: bool
     if lacking:
         raise NoWorkers(f"no worker is alive for {', '.join(lacking)}")
     return web.json_response({"status": "ready"})
+
+
+async def deep_readiness(check: DeepCheck) -> web.Response:
+    """Whether every endpoint answers its example, with what became of each."""
+    endpoints = dict(await check())
+    well = {"ok", "no_example"}.issuperset(endpoints.values())
+    status, said = (200, {"status": "ready"}) if well else (503, {"error": "example_failed"})
+    return web.json_response({**said, "endpoints": endpoints}, status=status)
 
 
 def exposition(metrics: Metrics, request: web.BaseRequest) -> web.Response:

@@ -16,6 +16,7 @@ from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin import Page
 from adaptive_batching.marshal.admin_pages import make_admin
+from adaptive_batching.marshal.deep_check import DeepCheck
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.lane import Lane, make_lane
 from adaptive_batching.marshal.listener import Listener
@@ -61,6 +62,7 @@ class Running:
         self.lanes: dict[str, Lane] = {}
         for endpoint in endpoints:
             self._add(make_lane(endpoint, observers))
+        self._deep_check = DeepCheck(self.lanes)
         self._admin_address = admin
         self._admin = Listener(make_admin(self))
         self._refreshing = asyncio.Lock()
@@ -78,6 +80,17 @@ class Running:
     def draining(self) -> bool:
         """Whether clients are told to go elsewhere; what comes is answered all the same."""
         return self._marshal.draining
+
+    async def readiness(self, request: web.BaseRequest) -> web.Response:
+        """What `/readyz` answers, and `/readyz?deep=1`, which sends each endpoint its example.
+
+        Raises:
+            Refused: No requests should be sent here.
+            CrashLoop: The workers of an endpoint die too often.
+        """
+        ready = pages.readiness(self.dispatchers, draining=self.draining)
+        deep = request.query.get("deep") == "1"
+        return await pages.deep_readiness(self._deep_check) if deep else ready
 
     def announce_end(self) -> None:
         """Be not ready, and close each connection with its next answer."""
@@ -151,13 +164,10 @@ class Running:
     def _pages(self) -> dict[str, Page]:
         """What clients may look at beside the endpoints."""
 
-        async def readiness(_request: web.BaseRequest) -> web.Response:
-            return pages.readiness(self.dispatchers, draining=self.draining)
-
         async def metrics(request: web.BaseRequest) -> web.Response:
             return pages.exposition(self.metrics, request)
 
-        shown: dict[str, Page] = {"/healthz": pages.healthy, "/readyz": readiness}
+        shown: dict[str, Page] = {"/healthz": pages.healthy, "/readyz": self.readiness}
         if self._admin_address is None:
             shown["/metrics"] = metrics
         return shown

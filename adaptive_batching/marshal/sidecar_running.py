@@ -7,9 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from aiohttp import web
+
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.errors import BatchingError, ConfigError
 from adaptive_batching.instrumentation.prometheus import Metrics
+from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin_pages import make_admin
 from adaptive_batching.marshal.bounds import DEFAULT_BOUNDS, Bounds
 from adaptive_batching.marshal.held_bytes import HeldBytes
@@ -84,6 +87,14 @@ class SidecarRunning:
     def draining(self) -> bool:
         """Whether clients are told to go elsewhere; what comes is answered all the same."""
         return self._sidecar.draining
+
+    async def readiness(self, _request: web.BaseRequest) -> web.Response:
+        """What `/readyz` answers.
+
+        Raises:
+            Refused: No requests should be sent here.
+        """
+        return pages.readiness(self.dispatchers, draining=self.draining)
 
     def announce_end(self) -> None:
         """Be not ready, and close each connection with its next answer."""

@@ -6,6 +6,7 @@ import signal
 import time
 
 import pytest
+from yarl import URL
 
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.errors import WorkerStartError
@@ -56,6 +57,40 @@ async def test_who_waits_past_the_deadline_hears_504():
             assert (answer.status, answer.error) == (504, "deadline_exceeded")
         puppet.released.set()
         await until(lambda: not client.stats("/").running)
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("X-Request-Timeout-Ms", "50"),
+        ("X-Envoy-Expected-Rq-Timeout-Ms", "50"),
+        ("grpc-timeout", "50m"),
+    ],
+)
+async def test_a_client_that_waits_for_so_long_only(header, value):
+    """It is told when its time is over; what means nothing is ignored."""
+    puppet = Puppet(max_latency=60.0)
+    async with client_of(puppet.service) as client:
+        late = await client.post("/", 1, headers={header: value})
+        assert (late.status, late.error) == (504, "deadline_exceeded")
+        puppet.released.set()
+        assert (await client.post("/", 2, headers={header: "soon"})).json == 2
+
+
+async def test_the_time_that_a_body_took_counts():
+    """`max_latency` begins with the request: who sends slowly has the less time to wait."""
+    puppet = Puppet(max_latency=0.1)
+    head = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n1"
+    async with client_of(puppet.service) as client:
+        url = URL(client.running.url)
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(head)
+        await asyncio.sleep(0.15)
+        writer.write(b"2")
+        answer = await reader.readuntil(b"}")
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 504 ")
+    assert puppet.batches == []
 
 
 async def test_a_refusal_of_the_policy_is_a_503():
