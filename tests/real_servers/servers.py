@@ -91,8 +91,11 @@ def _triton_config(datatype):
 
 
 def _triton_that_batches(home, folder, port):
-    """Its own batcher waits a little for what the sidecar sends at the same time."""
-    return _triton(home, folder, port, "dynamic_batching { max_queue_delay_microseconds: 1000 }\n")
+    """Its own batcher waits for what the sidecar sends at the same time.
+
+    So long that both batchers have something to merge, however slow the clients are.
+    """
+    return _triton(home, folder, port, "dynamic_batching { max_queue_delay_microseconds: 8000 }\n")
 
 
 def _mlserver(home, folder, port):

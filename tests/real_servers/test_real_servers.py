@@ -46,7 +46,7 @@ CASES = {
     "triton-that-batches": Case(
         servers.TRITON_THAT_BATCHES,
         tensors(binary=True),
-        ("--protocol=open-inference", "--concurrency=4"),
+        ("--protocol=open-inference", "--concurrency=2"),
     ),
     "kserve-v1": Case(
         servers.KSERVE,
