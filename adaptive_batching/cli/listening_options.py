@@ -2,7 +2,9 @@
 
 import asyncio
 import importlib.util
-from collections.abc import Callable, Collection
+import socket
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,6 +15,7 @@ from adaptive_batching.cli.parameters import DURATION
 from adaptive_batching.errors import BatchingError
 from adaptive_batching.marshal.listening import ListenError, passed_socket, shared_socket
 from adaptive_batching.marshal.run import Program, run_until_told
+from adaptive_batching.workers.named_socket import NamedSocket, check_path
 
 P = TypeVar("P", bound=Program)
 
@@ -24,6 +27,12 @@ _OPTIONS = (
         show_default=True,
         type=click.IntRange(0, 65535),
         help="Port; 0 takes a free one.",
+    ),
+    click.option(
+        "--unix-socket",
+        metavar="PATH",
+        help="Listen on a Unix socket instead, as open as a port of this machine; its directory"
+        " says who may come to it.",
     ),
     click.option(
         "--reuse-port",
@@ -55,6 +64,7 @@ class Listening:
     Attributes:
         host: The address to listen on, unless a socket was passed to us.
         port: The port.
+        unix_socket: The path of a Unix socket to listen on instead, if any.
         reuse_port: Whether others may listen there too.
         drain_delay: Seconds to go on accepting after the first signal.
         drain_timeout: Seconds that the last requests may take.
@@ -63,6 +73,7 @@ class Listening:
 
     host: str
     port: int
+    unix_socket: str | None
     reuse_port: bool
     drain_delay: float
     drain_timeout: float
@@ -88,28 +99,46 @@ def serve_until_told(
         on_ready: Called once requests are answered.
         cpus: The cores that this process keeps to.
     """
-    host, port = listening.host, listening.port
     loop = loop_factory(wanted=listening.uvloop)
     try:
-        bound = passed_socket() or (shared_socket(host, port) if listening.reuse_port else None)
-        running = run_until_told(
-            program,
-            host,
-            port,
-            bound=bound,
-            drain_delay=listening.drain_delay,
-            drain_timeout=listening.drain_timeout,
-            on_ready=on_ready,
-            cpus=cpus,
-        )
-        with asyncio.Runner(loop_factory=loop) as runner:
-            runner.run(running)
+        with _bound(listening) as bound, asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(
+                run_until_told(
+                    program,
+                    listening.host,
+                    listening.port,
+                    bound=bound,
+                    drain_delay=listening.drain_delay,
+                    drain_timeout=listening.drain_timeout,
+                    on_ready=on_ready,
+                    cpus=cpus,
+                )
+            )
     except ListenError as error:
         if error.unresolved:
             raise click.BadParameter(str(error), param_hint="--host") from error
         raise click.ClickException(str(error)) from error
     except BatchingError as error:
         raise click.ClickException(str(error)) from error
+
+
+@contextmanager
+def _bound(listening: Listening) -> Iterator[socket.socket | None]:
+    """The socket to listen on, if it is not just any on a host and port; closed at the end."""
+    passed = passed_socket()
+    if passed is not None:
+        yield passed
+    elif listening.unix_socket is not None:
+        try:
+            check_path(listening.unix_socket)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--unix-socket") from error
+        with closing(NamedSocket(listening.unix_socket, shared=True)) as named:
+            yield named.socket
+    elif listening.reuse_port:
+        yield shared_socket(listening.host, listening.port)
+    else:
+        yield None
 
 
 def loop_factory(*, wanted: bool | None) -> Callable[[], asyncio.AbstractEventLoop] | None:

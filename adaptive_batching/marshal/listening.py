@@ -40,8 +40,8 @@ async def listen(
     """
     if bound is not None:
         await web.SockSite(runner, bound, backlog=_BACKLOG).start()
-        host, port = bound.getsockname()[:2]
-        return _url(host, port)
+        address = bound.getsockname()
+        return _url_of_socket(address) if bound.family is socket.AF_UNIX else _url(*address[:2])
     site = web.TCPSite(runner, host, port, backlog=_BACKLOG)
     try:
         await site.start()
@@ -54,7 +54,7 @@ def passed_socket() -> socket.socket | None:
     """The listening socket that systemd, or whoever started us, has open for us (sd_listen_fds(3)).
 
     Raises:
-        UsageError: It is not one TCP socket.
+        UsageError: It is not one socket, of TCP or a Unix socket.
     """
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None
@@ -62,8 +62,8 @@ def passed_socket() -> socket.socket | None:
     if number != "1":
         raise UsageError(f"LISTEN_FDS: expected one socket, got {number}")
     passed = socket.socket(fileno=_FIRST_PASSED)
-    if passed.family not in {socket.AF_INET, socket.AF_INET6}:
-        raise UsageError(f"LISTEN_FDS: expected a TCP socket, got {passed.family.name}")
+    if passed.family not in {socket.AF_INET, socket.AF_INET6, socket.AF_UNIX}:
+        raise UsageError(f"LISTEN_FDS: expected a TCP or Unix socket, got {passed.family.name}")
     return passed
 
 
@@ -88,6 +88,11 @@ def shared_socket(host: str, port: int) -> socket.socket:
         shared.close()
         raise ListenError(host, port, error) from error
     return shared
+
+
+def _url_of_socket(path: str) -> str:
+    """As nginx writes it: `proxy_pass http://unix:/run/digits.sock:/predict`."""
+    return f"http://unix:{path}:"
 
 
 def _url(host: str, port: int) -> str:

@@ -21,6 +21,14 @@ from adaptive_batching.simulation.traces import read_trace
 SERVE = [sys.executable, "-m", "adaptive_batching", "serve"]
 
 
+PASSING = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
 @asynccontextmanager
 async def served(target, *options, stderr=None):
     """A service in a process of its own, and where it listens."""
@@ -39,6 +47,57 @@ async def served(target, *options, stderr=None):
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+@pytest.mark.parametrize("loop", ["--uvloop", "--no-uvloop"])
+async def test_on_a_unix_socket(loop, tmp_path):
+    """Another service is told that it is taken; at the end its file is gone."""
+    path = tmp_path / "digits.sock"
+    options = (loop, f"--unix-socket={path}", "--drain-delay=0s")
+    async with served("tests.marshal.apps:corked", *options) as (process, url, _):
+        assert url == f"http://unix:{path}:"
+        taken = await asyncio.create_subprocess_exec(
+            *SERVE, "tests.marshal.apps:corked", options[1], stderr=subprocess.PIPE
+        )
+        assert f"can't listen on unix:{path}: somebody else" in (await taken.stderr.read()).decode()
+        assert await taken.wait() == 1
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
+            session.post("http://digits/slow", json=1) as response,
+        ):
+            assert response.status == 200
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0
+    assert not path.exists()
+
+
+async def test_on_a_socket_that_systemd_passes(tmp_path):
+    """Of TCP or, as here, a Unix socket; it is systemd's, and stays."""
+    path = tmp_path / "passed.sock"
+    with socket.socket(socket.AF_UNIX) as passed:
+        passed.bind(str(path))
+        passed.listen()
+        start = [sys.executable, "-c", PASSING, str(passed.fileno())]
+        process = await asyncio.create_subprocess_exec(
+            *start,
+            *(*SERVE, "tests.marshal.apps:corked", "--drain-delay=0s"),
+            pass_fds=[passed.fileno()],
+        )
+        try:
+            async with (
+                aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
+                asyncio.timeout(30),
+            ):
+                await until_ready(session, "http://digits")
+                async with session.post("http://digits/slow", json=1) as response:
+                    assert response.status == 200
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    assert path.exists()
 
 
 @pytest.mark.parametrize("loop", ["--uvloop", "--no-uvloop"])
@@ -231,6 +290,15 @@ async def test_two_signals_within_one_turn_are_one():
     assert errors == []
 
 
+async def until_ready(session, url):
+    """Wait until the workers are there."""
+    while True:
+        async with session.get(f"{url}/readyz") as response:
+            if response.status == 200:
+                return
+        await asyncio.sleep(0.02)
+
+
 async def until_alive(session, url):
     """Wait until somebody listens."""
     while True:
@@ -304,6 +372,7 @@ async def test_a_handler_runs_elsewhere_than_its_endpoint_says():
         (["tests.marshal.apps:corked", f"--host={'a' * 70}"], "the host's name can't be resolved"),
         (["tests.marshal.apps:service", "--drain-timeout=5"], "expected a duration with a unit"),
         (["tests.marshal.apps:service", "--port=70000"], "70000"),
+        (["tests.marshal.apps:corked", f"--unix-socket=/{'a' * 110}"], "of 1 to 107 bytes"),
         (["tests.marshal.apps:service", "--record=out"], "expected /square=FILE or /slow=FILE"),
         (["tests.marshal.apps:service", "--record=/slow="], "expected a file, got '/slow='"),
         (
