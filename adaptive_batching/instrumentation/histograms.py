@@ -51,6 +51,7 @@ class BatchHistograms:
         duration: Seconds that a worker held a batch.
         wait: Seconds from a request's arrival to the release of its batch.
         latency: Seconds from a request's arrival to its answer.
+        error: Seconds by which batches differed from what was predicted of them, summed.
     """
 
     def __init__(self, max_batch_size: int) -> None:
@@ -58,6 +59,7 @@ class BatchHistograms:
         self.duration = Histogram()
         self.wait = Histogram()
         self.latency = Histogram()
+        self.error = 0.0
 
     def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
         """Count a batch and its members, but for those who wait again for another."""
@@ -65,7 +67,10 @@ class BatchHistograms:
         self.duration.observe(record.duration)
         released, finished = record.released, record.finished
         ended = batch.jobs
-        if record.outcome is not Outcome.DONE:
+        if record.outcome is Outcome.DONE:
+            if record.predicted:  # there was one
+                self.error += abs(record.duration - record.predicted)
+        else:
             ended = [job for job in ended if not job.waiting]
         for job in ended:
             self.wait.observe(released - job.arrived)

@@ -31,6 +31,7 @@ class Marshal:
     Attributes:
         draining: Whether clients are told to go elsewhere; what comes is answered all the same.
         in_flight: Requests that are being answered.
+        held_bytes: Of their bodies.
         unrouted: Answers by status to requests that found no endpoint.
     """
 
@@ -43,7 +44,7 @@ class Marshal:
         body_timeout: float,
     ) -> None:
         self.draining = False
-        self.in_flight = 0
+        self.in_flight = self.held_bytes = 0
         self.unrouted: Counter[int] = Counter()
         self._lanes = lanes
         self._pages = pages
@@ -98,7 +99,11 @@ class Marshal:
             within -= monotonic() - began
             if within <= 0:
                 raise DeadlineExceeded("its time was over when its body had arrived")
-        return await lane.answer(body, within)
+        self.held_bytes += len(body)
+        try:
+            return await lane.answer(body, within)
+        finally:
+            self.held_bytes -= len(body)
 
     def _answered(self, answer: bytes, request: web.BaseRequest) -> web.StreamResponse:
         name = request_id(request)

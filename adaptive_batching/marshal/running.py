@@ -73,6 +73,7 @@ class Running:
             body_timeout=body_timeout,
         )
         self.metrics.responses["other"] = self._marshal.unrouted
+        self.metrics.held_bytes = lambda: self._marshal.held_bytes
         self._listener = Listener(self._marshal)
         self._started = False
 
@@ -107,6 +108,7 @@ class Running:
             ListenError: The port is taken, or the address is not ours.
         """
         self._started = True
+        self.metrics.loop_lag.start()
         if self._admin_address is not None:
             self.admin_url = await self._admin.open(*self._admin_address)
         self.url = await self._listener.open(host, port, bound)
@@ -160,6 +162,7 @@ class Running:
         finally:
             await self._listener.aclose()
             await self._admin.aclose()
+            self.metrics.loop_lag.stop()
 
     def _pages(self) -> dict[str, Page]:
         """What clients may look at beside the endpoints."""

@@ -107,6 +107,7 @@ class SidecarRunning:
             ListenError: The port is taken, or the address is not ours.
         """
         self._started = True
+        self.metrics.loop_lag.start()
         if self._admin_address is not None:
             self.admin_url = await self._admin.open(*self._admin_address)
         await self.relays.start()
@@ -166,3 +167,4 @@ class SidecarRunning:
         finally:
             await self._listener.aclose()
             await self._admin.aclose()
+            self.metrics.loop_lag.stop()

@@ -1,4 +1,4 @@
-"""The names of the metrics are an interface: dashboards and alerts are built on them."""
+"""What is counted of batches and requests, and in which formats it is told."""
 
 import asyncio
 
@@ -11,28 +11,6 @@ from adaptive_batching.instrumentation.histograms import BatchHistograms, Histog
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.workers.making import make_workers
 from adaptive_batching.workers.placement import Tasks
-
-NAMES = {
-    "batch_duration_seconds": ("histogram", {"endpoint"}),
-    "batch_size": ("histogram", {"endpoint"}),
-    "batches": ("counter", {"endpoint", "reason"}),
-    "bisect": ("counter", {"endpoint", "result"}),
-    "crash_loop": ("gauge", {"endpoint"}),
-    "http_responses": ("counter", {"endpoint", "code"}),
-    "model_fixed_seconds": ("gauge", {"endpoint"}),
-    "model_per_item_seconds": ("gauge", {"endpoint"}),
-    "queue_items": ("gauge", {"endpoint"}),
-    "queue_wait_seconds": ("histogram", {"endpoint"}),
-    "request_duration_seconds": ("histogram", {"endpoint"}),
-    "requests": ("counter", {"endpoint", "outcome"}),
-    "running_batches": ("gauge", {"endpoint"}),
-    "worker_batches": ("counter", set()),  # with endpoint and worker, once there are workers
-    "worker_full_batch_seconds": ("gauge", set()),
-    "worker_slowness": ("gauge", set()),
-    "worker_restarts": ("counter", {"endpoint"}),
-    "worker_renewals": ("counter", {"endpoint"}),
-    "workers": ("gauge", {"endpoint", "state"}),
-}
 
 
 async def without_sevens(items):
@@ -60,19 +38,6 @@ def families(metrics, accept):
     body, content_type = metrics.exposition(accept)
     assert content_type.startswith(accept)
     return list(text_string_to_metric_families(body.decode()))
-
-
-def test_names_types_and_labels(metrics):
-    """As they are written in the documentation."""
-    exposed = {
-        family.name.removeprefix("adaptive_batching_"): (
-            family.type,
-            set().union(*(sample.labels for sample in family.samples)) - {"le"},
-        )
-        for family in families(metrics, "text/plain")
-    }
-    assert exposed == NAMES
-    assert all(family.documentation for family in families(metrics, "text/plain"))
 
 
 def test_open_metrics_on_demand(metrics):

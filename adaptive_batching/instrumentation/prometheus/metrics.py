@@ -1,0 +1,95 @@
+"""All metrics of one service or sidecar."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.instrumentation.histograms import BatchHistograms
+from adaptive_batching.instrumentation.loop_lag import LoopLag
+from adaptive_batching.instrumentation.prometheus import (
+    batches,
+    model,
+    program,
+    queue,
+    requests,
+    upstreams,
+    workers,
+)
+from adaptive_batching.instrumentation.prometheus.endpoints import Reading
+from adaptive_batching.workers.upstream import Upstreams
+
+DEFINITIONS = (
+    *requests.DEFINITIONS,
+    *queue.DEFINITIONS,
+    *batches.DEFINITIONS,
+    *model.DEFINITIONS,
+    *workers.DEFINITIONS,
+    *upstreams.DEFINITIONS,
+    *program.DEFINITIONS,
+)
+"""Every metric that there is."""
+
+
+class Metrics(Collector):
+    """The metrics of one service, in a registry of their own.
+
+    Attributes:
+        registry: Register more in it, and they are served too.
+        responses: HTTP responses by endpoint and status; whoever answers counts here.
+        upstream_responses: Answers of model servers by endpoint, by whether to a `batch` or to a
+            request that was `passed` on, and by status.
+        held_bytes: Reads how many bytes of requests are kept.
+        upstreams: Model servers by endpoint.
+        loop_lag: How late timers are, once it is started.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.responses: dict[str, Mapping[int, int]] = {}
+        self.upstream_responses: dict[str, Mapping[str, Mapping[int, int]]] = {}
+        self.held_bytes: Callable[[], int] = int
+        self.upstreams: dict[str, Upstreams] = {}
+        self.loop_lag = LoopLag()
+        self._endpoints: dict[str, tuple[Dispatcher[Any, Any], BatchHistograms]] = {}
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+
+    def watch(
+        self, endpoint: str, dispatcher: Dispatcher[Any, Any], histograms: BatchHistograms
+    ) -> None:
+        """Report an endpoint from now on.
+
+        Args:
+            endpoint: The value of its label.
+            dispatcher: Whose counts are read.
+            histograms: Its observer.
+        """
+        self._endpoints[endpoint] = (dispatcher, histograms)
+
+    def forget(self, endpoint: str) -> None:
+        """Report an endpoint no more."""
+        known = (self._endpoints, self.responses, self.upstream_responses, self.upstreams)
+        for each in known:
+            each.pop(endpoint, None)
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """What Prometheus reads, and its content type; `accept` is the header it sent."""
+        encoder, content_type = choose_encoder(accept)
+        return encoder(self.registry), content_type
+
+    def collect(self) -> Iterator[Metric]:
+        """Read everything; called by the registry."""
+        readings = {name: Reading.of(*watched) for name, watched in self._endpoints.items()}
+        yield from requests.collect(readings, self.responses)
+        yield from queue.collect(readings)
+        yield from batches.collect(readings)
+        yield from model.collect(readings)
+        yield from workers.collect(readings)
+        if self.upstreams:
+            yield from upstreams.collect(self.upstreams, self.upstream_responses)
+        yield from program.collect(self.held_bytes, self.loop_lag)
