@@ -51,6 +51,11 @@ class Permits:
         return len(self._running)
 
     @property
+    def requests(self) -> int:
+        """Jobs in the batches that run."""
+        return sum(len(batch.jobs) for batch in self._running)
+
+    @property
     def alive(self) -> list[Worker]:
         """Workers that hold a batch or could take one."""
         return [worker for worker in self.workers if worker.alive]

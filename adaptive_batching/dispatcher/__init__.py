@@ -1,6 +1,7 @@
 """Drives the scheduler on an asyncio loop: one item in, its own result out."""
 
 from adaptive_batching.dispatcher.audience import JobObserver, Observer
+from adaptive_batching.dispatcher.calls import request_name
 from adaptive_batching.dispatcher.dispatcher import Dispatcher
 from adaptive_batching.dispatcher.lanes import run_in_lanes
 from adaptive_batching.dispatcher.ledger import Stats, WorkerStats
@@ -13,5 +14,6 @@ __all__ = [
     "Stats",
     "WorkerStats",
     "call_from_thread",
+    "request_name",
     "run_in_lanes",
 ]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Hashable, Sequence
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 from adaptive_batching.core import Job
@@ -10,11 +11,20 @@ from adaptive_batching.errors import BatchFunctionError
 T = TypeVar("T")
 R = TypeVar("R")
 
+request_name: ContextVar[str] = ContextVar("request_name", default="")
+"""What the request is called that calls are made for; whoever takes requests says so."""
+
 
 class Call(Job, Generic[T, R]):
-    """A job with the item it brings and the future that its caller awaits."""
+    """A job with the item it brings and the future that its caller awaits.
 
-    __slots__ = ("future", "item")
+    Attributes:
+        item: What the handler gets in its list.
+        future: Of its result.
+        name: What its request is called; empty if nobody said.
+    """
+
+    __slots__ = ("future", "item", "name")
 
     def __init__(
         self,
@@ -33,6 +43,7 @@ class Call(Job, Generic[T, R]):
         self.queue = None
         self.item = item
         self.future = future
+        self.name = request_name.get()
 
     def fail(self, error: BaseException) -> None:
         """End with an error, unless the caller has gone."""

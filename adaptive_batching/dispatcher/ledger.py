@@ -19,6 +19,8 @@ class WorkerStats:
         per_item: Fitted seconds that each item adds.
         full_batch: Predicted seconds of a full batch.
         slowness: Times as long as most workers take; 1 until the contrary is proven.
+        busy_since: When the batch left that it holds (seconds on the dispatcher's clock); None if
+            it holds none.
     """
 
     alive: bool
@@ -27,14 +29,20 @@ class WorkerStats:
     per_item: float
     full_batch: float
     slowness: float
+    busy_since: float | None
 
     @classmethod
     def of(cls, worker: Worker, max_batch_size: int) -> Self:
         """Of a worker as the scheduler knows it."""
         latency = worker.latency
-        full = latency.predict(max_batch_size)
         return cls(
-            worker.alive, worker.batches, latency.fixed, latency.per_item, full, latency.factor
+            worker.alive,
+            worker.batches,
+            latency.fixed,
+            latency.per_item,
+            latency.predict(max_batch_size),
+            latency.factor,
+            None if worker.batch is None else worker.released,
         )
 
 
@@ -45,6 +53,7 @@ class Stats:
     Attributes:
         requests: Ended requests by outcome.
         batches: Ended batches.
+        items: In ended batches.
         mean_batch_size: Items; 0 before the first batch.
         releases: Ended batches by the reason of their release.
         verdicts: Members of batches that failed, by what became of them; only where the handler
@@ -58,6 +67,7 @@ class Stats:
         queued_seconds: Predicted seconds until all that waits has run, if every worker were idle.
         saturation: Share of what the workers can do, in full batches, that comes in.
         running: Batches that run.
+        running_requests: Requests in them.
         idle: Workers that could take one.
         workers: Workers that are alive.
         per_worker: Each worker that there ever was, by index.
@@ -65,6 +75,7 @@ class Stats:
 
     requests: dict[JobOutcome, int]
     batches: int
+    items: int
     mean_batch_size: float
     releases: dict[Reason, int]
     verdicts: dict[Verdict, int]
@@ -77,6 +88,7 @@ class Stats:
     queued_seconds: float
     saturation: float
     running: int
+    running_requests: int
     idle: int
     workers: int
     per_worker: tuple[WorkerStats, ...]
@@ -89,6 +101,7 @@ class Stats:
         return cls(
             requests={outcome: ledger.requests[outcome] for outcome in JobOutcome},
             batches=ledger.batches,
+            items=ledger.items,
             mean_batch_size=ledger.mean_batch_size,
             releases={reason: ledger.releases[reason] for reason in Reason},
             verdicts={verdict: ledger.verdicts[verdict] for verdict in Verdict},
@@ -101,6 +114,7 @@ class Stats:
             queued_seconds=outlook.work,
             saturation=outlook.saturation,
             running=scheduler.permits.running,
+            running_requests=scheduler.permits.requests,
             idle=scheduler.permits.idle,
             workers=scheduler.permits.capacity,
             per_worker=tuple(WorkerStats.of(each, full) for each in scheduler.permits.workers),
@@ -114,6 +128,7 @@ class Stats:
         return cls(
             requests=requests,
             batches=0,
+            items=0,
             mean_batch_size=0.0,
             releases=releases,
             verdicts=verdicts,
@@ -126,6 +141,7 @@ class Stats:
             queued_seconds=0.0,
             saturation=0.0,
             running=0,
+            running_requests=0,
             idle=0,
             workers=0,
             per_worker=(),

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
 
 from adaptive_batching.core import Batch, BatchRecord, Outcome
 
@@ -15,29 +16,38 @@ class Histogram:
     """Counts values by the first bound that they do not exceed.
 
     Prometheus' own takes a lock and a clock for each value; this one is read at scrape time.
+
+    Args:
+        bounds: Those that Prometheus is told.
+        steps: In how many each interval is divided for percentiles: with 8, neighbours differ by
+            a tenth.
+
+    Attributes:
+        bounds: Those that Prometheus is told.
+        steps: The bounds that are counted by.
+        counts: Values up to each step and above the one before; then those above all.
+        total: The sum of all values.
     """
 
-    __slots__ = ("bounds", "counts", "total")
+    __slots__ = ("bounds", "counts", "steps", "total")
 
-    def __init__(self, bounds: Sequence[float] = _SECONDS) -> None:
+    def __init__(self, bounds: Sequence[float] = _SECONDS, *, steps: int = 1) -> None:
         self.bounds = tuple(bounds)
-        self.counts = [0] * (len(self.bounds) + 1)
+        self.steps = _divided(self.bounds, steps)
+        self.counts = [0] * (len(self.steps) + 1)
         self.total = 0.0
 
     def observe(self, value: float) -> None:
         """Count one value."""
-        self.counts[bisect_left(self.bounds, value)] += 1
+        self.counts[bisect_left(self.steps, value)] += 1
         self.total += value
 
     def cumulative(self) -> list[tuple[str, float]]:
         """Pairs of bound and count of the values up to it, as Prometheus wants them."""
-        below = 0.0
-        pairs = []
-        names = [*map(str, self.bounds), "+Inf"]
-        for name, count in zip(names, self.counts, strict=True):
-            below += count
-            pairs.append((name, below))
-        return pairs
+        width = len(self.steps) // len(self.bounds)
+        up_to = list(accumulate(self.counts))
+        pairs = zip(self.bounds, up_to[width - 1 :: width], strict=False)
+        return [*((str(bound), float(count)) for bound, count in pairs), ("+Inf", up_to[-1])]
 
 
 class BatchHistograms:
@@ -50,7 +60,8 @@ class BatchHistograms:
         size: Items in a batch.
         duration: Seconds that a worker held a batch.
         wait: Seconds from a request's arrival to the release of its batch.
-        latency: Seconds from a request's arrival to its answer.
+        latency: Seconds from a request's arrival to its answer; at its deadline it is told that
+            there is none.
         error: Seconds by which batches differed from what was predicted of them, summed.
     """
 
@@ -58,7 +69,7 @@ class BatchHistograms:
         self.size = Histogram(_powers_of_two(max_batch_size))
         self.duration = Histogram()
         self.wait = Histogram()
-        self.latency = Histogram()
+        self.latency = Histogram(steps=8)
         self.error = 0.0
 
     def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
@@ -74,7 +85,42 @@ class BatchHistograms:
             ended = [job for job in ended if not job.waiting]
         for job in ended:
             self.wait.observe(released - job.arrived)
-            self.latency.observe(finished - job.arrived)
+            answered = finished if finished < job.deadline else job.deadline  # noqa: FURB136  faster
+            self.latency.observe(answered - job.arrived)
+
+
+def quantile(steps: Sequence[float], counts: Sequence[int], share: float) -> float | None:
+    """The value that a share of all does not exceed; None if there are none.
+
+    Within a step values are taken to be spread evenly; those above the last one to be there.
+
+    Args:
+        steps: Of a histogram.
+        counts: Its counts, or what they have grown by.
+        share: 0.99 for the 99th percentile.
+    """
+    wanted = share * sum(counts)
+    if not wanted:
+        return None
+    below, lower = 0, 0.0
+    for step, count in zip(steps, counts, strict=False):
+        if count and below + count >= wanted:
+            return lower + (step - lower) * (wanted - below) / count
+        below += count
+        lower = step
+    return lower
+
+
+def _divided(bounds: Sequence[float], steps: int) -> tuple[float, ...]:
+    """The bounds, and between each two of them others at equal ratios."""
+    divided = []
+    below = bounds[0] / 10
+    for bound in bounds:
+        ratio = (bound / below) ** (1 / steps)
+        divided += [below * ratio**step for step in range(1, steps)]
+        divided.append(bound)
+        below = bound
+    return tuple(divided)
 
 
 def _powers_of_two(largest: int) -> list[int]:

@@ -10,9 +10,12 @@ from aiohttp import web
 
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import BatchingError
+from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin import Admin
+from adaptive_batching.marshal.guard import guarded
+from adaptive_batching.marshal.latest_batches import latest_batches
 
 
 class Operated(Protocol):
@@ -21,6 +24,11 @@ class Operated(Protocol):
     @property
     def metrics(self) -> Metrics:
         """What happened to its requests and batches."""
+        ...
+
+    @property
+    def live(self) -> LiveView:
+        """What happened to them lately."""
         ...
 
     @property
@@ -56,11 +64,19 @@ def make_admin(program: Operated) -> Admin:
     async def metrics(request: web.BaseRequest) -> web.Response:
         return pages.exposition(program.metrics, request)
 
+    async def batches(request: web.BaseRequest) -> web.Response:
+        return latest_batches(program.live.watched, request)
+
     async def reload(_request: web.BaseRequest) -> web.Response:
         return await _reloaded(program)
 
     return Admin(
-        {"/healthz": pages.healthy, "/readyz": program.readiness, "/metrics": metrics},
+        {
+            "/healthz": pages.healthy,
+            "/readyz": program.readiness,
+            "/metrics": metrics,
+            "/debug/batches": guarded(batches),
+        },
         actions={"/reload": reload},
     )
 

@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.instrumentation.histograms import BatchHistograms
+from adaptive_batching.instrumentation.latest import LatestBatches
+from adaptive_batching.instrumentation.live.watch import Watched
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.items import per_item, wrap_of_stage
 from adaptive_batching.pipeline import Pipeline
@@ -36,21 +38,6 @@ class Line(Protocol):
     async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  a drain
         """Let what waits finish, then stop the workers."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """Where batches of an endpoint are formed, to be watched.
-
-    Attributes:
-        label: What it is called in metrics.
-        dispatcher: Forms them.
-        histograms: Its observer.
-    """
-
-    label: str
-    dispatcher: Dispatcher[Any, Any]
-    histograms: BatchHistograms
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +73,17 @@ def make_lane(endpoint: Endpoint | PipelineEndpoint, observers: ObserversByLabel
 
 
 def _of_handler(endpoint: Endpoint, observers: ObserversByLabel) -> Lane:
-    histograms = BatchHistograms(endpoint.limits.max_batch_size)
+    histograms, latest = BatchHistograms(endpoint.limits.max_batch_size), LatestBatches()
     warm_up = make_warm_up(endpoint.examples, endpoint.limits.max_batch_size)
     dispatcher: Dispatcher[bytes, bytes] = Dispatcher(
         make_workers(endpoint.handler, endpoint.placement, per_item, warm_up),
         endpoint.limits,
         policy=endpoint.policy,
         idempotent=endpoint.idempotent,
-        observers=[histograms, *observers.get(endpoint.path, ())],
+        observers=[histograms, latest, *observers.get(endpoint.path, ())],
         next_batch_first=True,
     )
-    watched = Watched(endpoint.path, dispatcher, histograms)
+    watched = Watched(endpoint.path, dispatcher, histograms, latest)
 
     def answer(body: bytes, within: float) -> Awaitable[bytes]:
         return dispatcher.submit(body, None, within)
@@ -116,15 +103,18 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> Lan
     """The same stages, of which the first reads JSON and the last writes it."""
     described, labels = endpoint.pipeline, endpoint.labels
     histograms = [BatchHistograms(stage.limits.max_batch_size) for stage in described.stages]
+    latest = [LatestBatches() for _ in described.stages]
     stages = [
-        replace(stage, observers=[*stage.observers, meter, *observers.get(label, ())])
-        for stage, meter, label in zip(described.stages, histograms, labels, strict=True)
+        replace(stage, observers=[*stage.observers, meter, last, *observers.get(label, ())])
+        for stage, meter, last, label in zip(
+            described.stages, histograms, latest, labels, strict=True
+        )
     ]
     bodies = [encode(example) for example in stages[0].examples]
     stages[0] = replace(stages[0], examples=bodies)
     wraps = [wrap_of_stage(stage, number, len(stages)) for number, stage in enumerate(stages)]
     pipeline = Pipeline[bytes, bytes](stages, max_latency=described.max_latency, wraps=wraps)
-    watched = list(map(Watched, labels, pipeline.dispatchers, histograms))
+    watched = list(map(Watched, labels, pipeline.dispatchers, histograms, latest))
 
     def answer(body: bytes, within: float) -> Awaitable[bytes]:
         return pipeline(body, max_latency=within)

@@ -7,6 +7,7 @@ from time import monotonic
 
 from aiohttp import web
 
+from adaptive_batching.dispatcher import request_name
 from adaptive_batching.errors import DeadlineExceeded, NoWorkers, Overloaded
 from adaptive_batching.marshal.admin import Page, find_page
 from adaptive_batching.marshal.answer import json_answer, stays_open
@@ -58,15 +59,18 @@ class Marshal:
         self.in_flight += 1
         response: web.StreamResponse
         lane: Lane | None = None
+        name = request_id(request)
+        request_name.set(name)
         try:
             check_protocol(request)
             lane = self._lanes.get(request.raw_path) or self._lanes.get(request.path)
             if lane is None:
                 response = await find_page(self._pages, request)(request)
             else:
-                response = self._answered(await self._answer(request, lane), request)
+                response = self._answered(await self._answer(request, lane), request, name)
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
-            response = self._failed(error, request, "other" if lane is None else lane.path)
+            self._errors.enter(error, name, "other" if lane is None else lane.path)
+            response = rejection(error, name)
         finally:
             self.in_flight -= 1
             if self._emptied is not None and not self.in_flight:
@@ -105,14 +109,8 @@ class Marshal:
         finally:
             self.held_bytes -= len(body)
 
-    def _answered(self, answer: bytes, request: web.BaseRequest) -> web.StreamResponse:
-        name = request_id(request)
+    def _answered(self, answer: bytes, request: web.BaseRequest, name: str) -> web.StreamResponse:
         if stays_open(request) and not self.draining:
             return json_answer(answer, name)
         headers = {"Content-Type": "application/json", "X-Request-Id": name}
         return web.Response(body=answer, headers=headers)
-
-    def _failed(self, error: Exception, request: web.BaseRequest, path: str) -> web.Response:
-        name = request_id(request)
-        self._errors.enter(error, name, path)
-        return rejection(error, name)

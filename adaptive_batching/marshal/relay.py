@@ -13,6 +13,7 @@ from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.errors import DeadlineExceeded, UpstreamBroken
 from adaptive_batching.instrumentation.histograms import BatchHistograms
+from adaptive_batching.instrumentation.latest import LatestBatches
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.header_view import HeaderView
 from adaptive_batching.marshal.held_bytes import HeldBytes
@@ -38,6 +39,7 @@ class Relay:
         route: What it is for.
         dispatcher: Forms its batches; its `stats()` tell what happened.
         histograms: Of its batches.
+        latest: Of its batches, the last.
         responses: Answers by status.
         upstreams: Where its batches go.
     """
@@ -60,12 +62,13 @@ class Relay:
             verify=route.verify,
         )
         self.histograms = BatchHistograms(route.terms.max_batch_size)
+        self.latest = LatestBatches()
         self.dispatcher: Dispatcher[Forwarded, Reply] = Dispatcher(
             self.upstreams,
             Limits(route.terms.max_batch_size, route.terms.max_latency, route.max_queue),
             policy=route.policy,
             idempotent=route.idempotent,
-            observers=[self.histograms, *observers],
+            observers=[self.histograms, self.latest, *observers],
             next_batch_first=True,
         )
         self._passing = PassThrough(self.upstreams.choose, route.terms.body_timeout)

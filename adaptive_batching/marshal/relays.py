@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from adaptive_batching.dispatcher import Observer
+from adaptive_batching.instrumentation.live import LiveView
+from adaptive_batching.instrumentation.live.watch import Watched
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.held_bytes import HeldBytes
 from adaptive_batching.marshal.relay import Relay
@@ -18,6 +20,7 @@ class Relays:
         held: Counts the bytes of all requests that are kept.
         observers: Told about every batch and request of a route, by its name.
         metrics: Told of every relay.
+        live: Told as well.
     """
 
     def __init__(
@@ -26,10 +29,12 @@ class Relays:
         held: HeldBytes,
         observers: Mapping[str, Sequence[Observer]],
         metrics: Metrics,
+        live: LiveView,
     ) -> None:
         self._held = held
         self._observers = observers
         self._metrics = metrics
+        self._live = live
         self._relays = _in_order(self._made(route) for route in routes)
         self._retiring: dict[asyncio.Task[None], Relay] = {}
         for each in self._relays:
@@ -70,6 +75,7 @@ class Relays:
         self._relays = _in_order(relays)
         for each in gone:
             self._metrics.forget(each.route.name)
+            self._live.forget(each.route.name)
             self._retire(each)
         for each in fresh:
             self._watch(each)
@@ -94,6 +100,7 @@ class Relays:
     def _watch(self, relay: Relay) -> None:
         name = relay.route.name
         self._metrics.watch(name, relay.dispatcher, relay.histograms)
+        self._live.watch(Watched(name, relay.dispatcher, relay.histograms, relay.latest))
         self._metrics.responses[name] = relay.responses
         self._metrics.upstream_responses[name] = relay.upstream_responses
         self._metrics.upstreams[name] = relay.upstreams

@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from adaptive_batching.dispatcher import Dispatcher, Observer
+from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin import Page
@@ -45,6 +46,7 @@ class Running:
         lanes: The way of each path's requests.
         dispatchers: By path, or `/path:Stage`; their `stats()` tell what happened.
         metrics: What `/metrics` shows.
+        live: What happened lately.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Running:
     ) -> None:
         self.url = self.admin_url = ""
         self.metrics = Metrics()
+        self.live = LiveView()
         self.dispatchers: dict[str, Dispatcher[Any, Any]] = {}
         self.lanes: dict[str, Lane] = {}
         for endpoint in endpoints:
@@ -181,3 +184,4 @@ class Running:
         for each in lane.watched:
             self.dispatchers[each.label] = each.dispatcher
             self.metrics.watch(each.label, each.dispatcher, each.histograms)
+            self.live.watch(each)

@@ -10,7 +10,6 @@ from multidict import CIMultiDict
 
 from adaptive_batching.marshal.answer import Answer, stays_open
 from adaptive_batching.marshal.passed_answer import WholeAnswer
-from adaptive_batching.marshal.request_ids import request_id
 from adaptive_batching.wire.exchange import Message
 from adaptive_batching.workers.upstream_messages import Reply
 
@@ -35,17 +34,18 @@ _HEAD = (
 
 
 def share_of_reply(
-    reply: Reply, request: web.BaseRequest, seconds: float, *, closes: bool
+    reply: Reply, request: web.BaseRequest, name: str, seconds: float, *, closes: bool
 ) -> web.StreamResponse:
     """Make the answer for one client.
 
     Args:
         reply: The server's, cut for this client.
         request: The client's.
+        name: What it is called.
         seconds: From the request's arrival until now.
         closes: Whether the connection is to end with it.
     """
-    name, body = request_id(request), reply.message.body
+    body = reply.message.body
     queued, taken = max(0.0, seconds - reply.seconds) * 1e3, reply.seconds * 1e3
     said = _said(reply.message)
     usual = reply.status == 200 and reply.message.status is None and _is_plain(said)

@@ -7,6 +7,7 @@ from time import monotonic
 
 from aiohttp import web
 
+from adaptive_batching.dispatcher import request_name
 from adaptive_batching.errors import Overloaded, UpstreamAnswered
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.protocol import check_protocol
@@ -54,17 +55,20 @@ class Sidecar:
         begin = monotonic()
         response: web.StreamResponse
         relay: Relay | None = None
+        name = request_id(request)
+        request_name.set(name)
         try:
             target = self._target(request)
             relay = self._relay(target)
             answer = await self._answer(relay, request, target, begin)
-            response = self._shared(answer, request, begin) if isinstance(answer, Reply) else answer
+            if isinstance(answer, Reply):
+                answer = self._shared(answer, request, name, begin)
+            response = answer
         except UpstreamAnswered as error:
-            response = self._shared(error.reply, request, begin)
+            response = self._shared(error.reply, request, name, begin)
         except ConnectionError:
             raise  # the answer has begun, and is broken off
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
-            name = request_id(request)
             self._errors.enter(error, name, "sidecar" if relay is None else relay.route.name)
             response = rejection(error, name)
         finally:
@@ -101,5 +105,7 @@ class Sidecar:
         finally:
             self._tenants.leave(tenant)
 
-    def _shared(self, reply: Reply, request: web.BaseRequest, begin: float) -> web.StreamResponse:
-        return share_of_reply(reply, request, monotonic() - begin, closes=self.draining)
+    def _shared(
+        self, reply: Reply, request: web.BaseRequest, name: str, begin: float
+    ) -> web.StreamResponse:
+        return share_of_reply(reply, request, name, monotonic() - begin, closes=self.draining)

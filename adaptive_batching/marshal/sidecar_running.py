@@ -11,6 +11,7 @@ from aiohttp import web
 
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.errors import BatchingError, ConfigError
+from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin_pages import make_admin
@@ -47,6 +48,7 @@ class SidecarRunning:
         url: Where it listens, once it does.
         admin_url: Where operators look, if anywhere.
         metrics: What they see.
+        live: What happened lately.
         relays: The routes at work.
     """
 
@@ -60,13 +62,14 @@ class SidecarRunning:
     ) -> None:
         self.url = self.admin_url = ""
         self.metrics = Metrics()
+        self.live = LiveView()
         self._file = routes if isinstance(routes, RoutesFile) else None
         if isinstance(routes, RoutesFile):
             routes = routes.read()
         self._bounds = bounds
         held = HeldBytes(bounds.check(routes).max_queue_bytes)
         self.metrics.held_bytes = lambda: held.held
-        self.relays = Relays(routes, held, observers, self.metrics)
+        self.relays = Relays(routes, held, observers, self.metrics, self.live)
         tenants = Tenants(bounds.tenant_header, bounds.max_per_tenant)
         self._sidecar = Sidecar(self.relays.find, bounds.max_in_flight, tenants)
         self._listener = Listener(self._sidecar, bounds.max_connections)

@@ -1,0 +1,145 @@
+"""What viewers are sent. All times are seconds, instants those of the program's monotonic clock."""
+
+import msgspec
+
+DIGITS = 6  # microseconds; more would only be longer
+
+
+class Second(msgspec.Struct, frozen=True, array_like=True):
+    """What happened from one look at an endpoint to the next, about a second later.
+
+    Attributes:
+        until: When the second look was.
+        length: How long after the first.
+        arrived: Requests; one that is refused arrives as well.
+        done: Requests that were answered in time.
+        failed: Requests whose handler or worker failed.
+        expired: Requests that were let in and not answered in time.
+        shed: Requests that were refused because no answer in time was in sight.
+        queue_full: Requests that were refused because too many waited.
+        cancelled: Requests whose client went away.
+        batches: Batches that ended.
+        items: Items in them.
+        p50: Median latency of the requests that ran; None if none did.
+        p90: The latency that nine in ten stayed below.
+        p99: The latency that 99 in 100 stayed below.
+        queued: Items that wait, at the end.
+        running: Batches that run, at the end.
+        workers: Workers that are alive, at the end.
+    """
+
+    until: float
+    length: float
+    arrived: int
+    done: int
+    failed: int
+    expired: int
+    shed: int
+    queue_full: int
+    cancelled: int
+    batches: int
+    items: int
+    p50: float | None
+    p90: float | None
+    p99: float | None
+    queued: int
+    running: int
+    workers: int
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True):
+    """One batch that has ended.
+
+    Attributes:
+        number: How many ended before it.
+        released: When it left.
+        finished: When its worker was done.
+        size: Its items.
+        worker: Index of its worker.
+        reason: Why it left.
+        outcome: How it ended.
+        predicted: How long it was expected to take.
+    """
+
+    number: int
+    released: float
+    finished: float
+    size: int
+    worker: int
+    reason: str
+    outcome: str
+    predicted: float
+
+
+class WorkerView(msgspec.Struct, frozen=True):
+    """One worker.
+
+    Attributes:
+        alive: Whether it holds a batch or could take one.
+        batches: Batches that it has ended.
+        slowness: Times as long as most workers take.
+        busy_since: When the batch left that it holds; None if it holds none.
+    """
+
+    alive: bool
+    batches: int
+    slowness: float
+    busy_since: float | None
+
+
+class EndpointView(msgspec.Struct, frozen=True):
+    """Where batches are formed: an endpoint, a stage of a pipeline, a route.
+
+    Attributes:
+        name: As in metrics.
+        max_batch_size: Items.
+        max_latency: What is promised; None for nothing.
+        max_queue: Items that may wait.
+        requests: Since the start, ended requests by outcome.
+        releases: Since the start, ended batches by the reason of their release.
+        batches: Since the start.
+        items: In them.
+        fixed: Fitted seconds of any batch.
+        per_item: Fitted seconds of each item.
+        lately: Latency percentiles 50, 90 and 99 of the last ten seconds.
+        queued: Items that wait.
+        in_flight: Requests that wait or run.
+        queued_seconds: Predicted until all that waits has run, if every worker were idle.
+        saturation: Share of what the workers can do, in full batches, that comes in.
+        error: Mean distance of batches from their prediction, relative.
+        workers: By index.
+        seconds: New ones, oldest first.
+        ran: New batches, oldest first; of very many only the last.
+    """
+
+    name: str
+    max_batch_size: int
+    max_latency: float | None
+    max_queue: int
+    requests: dict[str, int]
+    releases: dict[str, int]
+    batches: int
+    items: int
+    fixed: float
+    per_item: float
+    lately: tuple[float | None, float | None, float | None]
+    queued: int
+    in_flight: int
+    queued_seconds: float
+    saturation: float
+    error: float
+    workers: list[WorkerView]
+    seconds: list[Second]
+    ran: list[Run]
+
+
+class View(msgspec.Struct, frozen=True):
+    """All endpoints.
+
+    Attributes:
+        now: When they were looked at.
+        endpoints: In the order of registration.
+    """
+
+    now: float
+    endpoints: list[EndpointView]

@@ -1,0 +1,175 @@
+"""Looks at one dispatcher again and again, and keeps what changed in between."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import starmap
+from math import isfinite
+from operator import sub
+from typing import Any, NamedTuple
+
+from adaptive_batching.core import JobOutcome
+from adaptive_batching.dispatcher import Dispatcher, Stats, WorkerStats
+from adaptive_batching.instrumentation.histograms import BatchHistograms, quantile
+from adaptive_batching.instrumentation.latest import LatestBatches, Ran
+from adaptive_batching.instrumentation.live.messages import (
+    DIGITS,
+    EndpointView,
+    Run,
+    Second,
+    WorkerView,
+)
+
+SECONDS_KEPT = 120
+_LATELY = 10  # looks: single seconds have too few requests for a 99th percentile
+
+Percentiles = tuple[float | None, float | None, float | None]
+
+
+class Watched(NamedTuple):
+    """Where batches are formed, to be watched.
+
+    Attributes:
+        label: What it is called in metrics.
+        dispatcher: Forms them.
+        histograms: Its observer.
+        latest: Another one.
+    """
+
+    label: str
+    dispatcher: Dispatcher[Any, Any]
+    histograms: BatchHistograms
+    latest: LatestBatches
+
+
+class _Look(NamedTuple):
+    """What was counted at an instant."""
+
+    now: float
+    stats: Stats
+    latencies: tuple[int, ...]
+
+
+class Watch:
+    """The last seconds of one dispatcher.
+
+    Counts that are kept anyway are read, so that nothing is to be done for each request.
+
+    Args:
+        watched: Whom it looks at.
+        now: The present (seconds).
+    """
+
+    def __init__(self, watched: Watched, now: float) -> None:
+        self._watched = watched
+        self._looks: deque[_Look] = deque([self._seen(now)], maxlen=_LATELY + 1)
+        self._seconds: deque[Second] = deque(maxlen=SECONDS_KEPT)
+        self._shown = 0  # batches that the last look has seen
+
+    def look(self, now: float, most: int) -> EndpointView:
+        """Keep what has changed since the last time, and return it.
+
+        Args:
+            now: The present (seconds).
+            most: Batches to be told of.
+        """
+        before, after = self._looks[-1], self._seen(now)
+        self._looks.append(after)
+        fresh = [_second(before, after, self._percentiles(before))] if now > before.now else []
+        self._seconds.extend(fresh)
+        latest = self._watched.latest
+        new = latest.newest(most, since=self._shown)
+        self._shown = latest.count
+        return self._view(fresh, new)
+
+    def whole(self, most: int) -> EndpointView:
+        """All that is kept, as it was at the last look."""
+        latest = self._watched.latest
+        missed = latest.count - self._shown
+        return self._view(self._seconds, latest.newest(most + missed)[missed:])
+
+    def _seen(self, now: float) -> _Look:
+        watched = self._watched
+        return _Look(now, watched.dispatcher.stats(), tuple(watched.histograms.latency.counts))
+
+    def _percentiles(self, since: _Look) -> Percentiles:
+        steps = self._watched.histograms.latency.steps
+        counts = list(map(sub, self._looks[-1].latencies, since.latencies))
+        return (
+            _rounded(quantile(steps, counts, 0.5)),
+            _rounded(quantile(steps, counts, 0.9)),
+            _rounded(quantile(steps, counts, 0.99)),
+        )
+
+    def _view(self, seconds: Iterable[Second], newest: Sequence[Ran]) -> EndpointView:
+        stats, limits = self._looks[-1].stats, self._watched.dispatcher.limits
+        return EndpointView(
+            name=self._watched.label,
+            max_batch_size=limits.max_batch_size,
+            max_latency=limits.max_latency if isfinite(limits.max_latency) else None,
+            max_queue=limits.max_queue,
+            requests={outcome.value: count for outcome, count in stats.requests.items()},
+            releases={reason.value: count for reason, count in stats.releases.items() if count},
+            batches=stats.batches,
+            items=stats.items,
+            fixed=round(stats.fixed, DIGITS + 3),
+            per_item=round(stats.per_item, DIGITS + 3),
+            lately=self._percentiles(self._looks[0]),
+            queued=stats.queued,
+            in_flight=_in_flight(stats),
+            queued_seconds=round(stats.queued_seconds, DIGITS),
+            saturation=round(stats.saturation, 4),
+            error=round(stats.error, 4),
+            workers=list(map(_worker, stats.per_worker)),
+            seconds=list(seconds),
+            ran=list(starmap(_run, reversed(newest))),
+        )
+
+
+def _second(before: _Look, after: _Look, percentiles: Percentiles) -> Second:
+    earlier, later = before.stats, after.stats
+    ended = {each: max(0, later.requests[each] - earlier.requests[each]) for each in JobOutcome}
+    # Who expires in a running batch has ended, and is in flight until the batch has ended.
+    arrived = sum(ended.values()) + _in_flight(later) - _in_flight(earlier)
+    return Second(
+        round(after.now, DIGITS),
+        round(after.now - before.now, DIGITS),
+        max(0, arrived),
+        ended[JobOutcome.DONE],
+        ended[JobOutcome.FAILED],
+        ended[JobOutcome.EXPIRED],
+        ended[JobOutcome.SHED],
+        ended[JobOutcome.QUEUE_FULL],
+        ended[JobOutcome.CANCELLED],
+        max(0, later.batches - earlier.batches),
+        max(0, later.items - earlier.items),
+        *percentiles,
+        later.queued,
+        later.running,
+        later.workers,
+    )
+
+
+def _in_flight(stats: Stats) -> int:
+    return stats.queued_requests + stats.running_requests
+
+
+def _run(number: int, record: Any, _members: Sequence[str]) -> Run:
+    return Run(
+        number,
+        round(record.released, DIGITS),
+        round(record.finished, DIGITS),
+        record.size,
+        record.worker,
+        record.reason.value,
+        record.outcome.value,
+        round(record.predicted, DIGITS),
+    )
+
+
+def _worker(stats: WorkerStats) -> WorkerView:
+    since = stats.busy_since
+    return WorkerView(stats.alive, stats.batches, round(stats.slowness, 3), _rounded(since))
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, DIGITS)
