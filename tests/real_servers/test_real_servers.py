@@ -4,12 +4,12 @@
 """
 
 import os
-from collections import Counter
 from dataclasses import dataclass, replace
 
 import pytest
 
 from tests.real_servers import servers
+from tests.real_servers.comparison import check
 from tests.real_servers.processes import sidecar
 from tests.real_servers.traffic import JSON, Asked, Traffic, lists, posted, tensors
 from tests.real_servers.visits import plan, tell
@@ -129,20 +129,3 @@ async def test_answers_are_those_of_the_server(case, tmp_path):
             through = await tell(url, visits)
         direct = await tell(upstream, [replace(each, leaves=None) for each in visits], at_a_time=4)
     check(visits, through, direct)
-
-
-def check(visits, through, direct):
-    """Compare what was told."""
-    for visit, told, expected in zip(visits, through, direct, strict=True):
-        assert told or visit.leaves is not None
-        if not told:
-            continue
-        if visit.kind == "fine":
-            assert expected.status == 200, (visit, expected)
-            assert told.meaning(visit.asked) == expected.meaning(visit.asked), (visit, told)
-        else:
-            assert told.whole() == expected.whole(), (visit, told, expected)
-        assert visit.kind != "poisoned" or expected.status >= 400, (visit, expected)
-    batches = Counter(told.batch for told in through if told and told.batch)
-    together = sum(members for members in batches.values() if members > 1)
-    assert together > COUNT / 4, batches

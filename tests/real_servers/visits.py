@@ -31,7 +31,7 @@ class Told:
     def meaning(self, asked):
         """What must be the same although the JSON around it may be spaced otherwise."""
         length = len(self.body) if self.header_length is None else int(self.header_length)
-        text = json.loads(self.body[:length], parse_int=str, parse_float=str)
+        text = json.loads(self.body[:length], parse_int=str, parse_float=str, parse_constant=str)
         if isinstance(text, dict) and b'"id"' not in asked.body:
             text.pop("id", None)  # some servers make one up, another each time
         return self.status, text, self.body[length:], self.content_type
