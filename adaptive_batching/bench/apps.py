@@ -10,6 +10,7 @@ MAX_LATENCY = 0.1  # seconds; of the endpoint that is overloaded
 throughput = Service("throughput")
 latency = Service("latency")
 recovery = Service("recovery")
+overload = Service("overload")
 
 
 @throughput.endpoint("/no-op", max_batch_size=64)
@@ -45,4 +46,21 @@ class SlowModel(Model):
 
 
 RECOVERY_CAPACITY = 64 / (SlowModel.fixed + 64 * SlowModel.per_item)
+"""Requests a second."""
+
+OVERLOAD_PROMISE = 0.1  # seconds
+OVERLOAD_BATCH = 16  # two of them fit into the promise: who just missed one can be in the next
+
+
+@overload.endpoint("/model", max_latency=OVERLOAD_PROMISE, max_batch_size=OVERLOAD_BATCH)
+class OverloadedModel(Model):
+    """So slow that five times its capacity can be sent, received and refused on one machine."""
+
+    fixed = 20e-3
+    per_item = 2e-3
+
+
+OVERLOAD_CAPACITY = OVERLOAD_BATCH / (
+    OverloadedModel.fixed + OVERLOAD_BATCH * OverloadedModel.per_item
+)
 """Requests a second."""

@@ -1,6 +1,7 @@
 """What ours is measured beside, with our server's settings: `python -m … LOOP KIND [UPSTREAM]`."""
 
 import asyncio
+import json
 import sys
 from functools import partial
 
@@ -9,6 +10,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from yarl import URL
 
+from adaptive_batching.bench.apps import OverloadedModel
 from adaptive_batching.bench.loops import loop_factory
 from adaptive_batching.marshal.hop_by_hop import passed_on
 from adaptive_batching.marshal.server import Server
@@ -25,6 +27,19 @@ async def _model(request: web.BaseRequest) -> web.Response:
     """A model server of TensorFlow Serving's protocol that gives instances back as predictions."""
     rows = (await request.read()).replace(b'"instances"', b'"predictions"', 1)
     return web.Response(body=rows, headers=_HEADERS)
+
+
+class _SlowModel:
+    """As `_model`, but it takes time, for one request after the other."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def __call__(self, request: web.BaseRequest) -> web.Response:
+        items = len(json.loads(await request.read())["instances"])
+        async with self._turn:
+            await asyncio.sleep(OverloadedModel.fixed + items * OverloadedModel.per_item)
+        return await _model(request)
 
 
 async def _proxy(
@@ -55,8 +70,9 @@ async def _serve(handler: Handler) -> None:
 
 
 async def _main(kind: str, server: str = "") -> None:
+    handlers: dict[str, Handler] = {"echo": _echo, "model": _model, "slow-model": _SlowModel()}
     if kind != "proxy":
-        await _serve({"echo": _echo, "model": _model}[kind])
+        await _serve(handlers[kind])
         return
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:

@@ -14,7 +14,7 @@ from adaptive_batching.bench import (
     cooperative,
     http,
     pipeline,
-    proxies,
+    sidecar,
     simulator,
     workers,
 )
@@ -124,12 +124,24 @@ def _http(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
 
 
 @command.command("sidecar")
+@click.option(
+    "--part",
+    "parts",
+    type=click.Choice(list(sidecar.PARTS)),
+    multiple=True,
+    default=list(sidecar.PARTS),
+    help="Measure this alone; repeat for several.",
+)
 @_loop
 @_quick
 @_format
-def _sidecar(loop: str, form: str, *, quick: bool) -> None:
-    """A model server behind the sidecar, and behind a proxy that does not batch."""
-    _report(_single(proxies.measure(loop=loop, quick=quick)), "asyncio", form)
+def _sidecar(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
+    """A sidecar, and a service, before slow and fast models: throughput, overload."""
+
+    async def measure() -> list[Report]:
+        return [await sidecar.PARTS[part](loop=loop, quick=quick) for part in parts]
+
+    _report(measure(), "asyncio", form)
 
 
 @command.command("pipeline")

@@ -6,7 +6,7 @@ from random import Random
 from time import perf_counter
 
 from adaptive_batching.load.connection import Connection, Response, post_request
-from adaptive_batching.load.plans import Answer, OpenLoop
+from adaptive_batching.load.plans import Answer, End, OpenLoop
 
 
 async def open_loop(plan: OpenLoop) -> list[Answer]:
@@ -20,10 +20,9 @@ async def open_loop(plan: OpenLoop) -> list[Answer]:
             wait = start + scheduled - perf_counter()
             if wait > 0:
                 await asyncio.sleep(wait)
-            item = number % len(plan.bodies)
-            sent.append(group.create_task(_send(pool, item, start, scheduled)))
+            sent.append(group.create_task(_insist(pool, plan, number, start, scheduled)))
     pool.close()
-    return [task.result() for task in sent]
+    return [answer for task in sent for answer in task.result()]
 
 
 def instants(plan: OpenLoop) -> Iterator[float]:
@@ -40,14 +39,31 @@ def instants(plan: OpenLoop) -> Iterator[float]:
         begin = end
 
 
-async def _send(pool: "_Pool", item: int, start: float, scheduled: float) -> Answer:
+async def _insist(
+    pool: "_Pool", plan: OpenLoop, number: int, start: float, scheduled: float
+) -> list[Answer]:
+    """Send a request until it is answered, as often as the plan allows."""
+    random = Random(f"{plan.seed} {number}")  # noqa: S311  not a secret
+    item = number % len(plan.bodies)
+    answers = [await _send(pool, item, start, scheduled, 0)]
+    while answers[-1].end is not End.ANSWERED and len(answers) <= plan.retries:
+        wait = plan.backoff * 2 ** (len(answers) - 1) * random.uniform(0.5, 1.5)
+        scheduled = perf_counter() - start + wait
+        await asyncio.sleep(wait)
+        answers.append(await _send(pool, item, start, scheduled, len(answers)))
+    return answers
+
+
+async def _send(
+    pool: "_Pool", item: int, start: float, scheduled: float, sent_before: int
+) -> Answer:
     due = start + scheduled
     lag = perf_counter() - due
     try:
         status, body = await pool.post(item)
     except (OSError, TimeoutError) as error:
         status, body = 0, repr(error).encode()
-    return Answer(item, scheduled, lag, perf_counter() - due, status, body)
+    return Answer(item, scheduled, lag, perf_counter() - due, status, body, sent_before)
 
 
 class _Pool:

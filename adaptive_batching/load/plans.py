@@ -16,6 +16,9 @@ class OpenLoop(Struct, frozen=True, kw_only=True, tag=True):
         seed: The same instants for the same seed.
         connections: Open at a time at the most; who finds none free waits, and that counts.
         patience: Seconds after which an answer is given up.
+        retries: How many times a request that was not answered is sent again, at the most.
+        backoff: Seconds until the first time; each later one takes twice as long, and all are
+            spread by half.
     """
 
     url: str
@@ -25,6 +28,8 @@ class OpenLoop(Struct, frozen=True, kw_only=True, tag=True):
     seed: int = 0
     connections: int = 512
     patience: float = 60.0
+    retries: int = 0
+    backoff: float = 0.05
 
 
 class ClosedLoop(Struct, frozen=True, kw_only=True, tag=True):
@@ -54,7 +59,7 @@ class End(enum.Enum):
 
 
 class Answer(Struct, frozen=True, array_like=True):
-    """What became of one request of an open loop. Times in seconds.
+    """What became of one request of an open loop, or of its being sent again. Times in seconds.
 
     Attributes:
         item: Which of the bodies was sent.
@@ -64,6 +69,8 @@ class Answer(Struct, frozen=True, array_like=True):
             that falls behind may not hide what its requests would have waited.
         status: Of the response; 0 if there was none.
         body: Of the response, or what went wrong with the connection.
+        sent_before: How many times this request was sent before, each time with an answer like
+            this one that was not good.
     """
 
     item: int
@@ -72,6 +79,7 @@ class Answer(Struct, frozen=True, array_like=True):
     latency: float
     status: int
     body: bytes
+    sent_before: int = 0
 
     @property
     def end(self) -> End:

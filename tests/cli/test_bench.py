@@ -125,12 +125,20 @@ def test_http_recovery(http):
         assert 0 <= in_time <= row["requests"] - row["refused"]
 
 
-def test_sidecar():
+def test_sidecar_throughput():
     """Behind a proxy that batches and one that doesn't, and nothing behind: all are answered."""
-    (report,) = reports("sidecar")
+    (report,) = reports("sidecar", "--part", "throughput")
     assert [row["server"] for row in report["rows"]] == ["sidecar", "aiohttp proxy", "bare aiohttp"]
     assert all(row["failed"] == 0 < row["requests/s"] for row in report["rows"])
     assert len(report["verdicts"]) == 2
+
+
+def test_sidecar_overload():
+    """A sidecar, a service, and a sidecar that has most to do itself; refused, never an error."""
+    (report,) = reports("sidecar", "--part", "overload")
+    assert len(report["rows"]) == 3
+    assert all(row["errors"] == 0 < row["goodput"] < row["sent"] for row in report["rows"])
+    assert len(report["verdicts"]) == 6
 
 
 def test_an_unknown_part():

@@ -1,6 +1,7 @@
 """The generators against a real server: nothing sent is lost count of."""
 
 import shutil
+from itertools import pairwise
 
 import pytest
 
@@ -67,6 +68,23 @@ async def test_what_is_not_answered_is_counted_as_what_it_is(path, end, status):
     found, answers = await ends(path)
     assert found == {end}
     assert {answer.status for answer in answers} == {status}
+
+
+async def test_what_was_refused_is_sent_again():
+    """As often as the plan says and a while later each time; what was answered is not."""
+    phases = [(50, 0.2)]
+    first = len(list(instants(plan("", phases=phases))))
+    async with tiny_server() as tiny:
+        refused = await run_open_loop(
+            plan(f"{tiny.url}/refuse", phases=phases, retries=2, backoff=0.01)
+        )
+        answered = await run_open_loop(plan(f"{tiny.url}/echo", phases=phases, retries=2))
+    assert [each.sent_before for each in refused] == [0, 1, 2] * first
+    assert [each.sent_before for each in answered] == [0] * first
+    for once, again in pairwise(refused):
+        if again.sent_before:
+            waited = again.scheduled - once.scheduled - once.latency
+            assert waited >= 0.005 * 2 ** (again.sent_before - 1)
 
 
 async def test_connections_that_the_server_closes_are_not_used_again():
