@@ -4,6 +4,7 @@ Each server has so many places, where one batch runs at a time; a place is a wor
 server's places are alive follows from how it has done: `core/standings.py`.
 """
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -25,6 +26,7 @@ from adaptive_batching.errors import (
     UpstreamLost,
     UpstreamMismatch,
     UpstreamTooLarge,
+    UpstreamUnreachable,
     WorkerTimeout,
 )
 from adaptive_batching.wire.exchange import Message, Unsplittable
@@ -33,7 +35,7 @@ from adaptive_batching.workers.upstream_addresses import Address, Location
 from adaptive_batching.workers.upstream_client import Client
 from adaptive_batching.workers.upstream_directory import Directory
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply, meaning, retry_after
-from adaptive_batching.workers.upstream_statistics import rehearsal
+from adaptive_batching.workers.upstream_statistics import rehearsal, warn_once_started
 from adaptive_batching.workers.upstream_verification import TOLERANCE, Verification, Verified
 from adaptive_batching.workers.warmup import Timing
 
@@ -81,6 +83,7 @@ class Upstreams:
         self._directory = Directory(locations, self._standings, concurrency)
         self._rehearsed = list(rehearsed)
         self._statistics = statistics
+        self._asking: asyncio.Task[None] | None = None
         self._verification = Verification(verify, TOLERANCE, self._differs)
 
     def __repr__(self) -> str:
@@ -115,7 +118,12 @@ class Upstreams:
         """
         await self._directory.start(on_change)
         if self._statistics and not self._rehearsed:
-            self._rehearsed = await rehearsal(self._client, self._directory.next())
+            try:
+                self._rehearsed = await rehearsal(self._client, self._directory.next())
+            except UpstreamUnreachable:
+                self._asking = asyncio.create_task(
+                    warn_once_started(self._client, self._directory.next)
+                )
 
     def choose(self) -> tuple[Address, ClientSession]:
         """Where a request that is not for a batch is sent, and with what."""
@@ -144,6 +152,8 @@ class Upstreams:
 
     async def aclose(self) -> None:
         """Close all connections; see `Workers.aclose`."""
+        if self._asking is not None:
+            self._asking.cancel()
         await self._verification.aclose()
         await self._directory.aclose()
         await self._client.aclose()

@@ -4,17 +4,21 @@
 answer 404. Its durations are those of the model; what HTTP adds is learned from the first batches.
 """
 
+import asyncio
 import logging
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
 
-from adaptive_batching.errors import BatchingError
+from adaptive_batching.errors import BatchingError, UpstreamUnreachable
 from adaptive_batching.wire.exchange import Message
 from adaptive_batching.workers.upstream_addresses import Address
 from adaptive_batching.workers.upstream_client import Client
 
 _TIMEOUT = 2.0  # seconds
+_AGAIN = 2.0  # seconds
 _MAX_BYTES = 2**22
 _MOST_MODELS = 16  # whose configuration is looked at
 T = TypeVar("T")
@@ -64,6 +68,9 @@ async def rehearsal(client: Client, address: Address) -> list[tuple[int, float]]
     """How long batches took, as items and seconds; of the model that ran most.
 
     Warns of models that the server batches itself, which makes requests wait twice.
+
+    Raises:
+        UpstreamUnreachable: The server has not started yet.
     """
     statistics = await _get(client, address, "/v2/models/stats", _Statistics)
     if statistics is None:
@@ -73,6 +80,15 @@ async def rehearsal(client: Client, address: Address) -> list[tuple[int, float]]
     busiest = max(statistics.model_stats, key=lambda each: each.execution_count, default=None)
     sizes = busiest.batch_stats if busiest is not None else []
     return [(each.batch_size, each.seconds) for each in sizes if each.batch_size > 0 < each.seconds]
+
+
+async def warn_once_started(client: Client, find: Callable[[], Address]) -> None:
+    """Warn as `rehearsal` does: a server that starts after us has run nothing, but may batch."""
+    while True:
+        await asyncio.sleep(_AGAIN)
+        with suppress(UpstreamUnreachable):
+            await rehearsal(client, find())
+            return
 
 
 async def _look_at(client: Client, address: Address, name: str) -> None:
@@ -92,5 +108,7 @@ async def _get(client: Client, address: Address, path: str, kind: type[T]) -> T 
             address, "GET", path, Message(b""), {}, _MAX_BYTES, _TIMEOUT
         )
         return msgspec.json.decode(answer.body, type=kind) if status == 200 else None
+    except UpstreamUnreachable:
+        raise
     except (BatchingError, msgspec.DecodeError):
         return None

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from adaptive_batching.wire.open_inference import OpenInference
-from tests.sidecar.scripted import OK, predict, scripted
+from adaptive_batching.workers import upstream_statistics
+from tests.sidecar.scripted import OK, predict, refusing, scripted, url_of
 from tests.sidecar.test_front_admin import samples
 from tests.workers.conditions import until
 
@@ -102,6 +103,15 @@ async def test_triton_tells_what_its_batches_took(before, caplog):
         assert stats.fixed + stats.per_item == pytest.approx(0.005, rel=0.25)
     assert "batches 'digits' itself" in caplog.text
     assert "'idle'" not in caplog.text
+
+
+async def test_a_server_that_starts_later_is_warned_of_as_well(before, caplog, monkeypatch):
+    """As in a pod, whose containers start at the same time."""
+    monkeypatch.setattr(upstream_statistics, "_AGAIN", 0.02)
+    with refusing() as reserved:
+        await before(servers=[url_of(reserved)], form=OpenInference())
+        async with scripted(Triton(), sock=reserved):
+            await until(lambda: "batches 'digits' itself" in caplog.text)
 
 
 @pytest.mark.parametrize("answer", [{"model_stats": 3}, ["no"], {"model_stats": []}])
