@@ -9,6 +9,8 @@ from tests.real_servers.processes import sidecar
 from tests.real_servers.servers import TENSORS, TRITON, TRITON_THAT_BATCHES
 
 pytestmark = [pytest.mark.real_servers, pytest.mark.timeout(900)]
+_LINE = re.compile(r"adaptive_batching_model_(?:fixed|per_item)_seconds{.*} (.*)")
+PARTS = ("compute_input", "compute_infer", "compute_output")
 SIZES = (1, 2, 4, 8, 16, 32)
 
 
@@ -44,6 +46,3 @@ async def test_triton_says_what_it_knows(server, tmp_path, unused_tcp_port):
     assert 0 < fixed + per_item < inside / model["execution_count"] * 4
     warned = set(re.findall(r"batches '(\w+)' itself", log.read_text()))
     assert warned == (set(TENSORS) if server is TRITON_THAT_BATCHES else set())
-
-
-PARTS = ("compute_input", "compute_infer", "compute_output")
