@@ -1,6 +1,7 @@
 """Decides when a batch leaves. No clock, no loop, no I/O: `now` is always an argument."""
 
 from adaptive_batching.core.job import Batch, Job, Outcome, Reason
+from adaptive_batching.core.job_class import JobClass
 from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.outlook import Outlook
 from adaptive_batching.core.policies import PolicyLike, make_policy
@@ -28,6 +29,7 @@ __all__ = [
     "Dispatch",
     "Hold",
     "Job",
+    "JobClass",
     "JobOutcome",
     "JobRecord",
     "Limits",

@@ -7,6 +7,7 @@ from math import inf, log
 from typing import Protocol, runtime_checkable
 
 from adaptive_batching.core.job import Job
+from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Limits, QueueView
 from adaptive_batching.core.punctuality import Punctuality
@@ -84,10 +85,10 @@ class Backlog:
         """Mean of the queues' earliest deadlines (seconds); `inf` where there are none."""
         return self._deadlines / len(self._counted) if self._counted else inf
 
-    def open(self, key: Hashable) -> QueueView:
-        """A queue for a key that has none."""
-        permits, age = self._permits, next(self._opened)
-        view = QueueView(JobQueue(), permits, self._limits, permits.latency, self._punctuality, age)
+    def open(self, key: Hashable, limits: Limits, latency: LinearLatency) -> QueueView:
+        """A queue for a key that has none, with its limits and what its batches take."""
+        age = next(self._opened)
+        view = QueueView(JobQueue(), self._permits, limits, latency, self._punctuality, age)
         if self.views and not self.shared:
             self.shared = True
             for other in self.views.values():
@@ -155,8 +156,8 @@ class Backlog:
 
     def _worth(self, view: QueueView) -> float:
         """How urgent its next batch is, as an instant (seconds)."""
-        items = min(view.items, self._limits.max_batch_size)
-        duration = self._permits.latency.predict(items)
+        items = min(view.items, view.limits.max_batch_size)
+        duration = view.line.predict(items)
         return view.queue.earliest_deadline - duration - self.lookahead * log(items / duration)
 
     def _place(self, view: QueueView) -> None:

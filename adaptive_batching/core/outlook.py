@@ -1,5 +1,6 @@
 """What a scheduler has before it, for those who look on."""
 
+from collections.abc import Callable, Hashable
 from math import ceil
 from typing import NamedTuple, Self
 
@@ -26,17 +27,21 @@ class Outlook(NamedTuple):
     """
 
     @classmethod
-    def of(cls, scheduler: Scheduler, now: float) -> Self:
-        """Of a scheduler at work; `now` is the present (seconds)."""
-        queues, again = scheduler.queues, scheduler.suspects
+    def of(
+        cls, scheduler: Scheduler, now: float, among: Callable[[Hashable], bool] = lambda _: True
+    ) -> Self:
+        """Of a scheduler at work, or of some of its batch keys; `now` is the present (seconds)."""
+        queues = [view for key, view in scheduler.queues.items() if among(key)]
+        again = [job for job in scheduler.suspects if among(job.key)]
         workers = max(1, scheduler.permits.capacity)
         arrived = [view.head.arrived for view in queues if view.requests]
         arrived += [job.arrived for job in again]
         work = sum(_work(view, view.items) for view in queues)
-        work += sum(scheduler.latency.predict(job.size) for job in again)
+        work += sum(scheduler.line(job.key).predict(job.size) for job in again)
         load = sum(_load(view, now) for view in queues)
         oldest = max(0.0, now - min(arrived, default=now))
-        return cls(scheduler.requests, oldest, work / workers, load / workers)
+        requests = sum(view.requests for view in queues) + len(again)
+        return cls(requests, oldest, work / workers, load / workers)
 
 
 def _work(view: QueueView, items: int) -> float:

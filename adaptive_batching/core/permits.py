@@ -165,20 +165,25 @@ class Permits:
         if batch.predicted_finish <= self._earliest:
             self._earliest = min((b.predicted_finish for b in self._running), default=inf)
 
-    def learn(self, index: int, size: int, duration: float) -> None:
+    def learn(
+        self, index: int, size: int, duration: float, line: LinearLatency | None = None
+    ) -> None:
         """A batch of `size` items ran on this worker in `duration` seconds.
 
         The pool's line is that of a worker as fast as most: durations are divided by their
         worker's factor, so that it is learned from all of them and is no noisier than if they were
-        alike.
+        alike. If the batch was of a kind that has a line of its own, the pool's is that of all
+        kinds together, and only good for a rough idea.
         """
-        if len(self.workers) == 1:
-            self.latency.observe(size, duration)
-            return
-        worker = self.workers[index]
-        worker.learn(size, duration)
-        self.latency.observe(size, duration / worker.latency.factor)
-        self._compare()
+        if len(self.workers) > 1:
+            worker = self.workers[index]
+            worker.learn(size, duration, line or self.latency)
+            duration /= worker.latency.factor
+        self.latency.observe(size, duration)
+        if line is not None:
+            line.observe(size, duration)
+        if len(self.workers) > 1:
+            self._compare()
 
     def rehearse(self, timings: Iterable[tuple[int, int, float]]) -> None:
         """Learn from what ran before the first request: worker, size (items), duration (seconds).
@@ -193,7 +198,7 @@ class Permits:
         for size, durations in of_size.items():
             self.latency.observe(size, median_low(durations))
         for index, size, duration in timings:
-            self.workers[index].learn(size, duration)
+            self.workers[index].learn(size, duration, self.latency)
         self._compare()
 
     def _compare(self) -> None:

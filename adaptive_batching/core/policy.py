@@ -116,14 +116,15 @@ class QueueView:
     Attributes:
         limits: What the user asked for, or less if a worker's memory is too small for that.
         latency: The fitted duration of a batch, on the worker that it would run on.
+        line: The same on a worker as fast as most.
         worker: Which one that is: the best of the idle ones, or of the busy ones if none is idle;
             None while all are alike.
         arrivals: The stream that feeds this queue.
     """
 
     __slots__ = (
-        "_permits", "_punctuality", "arrivals", "cap", "latency", "limits", "opened", "queue",
-        "worker",
+        "_permits", "_punctuality", "arrivals", "cap", "latency", "limits", "line", "opened",
+        "queue", "worker",
     )  # fmt: skip
 
     def __init__(
@@ -141,6 +142,7 @@ class QueueView:
         self.cap: SizeCap | None = (
             None  # the scheduler's; of batches that a memory is too small for
         )
+        self.line = latency
         self.latency: Latency = latency
         self.worker: Worker | None = None
         self.arrivals: ArrivalRate = queue.arrivals
@@ -200,12 +202,16 @@ class QueueView:
     def aim(self, worker: Worker | None) -> None:
         """The scheduler says on which worker the next batch would run; None if all are alike."""
         self.worker = worker
-        self.latency = self._permits.latency if worker is None else worker.latency
+        self.latency = self.line if worker is None else worker.latency_by(self.line)
+
+    def duration_on(self, worker: Worker, size: float) -> float:
+        """Expected seconds for a batch of `size` items on this worker."""
+        return self.line.predict(size) * worker.latency.factor
 
     @property
     def window(self) -> float:
         """Seconds over which the arrival rate is taken: 16 full batches."""
-        return RATE_WINDOW * self._permits.latency.predict(self.limits.max_batch_size)
+        return RATE_WINDOW * self.line.predict(self.limits.max_batch_size)
 
     @property
     def timers_late(self) -> float:

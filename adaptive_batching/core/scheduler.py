@@ -4,7 +4,7 @@ Every driver runs the same loop: call `next(now)` and do what it says until it s
 one wake-up for `Hold.until`. Call again after submits, after a batch has ended, and at the wake-up.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, inf
 from types import MappingProxyType
@@ -12,6 +12,8 @@ from types import MappingProxyType
 from adaptive_batching.core.adviser import Adviser
 from adaptive_batching.core.backlog import Backlog
 from adaptive_batching.core.job import Batch, Job, Outcome, Reason
+from adaptive_batching.core.job_class import JobClass
+from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import (
     Dispatch,
@@ -46,6 +48,8 @@ class Scheduler:
         limits: What the user asked for.
         workers: Batches that may run at the same time, or permits with ways of their own.
         idempotent: Whether members of a batch that failed may be run again; see `rerun`.
+        classes: By batch key, jobs with limits and a duration of their own; what is said above
+            holds for all other keys.
     """
 
     def __init__(
@@ -55,8 +59,10 @@ class Scheduler:
         workers: int | Permits = 1,
         *,
         idempotent: bool = False,
+        classes: Mapping[Hashable, JobClass] = MappingProxyType({}),
     ) -> None:
         self.limits = limits
+        self.classes = classes
         self.permits = workers if isinstance(workers, Permits) else Permits(workers)
         self.latency = self.permits.latency
         self._idempotent = idempotent
@@ -83,15 +89,25 @@ class Scheduler:
         suspects = self._suspects
         return self._backlog.items + (0 if suspects is None else suspects.items)
 
+    def queued(self, key: Hashable) -> int:
+        """Items waiting in the queue of one batch key."""
+        view = self._backlog.views.get(key)
+        return 0 if view is None else view.items
+
+    def line(self, key: Hashable) -> LinearLatency:
+        """How long batches of a key take on a worker as fast as most."""
+        of_class = self.classes.get(key) if self.classes else None
+        return self.latency if of_class is None else of_class.latency
+
     @property
     def requests(self) -> int:
         """Jobs waiting, in all queues."""
-        return sum(view.requests for view in self.queues) + len(self.suspects)
+        return sum(view.requests for view in self.queues.values()) + len(self.suspects)
 
     @property
-    def queues(self) -> Collection[QueueView]:
+    def queues(self) -> Mapping[Hashable, QueueView]:
         """The queues by batch key, empty ones among them; to be looked at."""
-        return self._backlog.views.values()
+        return MappingProxyType(self._backlog.views)
 
     @property
     def suspects(self) -> Sequence[Job]:
@@ -115,13 +131,15 @@ class Scheduler:
             ValueError: It holds no items.
         """
         size = job.size
-        limits = self.limits
-        if not 0 < size <= limits.max_batch_size or self.draining:
-            raise self._never(size)
         backlog = self._backlog
-        if backlog.items + size > limits.max_queue:
-            raise self._queue_full(job)
-        view = backlog.views.get(job.key) or backlog.open(job.key)
+        limits, queued = self.limits, backlog.items
+        if self.classes and job.key in self.classes:
+            limits, queued = self.classes[job.key].limits, self.queued(job.key)
+        if not 0 < size <= limits.max_batch_size or self.draining:
+            raise self._never(size, limits)
+        if queued + size > limits.max_queue:
+            raise self._queue_full(job, limits)
+        view = backlog.views.get(job.key) or backlog.open(job.key, limits, self.line(job.key))
         view.arrivals.arrived(job.arrived)
         if size > 1:
             view.arrivals.more_items += size - 1
@@ -171,7 +189,7 @@ class Scheduler:
 
     def abandon(self, due_before: float = inf) -> list[Job]:
         """Take the jobs out whose deadline is before an instant, or all, and return them."""
-        waiting = [job for view in self.queues for job in view.queue]
+        waiting = [job for view in self.queues.values() for job in view.queue]
         waiting += self.suspects
         abandoned = [job for job in waiting if due_before == inf or job.deadline < due_before]
         for job in abandoned:
@@ -242,7 +260,8 @@ class Scheduler:
             batch.worker,
         )
         if outcome is Outcome.DONE:
-            self.permits.learn(batch.worker, batch.size, now - batch.released)
+            line = self.line(batch.key) if self.classes else None
+            self.permits.learn(batch.worker, batch.size, now - batch.released, line)
         if self._suspects is not None:
             self._suspects.ended(batch, outcome)
         view = self._backlog.views.get(batch.key)
@@ -277,7 +296,7 @@ class Scheduler:
         Returns:
             What becomes of them; who has no verdict fails as the batch did.
         """
-        if outcome not in (_REPEATABLE if self._idempotent else NOT_BEGUN):
+        if outcome not in (_REPEATABLE if self._may_repeat(batch.key) else NOT_BEGUN):
             return _NO_VERDICTS
         if self._suspects is None:
             self._suspects = Suspects(self.latency)
@@ -322,7 +341,7 @@ class Scheduler:
             jobs[0].key,
             reason,
             now,
-            worker.latency.predict(size),
+            self.line(jobs[0].key).predict(size) * worker.latency.factor,
             self._backlog.items,
             worker.index,
             deaths,
@@ -365,24 +384,30 @@ class Scheduler:
 
     def _restrict(self, view: QueueView, batch: Batch, outcome: Outcome, now: float) -> None:
         """Have batches of a key no larger than its worker's memory seems to allow."""
-        most = self.limits.max_batch_size
+        limits = self.classes[batch.key].limits if batch.key in self.classes else self.limits
+        most = limits.max_batch_size
         cap = view.cap or SizeCap(most)
         if outcome is Outcome.OUT_OF_MEMORY:
             cap.exceeded(batch.size, now)
         elif outcome is Outcome.DONE:
             cap.kept(batch.size, now)
         view.cap = cap if cap.items < most else None
-        view.limits = replace(self.limits, max_batch_size=cap.items)
+        view.limits = replace(limits, max_batch_size=cap.items)
 
     def _digest(self, view: QueueView, now: float) -> None:
-        view.arrivals.digest(now, view.window, self.latency.predict(1))
+        view.arrivals.digest(now, view.window, view.line.predict(1))
 
-    def _never(self, size: int) -> Refused | ValueError:
+    def _may_repeat(self, key: Hashable) -> bool:
+        """Whether running such a job twice is as good as once."""
+        of_class = self.classes.get(key)
+        return self._idempotent if of_class is None else of_class.idempotent
+
+    def _never(self, size: int, limits: Limits) -> Refused | ValueError:
         if size < 1:
             return ValueError(f"size: expected at least 1 item, got {size}")
         if self.draining:
             return Draining("this dispatcher is closed and takes no more requests")
-        limit = self.limits.max_batch_size
+        limit = limits.max_batch_size
         return JobTooLarge(f"expected at most max_batch_size={limit} items, got {size}")
 
     def _refuse(self, view: QueueView, job: Job, now: float) -> float | None:
@@ -391,17 +416,16 @@ class Scheduler:
         wait = self._adviser.refuse(view, job, now)
         return None if wait is None else wait * _LATER
 
-    def _queue_full(self, job: Job) -> QueueFull:
+    def _queue_full(self, job: Job, limits: Limits) -> QueueFull:
         """Room comes with the batches that leave; then the door has to be open as well."""
-        limits, permits, now = self.limits, self.permits, job.arrived
-        full = self.latency.predict(limits.max_batch_size)
-        batches = ceil((self.items + job.size - limits.max_queue) / limits.max_batch_size)
+        permits, now = self.permits, job.arrived
+        queued = self.queued(job.key) if job.key in self.classes else self.items
+        full = self.line(job.key).predict(limits.max_batch_size)
+        batches = ceil((queued + job.size - limits.max_queue) / limits.max_batch_size)
         wait = 0.0 if permits.idle else permits.next_free(now) - now
         wait += (batches - 1) * full / max(1, permits.capacity)
         wait = max(wait * _LATER, self.retry_after(job, now))
-        msg = (
-            f"{self.items} of max_queue={limits.max_queue} items wait, no room for {job.size} more"
-        )
+        msg = f"{queued} of max_queue={limits.max_queue} items wait, no room for {job.size} more"
         return QueueFull(msg, retry_after=wait if wait < inf else full)
 
 

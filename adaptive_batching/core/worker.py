@@ -223,8 +223,16 @@ class Worker:
         factor = self.latency.factor
         return sum(factor / each.latency.factor for each in workers)
 
-    def learn(self, size: int, duration: float) -> None:
-        """Hold a duration (seconds) against the pool's line."""
-        expected = self.latency.pool.predict(size)
+    def latency_by(self, line: LinearLatency) -> WorkerLatency:
+        """How long batches of some kind take on it that have this line on most workers."""
+        if line is self.latency.pool:
+            return self.latency
+        latency = WorkerLatency(line)
+        latency.factor = self.latency.factor
+        return latency
+
+    def learn(self, size: int, duration: float, line: LinearLatency) -> None:
+        """Hold a duration (seconds) against the line of such batches."""
+        expected = line.predict(size)
         if expected > 0 and 0 < duration < inf:
             self.pace.observe(log(duration / expected))

@@ -5,12 +5,16 @@ from adaptive_batching.dispatcher.calls import request_name
 from adaptive_batching.dispatcher.dispatcher import Dispatcher
 from adaptive_batching.dispatcher.lanes import run_in_lanes
 from adaptive_batching.dispatcher.ledger import Stats, WorkerStats
+from adaptive_batching.dispatcher.share import Forming, OfClass, Share
 from adaptive_batching.dispatcher.threads import call_from_thread
 
 __all__ = [
     "Dispatcher",
+    "Forming",
     "JobObserver",
     "Observer",
+    "OfClass",
+    "Share",
     "Stats",
     "WorkerStats",
     "call_from_thread",

@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Generic, Self, TypeVar
 
-from adaptive_batching.core import Limits, PolicyLike, Scheduler, Station, make_policy
+from adaptive_batching.core import JobClass, Limits, PolicyLike, Scheduler, Station, make_policy
 from adaptive_batching.dispatcher.audience import Observer
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.driver import Driver
@@ -35,6 +36,7 @@ class Dispatcher(Generic[T, R]):
         next_batch_first: Whether the next batch leaves before the members of the last one are
             answered. So it should where an answer takes time, as over HTTP: the worker would stand
             idle meanwhile. Who only awaits a result may ask again at once, and is waited for.
+        classes: By batch key, items with limits and a latency model of their own; see `Share`.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Dispatcher(Generic[T, R]):
         clock: Callable[[], float] = time.monotonic,
         observers: Sequence[Observer] = (),
         next_batch_first: bool = False,
+        classes: Mapping[Hashable, JobClass] = MappingProxyType({}),
     ) -> None:
         self.workers = workers
         self._limits = limits
@@ -55,6 +58,7 @@ class Dispatcher(Generic[T, R]):
         self._clock = clock
         self._observers = tuple(observers)
         self._next_batch_first = next_batch_first
+        self.classes = classes
         self._driver: Driver[T, R] | None = None
 
     def __repr__(self) -> str:
@@ -208,6 +212,10 @@ class Dispatcher(Generic[T, R]):
         """What happened so far and what waits."""
         return Stats.nothing() if self._driver is None else self._driver.stats()
 
+    def stats_of(self, key: Hashable) -> Stats:
+        """The same of one of its classes; running batches and workers are those of all."""
+        return Stats.nothing() if self._driver is None else self._driver.stats_of(key)
+
     @staticmethod
     async def _begun(driver: Driver[T, R]) -> None:
         """Wait for the workers' first start; that all have died since is none of our business."""
@@ -219,7 +227,13 @@ class Dispatcher(Generic[T, R]):
         driver = self._driver
         if driver is None or driver.loop.is_closed():
             policy = make_policy(self._policy)
-            scheduler = Scheduler(policy, self._limits, workers=0, idempotent=self._idempotent)
+            scheduler = Scheduler(
+                policy,
+                self._limits,
+                workers=0,
+                idempotent=self._idempotent,
+                classes={key: each.unlearned() for key, each in self.classes.items()},
+            )
             driver = Driver(
                 loop,
                 scheduler,

@@ -7,7 +7,8 @@ a queue entry, not a task.
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from math import inf
 from typing import Any, Generic, TypeVar, cast
@@ -76,6 +77,7 @@ class Driver(Generic[T, R]):
         self._laggards = Laggards(workers, scheduler.limits.max_batch_size)
         self._next_batch_first = next_batch_first
         self._ledger = Ledger()
+        self._ledgers = {key: Ledger() for key in scheduler.classes}
         self._context = contextvars.Context()  # no batch runs in its first caller's context
         self._now = -inf
         self._pump_due = False
@@ -180,6 +182,10 @@ class Driver(Generic[T, R]):
         """What happened so far and what waits."""
         return Stats.of(self._scheduler, self._ledger, self._clock())
 
+    def stats_of(self, key: Hashable) -> Stats:
+        """The same of one class of jobs."""
+        return Stats.of_class(self._scheduler, key, self._ledgers[key], self._clock())
+
     # --------------------------------------------------------------------- the loop of decisions
 
     def _pump_soon(self) -> None:
@@ -254,9 +260,10 @@ class Driver(Generic[T, R]):
         if self._next_batch_first:
             self._pump()
         done, failed, cancelled = share_out(calls, results)
-        self._ledger.enter_batch(batch, done, failed, cancelled)
-        if batch.reason is Reason.BISECT and ended.raised is None:
-            self._ledger.enter_rerun(done, failed)
+        for ledger in self._ledgers_of(batch.key):
+            ledger.enter_batch(batch, done, failed, cancelled)
+            if batch.reason is Reason.BISECT and ended.raised is None:
+                ledger.enter_rerun(done, failed)
         if not (self._next_batch_first or self._pump_due):
             self._pump_soon()
 
@@ -274,7 +281,8 @@ class Driver(Generic[T, R]):
         suspects = [call for call, result in members if result is raised and not call.future.done()]
         start = self._now if self._scheduler.permits.capacity else self.crew.back(self._now)
         verdicts = self._scheduler.rerun(batch, suspects, ended.outcome, self._now, start)
-        self._ledger.enter_verdicts(verdicts.values())
+        for ledger in self._ledgers_of(batch.key):
+            ledger.enter_verdicts(verdicts.values())
         told = told_now(members, verdicts, raised)
         return [call for call, _ in told], [result for _, result in told]
 
@@ -301,8 +309,15 @@ class Driver(Generic[T, R]):
     def _enter(self, jobs: Sequence[Job], outcome: JobOutcome) -> None:
         """Some jobs have ended without a batch, or before theirs."""
         self._ledger.enter(outcome, len(jobs))
+        if self._ledgers:
+            for key, count in Counter(job.key for job in jobs).items():
+                self._ledgers[key].enter(outcome, count)
         if self._audience.of_jobs and jobs:
             self._audience.jobs_ended(jobs, outcome, self._clock())
+
+    def _ledgers_of(self, key: Hashable) -> Iterable[Ledger]:
+        """Where it is entered what becomes of a batch: with all, and with its class."""
+        return (self._ledger, self._ledgers[key]) if self._ledgers else (self._ledger,)
 
     def _workers_changed(self) -> None:
         crew, scheduler = self.crew, self._scheduler

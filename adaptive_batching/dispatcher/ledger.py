@@ -1,11 +1,20 @@
 """What a dispatcher has done, in counts."""
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
 from typing import Self
 
-from adaptive_batching.core import Batch, JobOutcome, Outlook, Reason, Scheduler, Verdict, Worker
+from adaptive_batching.core import (
+    Batch,
+    JobOutcome,
+    LinearLatency,
+    Outlook,
+    Reason,
+    Scheduler,
+    Verdict,
+    Worker,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +41,9 @@ class WorkerStats:
     busy_since: float | None
 
     @classmethod
-    def of(cls, worker: Worker, max_batch_size: int) -> Self:
-        """Of a worker as the scheduler knows it."""
-        latency = worker.latency
+    def of(cls, worker: Worker, max_batch_size: int, line: LinearLatency) -> Self:
+        """Of a worker as the scheduler knows it, for batches that have this line on most."""
+        latency = worker.latency_by(line)
         return cls(
             worker.alive,
             worker.batches,
@@ -117,7 +126,29 @@ class Stats:
             running_requests=scheduler.permits.requests,
             idle=scheduler.permits.idle,
             workers=scheduler.permits.capacity,
-            per_worker=tuple(WorkerStats.of(each, full) for each in scheduler.permits.workers),
+            per_worker=tuple(
+                WorkerStats.of(each, full, scheduler.latency) for each in scheduler.permits.workers
+            ),
+        )
+
+    @classmethod
+    def of_class(cls, scheduler: Scheduler, key: Hashable, ledger: "Ledger", now: float) -> Self:
+        """Of one class of its jobs, which has a ledger of its own."""
+        full, line = scheduler.classes[key].limits.max_batch_size, scheduler.line(key)
+        outlook = Outlook.of(scheduler, now, lambda other: other == key)
+        return replace(
+            cls.of(scheduler, ledger, now),
+            fixed=line.fixed,
+            per_item=line.per_item,
+            error=line.error,
+            queued=scheduler.queued(key),
+            queued_requests=outlook.requests,
+            oldest=outlook.oldest,
+            queued_seconds=outlook.work,
+            saturation=outlook.saturation,
+            per_worker=tuple(
+                WorkerStats.of(each, full, line) for each in scheduler.permits.workers
+            ),
         )
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.dispatcher import Forming
 from adaptive_batching.errors import BatchingError
 from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
@@ -32,7 +32,7 @@ class Operated(Protocol):
         ...
 
     @property
-    def dispatchers(self) -> Mapping[str, Dispatcher[Any, Any]]:
+    def dispatchers(self) -> Mapping[str, Forming]:
         """What forms its batches, by the name in its metrics."""
         ...
 

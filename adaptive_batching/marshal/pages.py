@@ -5,7 +5,7 @@ from typing import Any
 
 from aiohttp import web
 
-from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.dispatcher import Forming
 from adaptive_batching.errors import Draining, NoWorkers
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.deep_check import DeepCheck
@@ -16,7 +16,7 @@ async def healthy(_request: web.BaseRequest) -> web.Response:
     return web.json_response({"status": "ok"})
 
 
-def readiness(dispatchers: Mapping[str, Dispatcher[Any, Any]], *, draining: bool) -> web.Response:
+def readiness(dispatchers: Mapping[str, Forming], *, draining: bool) -> web.Response:
     """Whether requests should be sent here: every endpoint has workers that live, and we stay.
 
     Raises:

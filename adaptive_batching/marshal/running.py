@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from adaptive_batching.dispatcher import Dispatcher, Observer
+from adaptive_batching.dispatcher import Forming, Observer
 from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
@@ -61,7 +61,7 @@ class Running:
         self.url = self.admin_url = ""
         self.metrics = Metrics()
         self.live = LiveView()
-        self.dispatchers: dict[str, Dispatcher[Any, Any]] = {}
+        self.dispatchers: dict[str, Forming] = {}
         self.lanes: dict[str, Lane] = {}
         for endpoint in endpoints:
             self._add(make_lane(endpoint, observers))

@@ -28,7 +28,7 @@ def wait_for_faster(queue: QueueView, now: float) -> Decision | None:
     if slow is None or fast is None or fast.batch is None:
         return None
     size = min(queue.items, queue.limits.max_batch_size)
-    on_slow, on_fast = slow.latency.predict(size), fast.latency.predict(size)
+    on_slow, on_fast = queue.duration_on(slow, size), queue.duration_on(fast, size)
     latest = queue.head.deadline - _TIMER_LATE  # when it has to be finished
     longer = 1.0 + queue.latency.margin
     slow_until, fast_until = latest - on_slow * longer, latest - on_fast * longer
@@ -50,7 +50,7 @@ def wait_for_faster(queue: QueueView, now: float) -> Decision | None:
         if late:
             return shed_or_probe(queue, late, now)
         until = max(queue.head.deadline - on_fast, now + _TIMER_LATE)
-    if now - slow.released > _TRIAL * slow.latency.predict(queue.limits.max_batch_size):
+    if now - slow.released > _TRIAL * queue.duration_on(slow, queue.limits.max_batch_size):
         return Dispatch(queue.head.size, Reason.PROBE)
     return Hold(until)
 
@@ -61,7 +61,7 @@ def leaves_to_faster(queue: QueueView, job: Job, now: float) -> bool:
     if slow is None or not queue.latency.trusted:
         return False
     size = min(queue.items + job.size, queue.limits.max_batch_size)
-    if now + slow.latency.predict(size) <= job.deadline - _TIMER_LATE:
+    if now + queue.duration_on(slow, size) <= job.deadline - _TIMER_LATE:
         return False
     fast = _foremost(queue, slow, now)
     if fast is not None:
@@ -84,7 +84,7 @@ def _clearing(queue: QueueView, slow: Worker, now: float) -> float:
     """
     limit = queue.limits.max_batch_size
     faster = [each for each in queue.alive if each.latency.factor < slow.latency.factor]
-    per_item = slow.latency.predict(limit) / limit / slow.worth(faster)
+    per_item = queue.duration_on(slow, limit) / limit / slow.worth(faster)
     item_rate = queue.arrivals.rate(now, queue.window) * queue.arrivals.mean_size
     if item_rate * per_item > _OVERLOADED:
         return inf

@@ -36,7 +36,7 @@ class Watched(NamedTuple):
     """
 
     label: str
-    dispatcher: Dispatcher[Any, Any]
+    dispatcher: Forming
     histograms: BatchHistograms
     latest: LatestBatches
 

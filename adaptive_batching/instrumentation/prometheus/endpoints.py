@@ -7,7 +7,7 @@ from typing import Any, Self
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from adaptive_batching.core import Limits
-from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.dispatcher import Forming
 from adaptive_batching.dispatcher.ledger import Stats
 from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram
 from adaptive_batching.instrumentation.prometheus.definition import Definition
@@ -31,7 +31,7 @@ class Reading:
     histograms: BatchHistograms
 
     @classmethod
-    def of(cls, dispatcher: Dispatcher[Any, Any], histograms: BatchHistograms) -> Self:
+    def of(cls, dispatcher: Forming, histograms: BatchHistograms) -> Self:
         """Of a dispatcher and its observer."""
         return cls(dispatcher.stats(), dispatcher.limits, dispatcher.workers.health, histograms)
 

@@ -8,7 +8,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.dispatcher import Forming
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.loop_lag import LoopLag
 from adaptive_batching.instrumentation.prometheus import (
@@ -55,12 +55,12 @@ class Metrics(Collector):
         self.held_bytes: Callable[[], int] = int
         self.upstreams: dict[str, Upstreams] = {}
         self.loop_lag = LoopLag()
-        self._endpoints: dict[str, tuple[Dispatcher[Any, Any], BatchHistograms]] = {}
+        self._endpoints: dict[str, tuple[Forming, BatchHistograms]] = {}
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
 
     def watch(
-        self, endpoint: str, dispatcher: Dispatcher[Any, Any], histograms: BatchHistograms
+        self, endpoint: str, dispatcher: Forming, histograms: BatchHistograms
     ) -> None:
         """Report an endpoint from now on.
 
