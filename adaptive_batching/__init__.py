@@ -26,6 +26,7 @@ from adaptive_batching.errors import (
     WorkerError,
 )
 from adaptive_batching.instrumentation.recording import Recorder
+from adaptive_batching.marshal.shared_workers import SharedWorkers
 from adaptive_batching.pipeline import Pipeline, PipelineStats, Stage
 from adaptive_batching.workers.placement import External, Processes, RayWorkers, Tasks, Threads
 
@@ -56,6 +57,7 @@ __all__ = [
     "Recorder",
     "Refused",
     "Service",
+    "SharedWorkers",
     "Shed",
     "ShedReason",
     "Stage",

@@ -4,7 +4,7 @@ Whoever adds a page adds a line to `make_admin`.
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from aiohttp import web
 

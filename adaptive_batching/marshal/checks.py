@@ -46,6 +46,18 @@ def check_path(path: object) -> None:
         raise ValueError(f"{expected}, got {path!r}")
 
 
+def check_shared(policy: object, cpus: object) -> None:
+    """See to it that an endpoint does not decide alone about workers that it shares.
+
+    Raises:
+        ValueError: It names a policy or cores.
+    """
+    for name, default, given in (("policy", "cork", policy), ("cpus", None, cpus)):
+        if given != default:
+            msg = f"{name}: expected it in SharedWorkers({name}=...), which all its endpoints have"
+            raise ValueError(f"{msg} in common, got {given!r}")
+
+
 def check_takes_a_list(handler: Callable[..., Any]) -> None:
     """See to it that a handler, or an instance of it if it is a class, is called with one list.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adaptive_batching.core import Limits, PolicyLike
+from adaptive_batching.marshal.shared_workers import SharedWorkers
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.workers.placement import Placement
 
@@ -17,7 +18,7 @@ class Endpoint:
     Attributes:
         path: Where it is.
         handler: Takes a list of items and returns a list of results.
-        placement: Where the handler runs.
+        placement: Where the handler runs, or with whom it shares that.
         limits: Batch size, latency, queue.
         policy: When a batch leaves.
         max_body: Bytes that one item's JSON may have.
@@ -27,7 +28,7 @@ class Endpoint:
 
     path: str
     handler: Callable[..., Any]
-    placement: Placement
+    placement: Placement | SharedWorkers
     limits: Limits
     policy: PolicyLike
     max_body: int

@@ -1,22 +1,28 @@
 """The way of one endpoint's requests, from a body to its answer."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
-from adaptive_batching.dispatcher import Dispatcher, Observer
+from adaptive_batching.dispatcher import Dispatcher, Observer, Share
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.latest import LatestBatches
 from adaptive_batching.instrumentation.live.watch import Watched
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.items import per_item, wrap_of_stage
+from adaptive_batching.marshal.shared_dispatcher import make_shared_dispatcher
+from adaptive_batching.marshal.shared_workers import SharedWorkers
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.wire.strict_json import encode
 from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.placement import Placement
+from adaptive_batching.workers.several import Addressed
 from adaptive_batching.workers.warmup import make_warm_up
 
 ObserversByLabel = Mapping[str, Sequence[Observer]]
+Answer = Callable[[bytes, float], Awaitable[bytes]]
 
 
 class Line(Protocol):
@@ -57,7 +63,7 @@ class Lane:
 
     path: str
     line: Line
-    answer: Callable[[bytes, float], Awaitable[bytes]]
+    answer: Answer
     max_latency: float
     max_body: int
     watched: Sequence[Watched]
@@ -65,32 +71,67 @@ class Lane:
     responses: Counter[int] = field(default_factory=Counter)
 
 
-def make_lane(endpoint: Endpoint | PipelineEndpoint, observers: ObserversByLabel) -> Lane:
-    """Make what serves an endpoint, not yet started; observers are those of each label."""
-    if isinstance(endpoint, Endpoint):
-        return _of_handler(endpoint, observers)
-    return _of_pipeline(endpoint, observers)
+def make_lanes(
+    endpoints: Iterable[Endpoint | PipelineEndpoint], observers: ObserversByLabel
+) -> Iterator[Lane]:
+    """Make what serves some endpoints, not yet started; observers are those of each label."""
+    sharing: dict[SharedWorkers, list[Endpoint]] = {}
+    for endpoint in endpoints:
+        if isinstance(endpoint, PipelineEndpoint):
+            yield _of_pipeline(endpoint, observers)
+        elif isinstance(endpoint.placement, SharedWorkers):
+            sharing.setdefault(endpoint.placement, []).append(endpoint)
+        else:
+            yield _of_handler(endpoint, endpoint.placement, observers)
+    for shared, together in sharing.items():
+        yield from _of_shared(shared, together, observers)
 
 
-def _of_handler(endpoint: Endpoint, observers: ObserversByLabel) -> Lane:
+def _of_handler(endpoint: Endpoint, placement: Placement, observers: ObserversByLabel) -> Lane:
     histograms, latest = BatchHistograms(endpoint.limits.max_batch_size), LatestBatches()
     warm_up = make_warm_up(endpoint.examples, endpoint.limits.max_batch_size)
     dispatcher: Dispatcher[bytes, bytes] = Dispatcher(
-        make_workers(endpoint.handler, endpoint.placement, per_item, warm_up),
+        make_workers(endpoint.handler, placement, per_item, warm_up),
         endpoint.limits,
         policy=endpoint.policy,
         idempotent=endpoint.idempotent,
         observers=[histograms, latest, *observers.get(endpoint.path, ())],
         next_batch_first=True,
     )
-    watched = Watched(endpoint.path, dispatcher, histograms, latest)
 
     def answer(body: bytes, within: float) -> Awaitable[bytes]:
         return dispatcher.submit(body, None, within)
 
+    watched = Watched(endpoint.path, dispatcher, histograms, latest)
+    return _lane(endpoint, dispatcher, answer, watched)
+
+
+def _of_shared(
+    shared: SharedWorkers, endpoints: Sequence[Endpoint], observers: ObserversByLabel
+) -> Iterator[Lane]:
+    histograms = {each.path: BatchHistograms(each.limits.max_batch_size) for each in endpoints}
+    latest = {each.path: LatestBatches() for each in endpoints}
+    told: dict[str, list[Observer]] = {
+        path: [histograms[path], latest[path], *observers.get(path, ())] for path in histograms
+    }
+    whole = make_shared_dispatcher(shared, endpoints, told)
+    for endpoint in endpoints:
+        path = endpoint.path
+        share = Share(whole, path)
+        watched = Watched(path, share, histograms[path], latest[path])
+        yield _lane(endpoint, share, partial(_answer_share, share, path), watched)
+
+
+def _answer_share(
+    share: Share[Addressed, bytes], path: str, body: bytes, within: float
+) -> Awaitable[bytes]:
+    return share.submit((path, body), within)
+
+
+def _lane(endpoint: Endpoint, line: Line, answer: Answer, watched: Watched) -> Lane:
     return Lane(
         endpoint.path,
-        dispatcher,
+        line,
         answer,
         endpoint.limits.max_latency,
         endpoint.max_body,

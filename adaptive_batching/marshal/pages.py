@@ -1,7 +1,6 @@
 """What orchestrators and Prometheus look at; no worker is asked."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from aiohttp import web
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any
 
 from aiohttp import web
 
@@ -19,7 +18,7 @@ from adaptive_batching.marshal.admin import Page
 from adaptive_batching.marshal.admin_pages import make_admin
 from adaptive_batching.marshal.deep_check import DeepCheck
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
-from adaptive_batching.marshal.lane import Lane, make_lane
+from adaptive_batching.marshal.lane import Lane, make_lanes
 from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.marshal import Marshal
 from adaptive_batching.workers.interface import Restartable
@@ -63,8 +62,8 @@ class Running:
         self.live = LiveView()
         self.dispatchers: dict[str, Forming] = {}
         self.lanes: dict[str, Lane] = {}
-        for endpoint in endpoints:
-            self._add(make_lane(endpoint, observers))
+        for lane in make_lanes(endpoints, observers):
+            self._add(lane)
         self._deep_check = DeepCheck(self.lanes)
         self._admin_address = admin
         self._admin = Listener(make_admin(self))
@@ -124,7 +123,8 @@ class Running:
             WorkerStartError: One could not be started: the workers that are left go on.
             Draining: The service was stopped meanwhile.
         """
-        for each in self.dispatchers.values():
+        of_each_pool = {id(each.workers): each for each in self.dispatchers.values()}
+        for each in of_each_pool.values():
             if isinstance(each.workers, Restartable):
                 await each.restart_workers()
 

@@ -12,10 +12,12 @@ from adaptive_batching.marshal.checks import (
     check_count,
     check_path,
     check_seconds,
+    check_shared,
     check_takes_a_list,
 )
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.running import NO_OBSERVERS, Running
+from adaptive_batching.marshal.shared_workers import SharedWorkers
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.wire.strict_json import encode
 from adaptive_batching.workers.pinning import pinned
@@ -73,7 +75,7 @@ class Service:
         *,
         max_latency: float | None = None,
         max_batch_size: int = 64,
-        workers: int | str | Placement = 1,
+        workers: int | str | Placement | SharedWorkers = 1,
         cpus: Sequence[int | Sequence[int]] | None = None,
         policy: PolicyLike = "cork",
         max_queue: int = 1024,
@@ -90,7 +92,8 @@ class Service:
             max_batch_size: Items in one batch at the most.
             workers: How many batches run at a time, or where. A number means processes for a class,
                 which is built once in each; threads for a function; tasks for an async function.
-                `"ray:4"` means actors; `"unix:/run/model.sock"` workers that connect there.
+                `"ray:4"` means actors; `"unix:/run/model.sock"` workers that connect there. With
+                `SharedWorkers` the handler is built in workers that other endpoints use as well.
             cpus: The core, or the list of cores, of each process.
             policy: When a batch leaves: `cork`, `greedy`, `window:2ms` or an object.
             max_queue: Items that may wait; more are refused, with 503.
@@ -106,11 +109,17 @@ class Service:
         """
         self._check(path, max_body)
         make_policy(policy)
+        if isinstance(workers, SharedWorkers):
+            check_shared(policy, cpus)
         limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
         bodies = tuple(map(encode, examples))
 
         def register(handler: H) -> H:
-            placement = place(handler, workers, cpus)
+            if isinstance(workers, SharedWorkers):
+                placement: Placement | SharedWorkers = workers
+                workers.placement([handler])
+            else:
+                placement = place(handler, workers, cpus)
             check_takes_a_list(handler)
             self._endpoints[path] = Endpoint(
                 path, handler, placement, limits, policy, max_body, idempotent, bodies

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from adaptive_batching.workers.handler import HandlerReference
+from adaptive_batching.workers.several import SeveralReferences
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class Instructions:
         parent: The process that started it; the worker never outlives it.
     """
 
-    handler: HandlerReference
+    handler: HandlerReference | SeveralReferences
     wrap: HandlerReference | None
     cpus: tuple[int, ...] | None
     max_result_bytes: int

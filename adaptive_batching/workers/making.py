@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from adaptive_batching.workers.connection import Terms
@@ -22,6 +22,7 @@ from adaptive_batching.workers.placement import (
 from adaptive_batching.workers.pool import WorkerPool
 from adaptive_batching.workers.process_launcher import ProcessLauncher
 from adaptive_batching.workers.recycling import Lifetimes
+from adaptive_batching.workers.several import Member, SeveralReferences, SeveralWarmUps, several
 from adaptive_batching.workers.warmup import NO_WARM_UP, WarmUp
 
 
@@ -72,6 +73,35 @@ def make_workers(
                 uids=placement.uids,
                 wrap=wrap,
             )
+
+
+def make_shared_workers(members: Sequence[Member], placement: Placement) -> Workers:
+    """Make workers that run several handlers, not yet started; their items are `Addressed`.
+
+    Args:
+        members: The handlers, with what each is wrapped in and warmed up with.
+        placement: Where they run.
+
+    Raises:
+        TypeError: One is async where it can't be, or isn't where it must be.
+        ValueError: They can't share such workers.
+        HandlerNotFound: A worker process could not import one.
+    """
+    warm_up = SeveralWarmUps(members)
+    match placement:
+        case Processes():
+            launcher = ProcessLauncher(
+                SeveralReferences.to(members),
+                None,
+                placement.cpu_groups(),
+                placement.max_result_bytes,
+                placement.shared_memory,
+            )
+            return _pool(launcher, placement, warm_up, _lifetimes(placement))
+        case Tasks() | Threads():
+            handlers = {each.name: (each.handler, each.wrap) for each in members}
+            return make_workers(several(handlers), placement, None, warm_up)
+    raise ValueError(f"only tasks, threads and processes can be shared, got {placement}")
 
 
 def _pool(

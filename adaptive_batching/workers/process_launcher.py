@@ -10,6 +10,7 @@ from adaptive_batching.workers.handler import HandlerReference, MainScript
 from adaptive_batching.workers.instructions import Instructions
 from adaptive_batching.workers.pinning import check_cpus, unpinned
 from adaptive_batching.workers.process import ProcessWorker
+from adaptive_batching.workers.several import SeveralReferences
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class ProcessLauncher:
     """A `Launcher` of processes.
 
     Attributes:
-        handler: What runs a batch.
+        handler: What runs a batch, or several of which one does.
         wrap: A function that takes the handler, ready to be called with items, and returns what
             to call instead.
         cpus: The cores of each process; None for all of them.
@@ -25,7 +26,7 @@ class ProcessLauncher:
         shared_memory: Most bytes of each process in which large arrays cross.
     """
 
-    handler: HandlerReference
+    handler: HandlerReference | SeveralReferences
     wrap: HandlerReference | None = None
     cpus: Sequence[Sequence[int]] | None = None
     max_result_bytes: int = MAX_LENGTH

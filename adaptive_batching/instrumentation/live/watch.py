@@ -8,7 +8,7 @@ from operator import sub
 from typing import Any, NamedTuple
 
 from adaptive_batching.core import JobOutcome
-from adaptive_batching.dispatcher import Dispatcher, Stats, WorkerStats
+from adaptive_batching.dispatcher import Forming, Stats, WorkerStats
 from adaptive_batching.instrumentation.histograms import BatchHistograms, quantile
 from adaptive_batching.instrumentation.latest import LatestBatches, Ran
 from adaptive_batching.instrumentation.live.messages import (

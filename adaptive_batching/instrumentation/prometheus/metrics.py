@@ -1,7 +1,6 @@
 """All metrics of one service or sidecar."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -59,9 +58,7 @@ class Metrics(Collector):
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
 
-    def watch(
-        self, endpoint: str, dispatcher: Forming, histograms: BatchHistograms
-    ) -> None:
+    def watch(self, endpoint: str, dispatcher: Forming, histograms: BatchHistograms) -> None:
         """Report an endpoint from now on.
 
         Args:

@@ -1,0 +1,57 @@
+"""Forms the batches of several endpoints that share their workers."""
+
+from collections.abc import Mapping, Sequence
+
+from adaptive_batching.core import JobClass, Limits
+from adaptive_batching.dispatcher import Dispatcher, Observer, OfClass
+from adaptive_batching.marshal.endpoints import Endpoint
+from adaptive_batching.marshal.items import per_item
+from adaptive_batching.marshal.shared_workers import SharedWorkers
+from adaptive_batching.workers.making import make_shared_workers
+from adaptive_batching.workers.several import Addressed, Member
+from adaptive_batching.workers.warmup import make_warm_up
+
+
+def make_shared_dispatcher(
+    shared: SharedWorkers,
+    endpoints: Sequence[Endpoint],
+    observers: Mapping[str, Sequence[Observer]],
+) -> Dispatcher[Addressed, bytes]:
+    """Make what forms the batches of some endpoints for their workers, not yet started.
+
+    Args:
+        shared: The workers.
+        endpoints: All that share them; the path of each is its batch key.
+        observers: By path, who is told about its batches and requests.
+
+    Raises:
+        ValueError: The handlers can't share such workers.
+        HandlerNotFound: A worker process could not import one.
+    """
+    members = [
+        Member(
+            each.path,
+            each.handler,
+            per_item,
+            make_warm_up(each.examples, each.limits.max_batch_size),
+        )
+        for each in endpoints
+    ]
+    placement = shared.placement([each.handler for each in endpoints])
+    return Dispatcher(
+        make_shared_workers(members, placement),
+        _together([each.limits for each in endpoints]),
+        policy=shared.policy,
+        observers=[OfClass(path, each) for path, each in observers.items()],
+        next_batch_first=True,
+        classes={each.path: JobClass(each.limits, each.idempotent) for each in endpoints},
+    )
+
+
+def _together(limits: Sequence[Limits]) -> Limits:
+    """What holds for all of them at least."""
+    return Limits(
+        max(each.max_batch_size for each in limits),
+        max(each.max_latency for each in limits),
+        sum(each.max_queue for each in limits),
+    )
