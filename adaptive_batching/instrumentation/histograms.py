@@ -1,7 +1,7 @@
 """What is counted while batches run: three histograms, filled once a batch."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate
 
 from adaptive_batching.core import Batch, BatchRecord, Outcome
@@ -41,6 +41,13 @@ class Histogram:
         """Count one value."""
         self.counts[bisect_left(self.steps, value)] += 1
         self.total += value
+
+    def observe_all(self, values: Collection[float]) -> None:
+        """Count several."""
+        steps, counts = self.steps, self.counts
+        for value in values:
+            counts[bisect_left(steps, value)] += 1
+        self.total += sum(values)
 
     def cumulative(self) -> list[tuple[str, float]]:
         """Pairs of bound and count of the values up to it, as Prometheus wants them."""
@@ -83,10 +90,14 @@ class BatchHistograms:
                 self.error += abs(record.duration - record.predicted)
         else:
             ended = [job for job in ended if not job.waiting]
-        for job in ended:
-            self.wait.observe(released - job.arrived)
-            answered = finished if finished < job.deadline else job.deadline  # noqa: FURB136  faster
-            self.latency.observe(answered - job.arrived)
+        self.wait.observe_all([released - job.arrived for job in ended])
+        self.latency.observe_all(
+            [
+                # min would cost twice as much
+                (finished if finished < job.deadline else job.deadline) - job.arrived  # noqa: FURB136
+                for job in ended
+            ]
+        )
 
 
 def quantile(steps: Sequence[float], counts: Sequence[int], share: float) -> float | None:

@@ -24,8 +24,11 @@ class Answer(web.StreamResponse):
         body: What follows.
     """
 
+    _status = 200
+    _reason = "OK"
+
     def __init__(self, head: str, body: bytes) -> None:
-        super().__init__()
+        # Not super().__init__: that makes the tables which this does without.
         self._head = head
         self._answer = body
 

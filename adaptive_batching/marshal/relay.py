@@ -2,26 +2,21 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Hashable, Mapping, Sequence
-from dataclasses import replace
-from time import monotonic
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from aiohttp import web
 
 from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher, Observer
-from adaptive_batching.errors import DeadlineExceeded, UpstreamBroken
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.latest import LatestBatches
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.header_view import HeaderView
 from adaptive_batching.marshal.held_bytes import HeldBytes
 from adaptive_batching.marshal.passing import PassThrough
-from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.route import Route
-from adaptive_batching.wire.exchange import Message, Request, Unsplittable
-from adaptive_batching.wire.kserve_agent import with_batch_fields
+from adaptive_batching.marshal.sharing import BatchSharing
+from adaptive_batching.wire.exchange import Message, Request
 from adaptive_batching.wire.open_inference import OpenInference
 from adaptive_batching.workers.upstream import Upstreams
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
@@ -71,6 +66,7 @@ class Relay:
             observers=[self.histograms, self.latest, *observers],
             next_batch_first=True,
         )
+        self._sharing = BatchSharing(route, self.dispatcher, self.upstreams)
         self._passing = PassThrough(self.upstreams.choose, route.terms.body_timeout)
 
     @property
@@ -99,10 +95,23 @@ class Relay:
         Returns:
             The server's reply to it as a member of a batch, or all that the server said to it.
         """
+        held = 0
         self._in_flight += 1
         try:
-            return await self._answer(request, target, begin)
+            path, _, query = target.partition("?")
+            if not self._form.wants(request.method, path) or self._must_stream(request):
+                return await self._passing(request, target)
+            body = arrived_body(request, self._terms.max_body)
+            held = self._hold(body, request)
+            if body is None:
+                body = await arriving_body(request, self._terms.max_body, self._terms.body_timeout)
+            message = Message(body, HeaderView(request.headers))
+            share = self._form.take(Request(request.method, path, message, query))
+            if share is None:
+                return await self._passing(request, target, body)
+            return await self._sharing.answer(share, request, target, begin)
         finally:
+            self._held.give_back(held)
             self._in_flight -= 1
             if not self._in_flight:
                 self._emptied.set()
@@ -115,33 +124,15 @@ class Relay:
             await self._emptied.wait()
         await self.aclose(0.0)
 
-    async def _answer(
-        self, request: web.BaseRequest, target: str, begin: float
-    ) -> Reply | web.StreamResponse:
-        path = target.partition("?")[0]
-        if not self._form.wants(request.method, path) or self._must_stream(request):
-            return await self._passing(request, target)
-        body = arrived_body(request, self._terms.max_body)
+    def _hold(self, body: bytes | None, request: web.BaseRequest) -> int:
+        """Count the bytes of a body that is kept, or of what it may come to, and return them.
+
+        Raises:
+            QueueFull: They would be too many.
+        """
         size = self._announced(request) if body is None else len(body)
         self._held.take(size)
-        try:
-            return await self._taken(body, request, target, begin)
-        finally:
-            self._held.give_back(size)
-
-    async def _taken(
-        self, body: bytes | None, request: web.BaseRequest, target: str, begin: float
-    ) -> Reply | web.StreamResponse:
-        """Answer a request whose body is or will be kept."""
-        if body is None:
-            body = await arriving_body(request, self._terms.max_body, self._terms.body_timeout)
-        path, _, query = target.partition("?")
-        message = Message(body, HeaderView(request.headers))
-        share = self._form.take(Request(request.method, path, message, query))
-        if share is None:
-            return await self._passing(request, target, body)
-        reply = await self._batched(share, request, target, begin)
-        return _with_batch_fields(reply) if self.route.batch_fields else reply
+        return size
 
     def _announced(self, request: web.BaseRequest) -> int:
         """Bytes that a body may come to."""
@@ -152,56 +143,3 @@ class Relay:
         """Whether its body is in a coding that is not ours to read, or too large to be kept."""
         too_large = (request.content_length or 0) > self._terms.max_body
         return too_large or "Content-Encoding" in request.headers
-
-    async def _batched(
-        self, share: Any, request: web.BaseRequest, target: str, begin: float
-    ) -> Reply:
-        """Let a share, or the pieces that it is cut into, join batches."""
-        limit = self._terms.max_batch_size
-        if share.size <= limit:
-            return await self._submit(share, request, target, begin)
-        pieces = self._form.cut(share, limit)
-        replies = await _all([self._submit(each, request, target, begin) for each in pieces])
-        try:
-            whole = self._form.join(share, [reply.message for reply in replies])
-        except Unsplittable as error:
-            raise UpstreamBroken(f"a request in {len(pieces)} pieces: {error}") from error
-        last = replies[-1]
-        return Reply(last.status, whole, last.batch_id, last.batch_size, last.seconds)
-
-    async def _submit(
-        self, share: Any, request: web.BaseRequest, target: str, begin: float
-    ) -> Reply:
-        item = Forwarded(self._form, share, request.method, target, self._partition(request))
-        waits = min(patience(request.headers), self._terms.max_latency) - (monotonic() - begin)
-        if waits <= 0:
-            raise DeadlineExceeded("its time was over when its body had arrived")
-        key: Hashable = item.key
-        if not self.upstreams.mergeable(key):
-            key = object()
-        return await self.dispatcher.submit(item, key, waits, share.size)
-
-    def _partition(self, request: web.BaseRequest) -> dict[str, str]:
-        """What the server is told of a client in a batch: the same for all of its members."""
-        headers = request.headers
-        return {
-            name: ", ".join(headers.getall(name))
-            for name in self._terms.partition_by
-            if name in headers
-        }
-
-
-def _with_batch_fields(reply: Reply) -> Reply:
-    about = reply.message
-    body = with_batch_fields(about.body, str(reply.batch_id))
-    return replace(reply, message=Message(body, about.headers, about.status))
-
-
-async def _all(pieces: Sequence[Coroutine[Any, Any, Reply]]) -> list[Reply]:
-    """Wait for all; the first error ends those that are left."""
-    tasks = [asyncio.ensure_future(piece) for piece in pieces]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()

@@ -1,6 +1,7 @@
 """Runs a service or a sidecar until it is told to stop, and then to the last answer."""
 
 import asyncio
+import gc
 import logging
 import resource
 import signal
@@ -84,6 +85,7 @@ async def run_until_told(
             if told.done():
                 return
             await starting
+            _settle_memory()
             if on_ready is not None:
                 on_ready(program)
             await told
@@ -94,6 +96,15 @@ async def run_until_told(
                 task.cancel()
             await asyncio.gather(starting, refreshing, return_exceptions=True)
             await program.stop(drain_timeout)
+
+
+def _settle_memory() -> None:
+    """What is there now stays: the garbage collector need not look through it time and again.
+
+    Without it a tenth of the time of a loaded sidecar goes there.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _allow_many_connections() -> None:

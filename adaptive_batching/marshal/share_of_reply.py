@@ -4,6 +4,8 @@ Of the server's headers only what is not for somebody else, then how it came abo
 was, how large, and where the time went (milliseconds).
 """
 
+from collections.abc import Mapping
+
 from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
 from multidict import CIMultiDict
@@ -33,39 +35,61 @@ _HEAD = (
 )
 
 
-def share_of_reply(
-    reply: Reply, request: web.BaseRequest, name: str, seconds: float, *, closes: bool
-) -> web.StreamResponse:
-    """Make the answer for one client.
+class SharesOfReplies:
+    """Makes the answers for single clients.
 
-    Args:
-        reply: The server's, cut for this client.
-        request: The client's.
-        name: What it is called.
-        seconds: From the request's arrival until now.
-        closes: Whether the connection is to end with it.
+    The headers of the members of a batch are one object as a rule, whose lines are made once.
     """
-    body = reply.message.body
-    queued, taken = max(0.0, seconds - reply.seconds) * 1e3, reply.seconds * 1e3
-    said = _said(reply.message)
-    usual = reply.status == 200 and reply.message.status is None and _is_plain(said)
-    if usual and not closes and stays_open(request):
-        lines = "".join([f"{header}: {value}\r\n" for header, value in said])
-        told = (name, reply.batch_id, reply.batch_size, queued, taken, rfc822_formatted_time())
-        return Answer(_HEAD % (lines, len(body), *told), body)
-    headers = CIMultiDict(said)
-    headers["X-Request-Id"] = name
-    headers["X-Batch-Id"] = str(reply.batch_id)
-    headers["X-Batch-Size"] = str(reply.batch_size)
-    headers["Server-Timing"] = f"queue;dur={queued:.3f}, upstream;dur={taken:.3f}"
-    return WholeAnswer(reply.status, headers, body)
+
+    def __init__(self) -> None:
+        self._headers: Mapping[str, str] = {}
+        self._lines: str | None = ""
+
+    def share(
+        self, reply: Reply, request: web.BaseRequest, name: str, seconds: float, *, closes: bool
+    ) -> web.StreamResponse:
+        """Make the answer for one client.
+
+        Args:
+            reply: The server's, cut for this client.
+            request: The client's.
+            name: What it is called.
+            seconds: From the request's arrival until now.
+            closes: Whether the connection is to end with it.
+        """
+        message = reply.message
+        queued, taken = max(0.0, seconds - reply.seconds) * 1e3, reply.seconds * 1e3
+        if reply.status == 200 and message.status is None and not closes and stays_open(request):
+            lines = self._lines_of(message.headers)
+            if lines is not None:
+                about = (lines, len(message.body), name, reply.batch_id, reply.batch_size)
+                return Answer(
+                    _HEAD % (*about, queued, taken, rfc822_formatted_time()), message.body
+                )
+        headers = CIMultiDict(_said(message))
+        headers["X-Request-Id"] = name
+        headers["X-Batch-Id"] = str(reply.batch_id)
+        headers["X-Batch-Size"] = str(reply.batch_size)
+        headers["Server-Timing"] = f"queue;dur={queued:.3f}, upstream;dur={taken:.3f}"
+        return WholeAnswer(reply.status, headers, message.body)
+
+    def _lines_of(self, headers: Mapping[str, str]) -> str | None:
+        """What is said of the server's headers; None if it can't be written as it is."""
+        if headers is not self._headers:
+            self._headers = headers
+            said = _shared(headers)
+            lines = "".join([f"{header}: {value}\r\n" for header, value in said])
+            self._lines = lines if _is_plain(said) else None
+        return self._lines
 
 
 def _said(message: Message) -> list[tuple[str, str]]:
-    about = message.headers
-    if message.status is not None:
-        return list(about.items())
-    return [(header, about[name]) for name, header in _SHARED if name in about]
+    whole = message.status is not None
+    return list(message.headers.items()) if whole else _shared(message.headers)
+
+
+def _shared(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(header, headers[name]) for name, header in _SHARED if name in headers]
 
 
 def _is_plain(said: list[tuple[str, str]]) -> bool:

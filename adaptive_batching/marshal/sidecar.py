@@ -14,7 +14,7 @@ from adaptive_batching.marshal.protocol import check_protocol
 from adaptive_batching.marshal.rejections import Rejected, rejection
 from adaptive_batching.marshal.relay import Relay
 from adaptive_batching.marshal.request_ids import request_id
-from adaptive_batching.marshal.share_of_reply import share_of_reply
+from adaptive_batching.marshal.share_of_reply import SharesOfReplies
 from adaptive_batching.marshal.target import origin_form
 from adaptive_batching.marshal.tenants import Tenants
 from adaptive_batching.workers.upstream_messages import Reply
@@ -45,6 +45,7 @@ class Sidecar:
         self._max_in_flight = max_in_flight
         self._tenants = tenants
         self._errors = ErrorLog()
+        self._shares = SharesOfReplies()
         self._emptied = asyncio.Event()
         self._emptied.set()
 
@@ -60,7 +61,11 @@ class Sidecar:
         try:
             target = self._target(request)
             relay = self._relay(target)
-            answer = await self._answer(relay, request, target, begin)
+            tenant = self._tenants.enter(request)
+            try:
+                answer = await relay.answer(request, target, begin)
+            finally:
+                self._tenants.leave(tenant)
             if isinstance(answer, Reply):
                 answer = self._shared(answer, request, name, begin)
             response = answer
@@ -96,16 +101,8 @@ class Sidecar:
             raise Rejected(404, "not_found")
         return relay
 
-    async def _answer(
-        self, relay: Relay, request: web.BaseRequest, target: str, begin: float
-    ) -> Reply | web.StreamResponse:
-        tenant = self._tenants.enter(request)
-        try:
-            return await relay.answer(request, target, begin)
-        finally:
-            self._tenants.leave(tenant)
-
     def _shared(
         self, reply: Reply, request: web.BaseRequest, name: str, begin: float
     ) -> web.StreamResponse:
-        return share_of_reply(reply, request, name, monotonic() - begin, closes=self.draining)
+        seconds = monotonic() - begin
+        return self._shares.share(reply, request, name, seconds, closes=self.draining)

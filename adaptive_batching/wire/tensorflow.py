@@ -6,6 +6,7 @@ CloudEvents and whatever else is not understood are left alone.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from adaptive_batching.wire.columns import ColumnFormat, ColumnShare
@@ -16,6 +17,7 @@ from adaptive_batching.wire.splice import NotCuttable, members
 _PATH = re.compile(
     r"/v1/models/[^/:]+(?:/(?:versions|labels)/[^/:]+)?:(predict|classify|regress|explain)"
 )
+_PATHS = 256  # that are remembered
 _LISTS = {
     "predict": ("instances", "predictions"),
     "explain": ("instances", "explanations"),
@@ -39,18 +41,18 @@ class TensorFlowServing:
 
     def wants(self, method: str, path: str) -> bool:
         """Whether it is one of the verbs."""
-        return method == "POST" and _PATH.fullmatch(path) is not None
+        return method == "POST" and _verb(path) is not None
 
     def take(self, request: Request) -> RowShare | ColumnShare | None:
         """Understand a request; None if it can't share a batch."""
-        path = _PATH.fullmatch(request.path)
-        if request.method != "POST" or path is None or _is_cloud_event(request):
+        verb = _verb(request.path)
+        if request.method != "POST" or verb is None or _is_cloud_event(request):
             return None
-        items, results = _LISTS[path[1]]
+        items, results = _LISTS[verb]
         try:
             rows = Rows.find(request.message.body, (items,))
         except NotCuttable:
-            with_columns = self._columns and path[1] == "predict"
+            with_columns = self._columns and verb == "predict"
             return _COLUMNS.take(request) if with_columns else None
         if b'"inputs"' in rows.before and "inputs" in members(request.message.body):
             return None  # it is for the server to say that both are too many
@@ -79,6 +81,13 @@ class TensorFlowServing:
             Unsplittable: There is not a row for each that was sent.
         """
         return _format_of(share).join(share, answers)
+
+
+@lru_cache(_PATHS)
+def _verb(path: str) -> str | None:
+    """What a path asks for; looked up, as it is asked twice for each request."""
+    found = _PATH.fullmatch(path)
+    return None if found is None else found[1]
 
 
 def _format_of(share: RowShare | ColumnShare) -> ColumnFormat | RowFormat[RowShare]:

@@ -7,7 +7,7 @@ meaning each.
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 import aiohttp
 from yarl import URL
@@ -63,7 +63,7 @@ class Client:
         method: str,
         target: str,
         message: Message,
-        headers: Mapping[str, str],
+        headers: Iterable[tuple[str, str]],
         max_answer: int,
         timeout: float,  # noqa: ASYNC109  named in the error
     ) -> tuple[int, Message]:
@@ -79,8 +79,8 @@ class Client:
             UpstreamTooLarge: Its answer has more than `max_answer` bytes.
             WorkerTimeout: The answer was not there after `timeout` seconds.
         """
-        headers = {
-            **headers,
+        told = {
+            **dict(headers),
             **message.headers,
             "Host": address.host,
             "accept-encoding": "identity",
@@ -92,7 +92,7 @@ class Client:
                     method,
                     URL(f"{address.origin}{target}", encoded=True),
                     data=message.body,
-                    headers=headers,
+                    headers=told,
                     server_hostname=address.tls_name,
                     allow_redirects=False,
                 )

@@ -1,10 +1,11 @@
 """What goes to a model server and what comes back, and what that means for the batch."""
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
+
+import msgspec
 
 from adaptive_batching.errors import (
     UpstreamAnswered,
@@ -24,8 +25,7 @@ _TEXTS = (b"out of memory", b"outofmemory", b"oom when allocating", b"failed to 
 _READ = 4096  # bytes of an error that are looked at
 
 
-@dataclass(frozen=True, slots=True)
-class Forwarded:
+class Forwarded(msgspec.Struct, frozen=True):
     """A client's request, or a piece of one, on its way into a batch.
 
     Members of one batch have the same format, target and headers: they are their batch key.
@@ -35,24 +35,23 @@ class Forwarded:
         share: Its items.
         method: Of HTTP.
         target: Path and query, as they came.
-        headers: What the server is told of the client; nothing that another may not share.
+        headers: What the server is told of the client, in an order that is the same for all;
+            nothing that another may not share.
     """
 
     form: Format[Any]
     share: Any
     method: str
     target: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> Hashable:
         """What has to be equal for two to be sent together."""
-        headers = tuple(sorted(self.headers.items()))
-        return self.method, self.target, headers, self.share.key
+        return self.method, self.target, self.headers, self.share.key
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """What a server answered to one request.
 
     Attributes:
