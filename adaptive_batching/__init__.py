@@ -32,6 +32,7 @@ from adaptive_batching.workers.placement import External, Processes, RayWorkers,
 
 if TYPE_CHECKING:
     from adaptive_batching.marshal.service import Service
+    from adaptive_batching.payloads.arrays import DType, Shape
 
 __all__ = [
     "BatchFunctionError",
@@ -39,6 +40,7 @@ __all__ = [
     "Batched",
     "BatchingError",
     "Cooperative",
+    "DType",
     "DeadlineExceeded",
     "Dispatch",
     "ExecutionLock",
@@ -57,6 +59,7 @@ __all__ = [
     "Recorder",
     "Refused",
     "Service",
+    "Shape",
     "SharedWorkers",
     "Shed",
     "ShedReason",
@@ -71,7 +74,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the HTTP service when it is asked for: aiohttp doubles the time of an import."""
+    """Import what belongs to the HTTP service when it is asked for.
+
+    aiohttp and NumPy would double the time of an import.
+    """
+    if name in {"DType", "Shape"}:
+        from adaptive_batching.payloads import arrays  # noqa: PLC0415
+
+        return getattr(arrays, name)
     if name == "Service":
         from adaptive_batching.marshal.service import Service  # noqa: PLC0415
 

@@ -7,7 +7,8 @@
     │   ├── Draining             503  the dispatcher is closing
     │   ├── NoWorkers            503  none is alive, nor will one be in time
     │   └── JobTooLarge          413  one request holds more items than a batch may
-    ├── MalformedJSON            400  a client sent something else
+    ├── MalformedBody            400  a body is not what its codec can read
+    ├── InvalidItem              422  it can be read, but does not hold what the endpoint takes
     ├── DeadlineExceeded         504  it was let in, and its deadline came before its answer
     ├── HandlerError                  the handler broke its contract
     │   ├── BatchFunctionError   500  wrong length, wrong type, an exit instead of an answer
@@ -98,11 +99,33 @@ class JobTooLarge(Refused):
     code = "too_many_items"
 
 
-class MalformedJSON(BatchingError, ValueError):
-    """What a client sent is not JSON, or more than any number or nesting may be."""
+class MalformedBody(BatchingError, ValueError):
+    """What a client sent can't be read: not JSON, say, or deeper nested than anything may be."""
 
     status = 400
     code = "malformed"
+
+
+class InvalidItem(BatchingError, ValueError):
+    """What a client sent can be read, but is not of the type that the endpoint declares.
+
+    Both texts are for the client, who sent what they speak of.
+
+    Attributes:
+        path: Where in the item: `$.pixels[3]`; `$` is all of it.
+        fault: What is wrong there: "expected float, got str".
+    """
+
+    status = 422
+    code = "invalid_item"
+
+    def __init__(self, path: str, fault: str) -> None:
+        super().__init__(path, fault)
+        self.path = path
+        self.fault = fault
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.fault}"
 
 
 class DeadlineExceeded(BatchingError):

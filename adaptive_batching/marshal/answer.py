@@ -5,12 +5,14 @@ from aiohttp.helpers import rfc822_formatted_time
 
 _HEAD = (
     "HTTP/1.1 200 OK\r\n"
-    "Content-Type: application/json\r\n"
+    "Content-Type: {media_type}\r\n"
     "Content-Length: %d\r\n"
     "X-Request-Id: %s\r\n"
     "Date: %s\r\n"
+    "{more}"
     "\r\n"
 )
+_NOT_SNIFFED = "X-Content-Type-Options: nosniff\r\n"  # bytes of a model must not become a page
 
 
 class Answer(web.StreamResponse):
@@ -45,9 +47,15 @@ class Answer(web.StreamResponse):
         """Nothing is left to send."""
 
 
-def json_answer(body: bytes, request_id: str) -> Answer:
-    """A result of which only the length, the id and the date vary."""
-    return Answer(_HEAD % (len(body), request_id, rfc822_formatted_time()), body)
+def answer_head(media_type: str) -> str:
+    """How all answers of a type begin; only the length, the id and the date vary."""
+    more = "" if media_type == "application/json" else _NOT_SNIFFED
+    return _HEAD.format(media_type=media_type, more=more)
+
+
+def make_answer(head: str, body: bytes, request_id: str) -> Answer:
+    """A result, under a head of `answer_head`."""
+    return Answer(head % (len(body), request_id, rfc822_formatted_time()), body)
 
 
 def stays_open(request: web.BaseRequest) -> bool:

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from adaptive_batching.core import Limits, PolicyLike
+from adaptive_batching.marshal.items import Conversion
+from adaptive_batching.marshal.negotiation import Negotiation
 from adaptive_batching.marshal.shared_workers import SharedWorkers
+from adaptive_batching.payloads.contract import Contract
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.workers.placement import Placement
 
@@ -21,9 +24,10 @@ class Endpoint:
         placement: Where the handler runs, or with whom it shares that.
         limits: Batch size, latency, queue.
         policy: When a batch leaves.
-        max_body: Bytes that one item's JSON may have.
+        max_body: Bytes that a body may have.
         idempotent: Whether running an item twice is as good as once.
-        examples: Bodies with which workers warm up.
+        contract: What bodies hold.
+        examples: Bodies with which workers warm up, in the first codec.
     """
 
     path: str
@@ -33,7 +37,19 @@ class Endpoint:
     policy: PolicyLike
     max_body: int
     idempotent: bool
+    contract: Contract
     examples: tuple[bytes, ...]
+
+    @property
+    def conversion(self) -> Conversion:
+        """What makes its handler one of bodies."""
+        return Conversion(self.contract.item, self.contract.result, tagged=self.contract.has_choice)
+
+    @property
+    def example_items(self) -> list[Any]:
+        """Its examples, as they reach the handler's worker."""
+        formats = Negotiation(self.contract).default
+        return [formats.item(body) for body in self.examples]
 
     @property
     def labels(self) -> list[str]:
@@ -48,12 +64,16 @@ class PipelineEndpoint:
     Attributes:
         path: Where it is.
         pipeline: What a body's item goes through.
-        max_body: Bytes that one item's JSON may have.
+        max_body: Bytes that a body may have.
+        contract: What bodies hold.
+        examples: Bodies with which the first stage warms up, in the first codec.
     """
 
     path: str
     pipeline: Pipeline[Any, Any]
     max_body: int
+    contract: Contract
+    examples: tuple[bytes, ...]
 
     @property
     def labels(self) -> list[str]:

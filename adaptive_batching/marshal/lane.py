@@ -4,25 +4,25 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from adaptive_batching.dispatcher import Dispatcher, Observer, Share
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.latest import LatestBatches
 from adaptive_batching.instrumentation.live.watch import Watched
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
-from adaptive_batching.marshal.items import per_item, wrap_of_stage
+from adaptive_batching.marshal.items import conversion_of_stage
+from adaptive_batching.marshal.negotiation import Negotiation
 from adaptive_batching.marshal.shared_dispatcher import make_shared_dispatcher
 from adaptive_batching.marshal.shared_workers import SharedWorkers
 from adaptive_batching.pipeline import Pipeline
-from adaptive_batching.wire.strict_json import encode
 from adaptive_batching.workers.making import make_workers
 from adaptive_batching.workers.placement import Placement
 from adaptive_batching.workers.several import Addressed
 from adaptive_batching.workers.warmup import make_warm_up
 
 ObserversByLabel = Mapping[str, Sequence[Observer]]
-Answer = Callable[[bytes, float], Awaitable[bytes]]
+Answer = Callable[[Any, float], Awaitable[bytes]]
 
 
 class Line(Protocol):
@@ -53,21 +53,24 @@ class Lane:
     Attributes:
         path: Where it is.
         line: Whose life it is.
-        answer: Lets a body join a batch and returns its answer; takes the seconds until then.
+        negotiation: Settles the codecs of a request.
+        answer: Lets an item, which is a body with what was settled, join a batch and returns its
+            answer; takes the seconds until then.
         max_latency: Seconds from a request's arrival to its answer; infinite for no promise.
         max_body: Bytes that a body may have.
         watched: Where batches are formed on the way.
-        examples: Bodies that should have an answer.
+        examples: Items that should have an answer.
         responses: Answers by status.
     """
 
     path: str
     line: Line
+    negotiation: Negotiation
     answer: Answer
     max_latency: float
     max_body: int
     watched: Sequence[Watched]
-    examples: Sequence[bytes]
+    examples: Sequence[Any]
     responses: Counter[int] = field(default_factory=Counter)
 
 
@@ -89,9 +92,9 @@ def make_lanes(
 
 def _of_handler(endpoint: Endpoint, placement: Placement, observers: ObserversByLabel) -> Lane:
     histograms, latest = BatchHistograms(endpoint.limits.max_batch_size), LatestBatches()
-    warm_up = make_warm_up(endpoint.examples, endpoint.limits.max_batch_size)
-    dispatcher: Dispatcher[bytes, bytes] = Dispatcher(
-        make_workers(endpoint.handler, placement, per_item, warm_up),
+    warm_up = make_warm_up(endpoint.example_items, endpoint.limits.max_batch_size)
+    dispatcher: Dispatcher[Any, bytes] = Dispatcher(
+        make_workers(endpoint.handler, placement, endpoint.conversion, warm_up),
         endpoint.limits,
         policy=endpoint.policy,
         idempotent=endpoint.idempotent,
@@ -99,8 +102,8 @@ def _of_handler(endpoint: Endpoint, placement: Placement, observers: ObserversBy
         next_batch_first=True,
     )
 
-    def answer(body: bytes, within: float) -> Awaitable[bytes]:
-        return dispatcher.submit(body, None, within)
+    def answer(item: Any, within: float) -> Awaitable[bytes]:
+        return dispatcher.submit(item, None, within)
 
     watched = Watched(endpoint.path, dispatcher, histograms, latest)
     return _lane(endpoint, dispatcher, answer, watched)
@@ -123,25 +126,26 @@ def _of_shared(
 
 
 def _answer_share(
-    share: Share[Addressed, bytes], path: str, body: bytes, within: float
+    share: Share[Addressed, bytes], path: str, item: Any, within: float
 ) -> Awaitable[bytes]:
-    return share.submit((path, body), within)
+    return share.submit((path, item), within)
 
 
 def _lane(endpoint: Endpoint, line: Line, answer: Answer, watched: Watched) -> Lane:
     return Lane(
         endpoint.path,
         line,
+        Negotiation(endpoint.contract),
         answer,
         endpoint.limits.max_latency,
         endpoint.max_body,
         [watched],
-        endpoint.examples,
+        endpoint.example_items,
     )
 
 
 def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> Lane:
-    """The same stages, of which the first reads JSON and the last writes it."""
+    """The same stages, of which the first reads bodies and the last writes them."""
     described, labels = endpoint.pipeline, endpoint.labels
     histograms = [BatchHistograms(stage.limits.max_batch_size) for stage in described.stages]
     latest = [LatestBatches() for _ in described.stages]
@@ -151,15 +155,25 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> Lan
             described.stages, histograms, latest, labels, strict=True
         )
     ]
-    bodies = [encode(example) for example in stages[0].examples]
-    stages[0] = replace(stages[0], examples=bodies)
-    wraps = [wrap_of_stage(stage, number, len(stages)) for number, stage in enumerate(stages)]
+    stages[0] = replace(stages[0], examples=endpoint.examples)
+    item, result = endpoint.contract.item, endpoint.contract.result
+    wraps = [
+        conversion_of_stage(stage, number, len(stages), item, result)
+        for number, stage in enumerate(stages)
+    ]
     pipeline = Pipeline[bytes, bytes](stages, max_latency=described.max_latency, wraps=wraps)
     watched = list(map(Watched, labels, pipeline.dispatchers, histograms, latest))
 
-    def answer(body: bytes, within: float) -> Awaitable[bytes]:
-        return pipeline(body, max_latency=within)
+    def answer(item: Any, within: float) -> Awaitable[bytes]:
+        return pipeline(item, max_latency=within)
 
     return Lane(
-        endpoint.path, pipeline, answer, pipeline.max_latency, endpoint.max_body, watched, bodies
+        endpoint.path,
+        pipeline,
+        Negotiation(endpoint.contract),
+        answer,
+        pipeline.max_latency,
+        endpoint.max_body,
+        watched,
+        endpoint.examples,
     )

@@ -10,7 +10,7 @@ from aiohttp import web
 from adaptive_batching.dispatcher import request_name
 from adaptive_batching.errors import DeadlineExceeded, NoWorkers, Overloaded
 from adaptive_batching.marshal.admin import Page, find_page
-from adaptive_batching.marshal.answer import json_answer, stays_open
+from adaptive_batching.marshal.answer import make_answer, stays_open
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.lane import Lane
@@ -67,7 +67,7 @@ class Marshal:
             if lane is None:
                 response = await find_page(self._pages, request)(request)
             else:
-                response = self._answered(await self._answer(request, lane), request, name)
+                response = await self._answer(request, lane, name)
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
             self._errors.enter(error, name, "other" if lane is None else lane.path)
             response = rejection(error, name)
@@ -88,9 +88,10 @@ class Marshal:
                 self._emptied = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._emptied)
 
-    async def _answer(self, request: web.BaseRequest, lane: Lane) -> bytes:
+    async def _answer(self, request: web.BaseRequest, lane: Lane, name: str) -> web.StreamResponse:
         if request.method != "POST":
             raise Rejected(405, "method_not_allowed", headers={"Allow": "POST"})
+        formats = lane.negotiation.settle(request)
         if not lane.line.ready:
             raise NoWorkers("the workers are still loading")
         if self.in_flight > self._max_in_flight:
@@ -105,12 +106,10 @@ class Marshal:
                 raise DeadlineExceeded("its time was over when its body had arrived")
         self.held_bytes += len(body)
         try:
-            return await lane.answer(body, within)
+            answer = await lane.answer(formats.item(body), within)
         finally:
             self.held_bytes -= len(body)
-
-    def _answered(self, answer: bytes, request: web.BaseRequest, name: str) -> web.StreamResponse:
         if stays_open(request) and not self.draining:
-            return json_answer(answer, name)
-        headers = {"Content-Type": "application/json", "X-Request-Id": name}
+            return make_answer(formats.head, answer, name)
+        headers = {"Content-Type": formats.media_type, "X-Request-Id": name}
         return web.Response(body=answer, headers=headers)

@@ -1,7 +1,7 @@
 """What is answered without asking a worker, and what every error looks like to a client.
 
-A client gets a fixed code and a request id, never a message: messages name files, processes and
-other people's input. They go to the log, under the same id.
+A client gets a fixed code and a request id, and no message but one on his own item: messages name
+files, processes and other people's input. They go to the log, under the same id.
 """
 
 import random
@@ -9,7 +9,8 @@ from typing import Final
 
 from aiohttp import web
 
-from adaptive_batching.errors import BatchingError, Refused
+from adaptive_batching.errors import BatchingError, InvalidItem, Refused
+from adaptive_batching.wire.strict_json import encode
 
 _LONGEST_RETRY = 60.0  # seconds; a prediction further off than that is worth nothing
 
@@ -55,13 +56,20 @@ def rejection(error: Exception, request_id: str) -> web.Response:
         headers["Retry-After"] = str(_retry_after(wait))
     response = web.Response(
         status=status,
-        body=b'{"error":"%b","request_id":"%b"}' % (code.encode(), request_id.encode()),
+        body=_body(error, code, request_id),
         headers=headers,
         content_type="application/json",
     )
     if isinstance(error, Rejected) and error.closes:
         response.force_close()
     return response
+
+
+def _body(error: Exception, code: str, request_id: str) -> bytes:
+    if isinstance(error, InvalidItem):  # of nothing but what this client sent
+        told = {"path": error.path, "message": error.fault}
+        return encode({"error": code, "request_id": request_id, **told})
+    return b'{"error":"%b","request_id":"%b"}' % (code.encode(), request_id.encode())
 
 
 def _retry_after(wait: float) -> int:

@@ -18,8 +18,8 @@ from adaptive_batching.marshal.checks import (
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.running import NO_OBSERVERS, Running
 from adaptive_batching.marshal.shared_workers import SharedWorkers
+from adaptive_batching.payloads.contract import Contract, Declaration
 from adaptive_batching.pipeline import Pipeline
-from adaptive_batching.wire.strict_json import encode
 from adaptive_batching.workers.pinning import pinned
 from adaptive_batching.workers.placement import Placement, place
 
@@ -81,7 +81,11 @@ class Service:
         max_queue: int = 1024,
         max_body: int = 8 * 2**20,
         idempotent: bool = False,
-        examples: Sequence[Any] = (),
+        item: Any = None,
+        result: Any = None,
+        codec: str | Sequence[str] = "json",
+        result_codec: str | Sequence[str] | None = None,
+        examples: Sequence[Any] | None = None,
     ) -> Callable[[H], H]:
         """Serve the decorated handler, which stays as it is.
 
@@ -97,14 +101,22 @@ class Service:
             cpus: The core, or the list of cores, of each process.
             policy: When a batch leaves: `cork`, `greedy`, `window:2ms` or an object.
             max_queue: Items that may wait; more are refused, with 503.
-            max_body: Bytes that one item's JSON may have; more is refused, with 413.
+            max_body: Bytes that one item's body may have; more is refused, with 413.
             idempotent: Whether running an item twice is as good as once. Then a batch that raises,
                 or loses its worker, runs again in parts: only who is to blame gets the error.
-            examples: Items with which each worker warms up before it is ready, in batches of 1, 2,
-                4 … and `max_batch_size`. The first request is then decided by what they took.
+            item: The type of an item, which is validated in the worker; what is not of it is
+                refused, with 422. None takes it from the handler's annotations, Any takes anything.
+            result: The type of a result; one that is not of it is the handler's mistake, a 500.
+            codec: How items come: `json`, `msgpack`, `raw` (bytes or str), `npy` (an array), or
+                several, of which clients choose by `Content-Type`.
+            result_codec: How results go, chosen by `Accept`; by default, as items come.
+            examples: Items for the documentation, and with which each worker warms up before it is
+                ready, in batches of 1, 2, 4 … and `max_batch_size`. The first request is then
+                decided by what they took. None takes the handler's own `examples`, if it has any.
 
         Raises:
-            TypeError: The handler can't be called with a list, or something is of a wrong type.
+            TypeError: The handler can't be called with a list, or something is of a wrong type,
+                or a type can't be validated.
             ValueError: Something is out of its range; the message says what was expected.
         """
         self._check(path, max_body)
@@ -112,7 +124,7 @@ class Service:
         if isinstance(workers, SharedWorkers):
             check_shared(policy, cpus)
         limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
-        bodies = tuple(map(encode, examples))
+        declaration = Declaration(item, result, codec, result_codec)
 
         def register(handler: H) -> H:
             if isinstance(workers, SharedWorkers):
@@ -121,22 +133,40 @@ class Service:
             else:
                 placement = place(handler, workers, cpus)
             check_takes_a_list(handler)
+            contract = Contract.of(declaration, handler, handler)
+            shown = getattr(handler, "examples", ()) if examples is None else examples
+            bodies = contract.bodies(shown)
             self._endpoints[path] = Endpoint(
-                path, handler, placement, limits, policy, max_body, idempotent, bodies
+                path, handler, placement, limits, policy, max_body, idempotent, contract, bodies
             )
             return handler
 
         return register
 
     def add_pipeline(
-        self, path: str, pipeline: Pipeline[Any, Any], *, max_body: int = 8 * 2**20
+        self,
+        path: str,
+        pipeline: Pipeline[Any, Any],
+        *,
+        max_body: int = 8 * 2**20,
+        item: Any = None,
+        result: Any = None,
+        codec: str = "json",
+        result_codec: str | None = None,
     ) -> None:
-        """Serve a pipeline: what one JSON body holds goes through its stages.
+        """Serve a pipeline: what one body holds goes through its stages.
+
+        Its first stage's handler says of which type items are, its last one's results, unless
+        `item` and `result` do; the examples are those of the first stage.
 
         Args:
             path: Where, such as `/predict`.
             pipeline: Its stages and its `max_latency`; it stays as it is, and need not be started.
-            max_body: Bytes that one item's JSON may have; more is refused, with 413.
+            max_body: Bytes that one item's body may have; more is refused, with 413.
+            item: The type of an item; see `endpoint`.
+            result: The type of a result.
+            codec: How items come: `json`, `msgpack`, `raw` or `npy`.
+            result_codec: How results go; by default, as items come.
 
         Raises:
             TypeError: It is no pipeline, or something is of a wrong type.
@@ -145,7 +175,18 @@ class Service:
         self._check(path, max_body)
         if not isinstance(pipeline, Pipeline):
             raise TypeError(f"pipeline: expected Pipeline([...]), got {pipeline!r}")
-        self._endpoints[path] = PipelineEndpoint(path, pipeline, max_body)
+        first, last = pipeline.stages[0], pipeline.stages[-1]
+        contract = Contract.of(
+            Declaration(item, result, codec, result_codec),
+            first.handler,
+            last.handler,
+            first_takes_one=first.takes_one,
+            last_takes_one=last.takes_one,
+        )
+        if contract.has_choice:
+            raise ValueError(f"codec: expected one for a pipeline, got {codec} and {result_codec}")
+        bodies = contract.bodies(first.examples)
+        self._endpoints[path] = PipelineEndpoint(path, pipeline, max_body, contract, bodies)
 
     def relocate(self, path: str, workers: int | str | Placement) -> None:
         """Let a handler run elsewhere than its endpoint says: `ray:4` instead of two processes.

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from adaptive_batching.core import JobClass, Limits
 from adaptive_batching.dispatcher import Dispatcher, Observer, OfClass
 from adaptive_batching.marshal.endpoints import Endpoint
-from adaptive_batching.marshal.items import per_item
 from adaptive_batching.marshal.shared_workers import SharedWorkers
 from adaptive_batching.workers.making import make_shared_workers
 from adaptive_batching.workers.several import Addressed, Member
@@ -32,8 +31,8 @@ def make_shared_dispatcher(
         Member(
             each.path,
             each.handler,
-            per_item,
-            make_warm_up(each.examples, each.limits.max_batch_size),
+            each.conversion,
+            make_warm_up(each.example_items, each.limits.max_batch_size),
         )
         for each in endpoints
     ]

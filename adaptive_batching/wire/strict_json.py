@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from adaptive_batching.errors import MalformedJSON
+from adaptive_batching.errors import MalformedBody
 from adaptive_batching.wire.plain import plain
 
 
@@ -13,12 +13,12 @@ def decode(body: bytes) -> Any:
     """Read one JSON value.
 
     Raises:
-        MalformedJSON: NaN, Infinity, out-of-range numbers, bad UTF-8, too deep, or not JSON at all.
+        MalformedBody: NaN, Infinity, out-of-range numbers, bad UTF-8, too deep, or not JSON at all.
     """
     try:
         return _decoder.decode(body)
     except (ValueError, RecursionError) as error:
-        raise MalformedJSON(f"{type(error).__name__}: {error}") from None
+        raise MalformedBody(f"{type(error).__name__}: {error}") from None
 
 
 def encode(value: object) -> bytes:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from adaptive_batching.workers.handler import HandlerReference
+from adaptive_batching.workers.pickled import Pickled
 from adaptive_batching.workers.several import SeveralReferences
 
 
@@ -19,7 +20,7 @@ class Instructions:
     """
 
     handler: HandlerReference | SeveralReferences
-    wrap: HandlerReference | None
+    wrap: Pickled | None
     cpus: tuple[int, ...] | None
     max_result_bytes: int
     parent: int

@@ -11,6 +11,7 @@ from adaptive_batching.workers.handler import HandlerReference
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.launcher import Launcher
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
+from adaptive_batching.workers.pickled import Pickled
 from adaptive_batching.workers.placement import (
     External,
     Placement,
@@ -55,7 +56,7 @@ def make_workers(
         case Processes():
             launcher = ProcessLauncher(
                 HandlerReference.to(handler),
-                None if wrap is None else HandlerReference.to(wrap),
+                None if wrap is None else Pickled.of(wrap),
                 placement.cpu_groups(),
                 placement.max_result_bytes,
                 placement.shared_memory,

@@ -8,6 +8,7 @@ from adaptive_batching.errors import UsageError
 from adaptive_batching.wire.frames import MAX_LENGTH
 from adaptive_batching.workers.handler import HandlerReference, MainScript
 from adaptive_batching.workers.instructions import Instructions
+from adaptive_batching.workers.pickled import Pickled
 from adaptive_batching.workers.pinning import check_cpus, unpinned
 from adaptive_batching.workers.process import ProcessWorker
 from adaptive_batching.workers.several import SeveralReferences
@@ -27,7 +28,7 @@ class ProcessLauncher:
     """
 
     handler: HandlerReference | SeveralReferences
-    wrap: HandlerReference | None = None
+    wrap: Pickled | None = None
     cpus: Sequence[Sequence[int]] | None = None
     max_result_bytes: int = MAX_LENGTH
     shared_memory: int = 0

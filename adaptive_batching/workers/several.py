@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adaptive_batching.workers.handler import HandlerReference, build, is_async
+from adaptive_batching.workers.pickled import Pickled
 from adaptive_batching.workers.warmup import Durations, Run, WarmUp
 
 Addressed = tuple[str, Any]
@@ -42,7 +43,7 @@ class SeveralReferences:
         found: By name, each handler and what it is wrapped in.
     """
 
-    found: Mapping[str, tuple[HandlerReference, HandlerReference]]
+    found: Mapping[str, tuple[HandlerReference, Pickled]]
 
     @classmethod
     def to(cls, members: Sequence[Member]) -> "SeveralReferences":
@@ -53,7 +54,7 @@ class SeveralReferences:
         """
         return cls(
             {
-                each.name: (HandlerReference.to(each.handler), HandlerReference.to(each.wrap))
+                each.name: (HandlerReference.to(each.handler), Pickled.of(each.wrap))
                 for each in members
             }
         )

@@ -7,7 +7,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from adaptive_batching.errors import MalformedJSON
+from adaptive_batching.errors import MalformedBody
 from adaptive_batching.wire.strict_json import decode, encode
 
 MALFORMED = {
@@ -36,15 +36,15 @@ MALFORMED = {
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
 def test_malformed_is_refused(body):
     """Whatever is not JSON is one kind of error, with the status of a client's mistake."""
-    with pytest.raises(MalformedJSON) as refusal:
+    with pytest.raises(MalformedBody) as refusal:
         decode(body)
     assert (refusal.value.status, refusal.value.code) == (400, "malformed")
 
 
 def test_the_error_survives_pickling():
     """It travels from the worker process to the service."""
-    error = pickle.loads(pickle.dumps(MalformedJSON("truncated")))
-    assert type(error) is MalformedJSON
+    error = pickle.loads(pickle.dumps(MalformedBody("truncated")))
+    assert type(error) is MalformedBody
     assert str(error) == "truncated"
 
 

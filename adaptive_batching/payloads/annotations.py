@@ -1,0 +1,95 @@
+"""Which types a handler declares for its items and its results, read from its annotations."""
+
+import inspect
+from collections import abc
+from collections.abc import Callable
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+UNDECLARED: Any = Any
+
+_LISTS = {list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable}
+_AWAITED = {abc.Awaitable, abc.Coroutine}
+
+
+def declared_types(handler: Callable[..., Any], *, takes_one: bool = False) -> tuple[Any, Any]:
+    """The type of an item and that of a result, each `UNDECLARED` if the handler doesn't say.
+
+    Where a class has `preprocess`, that takes the item; where it has `postprocess`, that returns
+    the result. Exceptions among the results are not part of their type.
+
+    Args:
+        handler: A function or a class.
+        takes_one: Whether it is called with one item instead of a list.
+
+    Raises:
+        TypeError: A name in an annotation means nothing where the handler is defined.
+    """
+    call = handler
+    if inspect.isclass(handler) or not inspect.isroutine(handler):
+        call = getattr(handler, "__call__", handler)  # noqa: B004  its annotations are wanted
+    before = getattr(handler, "preprocess", None)
+    after = getattr(handler, "postprocess", None)
+    taken, _ = _signature(before or call)
+    _, returned = _signature(after or call)
+    item = taken if before or takes_one else _element(taken)
+    result = returned if after or takes_one else _element(returned)
+    return _value(item), _value(_without_exceptions(result))
+
+
+def _signature(function: Callable[..., Any]) -> tuple[Any, Any]:
+    """What a function takes first, beside `self`, and what it returns, once that is awaited."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        name = getattr(function, "__qualname__", repr(function))
+        msg = (
+            f"handler: expected annotations that mean something when {name} is registered, got"
+            f" {error}: import it, define it before, or declare item= and result="
+        )
+        raise TypeError(msg) from error
+    except (TypeError, ValueError):
+        return UNDECLARED, UNDECLARED  # written in C
+    parameters = [each for each in parameters if each.name != "self"]
+    first = parameters[0] if parameters else None
+    named = first is not None and first.kind is not first.VAR_POSITIONAL
+    taken = hints.get(first.name, UNDECLARED) if first is not None and named else UNDECLARED
+    returned = hints.get("return", UNDECLARED)
+    if get_origin(returned) in _AWAITED:
+        returned = get_args(returned)[-1]
+    return taken, returned
+
+
+def _element(hint: Any) -> Any:
+    """Of a list, or of what can stand for one; an array does not say what its rows are."""
+    if get_origin(hint) is Annotated and not _is_array(hint):
+        hint = get_args(hint)[0]
+    arguments = get_args(hint)
+    if get_origin(hint) in _LISTS:
+        return arguments[0]
+    if get_origin(hint) is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        return arguments[0]
+    return UNDECLARED
+
+
+def _is_array(hint: Any) -> bool:
+    kind = get_args(hint)[0]
+    return getattr(get_origin(kind) or kind, "__module__", None) == "numpy"
+
+
+def _without_exceptions(hint: Any) -> Any:
+    """An exception may stand in the place of any result, and many handlers say so."""
+    members = get_args(hint) if get_origin(hint) in {Union, UnionType} else [hint]
+    kept = [each for each in members if not _is_exception(each)]
+    return Union[tuple(kept)] if kept else UNDECLARED  # noqa: UP007  of as many as there are
+
+
+def _is_exception(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, BaseException)
+
+
+def _value(hint: Any) -> Any:
+    if hint is object or isinstance(hint, TypeVar):
+        return UNDECLARED
+    return NoneType if hint is None else hint

@@ -1,0 +1,203 @@
+"""Arrays as a declared type: which dtype, and which shape.
+
+    Annotated[np.ndarray, Shape(28, 28), DType("float32")]
+    NDArray[np.float32]
+    np.ndarray[tuple[int, Literal[3]], np.dtype[np.uint8]]
+
+are all understood. In JSON and MessagePack an array is its nested lists.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import msgspec
+import numpy as np
+from numpy.typing import DTypeLike
+
+from adaptive_batching.errors import InvalidItem
+
+_NUMBERS = "biuf"  # bools, integers, unsigned integers and floats
+_FITTING = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}  # what can become what, without a loss
+
+
+class Shape:
+    """How long each dimension of an array is, in an `Annotated`; None for any length.
+
+    Raises:
+        ValueError: A length is negative.
+    """
+
+    def __init__(self, *lengths: int | None) -> None:
+        if any(each is not None and each < 0 for each in lengths):
+            raise ValueError(f"shape: expected lengths of 0 or more, or None, got {lengths}")
+        self.lengths = lengths
+
+    def __repr__(self) -> str:
+        return f"Shape({', '.join(map(str, self.lengths))})"
+
+
+class DType:
+    """Of which type the elements of an array are, in an `Annotated`: `DType("float32")`.
+
+    Raises:
+        TypeError: They are no numbers.
+    """
+
+    def __init__(self, dtype: DTypeLike) -> None:
+        self.dtype = np.dtype(dtype).newbyteorder("=")
+        if self.dtype.kind not in _NUMBERS:
+            raise TypeError(f"dtype: expected bools, integers or floats, got {self.dtype}")
+
+    def __repr__(self) -> str:
+        return f"DType({self.dtype.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """A declared type of arrays.
+
+    Attributes:
+        lengths: Of each dimension, None for any length; None for any number of dimensions.
+        dtype: Of its elements; None for any numbers.
+    """
+
+    lengths: tuple[int | None, ...] | None
+    dtype: np.dtype[Any] | None
+
+    @classmethod
+    def of(cls, hint: Any) -> "ArrayType | None":
+        """What an annotation says of arrays; None if it is of something else.
+
+        Raises:
+            TypeError: It is of arrays that hold no numbers.
+        """
+        kind: Any = hint
+        marks: list[Any] = []
+        if get_origin(hint) is Annotated:
+            kind, *marks = get_args(hint)
+        if isinstance(kind, type) and issubclass(kind, np.generic):
+            return cls((), DType(kind).dtype)
+        if (get_origin(kind) or kind) is not np.ndarray:
+            return None
+        lengths, dtype = _of_numpy(get_args(kind))
+        for mark in marks:
+            lengths = mark.lengths if isinstance(mark, Shape) else lengths
+            dtype = mark.dtype if isinstance(mark, DType) else dtype
+        return cls(lengths, dtype)
+
+    def __str__(self) -> str:
+        shape = "" if self.lengths is None else f" of shape {_shown(self.lengths)}"
+        return f"array{shape}" + ("" if self.dtype is None else f" of {self.dtype.name}")
+
+    @property
+    def nested(self) -> Any:
+        """The type of its nested lists, as msgspec knows it."""
+        if self.lengths is None:
+            return list[Any]
+        kind = _number(self.dtype)
+        for length in reversed(self.lengths):
+            kind = list[kind]  # type: ignore[valid-type]
+            if length is not None:
+                kind = Annotated[kind, msgspec.Meta(min_length=length, max_length=length)]
+        return kind
+
+    def from_lists(self, lists: Any) -> Any:
+        """Make the array of lists that are as `nested` says.
+
+        Raises:
+            InvalidItem: Lists in one dimension differ in length, or it is not of numbers.
+        """
+        try:
+            return self.check(_converted(np.array(lists), lists, self.dtype))
+        except InvalidItem:
+            raise
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise InvalidItem("$", f"expected {self}, got other lists: {error}") from None
+
+    def from_result(self, result: Any) -> Any:
+        """An array as it is; numbers and lists, which have no dtype yet, as what is declared.
+
+        Raises:
+            InvalidItem: It is not of this type.
+            ValueError: It can be made no array of this dtype.
+        """
+        if isinstance(result, np.ndarray | np.generic):
+            return self.check(np.asarray(result))
+        return self.check(np.asarray(result, self.dtype))
+
+    def check(self, array: Any) -> Any:
+        """Return an array in the machine's order of bytes if it is of this type.
+
+        Raises:
+            InvalidItem: It is not.
+        """
+        if array.dtype.kind not in _NUMBERS:
+            raise InvalidItem("$", f"expected numbers, got elements of {array.dtype}")
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        if self.dtype is not None and array.dtype != self.dtype:
+            raise InvalidItem("$", f"expected dtype {self.dtype}, got {array.dtype}")
+        if self.lengths is not None and not _fits(array.shape, self.lengths):
+            fault = f"expected shape {_shown(self.lengths)}, got {_shown(array.shape)}"
+            raise InvalidItem("$", fault)
+        return array if self.lengths != () else array[()]
+
+
+def _converted(array: Any, lists: Any, dtype: np.dtype[Any] | None) -> Any:
+    """With another dtype, if all numbers have a place in it."""
+    if dtype is None or array.dtype == dtype:
+        return array
+    if array.size and array.dtype.kind not in _FITTING[dtype.kind]:
+        raise InvalidItem("$", f"expected elements of {dtype}, got {array.dtype}")
+    if dtype.kind != "f":
+        return np.array(lists, dtype)  # from Python's integers: too large ones are refused
+    with np.errstate(over="raise"):
+        return array.astype(dtype)
+
+
+def _of_numpy(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
+    """What `np.ndarray[shape, np.dtype[scalar]]` says."""
+    if len(arguments) != 2:
+        return None, None
+    shape, dtype = arguments
+    lengths = None
+    dimensions = get_args(shape)
+    if get_origin(shape) is tuple and Ellipsis not in dimensions:
+        lengths = tuple(map(_length, dimensions))
+    scalar = (get_args(dtype) or (Any,))[0]
+    concrete = isinstance(scalar, type) and issubclass(scalar, np.generic)
+    return lengths, DType(scalar).dtype if concrete and not _is_abstract(scalar) else None
+
+
+def _length(dimension: Any) -> int | None:
+    literal = get_args(dimension) if get_origin(dimension) is Literal else ()
+    return literal[0] if len(literal) == 1 and isinstance(literal[0], int) else None
+
+
+def _is_abstract(scalar: type[np.generic]) -> bool:
+    return scalar in {np.generic, np.number, np.integer, np.floating, np.inexact}
+
+
+def _number(dtype: np.dtype[Any] | None) -> Any:
+    """What an element may be, in JSON: what would overflow is found where it is."""
+    if dtype is None:
+        return int | float | bool
+    if dtype.kind == "b":
+        return bool
+    if dtype.kind == "f":
+        most = float(np.finfo(dtype).max)
+        return float if dtype.itemsize >= 8 else Annotated[float, msgspec.Meta(ge=-most, le=most)]
+    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    if most > np.iinfo(np.int64).max:  # beyond what msgspec can compare with
+        return Annotated[int, msgspec.Meta(ge=least)]
+    return Annotated[int, msgspec.Meta(ge=least, le=most)]
+
+
+def _fits(shape: tuple[int, ...], lengths: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(lengths) and all(
+        wanted in {None, length} for length, wanted in zip(shape, lengths, strict=True)
+    )
+
+
+def _shown(lengths: tuple[int | None, ...]) -> str:
+    return f"({', '.join('any' if each is None else str(each) for each in lengths)})"

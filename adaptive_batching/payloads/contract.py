@@ -1,0 +1,110 @@
+"""What an endpoint takes and what it answers with: types, and the codecs that they travel in."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from adaptive_batching.errors import InvalidItem
+from adaptive_batching.payloads.annotations import declared_types
+from adaptive_batching.payloads.codecs import Codec, parse_codecs
+from adaptive_batching.payloads.payload import Payload
+from adaptive_batching.payloads.schemas import check_schema
+from adaptive_batching.payloads.writing import make_converter
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What the author of an endpoint says of its bodies; None leaves it to the annotations.
+
+    Attributes:
+        item: The type of an item.
+        result: The type of a result.
+        codec: In which codecs items come, the first of them where a client doesn't say.
+        result_codec: In which codecs results go; None for those of the items.
+    """
+
+    item: Any = None
+    result: Any = None
+    codec: str | Sequence[str] = Codec.JSON.value
+    result_codec: str | Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What bodies hold, before and after a handler.
+
+    Attributes:
+        item: Those of requests.
+        result: Those of answers.
+    """
+
+    item: Payload
+    result: Payload
+
+    @classmethod
+    def of(
+        cls,
+        declaration: Declaration,
+        first: Callable[..., Any],
+        last: Callable[..., Any],
+        *,
+        first_takes_one: bool = False,
+        last_takes_one: bool = False,
+    ) -> Self:
+        """Complete what was declared by the annotations of the handlers.
+
+        Args:
+            declaration: What was declared.
+            first: The handler that takes the items.
+            last: The handler whose results are the answers, often the same.
+            first_takes_one: Whether the first is called with one item instead of a list.
+            last_takes_one: Whether the last is.
+
+        Raises:
+            TypeError: A type can't be validated or described, or its codec can't hold it.
+            ValueError: There is no such codec.
+        """
+        item, result = declaration.item, declaration.result
+        if item is None:
+            item, _ = declared_types(first, takes_one=first_takes_one)
+        if result is None:
+            _, result = declared_types(last, takes_one=last_takes_one)
+        codecs = parse_codecs("codec", declaration.codec)
+        answered = declaration.result_codec
+        result_codecs = codecs if answered is None else parse_codecs("result_codec", answered)
+        made = cls(Payload(codecs, item, _name(first)), Payload(result_codecs, result, _name(last)))
+        _check("item", made.item)
+        _check("result", made.result)
+        return made
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether each request says in which codecs it and its answer are."""
+        return len(self.item.codecs) > 1 or len(self.result.codecs) > 1
+
+    def bodies(self, examples: Sequence[Any]) -> tuple[bytes, ...]:
+        """Items as clients send them who don't say how.
+
+        Raises:
+            TypeError: One has no form in the codec.
+            ValueError: One is not of the declared type.
+        """
+        convert = make_converter(self.item.codecs[0], self.item.kind)
+        try:
+            return tuple(convert(example) for example in examples)
+        except InvalidItem as error:
+            raise ValueError(f"examples: expected {self.item.kind}, got {error}") from error
+
+
+def _check(parameter: str, payload: Payload) -> None:
+    """See to it that bodies can be read, written and described."""
+    try:
+        check_schema(payload.kind)
+        payload.readers()
+        payload.writers()
+    except TypeError as error:
+        raise TypeError(f"{parameter}: {error}") from error
+
+
+def _name(handler: Any) -> str:
+    return str(getattr(handler, "__qualname__", type(handler).__qualname__))

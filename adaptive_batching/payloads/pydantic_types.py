@@ -1,0 +1,55 @@
+"""Types that pydantic has to validate: its models, and whatever holds one.
+
+pydantic is imported if the user's type is one of its own, and then it is there.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from adaptive_batching.errors import InvalidItem
+from adaptive_batching.payloads.faults import of_location
+
+
+def validator(kind: Any, *, json: bool) -> Callable[[Any], Any]:
+    """What makes a value of JSON's text, or else of plain Python values.
+
+    It raises `InvalidItem`, and whatever else a validator of the user's raises.
+    """
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  only for who has it
+
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+    validate = adapter.validate_json if json else adapter.validate_python
+
+    def validated(value: Any) -> Any:
+        try:
+            return validate(value)
+        except ValidationError as error:
+            (first, *_) = error.errors(
+                include_url=False, include_context=False, include_input=False
+            )
+            fault: InvalidItem = of_location(first["loc"], first["msg"])
+        raise fault
+
+    return validated
+
+
+def plain_values(kind: Any) -> Callable[[Any], Any]:
+    """What makes plain Python values of a value; what it does not know it leaves as it is."""
+    from pydantic import TypeAdapter  # noqa: PLC0415  only for who has it
+
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+
+    def plain(value: Any) -> Any:
+        return adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
+
+    return plain
+
+
+def schema(kind: Any, template: str, *, answer: bool) -> dict[str, Any]:
+    """Its JSON schema, with `$defs` beside it; `template` says where those are referred to."""
+    from pydantic import TypeAdapter  # noqa: PLC0415  only for who has it
+
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+    return adapter.json_schema(
+        ref_template=template, mode="serialization" if answer else "validation"
+    )

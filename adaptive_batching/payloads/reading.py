@@ -1,0 +1,136 @@
+"""From a body to an item of the declared type."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from adaptive_batching.errors import InvalidItem, MalformedBody
+from adaptive_batching.payloads import pydantic_types
+from adaptive_batching.payloads.annotations import UNDECLARED
+from adaptive_batching.payloads.codecs import Codec
+from adaptive_batching.payloads.faults import of_msgspec
+from adaptive_batching.payloads.kinds import array_type, is_pydantic
+from adaptive_batching.wire import strict_json
+
+if TYPE_CHECKING:
+    from adaptive_batching.payloads.arrays import ArrayType
+
+Read = Callable[[bytes], Any]
+
+_MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_json = msgspec.json
+_msgpack = msgspec.msgpack
+
+
+def make_reader(codec: Codec, kind: Any) -> Read:
+    """Make what reads one body.
+
+    It raises `MalformedBody` for what the codec can't read, `InvalidItem` for what is not of the
+    type, and whatever a method of the type raises.
+
+    Args:
+        codec: How it is written.
+        kind: Its type, or `UNDECLARED`.
+
+    Raises:
+        TypeError: The codec can't hold values of that type.
+    """
+    array = array_type(kind)
+    if codec is Codec.NPY:
+        return _npy_reader(array, kind)
+    if codec is Codec.JSON and kind is UNDECLARED:
+        return strict_json.decode
+    if codec is Codec.JSON or codec is Codec.MSGPACK:
+        if array is not None:
+            return _array_reader(codec, array)
+        if is_pydantic(kind):
+            return _pydantic_reader(codec, kind)
+        return _checked(_decode(codec, kind))
+    return _raw_reader(kind)
+
+
+def _decode(codec: Codec, kind: Any) -> Read:
+    module: Any = _json if codec is Codec.JSON else _msgpack
+    decode: Read = module.Decoder(kind, dec_hook=array_field).decode
+    return decode
+
+
+def _checked(decode: Read) -> Read:
+    def read(body: bytes) -> Any:
+        try:
+            return decode(body)
+        except msgspec.ValidationError as error:
+            raise of_msgspec(error) from None
+        except _MALFORMED as error:
+            raise MalformedBody(f"{type(error).__name__}: {error}") from None
+
+    return read
+
+
+def _array_reader(codec: Codec, array: "ArrayType") -> Read:
+    read_lists = _checked(_decode(codec, array.nested))
+    return lambda body: array.from_lists(read_lists(body))
+
+
+def _pydantic_reader(codec: Codec, kind: Any) -> Read:
+    if codec is Codec.JSON:
+        validate = pydantic_types.validator(kind, json=True)
+
+        def read(body: bytes) -> Any:
+            strict_json.decode(body)  # pydantic's own would take NaN and 1e999
+            return validate(body)
+
+        return read
+    unpack, validate_values = (
+        _checked(_decode(codec, Any)),
+        pydantic_types.validator(kind, json=False),
+    )
+    return lambda body: validate_values(unpack(body))
+
+
+def _npy_reader(array: "ArrayType | None", kind: Any) -> Read:
+    from adaptive_batching.payloads import npy  # noqa: PLC0415  it imports NumPy
+
+    if kind is UNDECLARED:
+        return npy.load
+    if array is None:
+        raise TypeError(f"expected an array for the codec npy, got {kind}")
+    return lambda body: array.check(npy.load(body))
+
+
+def _raw_reader(kind: Any) -> Read:
+    if kind is str:
+        return _text
+    if kind not in {bytes, UNDECLARED}:
+        raise TypeError(f"expected bytes or str for the codec raw, got {kind}")
+    return _as_it_is
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidItem("$", f"expected UTF-8, got another byte at {error.start}") from None
+
+
+def _as_it_is(body: bytes) -> bytes:
+    return body
+
+
+def array_field(kind: Any, lists: Any) -> Any:
+    """Make the array that is part of something larger; a `dec_hook` of msgspec.
+
+    Raises:
+        ValueError: It is not as declared.
+        NotImplementedError: It is to be no array.
+    """
+    array = array_type(kind)
+    if array is None:
+        raise NotImplementedError(f"a {kind} has no form in a body")
+    try:
+        return array.from_lists(msgspec.convert(lists, array.nested))
+    except InvalidItem as error:
+        raise ValueError(error.fault) from None
+    except msgspec.ValidationError as error:  # msgspec would not add where the field is
+        raise ValueError(str(error)) from None

@@ -1,0 +1,111 @@
+"""What a handler says about its items and results by its annotations."""
+
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Annotated, Any, Optional, TypeVar
+
+import numpy as np
+import pytest
+
+from adaptive_batching.payloads.annotations import UNDECLARED, declared_types
+
+T = TypeVar("T")
+Rows = Annotated[list[int], "counted"]
+
+
+def lists(items: list[int]) -> list[str]: ...
+
+
+async def awaited(items: Sequence[float]) -> tuple[bytes, ...]: ...
+
+
+def awaitable(items: Iterable[dict[str, int]]) -> Awaitable[list[None]]: ...
+
+
+def unsaid(items): ...
+
+
+def half(items: list[int]): ...
+
+
+def failing(items: list[int]) -> list[str | ValueError]: ...
+
+
+def only_failing(items: list[int]) -> list[Exception]: ...
+
+
+def optional(items: list[Optional[int]]) -> list[int | None]: ...  # noqa: UP045  also as it was
+
+
+def generic(items: list[T]) -> list[T]: ...
+
+
+def arrays(items: np.ndarray) -> np.ndarray: ...
+
+
+def anything(items: list[Any]) -> list[object]: ...
+
+
+def bare(items: list) -> list: ...
+
+
+def variadic(*items: int) -> list[int]: ...
+
+
+def annotated(items: Rows) -> Rows: ...
+
+
+class Stepped:
+    def preprocess(self, text: str) -> int: ...
+
+    def __call__(self, numbers: list[int]) -> list[float]: ...
+
+    def postprocess(self, number: float) -> dict[str, float]: ...
+
+
+class HalfStepped:
+    def preprocess(self, text): ...
+
+    def __call__(self, numbers: list[int]) -> list[float]: ...
+
+
+@pytest.mark.parametrize(
+    ("handler", "item", "result"),
+    [
+        (lists, int, str),
+        (awaited, float, bytes),
+        (awaitable, dict[str, int], type(None)),
+        (unsaid, UNDECLARED, UNDECLARED),
+        (half, int, UNDECLARED),
+        (failing, int, str),
+        (only_failing, int, UNDECLARED),
+        (optional, int | None, int | None),
+        (generic, UNDECLARED, UNDECLARED),
+        (arrays, UNDECLARED, UNDECLARED),
+        (anything, UNDECLARED, UNDECLARED),
+        (bare, UNDECLARED, UNDECLARED),
+        (variadic, UNDECLARED, int),
+        (annotated, int, int),
+        (Stepped, str, dict[str, float]),
+        (HalfStepped, UNDECLARED, float),
+        (sorted, UNDECLARED, UNDECLARED),
+        (np.square, UNDECLARED, UNDECLARED),
+    ],
+    ids=lambda each: getattr(each, "__name__", str(each)),
+)
+def test_what_is_declared(handler, item, result):
+    """The elements of the lists, without exceptions; of a class, what its steps take and return."""
+    assert declared_types(handler) == (item, result)
+
+
+def test_a_stage_that_takes_one_item():
+    """Its annotations are the types."""
+    assert declared_types(lists, takes_one=True) == (list[int], list[str])
+
+
+def test_a_name_that_means_nothing():
+    """It is told when the handler is registered, with what to do."""
+
+    def handler(items: "list[Missing]") -> list[int]: ...  # noqa: F821
+
+    with pytest.raises(TypeError, match=r"name 'Missing' is not defined: .* declare item="):
+        declared_types(handler)
