@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import pickle
 import random
 
+import aiohttp
 import pytest
 from aiohttp import web
 
 from adaptive_batching.wire.generic import GenericJSON
+from adaptive_batching.wire.open_inference import OpenInference
 from tests.sidecar.raw import exchange, parsed
+from tests.sidecar.scripted import OK, scripted
 from tests.sidecar.streams import MALFORMED, WELL_FORMED
 
 
@@ -158,3 +162,101 @@ async def test_f19_a_loop_that_stood_still_refuses_nobody(model, before):
     await asyncio.sleep(0)
     time.sleep(0.5)  # noqa: ASYNC251  the stall itself
     assert [status for status, *_ in await asyncio.gather(*asking)] == [200] * 8
+
+
+class Canary:
+    """What a pickle of it would do to whoever reads it."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+async def test_t6_nobodys_pickles_are_read(before, tmp_path):
+    """Neither a client's nor a server's: they are bytes, passed on or not shared out."""
+    canary = tmp_path / "canary"
+    pickled = pickle.dumps(Canary(str(canary)))
+    seen = []
+
+    async def script(exchange):
+        seen.append(exchange.body)
+        headers = OK.replace(b"application/json", b"application/octet-stream")
+        await exchange.write(headers + b"Content-Length: %d\r\n\r\n" % len(pickled) + pickled)
+
+    async with scripted(script) as server:
+        client = await before(servers=[server.url])
+        sent = [pickled, json.dumps({"instances": [1]}).encode()]
+        for body in sent:
+            for kind in ("application/python-pickle", "application/json"):
+                async with client.session.post(
+                    f"{client.url}/v1/models/m:predict", data=body, headers={"Content-Type": kind}
+                ) as response:
+                    assert await response.read() == pickled
+        together = (client.predict(number) for number in range(4))
+        with pytest.raises(aiohttp.ContentTypeError):
+            await asyncio.gather(*together)
+    assert seen[:4] == [sent[0]] * 2 + [sent[1]] * 2
+    assert not canary.exists()
+
+
+async def test_t13_no_web_page_does_anything_through_an_operators_browser(model, before):
+    """Pages of the admin port are no HTML, open no socket, and act for programs only."""
+    client = await before()
+    admin = client.running.admin_url
+    for path in ("/healthz", "/readyz", "/metrics", "/debug/batches"):
+        async with client.session.get(admin + path) as response:
+            assert response.status == 200, path
+            assert response.content_type in {"application/json", "text/plain"}, path
+    page = {"Origin": "http://evil.example"}
+    async with client.session.post(f"{admin}/reload", headers=page) as response:
+        assert response.status == 403
+    with pytest.raises(aiohttp.WSServerHandshakeError):
+        await client.session.ws_connect(f"{admin}/metrics", headers=page)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"model_name": "m", "id": "of somebody else", "outputs": [{"name": "y", "shape": [2, 1]}]},
+        {"model_name": "m", "outputs": [{"name": "y", "shape": [10**18, 1], "data": [1, 2]}]},
+        {"model_name": "m", "outputs": [{"name": "y", "shape": [-2, 1], "data": [1, 2]}]},
+        {"model_name": "m", "outputs": [{"name": "y", "shape": [2, 1], "data": [1, 2, 3]}]},
+        {"outputs": {"y": [1, 2]}},
+        {"outputs": []},
+        ["no object"],
+    ],
+    ids=range(7),
+)
+async def test_t15_what_a_server_makes_up_is_shared_out_to_nobody(before, lie):
+    """Each member of such a batch is asked for alone, and gets what the server says to him."""
+    alone = []
+
+    async def script(exchange):
+        if not exchange.body:  # a question about its statistics
+            return exchange.hang_up()
+        asked = json.loads(exchange.body)
+        (tensor,) = asked["inputs"]
+        rows = tensor["shape"][0]
+        answer = lie
+        if rows == 1:
+            alone.append(asked["id"])
+            output = {"name": "y", "shape": [1, 1], "datatype": "INT64", "data": tensor["data"]}
+            answer = {"model_name": "m", "id": asked["id"], "outputs": [output]}
+        body = json.dumps(answer).encode()
+        return await exchange.write(OK + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+    async with scripted(script) as server:
+        client = await before(servers=[server.url], form=OpenInference(), policy="window:50ms")
+
+        async def ask(number):
+            tensor = {"name": "x", "shape": [1, 1], "datatype": "INT64", "data": [number]}
+            body = {"id": f"id {number}", "inputs": [tensor]}
+            async with client.session.post(f"{client.url}/v2/models/m/infer", json=body) as told:
+                return await told.json()
+
+        for number, answer in enumerate(await asyncio.gather(ask(0), ask(1))):
+            assert answer["id"] == f"id {number}"
+            assert answer["outputs"][0]["data"] == [number]
+        assert len(server.exchanges) > len(alone) == 2
