@@ -4,6 +4,7 @@
     ├── Refused                  before any work was done: safe to send again
     │   ├── Overloaded           503  it could not have been answered in time
     │   ├── QueueFull            503  more waits already than `max_queue`
+    │   │   └── TenantQueueFull  429  and most of it is this tenant's
     │   ├── Draining             503  the dispatcher is closing
     │   ├── NoWorkers            503  none is alive, nor will one be in time
     │   └── JobTooLarge          413  one request holds more items than a batch may
@@ -78,6 +79,13 @@ class QueueFull(Refused):
     """As many items wait as `max_queue` allows."""
 
     code = "queue_full"
+
+
+class TenantQueueFull(QueueFull):
+    """As many of this tenant's items wait as there is room for all others."""
+
+    status = 429
+    code = "tenant_limit"
 
 
 class Draining(Refused):

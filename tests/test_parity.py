@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 from adaptive_batching.core import (
     Batch,
     BatchRecord,
+    Fairness,
     JobOutcome,
     JobRecord,
     Limits,
     Outcome,
+    Priority,
     Scheduler,
     make_policy,
 )
@@ -35,6 +37,7 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.simulation import History, Server, UnevenServers, simulate
 from adaptive_batching.simulation.conditions import Crashes, Failures, Situated
+from adaptive_batching.simulation.tenants import NOBODY, Claim
 from adaptive_batching.workers.interface import Health, Workers
 from adaptive_batching.workers.local import TaskWorkers
 from tests.virtual_time import run_virtually
@@ -66,6 +69,7 @@ class Traffic:
     largest: int
     keyed: int = 0
     hurried: bool = False
+    tenants: int = 0
 
     def __str__(self) -> str:
         return f"{JOBS} jobs at {10**self.rate_exponent:.0f}/s, clumps of up to {self.clump}"
@@ -84,6 +88,21 @@ class Traffic:
         rng = random.Random(self.seed + 1)
         return [rng.randrange(self.keyed) if self.keyed else None for _ in range(2 * JOBS)]
 
+    def claims(self) -> list[Claim]:
+        """Whose each is, the first one's far more often, and whether it is urgent."""
+        if not self.tenants:
+            return [NOBODY] * 2 * JOBS
+        rng = random.Random(self.seed + 3)
+        return [
+            Claim(min(rng.randrange(9), self.tenants), rng.choice(list(Priority)))
+            for _ in range(2 * JOBS)
+        ]
+
+    @property
+    def fairness(self) -> Fairness | None:
+        """How they share the workers."""
+        return Fairness({0: 2.0}, 5e-3) if self.tenants else None
+
     def patience(self) -> list[float]:
         """The max_latency of each (seconds), NaN for the limit's."""
         rng = random.Random(self.seed + 2)
@@ -99,6 +118,7 @@ traffic = st.builds(
     largest=st.sampled_from([1, 1, 3, 5]),
     keyed=st.sampled_from([0, 0, 3]),
     hurried=st.sampled_from([False, False, True]),
+    tenants=st.sampled_from([0, 0, 1, 3]),
 )
 
 
@@ -183,10 +203,10 @@ def live(
     """What the dispatcher does with that traffic."""
     history, recorder = History(), Recorder()
     times, sizes = traffic.arrivals(begin)
-    requests = zip(times, sizes, traffic.keys(), traffic.patience(), strict=False)
+    requests = zip(times, sizes, traffic.keys(), traffic.patience(), traffic.claims(), strict=False)
 
     async def call(
-        dispatcher: Dispatcher[int, int], size: int, key: int | None, patience: float
+        dispatcher: Dispatcher[int, int], size: int, key: int | None, patience: float, claim: Claim
     ) -> None:
         loop = asyncio.get_running_loop()
         arrived = loop.time()
@@ -194,7 +214,7 @@ def live(
         deadline = arrived + (limits.max_latency if own is None else own)
         outcome = JobOutcome.DONE
         try:
-            assert await dispatcher.submit(size, key, own, size) == size
+            assert await dispatcher.submit(size, key, own, size, *claim) == size
         except QueueFull:
             outcome = JobOutcome.QUEUE_FULL
         except Refused:
@@ -203,7 +223,9 @@ def live(
             outcome = JobOutcome.EXPIRED
         except (Broken, WorkerLost, Quarantined):
             outcome = JobOutcome.FAILED
-        history.jobs.append(JobRecord(arrived, loop.time(), size, outcome, deadline, key))
+        history.jobs.append(
+            JobRecord(arrived, loop.time(), size, outcome, deadline, key, claim.tenant)
+        )
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -215,6 +237,7 @@ def live(
             idempotent=idempotent,
             clock=loop.time,
             observers=[recorder],
+            fairness=traffic.fairness,
         ) as dispatcher:
 
             def arrive(together: list[list[Any]]) -> None:
@@ -246,6 +269,7 @@ def first_difference(name: str, ours: list[object], theirs: list[object]) -> str
 @example(Traffic(3, 3.5, 3, 3, keyed=3, hurried=True), Limits(8, 0.025), "cork", (1, 1), 0.1)
 @example(Traffic(4, 3.3, 1, 1), Limits(8, 0.1), "cork", (1, 1, 4), 0.1)
 @example(Traffic(0, 3.5, 1, 1), Limits(4, 0.012, 50), "cork", (1, 1, 2, 4), 1e-6)
+@example(Traffic(5, 3.9, 3, 3, keyed=3, tenants=3), Limits(8, 0.1, 50), "cork", (1, 1), 0.1)
 def test_live_and_simulated_decisions_are_the_same(
     traffic: Traffic, limits: Limits, policy: str, slowness: tuple[int, ...], jitter: float
 ) -> None:
@@ -257,11 +281,12 @@ def test_live_and_simulated_decisions_are_the_same(
     ours = live(traffic, limits, policy, Uneven(servers.service(traffic.seed)))
     theirs = simulate(
         times,
-        Scheduler(make_policy(policy), limits, len(slowness)),
+        Scheduler(make_policy(policy), limits, len(slowness), fairness=traffic.fairness),
         servers.service(traffic.seed),
         sizes=sizes,
         keys=traffic.keys(),
         max_latencies=traffic.patience()[: len(times)],
+        claims=traffic.claims() if traffic.tenants else None,
     )
     difference = differences(ours, theirs)
     assert not difference, f"{policy}, workers {slowness}, {limits}, {traffic}: {difference}"
@@ -294,11 +319,12 @@ def test_what_runs_again_is_the_same_live_and_simulated(
     times, sizes = traffic.arrivals(RESTART)
     theirs = simulate(
         times,
-        Scheduler(make_policy(policy), limits, workers, idempotent=True),
+        Scheduler(make_policy(policy), limits, workers, idempotent=True, fairness=traffic.fairness),
         services[1],
         sizes=sizes,
         keys=traffic.keys(),
         max_latencies=traffic.patience()[: len(times)],
+        claims=traffic.claims() if traffic.tenants else None,
     )
     difference = differences(ours, theirs)
     assert not difference, f"{policy}, {workers} workers, {limits}, {traffic}: {difference}"
@@ -327,5 +353,5 @@ def _in_order(record: BatchRecord | JobRecord) -> tuple[object, ...]:
         return (record.finished, record.released, -record.left_waiting)
     return (
         record.finished, record.arrived, record.size, record.outcome.value,
-        record.deadline, str(record.key),
+        record.deadline, str(record.key), str(record.tenant),
     )  # fmt: skip

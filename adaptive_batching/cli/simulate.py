@@ -30,7 +30,7 @@ from adaptive_batching.simulation.curves import Curve
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.limit import Limit, limit_of
 from adaptive_batching.simulation.replications import Replicated, replicate, replicated_table
-from adaptive_batching.simulation.report import Row, keys_table, table
+from adaptive_batching.simulation.report import Row, parts_table, table
 from adaptive_batching.simulation.servers import Server
 from adaptive_batching.simulation.traffic import Traffic
 
@@ -242,7 +242,9 @@ def _show(
     else:
         _print(table(rows, f"{heading}\n{limit}", limit.goodput))
     if any(row.keys for row in rows):
-        _print(keys_table(rows))
+        _print(parts_table(rows, "key"))
+    if any(row.tenants for row in rows):
+        _print(parts_table(rows, "tenant"))
 
 
 def _show_many(

@@ -1,6 +1,7 @@
 """Decides when a batch leaves. No clock, no loop, no I/O: `now` is always an argument."""
 
-from adaptive_batching.core.job import Batch, Job, Outcome, Reason
+from adaptive_batching.core.fairness import Fairness
+from adaptive_batching.core.job import Batch, Job, Outcome, Priority, Reason, TenantJob
 from adaptive_batching.core.job_class import JobClass
 from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.outlook import Outlook
@@ -27,6 +28,7 @@ __all__ = [
     "BatchRecord",
     "Decision",
     "Dispatch",
+    "Fairness",
     "Hold",
     "Job",
     "JobClass",
@@ -38,6 +40,7 @@ __all__ = [
     "Outlook",
     "Policy",
     "PolicyLike",
+    "Priority",
     "QueueView",
     "Reason",
     "Scheduler",
@@ -45,6 +48,7 @@ __all__ = [
     "ShedReason",
     "Station",
     "Tandem",
+    "TenantJob",
     "Verdict",
     "Worker",
     "make_policy",

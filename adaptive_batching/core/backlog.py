@@ -4,14 +4,16 @@ from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf, log
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
+from adaptive_batching.core.fair_queue import FairQueue
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Limits, QueueView
 from adaptive_batching.core.punctuality import Punctuality
 from adaptive_batching.core.queue import JobQueue
+from adaptive_batching.core.tenants import Tenants
 
 _REMEMBERED = 1024  # batch keys; an emptied queue beyond that forgets its arrivals
 _FOR_EVER = 1e9  # seconds; with that much to spare what a batch is worth decides alone
@@ -31,15 +33,25 @@ class Backlog:
     logarithm, `latest_start - lookahead * log(density)`, time moves all queues alike, so that a
     heap keeps them in order.
 
+    Where tenants share the workers, whoever is furthest behind his share is served first, and of
+    his queues the one that goes first by the above.
+
     Args:
         limits: What the user asked for.
         permits: The workers, and how long they take.
         punctuality: How late wake-ups come.
         weighing: Whether `look_ahead` may be asked for.
+        tenants: Who share the workers; None if nobody asks whose a job is.
     """
 
     def __init__(
-        self, limits: Limits, permits: Permits, punctuality: Punctuality, *, weighing: bool
+        self,
+        limits: Limits,
+        permits: Permits,
+        punctuality: Punctuality,
+        *,
+        weighing: bool,
+        tenants: Tenants | None = None,
     ) -> None:
         self.views: dict[Hashable, QueueView] = {}
         """The queues by batch key, empty ones among them."""
@@ -53,6 +65,7 @@ class Backlog:
         self._permits = permits
         self._punctuality = punctuality
         self._weighing = weighing
+        self._tenants = tenants
         self._opened = count()
         self._by_deadline = _Line()
         self._by_worth = _Line()
@@ -88,7 +101,8 @@ class Backlog:
     def open(self, key: Hashable, limits: Limits, latency: LinearLatency) -> QueueView:
         """A queue for a key that has none, with its limits and what its batches take."""
         age = next(self._opened)
-        view = QueueView(JobQueue(), self._permits, limits, latency, self._punctuality, age)
+        queue = JobQueue() if self._tenants is None else FairQueue(self._tenants)
+        view = QueueView(queue, self._permits, limits, latency, self._punctuality, age)
         if self.views and not self.shared:
             self.shared = True
             for other in self.views.values():
@@ -150,9 +164,10 @@ class Backlog:
         (only,) = self.views.values()
         return only
 
-    def in_turn(self) -> Iterator[QueueView]:
+    def in_turn(self, now: float) -> Iterator[QueueView]:
         """The queues, first who should be served first."""
-        return iter(self._by_worth if self.lookahead else self._by_deadline)
+        line = self._by_worth if self.lookahead else self._by_deadline
+        return iter(line) if self._tenants is None else line.by_tenant(now)
 
     def _worth(self, view: QueueView) -> float:
         """How urgent its next batch is, as an instant (seconds)."""
@@ -167,6 +182,11 @@ class Backlog:
             self._by_deadline.drop(view)
         if self._weighing:
             self._changed[view] = None
+
+
+def _fair(view: QueueView) -> FairQueue:
+    """Its queue, where tenants share the workers."""
+    return cast("FairQueue", view.queue)
 
 
 _Entry = tuple[float, float, int, QueueView]  # urgency, when its head came, its age, the queue
@@ -198,6 +218,14 @@ class _Line:
         for *_, view in sorted(self.entries.values()):
             if view is not first:
                 yield view
+
+    def by_tenant(self, now: float) -> Iterator[QueueView]:
+        """First those of the tenant who is furthest behind, however urgent others are.
+
+        Sorted each time, as any batch may change the order of all: O(n log n) of the queues.
+        """
+        turns = [(_fair(view).turn(now), *entry) for view, entry in self.entries.items()]
+        return (view for *_, view in sorted(turns))
 
     @property
     def first(self) -> QueueView:

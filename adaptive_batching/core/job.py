@@ -6,6 +6,13 @@ from dataclasses import dataclass
 from math import inf
 
 
+class Priority(enum.Enum):
+    """Which of a tenant's requests go first; the values are what clients write."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+
+
 class Job:
     """One request in the queue.
 
@@ -18,9 +25,14 @@ class Job:
         key: Jobs of different keys never share a batch.
         queue: Which of the scheduler's queues it is in; None if in none. A queue that it has left
             may still know it, and must not take it for its own when it waits in another.
+        tenant: Who sent it, where tenants are told apart; nobody unless it is a `TenantJob`.
+        priority: Whether it goes before others of its tenant.
     """
 
     __slots__ = ("arrived", "deadline", "key", "queue", "size")
+
+    tenant: Hashable = None
+    priority: Priority = Priority.NORMAL
 
     def __init__(
         self, arrived: float, size: int = 1, deadline: float = inf, key: Hashable = None
@@ -39,6 +51,32 @@ class Job:
     def __repr__(self) -> str:
         due = "" if self.deadline == inf else f" deadline={self.deadline:.6f}"
         return f"<{type(self).__name__} arrived={self.arrived:.6f} size={self.size}{due}>"
+
+
+class TenantJob(Job):
+    """A job of somebody; most jobs are nobody's, and carry nothing about it."""
+
+    __slots__ = ("priority", "tenant")
+
+    def __init__(
+        self,
+        arrived: float,
+        size: int = 1,
+        deadline: float = inf,
+        key: Hashable = None,
+        *,
+        tenant: Hashable = None,
+        priority: Priority = Priority.NORMAL,
+    ) -> None:
+        super().__init__(arrived, size, deadline, key)
+        self.tenant = tenant
+        self.priority = priority
+
+    @classmethod
+    def again(cls, job: Job, now: float) -> "TenantJob":
+        """What would come if a caller sent his request again now."""
+        due = now + job.deadline - job.arrived
+        return cls(now, job.size, due, job.key, tenant=job.tenant, priority=job.priority)
 
 
 class Reason(enum.Enum):

@@ -173,6 +173,10 @@ class QueueView:
         """The waiting jobs, oldest first."""
         return iter(self.queue)
 
+    def ahead_of(self, job: Job) -> int:
+        """Items that would be served before a job that came now: all, but for tenants."""
+        return self.queue.ahead_of(job)
+
     @property
     def workers(self) -> int:
         """Workers that are alive."""
@@ -207,6 +211,14 @@ class QueueView:
     def duration_on(self, worker: Worker, size: float) -> float:
         """Expected seconds for a batch of `size` items on this worker."""
         return self.line.predict(size) * worker.latency.factor
+
+    def aim_at_best(self, now: float) -> None:
+        """The scheduler wants it to be where the next batch would end first."""
+        permits = self._permits
+        if permits.uneven:
+            self.aim(permits.idlest if permits.idle else permits.foremost(now))
+        elif self.worker is not None:
+            self.aim(None)
 
     @property
     def window(self) -> float:

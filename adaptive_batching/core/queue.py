@@ -68,6 +68,10 @@ class JobQueue:
             heappop(heap)
         return heap[0][0]
 
+    def ahead_of(self, job: Job) -> int:
+        """Items that would be served before a job that came now."""
+        return self.items
+
     def append(self, job: Job) -> None:
         """Let a job wait."""
         job.queue = self
@@ -84,8 +88,7 @@ class JobQueue:
         job.queue = None
         self.items -= job.size
         self.requests -= 1
-        if len(self._jobs) > 2 * self.requests + 64:
-            self._jobs = deque(self)
+        self._bury()
         self._rest()
 
     def take(self, size: int) -> list[Job]:
@@ -129,6 +132,11 @@ class JobQueue:
         else:
             self._by_deadline = [(each.deadline, next(self._come), each) for each in self]
             heapify(self._by_deadline)
+
+    def _bury(self) -> None:
+        """Forget those who have left from the midst, once they outnumber the rest."""
+        if len(self._jobs) > 2 * self.requests + 64:
+            self._jobs = deque(self)
 
     def _rest(self) -> None:
         if not self.requests:

@@ -67,6 +67,7 @@ class JobRecord(NamedTuple):
     deadline: float = inf
     """When its answer was due."""
     key: Hashable = None
+    tenant: Hashable = None
 
     @property
     def in_time(self) -> bool:

@@ -6,11 +6,13 @@ one wake-up for `Hold.until`. Call again after submits, after a batch has ended,
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import ceil, inf
+from math import inf
 from types import MappingProxyType
 
+from adaptive_batching.core.admission import Admission
 from adaptive_batching.core.adviser import Adviser
 from adaptive_batching.core.backlog import Backlog
+from adaptive_batching.core.fairness import Fairness
 from adaptive_batching.core.job import Batch, Job, Outcome, Reason
 from adaptive_batching.core.job_class import JobClass
 from adaptive_batching.core.latency import LinearLatency
@@ -28,16 +30,7 @@ from adaptive_batching.core.punctuality import Punctuality
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.size_cap import SizeCap
 from adaptive_batching.core.suspects import NOT_BEGUN, Suspects, Verdict
-from adaptive_batching.errors import (
-    Draining,
-    JobTooLarge,
-    Overloaded,
-    QueueFull,
-    Refused,
-)
-from adaptive_batching.units import format_duration
-
-_LATER = 1.05  # times the predicted wait: who comes back a moment too early comes in vain
+from adaptive_batching.core.tenants import Tenants
 
 
 class Scheduler:
@@ -50,6 +43,7 @@ class Scheduler:
         idempotent: Whether members of a batch that failed may be run again; see `rerun`.
         classes: By batch key, jobs with limits and a duration of their own; what is said above
             holds for all other keys.
+        fairness: How tenants share the workers; None if nobody asks whose a job is.
     """
 
     def __init__(
@@ -60,6 +54,7 @@ class Scheduler:
         *,
         idempotent: bool = False,
         classes: Mapping[Hashable, JobClass] = MappingProxyType({}),
+        fairness: Fairness | None = None,
     ) -> None:
         self.limits = limits
         self.classes = classes
@@ -70,9 +65,15 @@ class Scheduler:
         self._punctuality = Punctuality()
         self.policy = policy
         self._adviser = Adviser(policy)
+        self._tenants = None if fairness is None else Tenants(fairness, limits)
         self._backlog = Backlog(
-            limits, self.permits, self._punctuality, weighing=self._adviser.triages
+            limits,
+            self.permits,
+            self._punctuality,
+            weighing=self._adviser.triages,
+            tenants=self._tenants,
         )
+        self._admission = Admission(self.permits, self._backlog, self._adviser, self._tenants)
         self.draining = False
         """Whether it takes no more jobs."""
         self._flushing = False
@@ -124,7 +125,7 @@ class Scheduler:
 
         Raises:
             JobTooLarge: It holds more items than a batch may.
-            QueueFull: Too many items wait already.
+            QueueFull: Too many items wait already, or of its tenant's: `TenantQueueFull`.
             Overloaded: It would be late by all that is known.
             Draining: `drain` was called.
             PolicyError: The policy can't say whether to let it in.
@@ -136,18 +137,16 @@ class Scheduler:
         if self.classes and job.key in self.classes:
             limits, queued = self.classes[job.key].limits, self.queued(job.key)
         if not 0 < size <= limits.max_batch_size or self.draining:
-            raise self._never(size, limits)
+            raise self._admission.never(size, limits, draining=self.draining)
         if queued + size > limits.max_queue:
-            raise self._queue_full(job, limits)
+            raise self._admission.queue_full(job, queued, limits, self.line(job.key))
         view = backlog.views.get(job.key) or backlog.open(job.key, limits, self.line(job.key))
         view.arrivals.arrived(job.arrived)
         if size > 1:
             view.arrivals.more_items += size - 1
-        if self._adviser.keeps_door and job.deadline != inf:
-            wait = self._refuse(view, job, job.arrived)
-            if wait is not None:
-                msg = f"out of reach within {format_duration(job.deadline - job.arrived)}"
-                raise Overloaded(f"an answer is {msg}", retry_after=wait)
+        admission = self._admission
+        if admission.asks and (job.deadline != inf or self._tenants is not None):
+            admission.check(view, job, queued)
         view.queue.append(job)
         backlog.items += size
         if backlog.shared:
@@ -159,11 +158,7 @@ class Scheduler:
         For those that were shed from the queue, once all is decided that there is to decide now; 0
         if they would be let in at once, as may well be: they have waited, and need not any more.
         """
-        view = self._backlog.views.get(job.key)
-        if view is None or not self._adviser.keeps_door or job.deadline == inf:
-            return 0.0
-        again = Job(now, job.size, now + job.deadline - job.arrived, job.key)
-        return self._refuse(view, again, now) or 0.0
+        return self._admission.retry_after(job, now)
 
     def rehearse(self, timings: Iterable[tuple[int, int, float]]) -> None:
         """Learn from batches that ran before the first job came; see `Permits.rehearse`."""
@@ -309,7 +304,7 @@ class Scheduler:
             return self._release(view, Dispatch(view.limits.max_batch_size, Reason.DRAIN), now)
         self._digest(view, now)
         if self.permits.uneven or view.worker is not None:
-            self._aim(view, now)
+            view.aim_at_best(now)
         decision = self._adviser.decide(view, now)
         if isinstance(decision, Dispatch):
             return self._release(view, decision, now)
@@ -323,11 +318,12 @@ class Scheduler:
         allowed = min(decision.size, view.limits.max_batch_size)
         if view.cap is not None:
             allowed = max(allowed, view.head.size)  # it came before the cap; let it be told
+        waiting = view.queue.items
         jobs = view.queue.take(allowed)
         if not jobs:
             expected = f"a Dispatch of at least the head's {view.head.size} items"
             raise self._adviser.broken(view, expected, decision, now)
-        size = allowed if len(jobs) == allowed else sum(job.size for job in jobs)
+        size = waiting - view.queue.items
         self._backlog.left(jobs[0].key, size)
         return self._leave(jobs, size, decision.reason, now)
 
@@ -346,6 +342,8 @@ class Scheduler:
             worker.index,
             deaths,
         )
+        if self._tenants is not None:
+            self._tenants.charge(batch, self.line(batch.key))
         self.permits.take(batch)
         return batch
 
@@ -372,15 +370,7 @@ class Scheduler:
         if self._adviser.triages:
             self._backlog.weigh()
             self._backlog.look_ahead(self._adviser.lookahead(self._backlog, now))
-        return self._backlog.in_turn()
-
-    def _aim(self, view: QueueView, now: float) -> None:
-        """Say to the policy which worker the next batch would run on."""
-        permits = self.permits
-        if permits.uneven:
-            view.aim(permits.idlest if permits.idle else permits.foremost(now))
-        else:
-            view.aim(None)
+        return self._backlog.in_turn(now)
 
     def _restrict(self, view: QueueView, batch: Batch, outcome: Outcome, now: float) -> None:
         """Have batches of a key no larger than its worker's memory seems to allow."""
@@ -401,32 +391,6 @@ class Scheduler:
         """Whether running such a job twice is as good as once."""
         of_class = self.classes.get(key)
         return self._idempotent if of_class is None else of_class.idempotent
-
-    def _never(self, size: int, limits: Limits) -> Refused | ValueError:
-        if size < 1:
-            return ValueError(f"size: expected at least 1 item, got {size}")
-        if self.draining:
-            return Draining("this dispatcher is closed and takes no more requests")
-        limit = limits.max_batch_size
-        return JobTooLarge(f"expected at most max_batch_size={limit} items, got {size}")
-
-    def _refuse(self, view: QueueView, job: Job, now: float) -> float | None:
-        if self.permits.uneven or view.worker is not None:
-            self._aim(view, now)
-        wait = self._adviser.refuse(view, job, now)
-        return None if wait is None else wait * _LATER
-
-    def _queue_full(self, job: Job, limits: Limits) -> QueueFull:
-        """Room comes with the batches that leave; then the door has to be open as well."""
-        permits, now = self.permits, job.arrived
-        queued = self.queued(job.key) if job.key in self.classes else self.items
-        full = self.line(job.key).predict(limits.max_batch_size)
-        batches = ceil((queued + job.size - limits.max_queue) / limits.max_batch_size)
-        wait = 0.0 if permits.idle else permits.next_free(now) - now
-        wait += (batches - 1) * full / max(1, permits.capacity)
-        wait = max(wait * _LATER, self.retry_after(job, now))
-        msg = f"{queued} of max_queue={limits.max_queue} items wait, no room for {job.size} more"
-        return QueueFull(msg, retry_after=wait if wait < inf else full)
 
 
 _WAIT = Hold()

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
-from adaptive_batching.core import Job
+from adaptive_batching.core import Job, Priority
 from adaptive_batching.errors import BatchFunctionError
 
 T = TypeVar("T")
@@ -49,6 +49,27 @@ class Call(Job, Generic[T, R]):
         """End with an error, unless the caller has gone."""
         if not self.future.done():
             self.future.set_exception(_awaitable(error))
+
+
+class TenantCall(Call[T, R]):
+    """A call of somebody; see `core.TenantJob`."""
+
+    __slots__ = ("priority", "tenant")
+
+    def __init__(
+        self,
+        item: T,
+        future: asyncio.Future[R],
+        arrived: float,
+        size: int,
+        deadline: float,
+        key: Hashable,
+        tenant: Hashable,
+        priority: Priority,
+    ) -> None:
+        super().__init__(item, future, arrived, size, deadline, key)
+        self.tenant = tenant
+        self.priority = priority
 
 
 def share_out(calls: Sequence[Call[Any, Any]], results: Sequence[Any]) -> tuple[int, int, int]:

@@ -6,9 +6,18 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Generic, Self, TypeVar
 
-from adaptive_batching.core import JobClass, Limits, PolicyLike, Scheduler, Station, make_policy
+from adaptive_batching.core import (
+    Fairness,
+    JobClass,
+    Limits,
+    PolicyLike,
+    Priority,
+    Scheduler,
+    Station,
+    make_policy,
+)
 from adaptive_batching.dispatcher.audience import Observer
-from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.dispatcher.calls import Call, TenantCall
 from adaptive_batching.dispatcher.driver import Driver
 from adaptive_batching.dispatcher.ledger import Stats
 from adaptive_batching.errors import UsageError, WrongEventLoop
@@ -37,6 +46,7 @@ class Dispatcher(Generic[T, R]):
             answered. So it should where an answer takes time, as over HTTP: the worker would stand
             idle meanwhile. Who only awaits a result may ask again at once, and is waited for.
         classes: By batch key, items with limits and a latency model of their own; see `Share`.
+        fairness: How tenants share the workers; None if nobody asks whose a request is.
     """
 
     def __init__(
@@ -50,6 +60,7 @@ class Dispatcher(Generic[T, R]):
         observers: Sequence[Observer] = (),
         next_batch_first: bool = False,
         classes: Mapping[Hashable, JobClass] = MappingProxyType({}),
+        fairness: Fairness | None = None,
     ) -> None:
         self.workers = workers
         self._limits = limits
@@ -59,6 +70,7 @@ class Dispatcher(Generic[T, R]):
         self._observers = tuple(observers)
         self._next_batch_first = next_batch_first
         self.classes = classes
+        self._fairness = fairness
         self._driver: Driver[T, R] | None = None
 
     def __repr__(self) -> str:
@@ -116,7 +128,13 @@ class Dispatcher(Generic[T, R]):
         await self._drive(asyncio.get_running_loop()).started()
 
     async def submit(
-        self, item: T, key: Hashable = None, max_latency: float | None = None, size: int = 1
+        self,
+        item: T,
+        key: Hashable = None,
+        max_latency: float | None = None,
+        size: int = 1,
+        tenant: Hashable = None,
+        priority: Priority = Priority.NORMAL,
     ) -> R:
         """Let one item join a batch and return its own result.
 
@@ -127,6 +145,8 @@ class Dispatcher(Generic[T, R]):
             key: Only equal keys share a batch.
             max_latency: Seconds, instead of the limit's.
             size: How many items it counts as.
+            tenant: Whose it is. That and the priority count with a `fairness` only.
+            priority: Whether it goes before others of its tenant.
 
         Raises:
             Refused: Before any work was done: Overloaded, QueueFull, Draining, JobTooLarge.
@@ -148,7 +168,12 @@ class Dispatcher(Generic[T, R]):
         if not driver.crew.ready:
             await driver.started()
         now = self._clock()
-        call: Call[T, R] = Call(item, loop.create_future(), now, size, now + max_latency, key)
+        call: Call[T, R]
+        if self._fairness is None:
+            call = Call(item, loop.create_future(), now, size, now + max_latency, key)
+        else:
+            due = now + max_latency
+            call = TenantCall(item, loop.create_future(), now, size, due, key, tenant, priority)
         driver.admit(call)
         try:
             return await call.future
@@ -233,6 +258,7 @@ class Dispatcher(Generic[T, R]):
                 workers=0,
                 idempotent=self._idempotent,
                 classes={key: each.unlearned() for key, each in self.classes.items()},
+                fairness=self._fairness,
             )
             driver = Driver(
                 loop,

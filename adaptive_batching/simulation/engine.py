@@ -18,6 +18,7 @@ from adaptive_batching.simulation.history import Backdated, Collector, History
 from adaptive_batching.simulation.pool import Pool, of_each
 from adaptive_batching.simulation.retries import Retries, RetryingClients
 from adaptive_batching.simulation.servers import Service
+from adaptive_batching.simulation.tenants import Claim
 
 
 def simulate(
@@ -28,6 +29,7 @@ def simulate(
     sizes: Iterable[int] | None = None,
     keys: Iterable[Hashable] | None = None,
     max_latencies: Iterable[float] | None = None,
+    claims: Iterable[Claim] | None = None,
     max_latency: float | None = None,
     timer_resolution: float = 0.0,
     loop_delay: float = 0.0,
@@ -44,6 +46,7 @@ def simulate(
         sizes: Items that each job brings; 1 each if left out.
         keys: Batch key of each job; none if left out.
         max_latencies: Seconds from each job's arrival to its deadline; NaN for `max_latency`.
+        claims: Whose each job is, and of what priority; nobody's if left out.
         max_latency: Seconds from each job's arrival to its deadline; by default the scheduler's.
         timer_resolution: Wake-ups come at the next multiple of it (seconds), as event loops round
             them; 0 for a perfect timer.
@@ -60,7 +63,7 @@ def simulate(
     """
     history = History()
     drive(
-        Feed(arrivals, sizes, keys, max_latencies),
+        Feed(arrivals, sizes, keys, max_latencies, claims),
         scheduler,
         service,
         history,

@@ -4,12 +4,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from adaptive_batching.core import Limits, PolicyLike, make_policy
+from adaptive_batching.core import Fairness, Limits, PolicyLike, make_policy
 from adaptive_batching.simulation.arrivals import Times
 from adaptive_batching.simulation.closed_loop import ClosedLoop
 from adaptive_batching.simulation.engine import drive
@@ -20,7 +20,10 @@ from adaptive_batching.simulation.report import Row, summarize
 from adaptive_batching.simulation.retries import Retries
 from adaptive_batching.simulation.servers import Server, UnevenServers
 from adaptive_batching.simulation.tally import Tally
+from adaptive_batching.simulation.tenants import Claim
 from adaptive_batching.simulation.traces.format import Request
+
+T = TypeVar("T")
 
 Chosen = npt.NDArray[np.int64]
 Stream = Callable[[], Iterator[Request]]
@@ -40,6 +43,8 @@ class Experiment:
         keys: Batch key of each request, iterated anew for each run; there may be more of them than
             requests. None for no keys, or those of the stream.
         max_latencies: Seconds that each request is ready to wait; NaN for the limit's.
+        claims: Whose each request is, as `keys`; None if nobody asks.
+        fairness: How tenants share the workers; None for first come, first served.
         fleet: Several dispatchers instead of one.
         timer_resolution: Of the wake-ups (seconds); 0 for a perfect timer.
         loop_delay: How late everything is noticed (seconds); 0 for an event loop that never lags.
@@ -55,6 +60,8 @@ class Experiment:
     sizes: Sequence[int] | None = None
     keys: Iterable[Hashable] | None = None
     max_latencies: Times | None = None
+    claims: Iterable[Claim] | None = None
+    fairness: Fairness | None = None
     fleet: Fleet = ONE_DISPATCHER
     timer_resolution: float = 0.0
     loop_delay: float = 0.0
@@ -99,8 +106,11 @@ class Experiment:
             self.sizes,
             self.keys,
             self.max_latencies,
+            self.claims,
         )
-        schedulers = self.fleet.schedulers(policy, self.limits, workers, idempotent=self.idempotent)
+        schedulers = self.fleet.schedulers(
+            policy, self.limits, workers, idempotent=self.idempotent, fairness=self.fairness
+        )
         service = self.server.service(self.seed)
         if len(schedulers) > 1:
             return drive_fleet(
@@ -134,12 +144,20 @@ class Experiment:
         arrivals, sizes, keys, own = self.arrivals, self.sizes, self.keys, self.max_latencies
         assert isinstance(arrivals, np.ndarray)
         if keys is not None:
-            keys = list(islice(keys, len(arrivals)))
-            keys = [keys[index] for index in chosen]
+            keys = _chosen(keys, len(arrivals), chosen)
+        claims = self.claims
+        if claims is not None:
+            claims = _chosen(claims, len(arrivals), chosen)
         return replace(
             self,
             arrivals=arrivals[chosen],
             sizes=None if sizes is None else np.asarray(sizes)[chosen].tolist(),
             keys=keys,
             max_latencies=None if own is None else own[chosen],
+            claims=claims,
         )
+
+
+def _chosen(each: Iterable[T], number: int, chosen: Chosen) -> list[T]:
+    known = list(islice(each, number))
+    return [known[index] for index in chosen]

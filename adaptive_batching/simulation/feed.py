@@ -12,9 +12,10 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from adaptive_batching.core import Job
+from adaptive_batching.core import Job, TenantJob
 from adaptive_batching.simulation.closed_loop import ClosedLoop
 from adaptive_batching.simulation.history import NoticedJob
+from adaptive_batching.simulation.tenants import NOBODY, Claim
 from adaptive_batching.simulation.traces.format import Request
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ class Feed:
         sizes: Items of each; 1 if left out.
         keys: The batch key of each, or more of them than come; none if left out.
         max_latencies: Seconds from each arrival to its deadline, NaN where it is the usual one.
+        claims: Whose each is, or more of them than come; nobody's if left out.
 
     Raises:
         ValueError: The arrivals are not in order, a number is impossible or the lengths differ.
@@ -51,16 +53,19 @@ class Feed:
         sizes: Iterable[int] | None = None,
         keys: Iterable[Hashable] | None = None,
         max_latencies: Iterable[float] | None = None,
+        claims: Iterable[Claim] | None = None,
     ) -> None:
         self.times: list[float] = [inf]  # the sentinel saves a bounds check for every job
         self.sizes: list[int] = []
         self.come = 0
         """Arrivals of the present block that have come."""
-        self.plain = keys is None
+        self.plain = keys is None and claims is None
         """Whether there is no more to know of those of the present block than time and size."""
         self._keys: list[Hashable] = []
         self._max_latencies: list[float | None] = []
         self._loop = arrivals if isinstance(arrivals, ClosedLoop) else None
+        self._claimed = claims is not None
+        self._claims = iter(repeat(NOBODY) if claims is None else claims)
         self._lots = iter(repeat(None) if keys is None else keys)
         if isinstance(arrivals, ClosedLoop):
             self._blocks: Iterator[_Block] = iter(())
@@ -86,11 +91,13 @@ class Feed:
         time, size, key = self.times[index], self.sizes[index], self._keys[index]
         own = self._max_latencies[index]
         patience = max_latency if own is None else own
-        job = (
-            NoticedJob(time, delay, size, patience, key)
-            if delay
-            else Job(time, size, time + patience, key)
-        )
+        if delay:
+            job: Job = NoticedJob(time, delay, size, patience, key, next(self._claims))
+        elif self._claimed:
+            tenant, priority = next(self._claims)
+            job = TenantJob(time, size, time + patience, key, tenant=tenant, priority=priority)
+        else:
+            job = Job(time, size, time + patience, key)
         self.come += 1
         if self.next == inf:
             self.refill()
@@ -101,7 +108,7 @@ class Feed:
         block = next(self._blocks, _NOBODY)
         if block.times:
             named = len(block.times) - block.keys.count(None)
-            self.plain = not named and not any(block.max_latencies)
+            self.plain = not (named or self._claimed or any(block.max_latencies))
         self.times[:-1] = block.times
         self.sizes[:] = block.sizes
         self._keys[:] = block.keys

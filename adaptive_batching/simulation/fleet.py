@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
+from adaptive_batching.core import Fairness, Limits, PolicyLike, Scheduler, make_policy
 from adaptive_batching.simulation.agenda import Agenda
 from adaptive_batching.simulation.collection import collecting_rarely
 from adaptive_batching.simulation.driver import Driver, Loop
@@ -56,7 +56,13 @@ class Fleet:
         return f"{self.dispatchers} dispatchers{', shared workers' * self.shared}, {self.balance}"
 
     def schedulers(
-        self, policy: PolicyLike, limits: Limits, workers: int, *, idempotent: bool = False
+        self,
+        policy: PolicyLike,
+        limits: Limits,
+        workers: int,
+        *,
+        idempotent: bool = False,
+        fairness: Fairness | None = None,
     ) -> list[Scheduler]:
         """A fresh one for each dispatcher, with the workers that it believes to have.
 
@@ -65,6 +71,7 @@ class Fleet:
             limits: Of each dispatcher.
             workers: All of them together.
             idempotent: Whether members of a batch that failed run again.
+            fairness: How tenants share the workers of each; None if nobody asks whose a job is.
 
         Raises:
             ValueError: There are fewer workers than dispatchers, or there is one policy for all.
@@ -79,7 +86,7 @@ class Fleet:
         shares = [workers // number + (each < workers % number) for each in range(number)]
         believed = [workers] * number if self.shared else shares
         return [
-            Scheduler(make_policy(policy), limits, share, idempotent=idempotent)
+            Scheduler(make_policy(policy), limits, share, idempotent=idempotent, fairness=fairness)
             for share in believed
         ]
 

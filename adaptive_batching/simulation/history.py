@@ -4,7 +4,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
-from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome, JobRecord
+from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome, JobRecord, TenantJob
+from adaptive_batching.simulation.tenants import NOBODY, Claim
 
 _tuple = tuple.__new__  # what a named tuple's own constructor calls, for twice the price
 
@@ -25,7 +26,7 @@ class Collector(Protocol):
         ...
 
 
-class NoticedJob(Job):
+class NoticedJob(TenantJob):
     """A job that came earlier than the event loop noticed it; its patience began when it came.
 
     Attributes:
@@ -36,10 +37,18 @@ class NoticedJob(Job):
     __slots__ = ("came", "due")
 
     def __init__(
-        self, came: float, delay: float, size: int, max_latency: float, key: Hashable
+        self,
+        came: float,
+        delay: float,
+        size: int,
+        max_latency: float,
+        key: Hashable,
+        claim: Claim = NOBODY,
     ) -> None:
-        noticed = came + delay
-        super().__init__(noticed, size, noticed + max_latency, key)
+        noticed, (tenant, priority) = came + delay, claim
+        super().__init__(
+            noticed, size, noticed + max_latency, key, tenant=tenant, priority=priority
+        )
         self.came = came
         self.due = came + max_latency
 
@@ -55,7 +64,7 @@ class Backdated:
     def jobs_ended(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
         """As their callers see it."""
         noticed = cast("Sequence[NoticedJob]", jobs)
-        came = [Job(job.came, job.size, job.due, job.key) for job in noticed]
+        came = [TenantJob(j.came, j.size, j.due, j.key, tenant=j.tenant) for j in noticed]
         self._collector.jobs_ended(came, now, outcome)
 
 
@@ -76,6 +85,9 @@ class History:
     def jobs_ended(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
         """Keep a record of each."""
         self.jobs += [
-            _tuple(JobRecord, (job.arrived, now, job.size, outcome, job.deadline, job.key))
+            _tuple(
+                JobRecord,
+                (job.arrived, now, job.size, outcome, job.deadline, job.key, job.tenant),
+            )
             for job in jobs
         ]

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ SHED = frozenset({JobOutcome.SHED, JobOutcome.QUEUE_FULL, JobOutcome.EXPIRED})
 
 @dataclass(frozen=True, slots=True)
 class KeyFigures:
-    """How the requests of one batch key fared; as of a `Row`."""
+    """How the requests of one batch key, or of one tenant, fared; as of a `Row`."""
 
     requests: int
     goodput: float
@@ -54,6 +55,7 @@ class Row:
         jobs_per_second: Requests simulated in a second of real time.
         sent_again: Times that a refused or late request was sent again, the warm-up included.
         keys: How each batch key fared, the busiest first; None without keys or records.
+        tenants: Likewise each tenant.
     """
 
     policy: str
@@ -74,6 +76,7 @@ class Row:
     jobs_per_second: float | None
     sent_again: int = 0
     keys: dict[str, KeyFigures] | None = None
+    tenants: dict[str, KeyFigures] | None = None
 
 
 def summarize(
@@ -116,7 +119,8 @@ def summarize(
         batches=len(batches),
         release_gap_cv=_gap_cv(batches),
         jobs_per_second=len(history.jobs) / elapsed if elapsed > 0 else None,
-        keys=_by_key(jobs) if any(job.key is not None for job in jobs) else None,
+        keys=_figures(jobs, attrgetter("key")),
+        tenants=_figures(jobs, attrgetter("tenant")),
     )
 
 
@@ -137,14 +141,15 @@ def table(rows: Sequence[Row], title: str, limit: float | None = None) -> Table:
     return drawn
 
 
-def keys_table(rows: Sequence[Row]) -> Table:
-    """The busiest keys of each row, for people."""
+def parts_table(rows: Sequence[Row], of: Literal["key", "tenant"]) -> Table:
+    """The busiest keys or tenants of each row, for people."""
     drawn = Table(box=box.SIMPLE_HEAD)
-    for name in ("policy", "workers", "key", "requests", "goodput", "mean ms", "p99 ms"):
-        side: Literal["left", "right"] = "left" if name in {"policy", "key"} else "right"
+    for name in ("policy", "workers", of, "requests", "goodput", "mean ms", "p99 ms"):
+        side: Literal["left", "right"] = "left" if name in {"policy", of} else "right"
         drawn.add_column(name, justify=side, no_wrap=True)
     for row in rows:
-        for key, figures in list((row.keys or {}).items())[:_KEYS_SHOWN]:
+        figures_of_each = row.keys if of == "key" else row.tenants
+        for key, figures in list((figures_of_each or {}).items())[:_KEYS_SHOWN]:
             drawn.add_row(
                 row.policy,
                 str(row.workers),
@@ -177,10 +182,15 @@ def grid(rows: Sequence[Row], limit: float | None = None) -> list[list[str]]:
     ]
 
 
-def _by_key(jobs: list[JobRecord]) -> dict[str, KeyFigures]:
+def _figures(
+    jobs: list[JobRecord], part: Callable[[JobRecord], Hashable]
+) -> dict[str, KeyFigures] | None:
+    """By what the records say there, the busiest first; None if they say nothing."""
     members: defaultdict[Hashable, list[JobRecord]] = defaultdict(list)
     for job in jobs:
-        members[job.key].append(job)
+        members[part(job)].append(job)
+    if members.keys() <= {None}:
+        return None
     figures = {}
     for key, ones in sorted(members.items(), key=lambda item: -len(item[1])):
         mean, _, p99 = _latencies([job for job in ones if job.outcome is JobOutcome.DONE])

@@ -11,9 +11,10 @@ from math import inf
 
 import numpy as np
 
-from adaptive_batching.core import Job, JobOutcome
+from adaptive_batching.core import Job, JobOutcome, TenantJob
 from adaptive_batching.simulation.agenda import Agenda
 from adaptive_batching.simulation.history import NoticedJob
+from adaptive_batching.simulation.tenants import Claim
 from adaptive_batching.units import format_duration, parse_duration
 
 _MOST = 100  # the backoff doubles each time
@@ -73,7 +74,8 @@ class Attempt(NoticedJob):
     __slots__ = ("number",)
 
     def __init__(self, failed: Job, now: float, delay: float, patience: float) -> None:
-        super().__init__(now, delay, failed.size, patience, failed.key)
+        claim = Claim(failed.tenant, failed.priority)
+        super().__init__(now, delay, failed.size, patience, failed.key, claim)
         self.came = failed.came if isinstance(failed, NoticedJob) else failed.arrived
         self.number: int = failed.number + 1 if isinstance(failed, Attempt) else 1
 
@@ -152,7 +154,7 @@ class RetryingClients:
     def _whole(self, job: Job) -> Job:
         if self._delay or not isinstance(job, Attempt):
             return job  # whoever is told of it knows when it came
-        return Job(job.came, job.size, job.due, job.key)
+        return TenantJob(job.came, job.size, job.due, job.key, tenant=job.tenant)
 
 
 def _due(job: Job) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaptive_batching.errors import TraceError
@@ -289,6 +289,7 @@ def test_faults_of_the_other_formats(written, name):
 
 
 @pytest.mark.parametrize("name", SAMPLES)
+@settings(deadline=None)  # the machine may be busy
 @given(st.data())
 def test_damaged_files(tmp_path_factory, name, data):
     """Cut anywhere or with any byte changed: it is read or it is a TraceError."""

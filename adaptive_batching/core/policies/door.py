@@ -57,7 +57,8 @@ def retry_after(queue: QueueView, job: Job, now: float) -> float | None:
     longest = min(limit, EXTRAPOLATION * latency.largest)
     joining = 0.5 * queue.arrivals.rate(now, queue.window) * queue.arrivals.mean_size
     door = _Door(job.deadline - now, longest, joining, latency.fixed, latency.per_item)
-    full, rest = divmod(queue.items, limit)
+    full = queue.ahead_of(job) // limit
+    rest = min(queue.items - full * limit, limit)  # who is behind him may share his batch
     waiting = rest + job.size
     leaves = _releases(queue, latency.predict(longest), now)
     free = leaves(full)

@@ -1,0 +1,118 @@
+"""Who is turned away at the door, why, and when to come again."""
+
+from math import ceil, inf
+
+from adaptive_batching.core.adviser import Adviser
+from adaptive_batching.core.backlog import Backlog
+from adaptive_batching.core.job import Job, TenantJob
+from adaptive_batching.core.latency import LinearLatency
+from adaptive_batching.core.permits import Permits
+from adaptive_batching.core.policy import Limits, QueueView
+from adaptive_batching.core.tenants import Tenants
+from adaptive_batching.errors import (
+    Draining,
+    JobTooLarge,
+    Overloaded,
+    QueueFull,
+    Refused,
+    TenantQueueFull,
+)
+from adaptive_batching.units import format_duration
+
+_LATER = 1.05  # times the predicted wait: who comes back a moment too early comes in vain
+
+
+class Admission:
+    """The reasons for which a scheduler does not take a job.
+
+    Args:
+        permits: The workers, and how long they take.
+        backlog: All that waits.
+        adviser: A policy, which may turn jobs away.
+        tenants: Who they may come from; None if nobody asks.
+
+    Attributes:
+        asks: Whether there is more to ask than whether the queue has room.
+    """
+
+    __slots__ = ("_adviser", "_backlog", "_permits", "_tenants", "asks")
+
+    def __init__(
+        self,
+        permits: Permits,
+        backlog: Backlog,
+        adviser: Adviser,
+        tenants: Tenants | None,
+    ) -> None:
+        self._permits = permits
+        self._backlog = backlog
+        self._adviser = adviser
+        self._tenants = tenants
+        self.asks = adviser.keeps_door or tenants is not None
+
+    def check(self, view: QueueView, job: Job, queued: int) -> None:
+        """See whether a job may wait in a queue; `job.arrived` is the present.
+
+        Args:
+            view: The queue.
+            job: Who wants to wait there.
+            queued: Items with which it shares the room.
+
+        Raises:
+            TenantQueueFull: Too many of its tenant's items wait already.
+            Overloaded: It would be late by all that is known.
+            PolicyError: The policy can't say whether to let it in.
+        """
+        if self._tenants is not None:
+            excess = self._tenants.excess(job, queued, view.limits.max_queue)
+            if excess > 0:
+                raise self._tenant_full(view, job, excess)
+        if self._adviser.keeps_door and job.deadline != inf:
+            wait = self._refuse(view, job, job.arrived)
+            if wait is not None:
+                msg = f"out of reach within {format_duration(job.deadline - job.arrived)}"
+                raise Overloaded(f"an answer is {msg}", retry_after=wait)
+
+    def never(self, size: int, limits: Limits, *, draining: bool) -> Refused | ValueError:
+        """Why a job of so many items is not taken at all."""
+        if size < 1:
+            return ValueError(f"size: expected at least 1 item, got {size}")
+        if draining:
+            return Draining("this dispatcher is closed and takes no more requests")
+        limit = limits.max_batch_size
+        return JobTooLarge(f"expected at most max_batch_size={limit} items, got {size}")
+
+    def queue_full(self, job: Job, queued: int, limits: Limits, line: LinearLatency) -> QueueFull:
+        """There is no room for it beside so many items that wait."""
+        most = limits.max_queue
+        wait = self._room_after(job, queued + job.size - most, limits, line)
+        msg = f"{queued} of max_queue={most} items wait, no room for {job.size} more"
+        return QueueFull(msg, retry_after=wait)
+
+    def retry_after(self, job: Job, now: float) -> float:
+        """Seconds after which a job like this one would be let in; see `Scheduler.retry_after`."""
+        view = self._backlog.views.get(job.key)
+        if view is None or not self._adviser.keeps_door or job.deadline == inf:
+            return 0.0
+        return self._refuse(view, TenantJob.again(job, now), now) or 0.0
+
+    def _tenant_full(self, view: QueueView, job: Job, excess: int) -> TenantQueueFull:
+        most = view.limits.max_queue
+        msg = f"its tenant's items take up as much of max_queue={most} as is left for all others"
+        wait = self._room_after(job, excess, view.limits, view.line)
+        return TenantQueueFull(msg, retry_after=wait)
+
+    def _room_after(self, job: Job, excess: int, limits: Limits, line: LinearLatency) -> float:
+        """Room comes with the batches that leave; then the door has to be open as well."""
+        limit, permits, now = limits.max_batch_size, self._permits, job.arrived
+        full = line.predict(limit)
+        wait = 0.0 if permits.idle else permits.next_free(now) - now
+        wait += (ceil(excess / limit) - 1) * full / max(1, permits.capacity)
+        wait = max(wait * _LATER, self.retry_after(job, now))
+        return wait if wait < inf else full
+
+    def _refuse(self, view: QueueView, job: Job, now: float) -> float | None:
+        if self._permits.uneven or view.worker is not None:
+            view.aim_at_best(now)
+        wait = self._adviser.refuse(view, job, now)
+        return None if wait is None else wait * _LATER

@@ -1,0 +1,72 @@
+"""Who is furthest behind, where everybody only ever gets ahead."""
+
+from collections.abc import Hashable, ItemsView
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Generic, Protocol, TypeVar
+
+
+class Waiting(Protocol):
+    """One of those who take turns."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is anything to do for it."""
+        ...
+
+    @property
+    def standing(self) -> tuple[float, int]:
+        """What it had so far, and a number of its own; it only ever grows."""
+        ...
+
+
+W = TypeVar("W", bound=Waiting)
+
+
+class Turns(Generic[W]):
+    """Finds the least standing in O(log n): an entry that is too low is mended when it is first."""
+
+    __slots__ = ("_heap", "_members")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Hashable]] = []
+        self._members: dict[Hashable, W] = {}
+
+    def __repr__(self) -> str:
+        return f"<Turns of {len(self._members)}>"
+
+    def get(self, name: Hashable) -> W | None:
+        """A member, who may have nothing waiting any more."""
+        return self._members.get(name)
+
+    def members(self) -> ItemsView[Hashable, W]:
+        """All of them, likewise."""
+        return self._members.items()
+
+    def add(self, name: Hashable, member: W) -> None:
+        """Let one take turns, in the place of another one of that name."""
+        if self._members.get(name) is not member:
+            self._members[name] = member
+            heappush(self._heap, (*member.standing, name))
+            if len(self._heap) > 2 * len(self._members) + 64:
+                self._forget()
+
+    def first(self) -> W | None:
+        """Who is furthest behind of those for whom there is something to do; None if nobody is."""
+        heap = self._heap
+        while heap:
+            received, number, name = heap[0]
+            member = self._members.get(name)
+            if member is None or not member.waits:
+                heappop(heap)
+                self._members.pop(name, None)
+            elif (received, number) != member.standing:
+                heapreplace(heap, (*member.standing, name))
+            else:
+                return member
+        return None
+
+    def _forget(self) -> None:
+        """Of those who come and go while nobody is served, more entries are left than members."""
+        self._members = {name: each for name, each in self._members.items() if each.waits}
+        self._heap = [(*each.standing, name) for name, each in self._members.items()]
+        heapify(self._heap)
