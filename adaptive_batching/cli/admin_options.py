@@ -10,8 +10,8 @@ _OPTIONS = (
     click.option(
         "--admin-port",
         type=click.IntRange(0, 65535),
-        help="Port of the pages of operators: /healthz, /readyz, /metrics, POST /reload; 0 takes a"
-        " free one. Default: none.",
+        help="Port of operators: a dashboard, /debug/batches, /healthz, /readyz, /metrics, POST"
+        " /reload; 0 takes a free one. Default: none.",
     ),
     click.option(
         "--admin-host", default="127.0.0.1", show_default=True, help="Address of the admin port."

@@ -157,7 +157,7 @@ def _announce(running: Running) -> None:
             click.echo(f"POST {running.url}{path}")
         if running.admin_url:
             click.echo(f"GET  {running.url}/healthz /readyz")
-            click.echo(f"GET  {running.admin_url}/healthz /readyz /metrics")
+            click.echo(f"GET  {running.admin_url}/ /debug/batches /healthz /readyz /metrics")
         else:
             click.echo(f"GET  {running.url}/healthz /readyz /metrics")
     except OSError as error:

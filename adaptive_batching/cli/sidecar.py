@@ -182,7 +182,7 @@ def _announce(running: SidecarRunning) -> None:
             servers = " ".join(map(str, relay.route.servers))
             click.echo(f"{running.url} before {servers}")
         if running.admin_url:
-            click.echo(f"{running.admin_url}/healthz /readyz /metrics")
+            click.echo(f"{running.admin_url}/ /debug/batches /healthz /readyz /metrics")
     except OSError as error:
         forget_output()
         _log.warning("%s is ready; standard output can't be written: %s", running.url, error)

@@ -14,6 +14,8 @@ from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin import Admin
+from adaptive_batching.marshal.dashboard.broadcast import Broadcast
+from adaptive_batching.marshal.dashboard.stream import dashboard_pages
 from adaptive_batching.marshal.guard import guarded
 from adaptive_batching.marshal.latest_batches import latest_batches
 
@@ -29,6 +31,11 @@ class Operated(Protocol):
     @property
     def live(self) -> LiveView:
         """What happened to them lately."""
+        ...
+
+    @property
+    def broadcast(self) -> Broadcast:
+        """Who tells of it."""
         ...
 
     @property
@@ -76,6 +83,7 @@ def make_admin(program: Operated) -> Admin:
             "/readyz": program.readiness,
             "/metrics": metrics,
             "/debug/batches": guarded(batches),
+            **dashboard_pages(program.broadcast),
         },
         actions={"/reload": reload},
     )

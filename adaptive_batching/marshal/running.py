@@ -16,6 +16,7 @@ from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin import Page
 from adaptive_batching.marshal.admin_pages import make_admin
+from adaptive_batching.marshal.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.deep_check import DeepCheck
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.lane import Lane, make_lanes
@@ -46,6 +47,7 @@ class Running:
         dispatchers: By path, or `/path:Stage`; their `stats()` tell what happened.
         metrics: What `/metrics` shows.
         live: What happened lately.
+        broadcast: Tells those who watch.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Running:
         self.url = self.admin_url = ""
         self.metrics = Metrics()
         self.live = LiveView()
+        self.broadcast = Broadcast(self.live)
         self.dispatchers: dict[str, Forming] = {}
         self.lanes: dict[str, Lane] = {}
         for lane in make_lanes(endpoints, observers):
@@ -113,6 +116,7 @@ class Running:
         self.metrics.loop_lag.start()
         if self._admin_address is not None:
             self.admin_url = await self._admin.open(*self._admin_address)
+            self.broadcast.start()
         self.url = await self._listener.open(host, port, bound)
         await asyncio.gather(*(each.line.start() for each in self.lanes.values()))
 
@@ -164,6 +168,7 @@ class Running:
             await asyncio.gather(*(each.line.aclose(left) for each in self.lanes.values()))
         finally:
             await self._listener.aclose()
+            self.broadcast.stop()
             await self._admin.aclose()
             self.metrics.loop_lag.stop()
 

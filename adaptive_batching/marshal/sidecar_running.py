@@ -16,6 +16,7 @@ from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin_pages import make_admin
 from adaptive_batching.marshal.bounds import DEFAULT_BOUNDS, Bounds
+from adaptive_batching.marshal.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.held_bytes import HeldBytes
 from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.reachability import warn_of_unreachable
@@ -49,6 +50,7 @@ class SidecarRunning:
         admin_url: Where operators look, if anywhere.
         metrics: What they see.
         live: What happened lately.
+        broadcast: Tells those who watch.
         relays: The routes at work.
     """
 
@@ -63,6 +65,7 @@ class SidecarRunning:
         self.url = self.admin_url = ""
         self.metrics = Metrics()
         self.live = LiveView()
+        self.broadcast = Broadcast(self.live)
         self._file = routes if isinstance(routes, RoutesFile) else None
         if isinstance(routes, RoutesFile):
             routes = routes.read()
@@ -113,6 +116,7 @@ class SidecarRunning:
         self.metrics.loop_lag.start()
         if self._admin_address is not None:
             self.admin_url = await self._admin.open(*self._admin_address)
+            self.broadcast.start()
         await self.relays.start()
         servers = {server for relay in self.relays for server in relay.route.servers}
         self._looking = asyncio.create_task(warn_of_unreachable(servers))
@@ -169,5 +173,6 @@ class SidecarRunning:
             await self.relays.aclose(max(0.0, deadline - time.monotonic()))
         finally:
             await self._listener.aclose()
+            self.broadcast.stop()
             await self._admin.aclose()
             self.metrics.loop_lag.stop()

@@ -16,6 +16,8 @@ CHROMIUM = next(filter(None, map(shutil.which, _NAMES)), None)
 
 Event = dict[str, Any]
 
+_KEY_CODES = {"Tab": 9, "Escape": 27, "ArrowLeft": 37, "ArrowDown": 40}
+
 
 class Tab:
     """One page, and all that it asked for or complained of."""
@@ -36,14 +38,14 @@ class Tab:
                 return said["result"]
             self.events.append(said)
 
-    async def open(self, page: Path, *, width: int) -> None:
-        """Load it anew on a screen of that many pixels."""
+    async def open(self, page: Path | str, *, width: int) -> None:
+        """Load a file or a URL anew on a screen of that many pixels."""
         for domain in ("Log", "Network", "Page", "Runtime"):
             await self.call(f"{domain}.enable")
         screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
         await self.call("Emulation.setDeviceMetricsOverride", **screen)
         self.events.clear()
-        await self.call("Page.navigate", url=page.as_uri())
+        await self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         while not self.named("Page.loadEventFired"):
             self.events.append(await self._socket.receive_json())
 
@@ -55,6 +57,20 @@ class Tab:
         """Of a JavaScript expression on the page."""
         answer = await self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         return answer["result"]["value"]
+
+    async def becomes(self, expression: str, within: float = 20) -> None:
+        """Wait until a JavaScript expression is true."""
+        async with asyncio.timeout(within):
+            while not await self.value(expression):  # noqa: ASYNC110  pages have no events
+                await asyncio.sleep(0.05)
+
+    async def press(self, *keys: str) -> None:
+        """Some keys, one after the other."""
+        for key in keys:
+            for kind in ("rawKeyDown", "keyUp"):
+                code = _KEY_CODES[key]
+                how = {"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code}
+                await self.call("Input.dispatchKeyEvent", **how)
 
     async def printed(self) -> bytes:
         """As PDF on paper of A4."""

@@ -26,6 +26,7 @@ class Second(msgspec.Struct, frozen=True, array_like=True):
         queued: Items that wait, at the end.
         running: Batches that run, at the end.
         workers: Workers that are alive, at the end.
+        releases: Batches that ended, by why they left; without reasons that there were none for.
     """
 
     until: float
@@ -45,6 +46,7 @@ class Second(msgspec.Struct, frozen=True, array_like=True):
     queued: int
     running: int
     workers: int
+    releases: dict[str, int]
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True):

@@ -146,6 +146,11 @@ def _second(before: _Look, after: _Look, percentiles: Percentiles) -> Second:
         later.queued,
         later.running,
         later.workers,
+        {
+            reason.value: count - earlier.releases[reason]
+            for reason, count in later.releases.items()
+            if count > earlier.releases[reason]
+        },
     )
 
 

@@ -1,0 +1,147 @@
+// What is said in words and tables: the promise, figures of now, reasons, totals, all endpoints.
+
+import { count, number, plural, seconds, share } from "./format.js";
+import { colour, reason, REASONS } from "./reasons.js";
+import { lately } from "./store.js";
+
+const NOW = 10; // seconds that "now" is the mean of
+const MINUTE = 60;
+const OUTCOMES = {
+  done: "answered in time", failed: "failed", expired: "let in, but late", shed: "refused: would be late",
+  queue_full: "refused: queue full", cancelled: "client left",
+};
+
+// Whether the promise was kept in the last minute: to those let in, and at what price to others.
+export function verdict(endpoint) {
+  const minute = lately(endpoint, MINUTE);
+  const letIn = minute.done + minute.failed + minute.expired;
+  const refused = minute.arrived ? minute.refused / minute.arrived : 0;
+  if (!minute.arrived) return ["idle", "Idle", "No requests in the last minute"];
+  const inTime = letIn ? minute.done / letIn : 1;
+  const said = `${share(inTime)} of those let in were answered${endpoint.max_latency ? " in time" : ""}`;
+  if (inTime < 0.999) {
+    const what = minute.expired >= minute.failed ? "✕ Broken" : "✕ Failing";
+    return ["broken", what, `${said}: ${count(minute.expired)} late, ${count(minute.failed)} failed`];
+  }
+  if (refused > 0.001) return ["refusing", "▲ Kept by refusing", `${said}; ${share(refused)} of all were refused`];
+  return ["kept", endpoint.max_latency ? "✓ Kept" : "✓ All answered", `${said}, in the last minute`];
+}
+
+export function showTiles(endpoint) {
+  const now = lately(endpoint, NOW);
+  const [kind, word, sentence] = verdict(endpoint);
+  const p99 = endpoint.lately[2];
+  const promise = endpoint.max_latency === null ? "no promise" : `of ${seconds(endpoint.max_latency)}`;
+  text("promise-verdict", word, p99 === null ? promise : `p99 ${seconds(p99)} ${promise}`);
+  text("promise-detail", sentence);
+  document.getElementById("promise").dataset.verdict = kind;
+  const rate = value => now.length ? value / now.length : 0;
+  text("answered", number(rate(now.done)), "/s");
+  text("arrived", `of ${number(rate(now.arrived))} /s that came`);
+  text("refused", now.arrived ? share(now.refused / now.arrived) : "–");
+  text("refused-detail", refusals(now));
+  text("batch", now.batches ? number(now.items / now.batches) : "–", `of ${endpoint.max_batch_size}`);
+  text("batch-detail", `${number(rate(now.batches))} batches/s`);
+  text("queued", count(endpoint.queued), "items");
+  text("queued-detail", endpoint.queued ? `${seconds(endpoint.queued_seconds)} of work` : "nobody");
+  const alive = endpoint.workers.filter(worker => worker.alive);
+  const busy = alive.filter(worker => worker.busy_since !== null).length;
+  text("workers", `${alive.length}`, `${busy} busy`);
+  const slow = alive.filter(worker => worker.slowness >= 1.5).length;
+  text("workers-detail", slow ? `${plural(slow, "is", "are")} slow` : `${share(endpoint.saturation)} of full load`);
+  document.title = `${word.replace(/^\W+/, "")} · ${endpoint.name} · adaptive_batching`;
+}
+
+function refusals(now) {
+  if (!now.refused) return "none in ten seconds";
+  const parts = [[now.shed, "would be late"], [now.queueFull, "queue full"]];
+  return parts.filter(([many]) => many).map(([many, why]) => `${share(many / now.refused)} ${why}`).join(", ");
+}
+
+export function showReasons(endpoint) {
+  const { releases, batches } = lately(endpoint, MINUTE);
+  const names = Object.keys(REASONS).concat(Object.keys(endpoint.releases).filter(name => !(name in REASONS)));
+  const rows = names.filter(name => endpoint.releases[name]).map(name => {
+    const [title, meaning, hue] = reason(name);
+    const part = batches ? (releases[name] ?? 0) / batches : 0;
+    const head = cell("th", swatch(hue), title, small(meaning));
+    head.scope = "row";
+    const bar = document.createElement("i");
+    bar.style.width = `${Math.round(part * 60)}%`;
+    bar.style.background = colour(hue);
+    const line = document.createElement("div");
+    line.className = "bar";
+    line.append(bar, share(part));
+    const total = cell("td", count(endpoint.releases[name]));
+    total.dataset.reason = name;
+    return row(head, cell("td", line), total);
+  });
+  fill("reasons-rows", rows, "No batch has left yet");
+}
+
+export function showTotals(endpoint) {
+  const rows = Object.entries(OUTCOMES).map(([name, meaning]) => [name, meaning, endpoint.requests[name]]);
+  rows.push(["batches", "batches", endpoint.batches], ["items", "items in them", endpoint.items]);
+  fill("totals-rows", rows.map(([name, meaning, total]) => {
+    const value = cell("td", count(total));
+    value.dataset.total = name;
+    const head = cell("th", meaning);
+    head.scope = "row";
+    return row(head, value);
+  }), "");
+}
+
+// All endpoints on one line each; choosing one shows it below.
+export function showOverview(endpoints, chosen, choose) {
+  document.getElementById("overview").hidden = endpoints.length < 2;
+  const held = document.activeElement?.dataset?.endpoint; // the button under the keyboard stays there
+  fill("endpoints", endpoints.map(endpoint => {
+    const button = document.createElement("button");
+    button.textContent = button.dataset.endpoint = endpoint.name;
+    button.onclick = () => choose(endpoint.name);
+    if (endpoint.name === chosen) button.setAttribute("aria-current", "true");
+    const now = lately(endpoint, NOW);
+    const [kind, word] = verdict(endpoint);
+    const kept = cell("td", word);
+    kept.dataset.verdict = kind;
+    const answered = `${number(now.length ? now.done / now.length : 0)} /s`;
+    const refused = now.arrived ? share(now.refused / now.arrived) : "–";
+    return row(cell("td", button), kept, cell("td", answered), cell("td", seconds(endpoint.lately[2])),
+      cell("td", refused), cell("td", count(endpoint.queued)));
+  }), "");
+  if (held) [...document.querySelectorAll("#endpoints button")].find(each => each.dataset.endpoint === held)?.focus();
+}
+
+export function text(id, value, unit) {
+  const place = document.getElementById(id);
+  place.replaceChildren(value, ...(unit ? [" ", small(unit)] : []));
+}
+
+function fill(id, rows, empty) {
+  const nothing = cell("td", empty);
+  nothing.className = "empty";
+  document.getElementById(id).replaceChildren(...(rows.length ? rows : [row(nothing)]));
+}
+
+function row(...cells) {
+  const line = document.createElement("tr");
+  line.append(...cells);
+  return line;
+}
+
+function cell(kind, ...content) {
+  const made = document.createElement(kind);
+  made.append(...content);
+  return made;
+}
+
+function small(content) {
+  return cell("small", content);
+}
+
+function swatch(hue) {
+  const made = document.createElement("i");
+  made.className = "swatch";
+  made.style.background = colour(hue);
+  return made;
+}
