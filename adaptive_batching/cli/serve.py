@@ -18,6 +18,7 @@ from adaptive_batching.cli.listening_options import (
 )
 from adaptive_batching.cli.parameters import CPUS
 from adaptive_batching.cli.recorders import opened
+from adaptive_batching.cli.telemetry_options import TelemetryOptions, telemetry_options
 from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.endpoints import Endpoint
 from adaptive_batching.marshal.running import Running
@@ -30,6 +31,7 @@ _log = logging.getLogger("adaptive_batching")
 @click.argument("target", metavar="MODULE:SERVICE")
 @listening_options
 @admin_options
+@telemetry_options
 @click.option(
     "--record",
     "records",
@@ -56,6 +58,7 @@ def command(
     target: str,
     listening: Listening,
     admin: AdminOptions,
+    telemetry: TelemetryOptions,
     records: tuple[str, ...],
     moves: tuple[str, ...],
     marshal_cpus: tuple[int, ...] | None,
@@ -71,7 +74,7 @@ def command(
     _relocate(service, moves)
     recorders = _recorders(records, [label for endpoint in service for label in endpoint.labels])
     observers = {path: [recorder] for path, recorder in recorders.items()}
-    running = service.prepared(observers, admin.address)
+    running = service.prepared(observers, admin.address, telemetry.tracer())
     with opened(recorders.values()):
         serve_until_told(running, listening, _announce, marshal_cpus)
 

@@ -19,6 +19,7 @@ from adaptive_batching.cli.listening_options import (
 )
 from adaptive_batching.cli.parameters import DURATION, POLICY
 from adaptive_batching.cli.recorders import opened
+from adaptive_batching.cli.telemetry_options import TelemetryOptions, telemetry_options
 from adaptive_batching.cli.upstream_options import upstream_options
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.instrumentation.recording import Recorder
@@ -84,6 +85,7 @@ _log = logging.getLogger("adaptive_batching")
 @upstream_options
 @bounds_options
 @admin_options
+@telemetry_options
 @click.option(
     "--record",
     type=click.Path(dir_okay=False),
@@ -99,6 +101,7 @@ def command(
     config: Path | None,
     record: str | None,
     admin: AdminOptions,
+    telemetry: TelemetryOptions,
     bounds: Bounds,
     listening: Listening,
     **of_a_route: Any,
@@ -125,6 +128,7 @@ def command(
             bounds=bounds,
             admin=admin.address,
             observers={name: [recorder] for name, recorder in recorders.items()},
+            tracer=telemetry.tracer(),
         )
     except ConfigError as error:
         raise click.UsageError(str(error)) from error

@@ -5,7 +5,7 @@ from adaptive_batching.dispatcher.calls import request_name
 from adaptive_batching.dispatcher.dispatcher import Dispatcher
 from adaptive_batching.dispatcher.lanes import run_in_lanes
 from adaptive_batching.dispatcher.ledger import Stats, WorkerStats
-from adaptive_batching.dispatcher.share import Forming, OfClass, Share
+from adaptive_batching.dispatcher.share import Forming, Share, of_class
 from adaptive_batching.dispatcher.threads import call_from_thread
 
 __all__ = [
@@ -13,11 +13,11 @@ __all__ = [
     "Forming",
     "JobObserver",
     "Observer",
-    "OfClass",
     "Share",
     "Stats",
     "WorkerStats",
     "call_from_thread",
+    "of_class",
     "request_name",
     "run_in_lanes",
 ]

@@ -29,18 +29,43 @@ class JobObserver(Observer, Protocol):
         ...
 
 
+@runtime_checkable
+class Companion(Observer, Protocol):
+    """One who goes along with calls and batches from their beginning: a tracer."""
+
+    def call_made(self, call: Call[Any, Any]) -> None:
+        """A call comes in; told in the context of its caller, before it is let in."""
+        ...
+
+    def batch_left(self, batch: Batch) -> None:
+        """A batch leaves; told in the context that it will run in."""
+        ...
+
+
 class Audience:
     """The observers of one driver; one that fails is logged, and the others are told.
 
     Attributes:
         of_jobs: Those who want to hear of each request; while there are none, it costs nothing.
+        companions: Those who want to hear of beginnings; the same is true of them.
     """
 
-    __slots__ = ("_of_batches", "of_jobs")
+    __slots__ = ("_of_batches", "companions", "of_jobs")
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._of_batches = tuple(observers)
         self.of_jobs = tuple(each for each in observers if isinstance(each, JobObserver))
+        self.companions = tuple(each for each in observers if isinstance(each, Companion))
+
+    def call_made(self, call: Call[Any, Any]) -> None:
+        """Tell of a call."""
+        for companion in self.companions:
+            _tell(companion.call_made, call)
+
+    def batch_left(self, batch: Batch) -> None:
+        """Tell of a batch that leaves."""
+        for companion in self.companions:
+            _tell(companion.batch_left, batch)
 
     def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
         """Tell of a batch."""

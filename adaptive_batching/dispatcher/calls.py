@@ -22,9 +22,11 @@ class Call(Job, Generic[T, R]):
         item: What the handler gets in its list.
         future: Of its result.
         name: What its request is called; empty if nobody said.
+        attachment: What an observer that goes along with it keeps there; not set until one does.
     """
 
-    __slots__ = ("future", "item", "name")
+    __slots__ = ("attachment", "future", "item", "name")
+    attachment: object
 
     def __init__(
         self,

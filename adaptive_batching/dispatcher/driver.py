@@ -132,6 +132,8 @@ class Driver(Generic[T, R]):
         """
         if self.crew.failure is not None:
             raise self.crew.failure
+        if self._audience.companions:
+            self._audience.call_made(call)
         try:
             if not self._scheduler.permits.capacity:
                 self.crew.check_return(call)
@@ -223,7 +225,11 @@ class Driver(Generic[T, R]):
             self._timer = self.loop.call_at(until, self._pump, until, context=self._context)
 
     def _launch(self, batch: Batch) -> None:
-        self._running[batch] = self.loop.create_task(self._run(batch))
+        context = None
+        if self._audience.companions:
+            context = self._context.copy()
+            context.run(self._audience.batch_left, batch)
+        self._running[batch] = self.loop.create_task(self._run(batch), context=context)
         self._deadlines.watch(batch)
 
     async def _run(self, batch: Batch) -> None:

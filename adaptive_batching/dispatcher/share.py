@@ -1,10 +1,11 @@
 """One class of jobs before workers that several share: to its callers a dispatcher of its own."""
 
 from collections.abc import Hashable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome, Limits
-from adaptive_batching.dispatcher.audience import Audience, Observer
+from adaptive_batching.dispatcher.audience import Audience, Companion, Observer
+from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.dispatcher import Dispatcher
 from adaptive_batching.dispatcher.ledger import Stats
 from adaptive_batching.workers.interface import Workers
@@ -116,3 +117,23 @@ class OfClass:
         mine = [job for job in jobs if job.key == self._key]
         if mine:
             self._audience.jobs_ended(mine, outcome, now, batch)
+
+
+class CompanionOfClass(OfClass):
+    """The same where one of them goes along from the beginning; a `Companion`."""
+
+    def call_made(self, call: Call[Any, Any]) -> None:
+        """A call of any class comes in."""
+        if call.key == self._key:
+            self._audience.call_made(call)
+
+    def batch_left(self, batch: Batch) -> None:
+        """A batch of any class leaves."""
+        if batch.key == self._key:
+            self._audience.batch_left(batch)
+
+
+def of_class(key: Hashable, observers: Sequence[Observer]) -> OfClass:
+    """Tell observers of one class of jobs only."""
+    along = any(isinstance(each, Companion) for each in observers)
+    return CompanionOfClass(key, observers) if along else OfClass(key, observers)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import aiohttp
 from aiohttp import hdrs, web
@@ -23,17 +23,22 @@ class PassThrough:
     Args:
         choose: Says which server the next request goes to, and with what.
         body_timeout: Seconds in which something more of a body has to arrive.
+        about: Headers that take the place of the client's: those of its trace.
 
     Attributes:
         responses: The server's answers by status.
     """
 
     def __init__(
-        self, choose: Callable[[], tuple[Address, aiohttp.ClientSession]], body_timeout: float
+        self,
+        choose: Callable[[], tuple[Address, aiohttp.ClientSession]],
+        body_timeout: float,
+        about: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         self.responses: Counter[int] = Counter()
         self._choose = choose
         self._body_timeout = body_timeout
+        self._about = about
 
     async def __call__(
         self, request: web.BaseRequest, target: str, read: bytes = b""
@@ -65,6 +70,8 @@ class PassThrough:
         server, session = self._choose()
         url = URL(f"{server.origin}{target}", encoded=True)
         headers = passed_on(request.headers, also_dropped=[hdrs.EXPECT, "HTTP2-Settings", MARK])
+        if self._about is not None:
+            headers.update(self._about())
         if wants_tunnel(request):
             headers[hdrs.CONNECTION], headers[hdrs.UPGRADE] = "Upgrade", WEBSOCKET
         body = self._body(request, read) if read or request.can_read_body else None

@@ -16,6 +16,7 @@ from adaptive_batching.marshal.held_bytes import HeldBytes
 from adaptive_batching.marshal.passing import PassThrough
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.sharing import BatchSharing
+from adaptive_batching.marshal.traced import Tracer
 from adaptive_batching.wire.exchange import Message, Request
 from adaptive_batching.wire.open_inference import OpenInference
 from adaptive_batching.workers.upstream import Upstreams
@@ -29,6 +30,7 @@ class Relay:
         route: What it is for.
         held: Counts the bytes of all requests that are kept.
         observers: Told about every batch and request.
+        tracer: Makes spans, if anybody wants them.
 
     Attributes:
         route: What it is for.
@@ -39,13 +41,21 @@ class Relay:
         upstreams: Where its batches go.
     """
 
-    def __init__(self, route: Route, held: HeldBytes, observers: Sequence[Observer] = ()) -> None:
+    def __init__(
+        self,
+        route: Route,
+        held: HeldBytes,
+        observers: Sequence[Observer] = (),
+        tracer: Tracer | None = None,
+    ) -> None:
         self.route = route
         self.responses: Counter[int] = Counter()
         self._in_flight = 0
         self._emptied = asyncio.Event()
         self._held = held
         self._form, self._terms = route.form, route.terms
+        traced = [] if tracer is None else [tracer.observer(route.name)]
+        about = None if tracer is None else tracer.headers
         self.upstreams = Upstreams(
             route.servers,
             concurrency=route.concurrency,
@@ -55,6 +65,7 @@ class Relay:
             rehearsed=route.rehearsed,
             statistics=isinstance(route.form, OpenInference),
             verify=route.verify,
+            about=about,
         )
         self.histograms = BatchHistograms(route.terms.max_batch_size)
         self.latest = LatestBatches()
@@ -63,11 +74,11 @@ class Relay:
             Limits(route.terms.max_batch_size, route.terms.max_latency, route.max_queue),
             policy=route.policy,
             idempotent=route.idempotent,
-            observers=[self.histograms, self.latest, *observers],
+            observers=[self.histograms, self.latest, *observers, *traced],
             next_batch_first=True,
         )
         self._sharing = BatchSharing(route, self.dispatcher, self.upstreams)
-        self._passing = PassThrough(self.upstreams.choose, route.terms.body_timeout)
+        self._passing = PassThrough(self.upstreams.choose, route.terms.body_timeout, about)
 
     @property
     def upstream_responses(self) -> dict[str, Mapping[int, int]]:

@@ -10,6 +10,7 @@ from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.held_bytes import HeldBytes
 from adaptive_batching.marshal.relay import Relay
 from adaptive_batching.marshal.route import Route
+from adaptive_batching.marshal.traced import Tracer
 
 
 class Relays:
@@ -21,6 +22,7 @@ class Relays:
         observers: Told about every batch and request of a route, by its name.
         metrics: Told of every relay.
         live: Told as well.
+        tracer: Makes spans, if anybody wants them.
     """
 
     def __init__(
@@ -30,11 +32,13 @@ class Relays:
         observers: Mapping[str, Sequence[Observer]],
         metrics: Metrics,
         live: LiveView,
+        tracer: Tracer | None = None,
     ) -> None:
         self._held = held
         self._observers = observers
         self._metrics = metrics
         self._live = live
+        self._tracer = tracer
         self._relays = _in_order(self._made(route) for route in routes)
         self._retiring: dict[asyncio.Task[None], Relay] = {}
         for each in self._relays:
@@ -95,7 +99,7 @@ class Relays:
         await asyncio.gather(*(each.aclose(timeout) for each in leaving))
 
     def _made(self, route: Route) -> Relay:
-        return Relay(route, self._held, self._observers.get(route.name, ()))
+        return Relay(route, self._held, self._observers.get(route.name, ()), self._tracer)
 
     def _watch(self, relay: Relay) -> None:
         name = relay.route.name

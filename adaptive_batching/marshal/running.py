@@ -22,6 +22,7 @@ from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.lane import Lane, make_lanes
 from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.marshal import Marshal
+from adaptive_batching.marshal.traced import Tracer, traced, with_tracer
 from adaptive_batching.workers.interface import Restartable
 
 _log = logging.getLogger("adaptive_batching")
@@ -39,6 +40,7 @@ class Running:
         admin: Host and port of the pages of operators; None leaves them out, and `/metrics` where
             clients are.
         observers: Those of each path.
+        tracer: Makes spans of requests and batches: `instrumentation.tracing.Tracing`.
 
     Attributes:
         url: Where it listens, once it does.
@@ -58,6 +60,7 @@ class Running:
         body_timeout: float,
         admin: tuple[str, int] | None = None,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
+        tracer: Tracer | None = None,
     ) -> None:
         self.url = self.admin_url = ""
         self.metrics = Metrics()
@@ -65,7 +68,9 @@ class Running:
         self.broadcast = Broadcast(self.live)
         self.dispatchers: dict[str, Forming] = {}
         self.lanes: dict[str, Lane] = {}
-        for lane in make_lanes(endpoints, observers):
+        endpoints = list(endpoints)
+        labels = [label for endpoint in endpoints for label in endpoint.labels]
+        for lane in make_lanes(endpoints, with_tracer(labels, observers, tracer)):
             self._add(lane)
         self._deep_check = DeepCheck(self.lanes)
         self._admin_address = admin
@@ -79,7 +84,7 @@ class Running:
         )
         self.metrics.responses["other"] = self._marshal.unrouted
         self.metrics.held_bytes = lambda: self._marshal.held_bytes
-        self._listener = Listener(self._marshal)
+        self._listener = Listener(traced(self._marshal, tracer, self._route))
         self._started = False
 
     @property
@@ -182,6 +187,9 @@ class Running:
         if self._admin_address is None:
             shown["/metrics"] = metrics
         return shown
+
+    def _route(self, request: web.BaseRequest) -> str | None:
+        return request.path if request.path in self.lanes else None
 
     def _add(self, lane: Lane) -> None:
         self.lanes[lane.path] = lane

@@ -18,6 +18,7 @@ from adaptive_batching.marshal.checks import (
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.running import NO_OBSERVERS, Running
 from adaptive_batching.marshal.shared_workers import SharedWorkers
+from adaptive_batching.marshal.traced import Tracer
 from adaptive_batching.payloads.contract import Contract, Declaration
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.workers.pinning import pinned
@@ -214,6 +215,7 @@ class Service:
         drain_timeout: float = 30.0,
         admin: tuple[str, int] | None = None,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
+        tracer: Tracer | None = None,
         cpus: Collection[int] | None = None,
     ) -> AsyncIterator[Running]:
         """Serve while the block runs; `running.url` says where.
@@ -226,6 +228,7 @@ class Service:
                 have one, clients don't see `/metrics`.
             observers: By path, who is told about its batches and requests: a `Recorder`. Those of
                 a pipeline's stages by `/path:Stage`.
+            tracer: Makes spans of requests and batches: `instrumentation.tracing.Tracing`.
             cpus: The cores that this process keeps to meanwhile; workers have their own.
 
         Raises:
@@ -233,7 +236,7 @@ class Service:
             ListenError: A port is taken, or the address is not ours.
             ValueError: The machine does not have the cores.
         """
-        running = self.prepared(observers, admin)
+        running = self.prepared(observers, admin, tracer)
         with pinned(cpus):
             try:
                 await running.start(host, port)
@@ -245,6 +248,7 @@ class Service:
         self,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
         admin: tuple[str, int] | None = None,
+        tracer: Tracer | None = None,
     ) -> Running:
         """What serves it, not yet started; for those who start and stop it themselves."""
         return Running(
@@ -253,6 +257,7 @@ class Service:
             body_timeout=self.body_timeout,
             admin=admin,
             observers=observers,
+            tracer=tracer,
         )
 
     def _check(self, path: str, max_body: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from adaptive_batching.core import JobClass, Limits
-from adaptive_batching.dispatcher import Dispatcher, Observer, OfClass
+from adaptive_batching.dispatcher import Dispatcher, Observer, of_class
 from adaptive_batching.marshal.endpoints import Endpoint
 from adaptive_batching.marshal.shared_workers import SharedWorkers
 from adaptive_batching.workers.making import make_shared_workers
@@ -41,7 +41,7 @@ def make_shared_dispatcher(
         make_shared_workers(members, placement),
         _together([each.limits for each in endpoints]),
         policy=shared.policy,
-        observers=[OfClass(path, each) for path, each in observers.items()],
+        observers=[of_class(path, each) for path, each in observers.items()],
         next_batch_first=True,
         classes={each.path: JobClass(each.limits, each.idempotent) for each in endpoints},
     )

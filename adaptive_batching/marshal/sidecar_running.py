@@ -26,6 +26,7 @@ from adaptive_batching.marshal.routes_file import RoutesFile
 from adaptive_batching.marshal.running import NO_OBSERVERS
 from adaptive_batching.marshal.sidecar import Sidecar
 from adaptive_batching.marshal.tenants import Tenants
+from adaptive_batching.marshal.traced import Tracer, traced
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
 
 _GLANCE = 1.0  # seconds between two looks at the file
@@ -40,6 +41,7 @@ class SidecarRunning:
         bounds: What is not exceeded, whoever comes.
         admin: Host and port of the pages of operators; None for nowhere.
         observers: Told about every batch and request of a route, by its name.
+        tracer: Makes spans of requests and batches: `instrumentation.tracing.Tracing`.
 
     Raises:
         ConfigError: The file says what can't be.
@@ -61,6 +63,7 @@ class SidecarRunning:
         bounds: Bounds = DEFAULT_BOUNDS,
         admin: tuple[str, int] | None = None,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
+        tracer: Tracer | None = None,
     ) -> None:
         self.url = self.admin_url = ""
         self.metrics = Metrics()
@@ -72,10 +75,11 @@ class SidecarRunning:
         self._bounds = bounds
         held = HeldBytes(bounds.check(routes).max_queue_bytes)
         self.metrics.held_bytes = lambda: held.held
-        self.relays = Relays(routes, held, observers, self.metrics, self.live)
+        self.relays = Relays(routes, held, observers, self.metrics, self.live, tracer)
         tenants = Tenants(bounds.tenant_header, bounds.max_per_tenant)
         self._sidecar = Sidecar(self.relays.find, bounds.max_in_flight, tenants)
-        self._listener = Listener(self._sidecar, bounds.max_connections)
+        answering = traced(self._sidecar, tracer, self._route)
+        self._listener = Listener(answering, bounds.max_connections)
         self._admin_address = admin
         self._admin = Listener(make_admin(self))
         self._refreshing = asyncio.Lock()
@@ -141,6 +145,10 @@ class SidecarRunning:
                 raise ConfigError(str(error)) from error
             await self.relays.replace(routes)
             _log.info("routes are now %s", ", ".join(sorted(route.name for route in routes)))
+
+    def _route(self, request: web.BaseRequest) -> str | None:
+        relay = self.relays.find(request.raw_path)
+        return None if relay is None else relay.route.name
 
     async def _keep_reading(self, file: RoutesFile) -> None:
         while True:

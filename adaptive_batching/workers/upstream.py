@@ -7,7 +7,7 @@ server's places are alive follows from how it has done: `core/standings.py`.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -56,6 +56,7 @@ class Upstreams:
         rehearsed: What is known of batches already: items and seconds.
         statistics: Whether the servers may be asked for that; see `upstream_statistics`.
         verify: Share of the requests in batches that are sent alone as well, to compare.
+        about: More headers for a batch, asked for where it is sent: those of its trace.
 
     Attributes:
         responses: Answers by status.
@@ -72,10 +73,12 @@ class Upstreams:
         rehearsed: Sequence[tuple[int, float]] = (),
         statistics: bool = False,
         verify: float = 0.0,
+        about: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         self.responses: Counter[int] = Counter()
         self._timeout = timeout
         self._max_answer = max_answer
+        self._about = about
         self._batch_ids = count(1)
         self._not_mergeable = NotMergeable()
         self._client = Client(tls)
@@ -188,13 +191,15 @@ class Upstreams:
     async def _ask(
         self, address: Address, first: Forwarded, message: Message
     ) -> tuple[int, Message]:
+        about = () if self._about is None else self._about().items()
+        headers = (*first.headers, *about)
         try:
             return await self._client.send(
                 address,
                 first.method,
                 first.target,
                 message,
-                first.headers,
+                headers,
                 self._max_answer,
                 self._timeout,
             )

@@ -99,7 +99,15 @@ async def before(model):
     async with AsyncExitStack() as stack:
 
         async def start(
-            *, server=None, servers=(), form=None, policy="greedy", more=None, bounds=None, **terms
+            *,
+            server=None,
+            servers=(),
+            form=None,
+            policy="greedy",
+            more=None,
+            bounds=None,
+            tracer=None,
+            **terms,
         ):
             route = Route(
                 "models",
@@ -109,7 +117,9 @@ async def before(model):
                 policy=policy,
                 **{"timeout": 5.0, **(more or {})},
             )
-            running = SidecarRunning([route], bounds=bounds or Bounds(), admin=("127.0.0.1", 0))
+            running = SidecarRunning(
+                [route], bounds=bounds or Bounds(), admin=("127.0.0.1", 0), tracer=tracer
+            )
             stack.push_async_callback(running.stop, 1.0)
             await running.start("127.0.0.1", 0)
             session = await stack.enter_async_context(aiohttp.ClientSession())
