@@ -15,10 +15,13 @@ _UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}  # 
 
 def patience(headers: Mapping[str, str]) -> float:
     """Seconds that the client waits from now on; infinite if it does not say."""
-    told = [_milliseconds(headers[name]) for name in _MILLISECONDS if name in headers]
-    if "grpc-timeout" in headers:
-        told.append(_grpc(headers["grpc-timeout"]))
-    return min(told, default=inf)
+    waits = inf
+    for name in _MILLISECONDS:
+        text = headers.get(name)
+        if text is not None:
+            waits = min(waits, _milliseconds(text))
+    text = headers.get("grpc-timeout")
+    return waits if text is None else min(waits, _grpc(text))
 
 
 def _milliseconds(text: str) -> float:

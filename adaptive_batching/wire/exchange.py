@@ -32,9 +32,11 @@ def goes_as_it_came(shares: Sequence[Any]) -> bool:
 
 def as_it_came(message: Message, *more: str) -> Message:
     """The same body, with its type and `more` of its headers."""
-    about = {}
-    for name in ("content-type", *more):
-        text = message.headers.get(name)
+    look_up = message.headers.get
+    content_type = look_up("content-type")
+    about = {} if content_type is None else {"content-type": content_type}
+    for name in more:
+        text = look_up(name)
         if text is not None:
             about[name] = text
     return Message(message.body, about)

@@ -51,16 +51,20 @@ class Rows(msgspec.Struct, frozen=True):
             return cls(b"", cls.elements(text), b"")
         beside = cls.members(text)
         name, *rest = pointer
-        if name not in beside:
+        inner = beside.pop(name, None)
+        if inner is None:
             raise NotCuttable(f"expected {name!r} in the object, got {', '.join(beside) or 'none'}")
-        return cls.within(beside, name, cls.find(beside.pop(name), rest))
+        return cls.within(beside, name, cls.find(inner, rest))
 
     @classmethod
     def within(cls, beside: Mapping[str, Raw], name: str, inner: "Rows") -> "Rows":
         """Put a list into an object, under a name that comes last."""
-        others = b"".join(
-            text_of(other) + b":" + bytes(value) + b"," for other, value in sorted(beside.items())
-        )
+        others = b""
+        if beside:  # as it seldom is
+            others = b"".join(
+                text_of(other) + b":" + bytes(value) + b","
+                for other, value in sorted(beside.items())
+            )
         before = b"{" + others + text_of(name) + b":" + inner.before
         return cls(before, inner.items, inner.after + b"}")
 
