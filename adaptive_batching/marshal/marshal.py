@@ -8,6 +8,7 @@ from time import monotonic
 from aiohttp import web
 
 from adaptive_batching.dispatcher import request_name
+from adaptive_batching.core.passage import Passage
 from adaptive_batching.errors import DeadlineExceeded, NoWorkers, Overloaded
 from adaptive_batching.marshal.admin import Page, find_page
 from adaptive_batching.marshal.answer import make_answer, stays_open
@@ -53,6 +54,7 @@ class Marshal:
         self._body_timeout = body_timeout
         self._emptied: asyncio.Future[None] | None = None
         self._errors = ErrorLog()
+        self._passage = Passage()
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, whatever happens."""
@@ -96,7 +98,10 @@ class Marshal:
             raise NoWorkers("the workers are still loading")
         if self.in_flight > self._max_in_flight:
             raise Overloaded(f"{self._max_in_flight} requests are in flight already")
-        within = min(patience(request.headers), lane.max_latency)
+        patient = min(patience(request.headers), lane.max_latency)
+        within = self._passage.left(patient, monotonic() - request.protocol.came)
+        if within <= 0:
+            raise Overloaded("its time was over when its turn came")
         body = arrived_body(request, lane.max_body)
         if body is None:
             began = monotonic()

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import resource
+import socket
 import sys
+from time import monotonic
 from typing import Any
 
 from aiohttp import http_parser, web
@@ -42,7 +44,7 @@ class Server(web.Server):
 
     def __call__(self) -> web.RequestHandler:
         """One more connection."""
-        return _Connection(self, loop=asyncio.get_running_loop(), **_CONNECTION)
+        return Connection(self, loop=asyncio.get_running_loop(), **_CONNECTION)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Drop it if it is one too many: without file descriptors nobody could be served."""
@@ -51,10 +53,27 @@ class Server(web.Server):
             transport.abort()
 
 
-class _Connection(web.RequestHandler):
-    """Answers what can't be parsed as every other error; aiohttp echoes the client's input."""
+class Connection(web.RequestHandler):
+    """Notes when requests come, and answers what can't be parsed as every other error.
 
-    __slots__ = ()
+    aiohttp would echo the client's input.
+
+    Attributes:
+        came: When the last bytes came (monotonic seconds).
+    """
+
+    __slots__ = ("_socket", "came")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by asyncio."""
+        super().connection_made(transport)
+        self._socket = transport.get_extra_info("socket")
+        self.came = monotonic()
+
+    def data_received(self, data: bytes) -> None:
+        """Called by asyncio."""
+        self.came = monotonic() - unread(self._socket)
+        super().data_received(data)
 
     def handle_error(
         self,
@@ -72,6 +91,15 @@ class _Connection(web.RequestHandler):
             _log.error("request %s failed", name, exc_info=exc)
         code = "malformed" if status < 500 else "internal"
         return rejection(Rejected(status, code, closes=True), name)
+
+
+def unread(connection) -> float:
+    try:
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 56)
+    except Exception:
+        return 0.0
+    ms = int.from_bytes(info[52:56], sys.byteorder)
+    return max(0.0, (ms - 4) * 1e-3)
 
 
 def max_connections() -> int:

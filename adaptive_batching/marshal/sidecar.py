@@ -53,7 +53,7 @@ class Sidecar:
         """Answer one request, whatever happens."""
         self.in_flight += 1
         self._emptied.clear()
-        begin = monotonic()
+        begin = request.protocol.came
         response: web.StreamResponse
         relay: Relay | None = None
         name = request_id(request)
