@@ -5,6 +5,7 @@ from adaptive_batching.core.job import Batch, Job, Outcome, Priority, Reason, Te
 from adaptive_batching.core.job_class import JobClass
 from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.outlook import Outlook
+from adaptive_batching.core.passage import Passage
 from adaptive_batching.core.policies import PolicyLike, make_policy
 from adaptive_batching.core.policy import (
     Decision,
@@ -38,6 +39,7 @@ __all__ = [
     "LinearLatency",
     "Outcome",
     "Outlook",
+    "Passage",
     "Policy",
     "PolicyLike",
     "Priority",

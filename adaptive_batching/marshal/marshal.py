@@ -7,18 +7,20 @@ from time import monotonic
 
 from aiohttp import web
 
+from adaptive_batching.core import Passage
 from adaptive_batching.dispatcher import request_name
-from adaptive_batching.core.passage import Passage
 from adaptive_batching.errors import DeadlineExceeded, NoWorkers, Overloaded
 from adaptive_batching.marshal.admin import Page, find_page
 from adaptive_batching.marshal.answer import make_answer, stays_open
 from adaptive_batching.marshal.body import arrived_body, arriving_body
+from adaptive_batching.marshal.connection import connection_of
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.lane import Lane
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.protocol import check_protocol
 from adaptive_batching.marshal.rejections import Rejected, rejection
 from adaptive_batching.marshal.request_ids import request_id
+from adaptive_batching.units import format_duration
 
 
 class Marshal:
@@ -99,9 +101,9 @@ class Marshal:
         if self.in_flight > self._max_in_flight:
             raise Overloaded(f"{self._max_in_flight} requests are in flight already")
         patient = min(patience(request.headers), lane.max_latency)
-        within = self._passage.left(patient, monotonic() - request.protocol.came)
+        within = patient - self._waited(request) - self._passage.allowance(patient)
         if within <= 0:
-            raise Overloaded("its time was over when its turn came")
+            raise Overloaded(f"an answer within {format_duration(patient)} is out of reach")
         body = arrived_body(request, lane.max_body)
         if body is None:
             began = monotonic()
@@ -118,3 +120,11 @@ class Marshal:
             return make_answer(formats.head, answer, name)
         headers = {"Content-Type": formats.media_type, "X-Request-Id": name}
         return web.Response(body=answer, headers=headers)
+
+    def _waited(self, request: web.BaseRequest) -> float:
+        """Seconds from a request's bytes to now, which is its turn."""
+        connection = connection_of(request)
+        waited = monotonic() - connection.came
+        if connection.prompt:
+            self._passage.noticed(waited)
+        return waited

@@ -101,7 +101,7 @@ class Relay:
         Args:
             request: As it came.
             target: Its path and query.
-            begin: When it came (monotonic seconds).
+            begin: From when on its time counts (monotonic seconds).
 
         Returns:
             The server's reply to it as a member of a batch, or all that the server said to it.

@@ -1,21 +1,15 @@
 """aiohttp's server with the gaps closed that its defaults leave to the application."""
 
 import asyncio
-import logging
 import resource
-import socket
 import sys
-from time import monotonic
 from typing import Any
 
 from aiohttp import http_parser, web
 from aiohttp.typedefs import Handler
 
 from adaptive_batching.errors import UsageError
-from adaptive_batching.marshal.rejections import Rejected, rejection
-from adaptive_batching.marshal.request_ids import new_request_id
-
-_log = logging.getLogger("adaptive_batching.marshal")
+from adaptive_batching.marshal.connection import Connection
 
 _CONNECTION: dict[str, Any] = {
     "keepalive_timeout": 15.0,  # also the time for all headers; aiohttp would wait an hour
@@ -51,55 +45,6 @@ class Server(web.Server):
         super().connection_made(handler, transport)
         if len(self._connections) > self._max_connections:
             transport.abort()
-
-
-class Connection(web.RequestHandler):
-    """Notes when requests come, and answers what can't be parsed as every other error.
-
-    aiohttp would echo the client's input.
-
-    Attributes:
-        came: When the last bytes came (monotonic seconds).
-    """
-
-    __slots__ = ("_socket", "came")
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio."""
-        super().connection_made(transport)
-        self._socket = transport.get_extra_info("socket")
-        self.came = monotonic()
-
-    def data_received(self, data: bytes) -> None:
-        """Called by asyncio."""
-        self.came = monotonic() - unread(self._socket)
-        super().data_received(data)
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        if request.writer.output_size:
-            raise ConnectionError("the answer has begun already, and can't become an error")
-        name = new_request_id()
-        if status < 500:
-            _log.debug("request %s can't be parsed: %r", name, message)
-        else:
-            _log.error("request %s failed", name, exc_info=exc)
-        code = "malformed" if status < 500 else "internal"
-        return rejection(Rejected(status, code, closes=True), name)
-
-
-def unread(connection) -> float:
-    try:
-        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 56)
-    except Exception:
-        return 0.0
-    ms = int.from_bytes(info[52:56], sys.byteorder)
-    return max(0.0, (ms - 4) * 1e-3)
 
 
 def max_connections() -> int:

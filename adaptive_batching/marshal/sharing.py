@@ -48,7 +48,7 @@ class BatchSharing:
             share: What it brings.
             request: As it came.
             target: Its path and query.
-            begin: When it came (monotonic seconds).
+            begin: From when on its time counts (monotonic seconds).
 
         Raises:
             DeadlineExceeded: Its client has waited long enough already.

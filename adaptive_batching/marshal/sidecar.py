@@ -7,8 +7,10 @@ from time import monotonic
 
 from aiohttp import web
 
+from adaptive_batching.core import Passage
 from adaptive_batching.dispatcher import request_name
 from adaptive_batching.errors import Overloaded, UpstreamAnswered
+from adaptive_batching.marshal.connection import connection_of
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.protocol import check_protocol
 from adaptive_batching.marshal.rejections import Rejected, rejection
@@ -45,6 +47,7 @@ class Sidecar:
         self._max_in_flight = max_in_flight
         self._tenants = tenants
         self._errors = ErrorLog()
+        self._passage = Passage()
         self._shares = SharesOfReplies()
         self._emptied = asyncio.Event()
         self._emptied.set()
@@ -53,7 +56,10 @@ class Sidecar:
         """Answer one request, whatever happens."""
         self.in_flight += 1
         self._emptied.clear()
-        begin = request.protocol.came
+        connection = connection_of(request)
+        begin = connection.came
+        if connection.prompt:
+            self._passage.noticed(monotonic() - begin)
         response: web.StreamResponse
         relay: Relay | None = None
         name = request_id(request)
@@ -63,7 +69,8 @@ class Sidecar:
             relay = self._relay(target)
             tenant = self._tenants.enter(request)
             try:
-                answer = await relay.answer(request, target, begin)
+                allowance = self._passage.allowance(relay.route.terms.max_latency)
+                answer = await relay.answer(request, target, begin - allowance)
             finally:
                 self._tenants.leave(tenant)
             if isinstance(answer, Reply):

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import time
 
@@ -157,3 +158,19 @@ async def test_a_service_that_cannot_load_does_not_start():
     with pytest.raises(WorkerStartError, match="no model"):
         async with client_of(apps.unloadable):
             raise AssertionError
+
+
+async def test_what_was_read_late_is_refused_instead_of_answered_late():
+    """The process stood still; who waited for it longer than he can is told to come again."""
+    asked = b"POST /square HTTP/1.1\r\nHost: us\r\nX-Request-Timeout-Ms: 500\r\n"
+    asked += b"Content-Length: 1\r\n\r\n4"
+    async with client_of(apps.service) as client:
+        url = URL(client.running.url)
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        for standstill, status in [(0, b"200"), (0.7, b"503"), (0, b"200")]:
+            writer.write(asked)
+            time.sleep(standstill)  # noqa: ASYNC251  it is the loop of the service as well
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.split()[1] == status
+            await reader.readexactly(int(re.search(rb"Content-Length: (\d+)", head)[1]))
+        writer.close()

@@ -1,0 +1,35 @@
+"""What the event loop delays is allowed for, before a batch and after it."""
+
+from adaptive_batching.core import Passage
+
+
+def after(waited: list[float]) -> Passage:
+    """Requests whose turn came so many seconds after their bytes."""
+    passage = Passage()
+    for seconds in waited:
+        passage.noticed(seconds)
+    return passage
+
+
+def test_a_loop_that_is_never_late_costs_nobody_anything() -> None:
+    """Nothing is allowed for what was never seen."""
+    assert Passage().allowance(0.1) == 0
+    assert after([0.0] * 100).allowance(0.1) == 0
+
+
+def test_nearly_every_delay_is_within_it() -> None:
+    """Of a loop that is late by up to 10 ms, evenly spread, it covers all and not much more."""
+    spread = [(7 * number % 20) / 20 * 10e-3 for number in range(400)]
+    assert 10e-3 < after(spread).allowance(1.0) < 20e-3
+
+
+def test_an_overload_that_is_over_is_forgotten() -> None:
+    """A hundred requests later a tenth is left."""
+    late = [10e-3, 20e-3] * 50
+    assert after([*late, *[0.1e-3] * 100]).allowance(1.0) < 0.1 * after(late).allowance(1.0)
+
+
+def test_after_a_pause_of_the_process_requests_are_let_in() -> None:
+    """All that came in half a second were late; who comes next has most of his time."""
+    paused = after([0.5 - number / 200 for number in range(100)])
+    assert paused.allowance(0.1) == 0.025
