@@ -17,16 +17,16 @@ def arrived_body(request: web.BaseRequest, limit: int) -> bytes | None:
     Raises:
         Rejected: It is, or says that it will be, too large, or is compressed.
     """
-    if "Content-Encoding" in request.headers and _is_encoded(request):
-        raise Rejected(415, "unsupported_encoding", closes=True)
+    if "Content-Encoding" in request.headers:
+        check_encoding(",".join(request.headers.getall("Content-Encoding")))
     stream = request.content
     if not stream.is_eof():
         if (request.content_length or 0) > limit:
-            raise _too_large()  # what was announced need not be read
+            raise too_large()  # what was announced need not be read
         return None
     body: bytes = stream.read_nowait()
     if len(body) > limit:
-        raise _too_large()
+        raise too_large()
     return body
 
 
@@ -49,7 +49,7 @@ async def arriving_body(request: web.BaseRequest, limit: int, patience: float) -
             while chunk := await request.content.readany():
                 body += chunk
                 if len(body) > limit:
-                    raise _too_large()
+                    raise too_large()
     except TimeoutError:
         raise Rejected(408, "body_timeout", closes=True) from None
     except web.RequestPayloadError:
@@ -57,10 +57,16 @@ async def arriving_body(request: web.BaseRequest, limit: int, patience: float) -
     return bytes(body)
 
 
-def _is_encoded(request: web.BaseRequest) -> bool:
-    codings = ",".join(request.headers.getall("Content-Encoding"))
-    return any(coding.strip().lower() != "identity" for coding in codings.split(","))
+def check_encoding(codings: str) -> None:
+    """See to it that a body is as it is: none is ever inflated.
+
+    Raises:
+        Rejected: It is compressed.
+    """
+    if any(coding.strip().lower() != "identity" for coding in codings.split(",")):
+        raise Rejected(415, "unsupported_encoding", closes=True)
 
 
-def _too_large() -> Rejected:
+def too_large() -> Rejected:
+    """What those hear who send, or announce, more than they may."""
     return Rejected(413, "body_too_large", closes=True)

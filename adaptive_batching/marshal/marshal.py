@@ -9,16 +9,17 @@ from aiohttp import web
 
 from adaptive_batching.core import Passage
 from adaptive_batching.dispatcher import request_name
-from adaptive_batching.errors import DeadlineExceeded, NoWorkers, Overloaded
+from adaptive_batching.errors import DeadlineExceeded, Overloaded
 from adaptive_batching.marshal.admin import Page, find_page
 from adaptive_batching.marshal.answer import make_answer, stays_open
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.connection import connection_of
+from adaptive_batching.marshal.door import Door
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.lane import Lane
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.protocol import check_protocol
-from adaptive_batching.marshal.rejections import Rejected, rejection
+from adaptive_batching.marshal.rejections import rejection
 from adaptive_batching.marshal.request_ids import request_id
 from adaptive_batching.units import format_duration
 
@@ -31,11 +32,11 @@ class Marshal:
         pages: What can be looked at, by path.
         max_in_flight: Requests at a time, whose bodies have to fit into memory together.
         body_timeout: Seconds that a body may take to arrive.
+        own_server: Whether nobody else has anything to do with the answers on their way out.
 
     Attributes:
         draining: Whether clients are told to go elsewhere; what comes is answered all the same.
-        in_flight: Requests that are being answered.
-        held_bytes: Of their bodies.
+        door: Counts the requests that are being answered.
         unrouted: Answers by status to requests that found no endpoint.
     """
 
@@ -46,13 +47,14 @@ class Marshal:
         *,
         max_in_flight: int,
         body_timeout: float,
+        own_server: bool = True,
     ) -> None:
         self.draining = False
-        self.in_flight = self.held_bytes = 0
+        self._own_server = own_server
+        self.door = Door(max_in_flight)
         self.unrouted: Counter[int] = Counter()
         self._lanes = lanes
         self._pages = pages
-        self._max_in_flight = max_in_flight
         self._body_timeout = body_timeout
         self._emptied: asyncio.Future[None] | None = None
         self._errors = ErrorLog()
@@ -60,14 +62,17 @@ class Marshal:
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, whatever happens."""
-        self.in_flight += 1
+        lane = self._lanes.get(request.raw_path) or self._lanes.get(request.path)
+        return await self.answer(request, lane)
+
+    async def answer(self, request: web.BaseRequest, lane: Lane | None) -> web.StreamResponse:
+        """Answer one request, whatever happens, whose way is known; None if it is for a page."""
+        self.door.in_flight += 1
         response: web.StreamResponse
-        lane: Lane | None = None
         name = request_id(request)
         request_name.set(name)
         try:
             check_protocol(request)
-            lane = self._lanes.get(request.raw_path) or self._lanes.get(request.path)
             if lane is None:
                 response = await find_page(self._pages, request)(request)
             else:
@@ -76,8 +81,8 @@ class Marshal:
             self._errors.enter(error, name, "other" if lane is None else lane.path)
             response = rejection(error, name)
         finally:
-            self.in_flight -= 1
-            if self._emptied is not None and not self.in_flight:
+            self.door.in_flight -= 1
+            if self._emptied is not None and not self.door.in_flight:
                 self._emptied.set_result(None)
                 self._emptied = None
         (self.unrouted if lane is None else lane.responses)[response.status] += 1
@@ -87,19 +92,13 @@ class Marshal:
 
     async def emptied(self) -> None:
         """Wait until no request is being answered."""
-        if self.in_flight:
+        if self.door.in_flight:
             if self._emptied is None:
                 self._emptied = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._emptied)
 
     async def _answer(self, request: web.BaseRequest, lane: Lane, name: str) -> web.StreamResponse:
-        if request.method != "POST":
-            raise Rejected(405, "method_not_allowed", headers={"Allow": "POST"})
-        formats = lane.negotiation.settle(request)
-        if not lane.line.ready:
-            raise NoWorkers("the workers are still loading")
-        if self.in_flight > self._max_in_flight:
-            raise Overloaded(f"{self._max_in_flight} requests are in flight already")
+        formats = self.door.check(request.method, request.headers, lane)
         patient = min(patience(request.headers), lane.max_latency)
         within = patient - self._waited(request) - self._passage.allowance(patient)
         if within <= 0:
@@ -111,18 +110,16 @@ class Marshal:
             within -= monotonic() - began
             if within <= 0:
                 raise DeadlineExceeded("its time was over when its body had arrived")
-        self.held_bytes += len(body)
-        try:
-            answer = await lane.answer(formats.item(body), within)
-        finally:
-            self.held_bytes -= len(body)
-        if stays_open(request) and not self.draining:
+        answer = await self.door.answer(lane, formats.item(body), len(body), within)
+        if self._own_server and stays_open(request) and not self.draining:
             return make_answer(formats.head, answer, name)
-        headers = {"Content-Type": formats.media_type, "X-Request-Id": name}
+        headers = {**formats.headers, "X-Request-Id": name}
         return web.Response(body=answer, headers=headers)
 
     def _waited(self, request: web.BaseRequest) -> float:
-        """Seconds from a request's bytes to now, which is its turn."""
+        """Seconds from a request's bytes to now, which is its turn; others' servers don't know."""
+        if not self._own_server:
+            return 0.0
         connection = connection_of(request)
         waited = monotonic() - connection.came
         if connection.prompt:

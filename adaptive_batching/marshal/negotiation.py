@@ -6,7 +6,7 @@ Bodies are never looked at for that, and no header can name a codec that the end
 from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import web
+from multidict import MultiMapping
 
 from adaptive_batching.marshal.answer import answer_head
 from adaptive_batching.marshal.rejections import Rejected
@@ -37,6 +37,11 @@ class Formats:
     head: str
     tagged: bool
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """Those of the answer, where it is not made of `head`; bytes must not become a page."""
+        return {"Content-Type": self.media_type, "X-Content-Type-Options": "nosniff"}
+
     def item(self, body: bytes) -> Any:
         """What goes to the handler."""
         return (self.reads, self.writes, body) if self.tagged else body
@@ -57,13 +62,12 @@ class Negotiation:
         self._known: dict[tuple[str, ...], Formats] = {}
         self.default = self._settle("", [])
 
-    def settle(self, request: web.BaseRequest) -> Formats:
-        """Find the codecs of a request.
+    def settle(self, headers: MultiMapping[str]) -> Formats:
+        """Find the codecs of a request with these headers.
 
         Raises:
             Rejected: It comes in none of them, or none of them is accepted.
         """
-        headers = request.headers
         said = (headers.get("Content-Type", ""), *headers.getall("Accept", ()))
         known = self._known.get(said)
         if known is None:

@@ -16,7 +16,17 @@ async def healthy(_request: web.BaseRequest) -> web.Response:
 
 
 def readiness(dispatchers: Mapping[str, Forming], *, draining: bool) -> web.Response:
-    """Whether requests should be sent here: every endpoint has workers that live, and we stay.
+    """Whether requests should be sent here.
+
+    Raises:
+        BatchingError: They should not; see `check_ready`.
+    """
+    check_ready(dispatchers, draining=draining)
+    return web.json_response({"status": "ready"})
+
+
+def check_ready(dispatchers: Mapping[str, Forming], *, draining: bool) -> None:
+    """See to it that every endpoint has workers that live, and we stay.
 
     Raises:
         Draining: We don't stay.
@@ -32,7 +42,6 @@ def readiness(dispatchers: Mapping[str, Forming], *, draining: bool) -> web.Resp
     lacking = [path for path, each in dispatchers.items() if not each.stats().workers]
     if lacking:
         raise NoWorkers(f"no worker is alive for {', '.join(lacking)}")
-    return web.json_response({"status": "ready"})
 
 
 async def deep_readiness(check: DeepCheck) -> web.Response:

@@ -5,7 +5,8 @@ files, processes and other people's input. They go to the log, under the same id
 """
 
 import random
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
@@ -45,21 +46,30 @@ def status_and_code(error: Exception) -> tuple[int, str]:
     return HANDLER_ERROR
 
 
-def rejection(error: Exception, request_id: str) -> web.Response:
-    """The answer to a request that failed."""
+class PlainAnswer(NamedTuple):
+    """An answer for any server to send."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def refusal(error: Exception, request_id: str) -> PlainAnswer:
+    """What the client of a request that failed is told."""
     status, code = status_and_code(error)
-    headers = {"X-Request-Id": request_id}
+    headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
     if isinstance(error, Rejected):
         headers |= error.headers
     if status == 503:
         wait = error.retry_after if isinstance(error, Refused) else 0.0
         headers["Retry-After"] = str(_retry_after(wait))
-    response = web.Response(
-        status=status,
-        body=_body(error, code, request_id),
-        headers=headers,
-        content_type="application/json",
-    )
+    return PlainAnswer(status, headers, _body(error, code, request_id))
+
+
+def rejection(error: Exception, request_id: str) -> web.Response:
+    """The same as our own server sends it."""
+    status, headers, body = refusal(error, request_id)
+    response = web.Response(status=status, body=body, headers=headers)
     if isinstance(error, Rejected) and error.closes:
         response.force_close()
     return response

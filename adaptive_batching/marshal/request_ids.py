@@ -13,7 +13,11 @@ _numbers = itertools.count(1)
 
 def request_id(request: web.BaseRequest) -> str:
     """The client's own `X-Request-Id` if it is harmless, else a new one."""
-    given = request.headers.get("X-Request-Id")
+    return acceptable_id(request.headers.get("X-Request-Id"))
+
+
+def acceptable_id(given: str | None) -> str:
+    """An id that a client gave if it is harmless, else a new one."""
     if given is not None and _ACCEPTABLE.fullmatch(given):
         return given
     return new_request_id()

@@ -6,28 +6,22 @@ import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 
 from aiohttp import web
 
-from adaptive_batching.dispatcher import Forming, Observer
-from adaptive_batching.instrumentation.live import LiveView
-from adaptive_batching.instrumentation.prometheus import Metrics
+from adaptive_batching.dispatcher import Observer
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin import Page
 from adaptive_batching.marshal.admin_pages import make_admin
 from adaptive_batching.marshal.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.deep_check import DeepCheck
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
-from adaptive_batching.marshal.lane import Lane, make_lanes
+from adaptive_batching.marshal.lanes import NO_OBSERVERS, Lanes
 from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.marshal import Marshal
 from adaptive_batching.marshal.traced import Tracer, traced, with_tracer
-from adaptive_batching.workers.interface import Restartable
 
 _log = logging.getLogger("adaptive_batching")
-
-NO_OBSERVERS: Mapping[str, Sequence[Observer]] = MappingProxyType({})
 
 
 class Running:
@@ -63,15 +57,14 @@ class Running:
         tracer: Tracer | None = None,
     ) -> None:
         self.url = self.admin_url = ""
-        self.metrics = Metrics()
-        self.live = LiveView()
-        self.broadcast = Broadcast(self.live)
-        self.dispatchers: dict[str, Forming] = {}
-        self.lanes: dict[str, Lane] = {}
         endpoints = list(endpoints)
         labels = [label for endpoint in endpoints for label in endpoint.labels]
-        for lane in make_lanes(endpoints, with_tracer(labels, observers, tracer)):
-            self._add(lane)
+        self._lanes = Lanes(endpoints, with_tracer(labels, observers, tracer))
+        self.lanes = self._lanes.by_path
+        self.dispatchers = self._lanes.dispatchers
+        self.metrics = self._lanes.metrics
+        self.live = self._lanes.live
+        self.broadcast = Broadcast(self.live)
         self._deep_check = DeepCheck(self.lanes)
         self._admin_address = admin
         self._admin = Listener(make_admin(self))
@@ -83,7 +76,7 @@ class Running:
             body_timeout=body_timeout,
         )
         self.metrics.responses["other"] = self._marshal.unrouted
-        self.metrics.held_bytes = lambda: self._marshal.held_bytes
+        self.metrics.held_bytes = lambda: self._marshal.door.held_bytes
         self._listener = Listener(traced(self._marshal, tracer, self._route))
         self._started = False
 
@@ -118,24 +111,11 @@ class Running:
             ListenError: The port is taken, or the address is not ours.
         """
         self._started = True
-        self.metrics.loop_lag.start()
         if self._admin_address is not None:
             self.admin_url = await self._admin.open(*self._admin_address)
             self.broadcast.start()
         self.url = await self._listener.open(host, port, bound)
-        await asyncio.gather(*(each.line.start() for each in self.lanes.values()))
-
-    async def restart_workers(self) -> None:
-        """Renew the worker processes of all endpoints, one after the other; no request fails.
-
-        Raises:
-            WorkerStartError: One could not be started: the workers that are left go on.
-            Draining: The service was stopped meanwhile.
-        """
-        of_each_pool = {id(each.workers): each for each in self.dispatchers.values()}
-        for each in of_each_pool.values():
-            if isinstance(each.workers, Restartable):
-                await each.restart_workers()
+        await self._lanes.start()
 
     async def refresh(self) -> None:
         """What SIGHUP and `POST /reload` do: restart the workers, and say so in the log.
@@ -146,7 +126,7 @@ class Running:
         """
         async with self._refreshing:
             _log.info("restarting the workers")
-            await self.restart_workers()
+            await self._lanes.restart_workers()
             _log.info("the workers have been restarted")
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
@@ -163,19 +143,16 @@ class Running:
             return
         deadline = time.monotonic() + timeout
         await self._listener.shut()
-        for each in self.lanes.values():
-            each.line.flush()
+        self._lanes.flush()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await self._listener.calm()
-            left = max(0.0, deadline - time.monotonic())
-            await asyncio.gather(*(each.line.aclose(left) for each in self.lanes.values()))
+            await self._lanes.aclose(max(0.0, deadline - time.monotonic()))
         finally:
             await self._listener.aclose()
             self.broadcast.stop()
             await self._admin.aclose()
-            self.metrics.loop_lag.stop()
 
     def _pages(self) -> dict[str, Page]:
         """What clients may look at beside the endpoints."""
@@ -190,11 +167,3 @@ class Running:
 
     def _route(self, request: web.BaseRequest) -> str | None:
         return request.path if request.path in self.lanes else None
-
-    def _add(self, lane: Lane) -> None:
-        self.lanes[lane.path] = lane
-        self.metrics.responses[lane.path] = lane.responses
-        for each in lane.watched:
-            self.dispatchers[each.label] = each.dispatcher
-            self.metrics.watch(each.label, each.dispatcher, each.histograms)
-            self.live.watch(each)

@@ -6,8 +6,12 @@ from dataclasses import replace
 from math import inf
 from typing import Any, TypeVar
 
+from aiohttp import web
+
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
+from adaptive_batching.marshal.application import make_application
+from adaptive_batching.marshal.asgi import AsgiService
 from adaptive_batching.marshal.checks import (
     check_count,
     check_path,
@@ -16,7 +20,8 @@ from adaptive_batching.marshal.checks import (
     check_takes_a_list,
 )
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
-from adaptive_batching.marshal.running import NO_OBSERVERS, Running
+from adaptive_batching.marshal.lanes import NO_OBSERVERS, Lanes
+from adaptive_batching.marshal.running import Running
 from adaptive_batching.marshal.shared_workers import SharedWorkers
 from adaptive_batching.marshal.traced import Tracer
 from adaptive_batching.payloads.contract import Contract, Declaration
@@ -243,6 +248,34 @@ class Service:
                 yield running
             finally:
                 await running.stop(drain_timeout)
+
+    def as_aiohttp(self, *, drain_timeout: float = 30.0) -> web.Application:
+        """The endpoints as an application of aiohttp: `app.add_subapp("/models", …)`.
+
+        Its workers start and stop with it, or with the application that it is a part of.
+
+        Args:
+            drain_timeout: Seconds that the last requests have at the end.
+        """
+        return make_application(
+            Lanes(self),
+            max_in_flight=self.max_in_flight,
+            body_timeout=self.body_timeout,
+            drain_timeout=drain_timeout,
+        )
+
+    def as_asgi(self, *, drain_timeout: float = 30.0) -> AsgiService:
+        """The endpoints as an ASGI application, for uvicorn and its like, FastAPI and Starlette.
+
+        Args:
+            drain_timeout: Seconds that the last requests have at the end.
+        """
+        return AsgiService(
+            Lanes(self),
+            max_in_flight=self.max_in_flight,
+            body_timeout=self.body_timeout,
+            drain_timeout=drain_timeout,
+        )
 
     def prepared(
         self,

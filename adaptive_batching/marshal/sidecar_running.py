@@ -18,12 +18,12 @@ from adaptive_batching.marshal.admin_pages import make_admin
 from adaptive_batching.marshal.bounds import DEFAULT_BOUNDS, Bounds
 from adaptive_batching.marshal.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.held_bytes import HeldBytes
+from adaptive_batching.marshal.lanes import NO_OBSERVERS
 from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.reachability import warn_of_unreachable
 from adaptive_batching.marshal.relays import Relays
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.routes_file import RoutesFile
-from adaptive_batching.marshal.running import NO_OBSERVERS
 from adaptive_batching.marshal.sidecar import Sidecar
 from adaptive_batching.marshal.tenants import Tenants
 from adaptive_batching.marshal.traced import Tracer, traced

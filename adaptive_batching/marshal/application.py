@@ -1,0 +1,63 @@
+"""A service as an application of aiohttp, to be a part of another one."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+from aiohttp import web
+
+from adaptive_batching.errors import BatchingError
+from adaptive_batching.marshal import pages
+from adaptive_batching.marshal.admin import Page
+from adaptive_batching.marshal.lanes import Lanes
+from adaptive_batching.marshal.marshal import Marshal
+from adaptive_batching.marshal.rejections import rejection
+from adaptive_batching.marshal.request_ids import request_id
+
+
+def make_application(
+    lanes: Lanes, *, max_in_flight: int, body_timeout: float, drain_timeout: float
+) -> web.Application:
+    """Make an application with the endpoints and `/healthz`, `/readyz`, `/metrics`.
+
+    Its workers start and stop with it, or with the application that it is a part of.
+
+    Args:
+        lanes: The endpoints, not yet started.
+        max_in_flight: Requests at a time.
+        body_timeout: Seconds that a body may take to arrive.
+        drain_timeout: Seconds that the last requests have at the end.
+    """
+    marshal = Marshal(
+        {}, {}, max_in_flight=max_in_flight, body_timeout=body_timeout, own_server=False
+    )
+    lanes.metrics.held_bytes = lambda: marshal.door.held_bytes
+    application = web.Application()
+    for lane in lanes.by_path.values():
+        application.router.add_route("*", lane.path, partial(marshal.answer, lane=lane))
+
+    async def readiness(_request: web.BaseRequest) -> web.StreamResponse:
+        return pages.readiness(lanes.dispatchers, draining=False)
+
+    async def metrics(request: web.BaseRequest) -> web.StreamResponse:
+        return pages.exposition(lanes.metrics, request)
+
+    async def running(_application: web.Application) -> AsyncIterator[None]:
+        async with lanes.running(drain_timeout):
+            yield
+
+    shown: dict[str, Page] = {
+        "/healthz": pages.healthy,
+        "/readyz": readiness,
+        "/metrics": metrics,
+    }
+    for path, page in shown.items():
+        application.router.add_get(path, partial(_shown, page))
+    application.cleanup_ctx.append(running)
+    return application
+
+
+async def _shown(page: Page, request: web.Request) -> web.StreamResponse:
+    try:
+        return await page(request)
+    except BatchingError as error:
+        return rejection(error, request_id(request))
