@@ -15,6 +15,9 @@ from adaptive_batching.marshal.rejections import Rejected
 from adaptive_batching.marshal.tunnel import WEBSOCKET, tunnel, wants_tunnel
 from adaptive_batching.wire.whole_requests import MARK
 from adaptive_batching.workers.upstream_addresses import Address
+from adaptive_batching.workers.upstream_client import HUNG_UP, Client
+
+_SAFE = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
 
 
 class PassThrough:
@@ -24,6 +27,7 @@ class PassThrough:
         choose: Says which server the next request goes to, and with what.
         body_timeout: Seconds in which something more of a body has to arrive.
         about: Headers that take the place of the client's: those of its trace.
+        idempotent: Whether a request that could have been for a batch may be sent again.
 
     Attributes:
         responses: The server's answers by status.
@@ -31,14 +35,17 @@ class PassThrough:
 
     def __init__(
         self,
-        choose: Callable[[], tuple[Address, aiohttp.ClientSession]],
+        choose: Callable[[], tuple[Address, Client]],
         body_timeout: float,
         about: Callable[[], Mapping[str, str]] | None = None,
+        *,
+        idempotent: bool,
     ) -> None:
         self.responses: Counter[int] = Counter()
         self._choose = choose
         self._body_timeout = body_timeout
         self._about = about
+        self._idempotent = idempotent
 
     async def __call__(
         self, request: web.BaseRequest, target: str, read: bytes = b""
@@ -55,7 +62,12 @@ class PassThrough:
             UpstreamBroken: It spoke of another protocol without being asked.
             Rejected: The body was too slow.
         """
-        response = await self._sent(request, target, read)
+        try:
+            response = await self._sent(request, target, read)
+        except UpstreamLost:
+            if not self._can_be_repeated(request, read):
+                raise
+            response = await self._sent(request, target, read)
         self.responses[response.status] += 1
         async with response:
             if response.status == 101:
@@ -67,7 +79,7 @@ class PassThrough:
     async def _sent(
         self, request: web.BaseRequest, target: str, read: bytes
     ) -> aiohttp.ClientResponse:
-        server, session = self._choose()
+        server, client = self._choose()
         url = URL(f"{server.origin}{target}", encoded=True)
         headers = passed_on(request.headers, also_dropped=[hdrs.EXPECT, "HTTP2-Settings", MARK])
         if self._about is not None:
@@ -76,7 +88,7 @@ class PassThrough:
             headers[hdrs.CONNECTION], headers[hdrs.UPGRADE] = "Upgrade", WEBSOCKET
         body = self._body(request, read) if read or request.can_read_body else None
         try:
-            return await session.request(
+            return await client.session(server).request(
                 request.method,
                 url,
                 headers=headers,
@@ -87,8 +99,16 @@ class PassThrough:
         except aiohttp.ClientError as error:
             if isinstance(error.__cause__, Rejected):
                 raise error.__cause__ from None  # not the server's fault
+            if isinstance(error, HUNG_UP):
+                client.hung_up(server)
             msg = f"{server.name} did not answer: {type(error).__name__}: {error}"
             raise UpstreamLost(msg) from error
+
+    def _can_be_repeated(self, request: web.BaseRequest, read: bytes) -> bool:
+        """Whether nothing of it is lost, and a second time does no harm."""
+        if read:
+            return self._idempotent
+        return request.method in _SAFE and not (request.can_read_body or wants_tunnel(request))
 
     async def _body(self, request: web.BaseRequest, read: bytes) -> AsyncIterator[bytes]:
         if read:

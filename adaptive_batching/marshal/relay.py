@@ -78,7 +78,9 @@ class Relay:
             next_batch_first=True,
         )
         self._sharing = BatchSharing(route, self.dispatcher, self.upstreams)
-        self._passing = PassThrough(self.upstreams.choose, route.terms.body_timeout, about)
+        self._passing = PassThrough(
+            self.upstreams.choose, route.terms.body_timeout, about, idempotent=route.idempotent
+        )
 
     @property
     def upstream_responses(self) -> dict[str, Mapping[int, int]]:

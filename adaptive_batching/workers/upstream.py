@@ -16,8 +16,6 @@ from ssl import SSLContext
 from time import monotonic
 from typing import Any
 
-from aiohttp import ClientSession
-
 from adaptive_batching.core.not_mergeable import NotMergeable
 from adaptive_batching.core.standings import Standings, State
 from adaptive_batching.errors import (
@@ -128,10 +126,9 @@ class Upstreams:
                     warn_once_started(self._client, self._directory.next)
                 )
 
-    def choose(self) -> tuple[Address, ClientSession]:
+    def choose(self) -> tuple[Address, Client]:
         """Where a request that is not for a batch is sent, and with what."""
-        address = self._directory.next()
-        return address, self._client.session(address)
+        return self._directory.next(), self._client
 
     async def run(self, items: list[Forwarded], worker: int, /) -> list[Reply]:
         """Send one batch to the server of a place; see `Workers.run`.

@@ -8,6 +8,8 @@ meaning each.
 import asyncio
 import ssl
 from collections.abc import Iterable
+from time import monotonic
+from typing import Any
 
 import aiohttp
 from yarl import URL
@@ -25,7 +27,9 @@ from adaptive_batching.workers.upstream_addresses import Address
 from adaptive_batching.workers.upstream_response import Response
 
 _CONNECT_TIMEOUT = 2.0  # seconds; the server stands beside us
-_IDLE = 4.0  # seconds; less than the 5 after which uvicorn closes a connection that it keeps alive
+# Seconds that a connection is kept for another request. Gunicorn closes it after 2, uvicorn after
+# 5; one that stood still closes many at once, though requests are on their way: be well before it.
+_IDLE = 1.0
 _CHUNK = 2**18  # bytes
 _NOT_CONNECTED = (
     aiohttp.ClientConnectorError,
@@ -33,7 +37,8 @@ _NOT_CONNECTED = (
     aiohttp.ClientSSLError,
     aiohttp.ServerFingerprintMismatch,
 )
-_HUNG_UP = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
+HUNG_UP = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
+"""What it is, if it was connected, that a server ended the connection."""
 
 
 class Client:
@@ -48,14 +53,24 @@ class Client:
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._tls = tls
-        self._sessions: dict[str, aiohttp.ClientSession] = {}
+        self._sessions: dict[tuple[str, bool], aiohttp.ClientSession] = {}
+        self._distrusted: dict[Address, float] = {}
 
     def session(self, address: Address) -> aiohttp.ClientSession:
-        """What requests to a server are sent with."""
-        session = self._sessions.get(address.socket)
+        """What requests to a server are sent with.
+
+        For a while after the server hung up, each has a new connection: it may have closed others.
+        """
+        fresh = bool(self._distrusted) and self._is_distrusted(address)
+        session = self._sessions.get((address.socket, fresh))
         if session is None:
-            session = self._sessions[address.socket] = _session(self._connector(address))
+            session = _session(self._connector(address, fresh=fresh))
+            self._sessions[address.socket, fresh] = session
         return session
+
+    def hung_up(self, address: Address) -> None:
+        """Use no connection to a server that was opened before now."""
+        self._distrusted[address] = monotonic() + _IDLE
 
     async def send(
         self,
@@ -105,6 +120,8 @@ class Client:
             waited = format_duration(timeout)
             raise WorkerTimeout(f"{address.name} did not answer within {waited}") from None
         except aiohttp.ClientError as error:
+            if isinstance(error, HUNG_UP):
+                self.hung_up(address)
             raise _meaning(error, address, begun=begun) from error
         about = {name.lower(): value for name, value in response.headers.items()}
         if about.pop("content-encoding", "identity") != "identity":
@@ -119,12 +136,17 @@ class Client:
         for session in sessions:
             await session.close()
 
-    def _connector(self, address: Address) -> aiohttp.BaseConnector:
+    def _is_distrusted(self, address: Address) -> bool:
+        if monotonic() < self._distrusted.get(address, 0.0):
+            return True
+        self._distrusted.pop(address, None)
+        return False
+
+    def _connector(self, address: Address, *, fresh: bool) -> aiohttp.BaseConnector:
+        kept: dict[str, Any] = {"force_close": True} if fresh else {"keepalive_timeout": _IDLE}
         if address.socket:
-            return aiohttp.UnixConnector(address.socket, limit=0, keepalive_timeout=_IDLE)
-        return aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=_IDLE, ssl=True if self._tls is None else self._tls
-        )
+            return aiohttp.UnixConnector(address.socket, limit=0, **kept)
+        return aiohttp.TCPConnector(limit=0, ssl=True if self._tls is None else self._tls, **kept)
 
 
 def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
@@ -143,7 +165,7 @@ def _meaning(error: aiohttp.ClientError, address: Address, *, begun: bool) -> Ex
     said = f"{address.name}: {type(error).__name__}: {error}"
     if isinstance(error, _NOT_CONNECTED):
         return UpstreamUnreachable(said)
-    if isinstance(error, _HUNG_UP) and not begun:
+    if isinstance(error, HUNG_UP) and not begun:
         return UpstreamLost(said)
     return UpstreamBroken(said)
 

@@ -111,7 +111,10 @@ async def test_f10_a_fault_of_the_server(before, fault):
     """Status and code say what it was; it is asked again only if it said nothing at all."""
     script, expected, asked = FAULTS[fault]
     async with scripted(script) as server:
-        client = await before(servers=[server.url], more={"timeout": 0.3, "max_answer": 100_000})
+        timeout = 0.3 if expected is LATE else 5.0
+        client = await before(
+            servers=[server.url], more={"timeout": timeout, "max_answer": 100_000}
+        )
         status, answer, _ = await client.predict(1)
         assert (status, answer["error"]) == expected
         assert len(server.exchanges) == asked
@@ -165,6 +168,36 @@ async def test_f10_a_connection_that_is_closed_as_it_is_used(before):
         for number in range(3):
             assert (await client.predict(number))[1] == {"predictions": [2 * number]}
         assert server.bodies == [[0], [1], [1], [2]]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_f10_many_connections_that_were_closed_while_nobody_asked(before, method):
+    """A server that stood still ends all that waited too long: no client gets to know."""
+    used, together = set(), asyncio.Barrier(4)
+
+    async def script(exchange):
+        if exchange._writer in used:
+            return exchange.hang_up()
+        used.add(exchange._writer)
+        if exchange.number < together.parties:
+            await together.wait()
+        if exchange.body:
+            return await exchange.predict()
+        return await exchange.write(OK + b"Content-Length: 2\r\n\r\n{}")
+
+    async with scripted(script) as server:
+        client = await before(servers=[server.url], more={"concurrency": 4}, max_batch_size=1)
+
+        async def ask(number):
+            if method == "POST":
+                return (await client.predict(number))[:2]
+            async with client.session.get(f"{client.url}/health") as response:
+                return response.status, await response.json()
+
+        await asyncio.gather(*map(ask, range(together.parties)))
+        for number in range(8):
+            status, answer = await ask(number)
+            assert status == 200, answer
 
 
 async def test_t9_a_redirect_is_not_followed(before):
