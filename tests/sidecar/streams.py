@@ -21,6 +21,13 @@ WELL_FORMED = {
     "a request in a chunk": post(CHUNKED, b"Connection: close", body=CHUNKS),
     "two after another": post(LENGTH, body=INNER) + b"GET /second HTTP/1.1\r\n" + HOST + CLOSE,
     "chunks, then another": post(CHUNKED, body=CHUNKS) + b"GET /second HTTP/1.1\r\n" + HOST + CLOSE,
+    "three after another, in one write": post(LENGTH, body=INNER)
+    + b"GET /between HTTP/1.1\r\n"
+    + HOST
+    + b"\r\n"
+    + b"GET /second HTTP/1.1\r\n"
+    + HOST
+    + CLOSE,
     "a chunk extension": post(CHUNKED, b"Connection: close", body=b"2;a=b\r\nab\r\n0\r\n\r\n"),
     "trailers": post(CHUNKED, b"Connection: close", body=b"2\r\nab\r\n0\r\nA: b\r\n\r\n"),
 }
@@ -29,6 +36,7 @@ WELL_FORMED = {
 MALFORMED = {
     "length and chunks": post(LENGTH, CHUNKED, body=b"0\r\n\r\n" + INNER),
     "two lengths": post(b"Content-Length: 0", LENGTH, body=INNER),
+    "two lengths that are equal": post(LENGTH, LENGTH, body=INNER),
     "a list of lengths": post(b"Content-Length: 0, %d" % len(INNER), body=INNER),
     "a length with a sign": post(b"Content-Length: +0", body=INNER),
     "an unknown coding": post(b"Transfer-Encoding: xchunked", body=CHUNKS),
@@ -38,6 +46,11 @@ MALFORMED = {
     "a space before the colon": post(b"Transfer-Encoding : chunked", body=CHUNKS),
     "a folded header": post(b"A: b", b" Transfer-Encoding: chunked", body=b"0\r\n\r\n" + INNER),
     "a bare CR": post(b"A: b\rTransfer-Encoding: chunked", body=b"0\r\n\r\n" + INNER),
+    "bare LF": post(LENGTH, body=INNER).replace(b"\r\n", b"\n"),
+    "a bare LF before a header": post(b"A: b\nTransfer-Encoding: chunked", LENGTH, body=INNER),
+    "a bare LF after a chunk's size": post(CHUNKED, body=b"2\nab\r\n0\r\n\r\n" + INNER),
+    "a bare LF in a chunk's extension": post(CHUNKED, body=b"2;\nab\r\n0\r\n\r\n" + INNER),
+    "a chunk that is longer than it says": post(CHUNKED, body=b"2\r\nabc\r\n0\r\n\r\n" + INNER),
     "a NUL": post(b"A: \x00", body=INNER),
     "a size too large": post(CHUNKED, body=b"f" * 17 + b"\r\n" + INNER),
     "a size in hexadecimal notation": post(CHUNKED, body=b"0x2\r\nab\r\n0\r\n\r\n" + INNER),
@@ -47,3 +60,8 @@ MALFORMED = {
     "chunks in HTTP/1.0": b"POST /outer HTTP/1.0\r\n" + HOST + CHUNKED + b"\r\n\r\n" + CHUNKS,
 }
 """What attackers send: one reads two requests where another reads one."""
+
+
+def requests_of(stream):
+    """How many a well-formed stream holds."""
+    return 1 + (b"/between" in stream) + (b"/second" in stream)
