@@ -16,6 +16,7 @@ _COMMANDS = {
     "recommend": "Find the fewest workers that hold a promise under some traffic.",
     "serve": "Run a service: MODULE:SERVICE.",
     "sidecar": "Batch requests before a model server, without touching it.",
+    "top": "Show what a running service or sidecar does, second by second.",
     "simulate": "Replay traffic through the scheduler in virtual time.",
 }
 

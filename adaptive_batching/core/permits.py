@@ -1,7 +1,7 @@
 """The outbound semaphore: which workers there are, who is idle, and when the next is free."""
 
 from collections import deque
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from math import exp, inf
 from statistics import median_low
 from types import MappingProxyType
@@ -50,10 +50,9 @@ class Permits:
         """Batches that have left and not ended."""
         return len(self._running)
 
-    @property
-    def requests(self) -> int:
-        """Jobs in the batches that run."""
-        return sum(len(batch.jobs) for batch in self._running)
+    def requests(self, among: Callable[[Hashable], bool] = lambda _: True) -> int:
+        """Jobs in the batches that run, or in those of some batch keys."""
+        return sum(len(batch.jobs) for batch in self._running if among(batch.key))
 
     @property
     def alive(self) -> list[Worker]:

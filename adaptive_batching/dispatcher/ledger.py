@@ -123,7 +123,7 @@ class Stats:
             queued_seconds=outlook.work,
             saturation=outlook.saturation,
             running=scheduler.permits.running,
-            running_requests=scheduler.permits.requests,
+            running_requests=scheduler.permits.requests(),
             idle=scheduler.permits.idle,
             workers=scheduler.permits.capacity,
             per_worker=tuple(
@@ -146,6 +146,7 @@ class Stats:
             oldest=outlook.oldest,
             queued_seconds=outlook.work,
             saturation=outlook.saturation,
+            running_requests=scheduler.permits.requests(lambda other: other == key),
             per_worker=tuple(
                 WorkerStats.of(each, full, line) for each in scheduler.permits.workers
             ),

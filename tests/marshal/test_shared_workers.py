@@ -95,6 +95,8 @@ async def test_coroutines_and_functions_share_as_well():
         doubled = asyncio.create_task(client.post("/double", 2))
         await until(lambda: client.stats("/double").queued)
         assert not doubled.done()
+        in_flight = [client.stats(path).running_requests for path in ("/wait", "/double")]
+        assert in_flight == [1, 0]
         assert (await client.post("/sorted", [2, 1])).json == [1, 2]
         assert (await client.post("/length", [2, 1])).json == 2
         gate.set()

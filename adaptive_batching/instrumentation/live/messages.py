@@ -2,51 +2,10 @@
 
 import msgspec
 
+from adaptive_batching.instrumentation.live.promise import Promise
+from adaptive_batching.instrumentation.live.second import Second
+
 DIGITS = 6  # microseconds; more would only be longer
-
-
-class Second(msgspec.Struct, frozen=True, array_like=True):
-    """What happened from one look at an endpoint to the next, about a second later.
-
-    Attributes:
-        until: When the second look was.
-        length: How long after the first.
-        arrived: Requests; one that is refused arrives as well.
-        done: Requests that were answered in time.
-        failed: Requests whose handler or worker failed.
-        expired: Requests that were let in and not answered in time.
-        shed: Requests that were refused because no answer in time was in sight.
-        queue_full: Requests that were refused because too many waited.
-        cancelled: Requests whose client went away.
-        batches: Batches that ended.
-        items: Items in them.
-        p50: Median latency of the requests that ran; None if none did.
-        p90: The latency that nine in ten stayed below.
-        p99: The latency that 99 in 100 stayed below.
-        queued: Items that wait, at the end.
-        running: Batches that run, at the end.
-        workers: Workers that are alive, at the end.
-        releases: Batches that ended, by why they left; without reasons that there were none for.
-    """
-
-    until: float
-    length: float
-    arrived: int
-    done: int
-    failed: int
-    expired: int
-    shed: int
-    queue_full: int
-    cancelled: int
-    batches: int
-    items: int
-    p50: float | None
-    p90: float | None
-    p99: float | None
-    queued: int
-    running: int
-    workers: int
-    releases: dict[str, int]
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True):
@@ -97,6 +56,7 @@ class EndpointView(msgspec.Struct, frozen=True):
         max_batch_size: Items.
         max_latency: What is promised; None for nothing.
         max_queue: Items that may wait.
+        promise: How it was kept in the last minute.
         requests: Since the start, ended requests by outcome.
         releases: Since the start, ended batches by the reason of their release.
         batches: Since the start.
@@ -118,6 +78,7 @@ class EndpointView(msgspec.Struct, frozen=True):
     max_batch_size: int
     max_latency: float | None
     max_queue: int
+    promise: Promise
     requests: dict[str, int]
     releases: dict[str, int]
     batches: int

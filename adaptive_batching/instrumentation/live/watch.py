@@ -15,9 +15,10 @@ from adaptive_batching.instrumentation.live.messages import (
     DIGITS,
     EndpointView,
     Run,
-    Second,
     WorkerView,
 )
+from adaptive_batching.instrumentation.live.promise import Promise
+from adaptive_batching.instrumentation.live.second import Second
 
 SECONDS_KEPT = 120
 _LATELY = 10  # looks: single seconds have too few requests for a 99th percentile
@@ -107,6 +108,7 @@ class Watch:
             max_batch_size=limits.max_batch_size,
             max_latency=limits.max_latency if isfinite(limits.max_latency) else None,
             max_queue=limits.max_queue,
+            promise=Promise.of(list(self._seconds)),
             requests={outcome.value: count for outcome, count in stats.requests.items()},
             releases={reason.value: count for reason, count in stats.releases.items() if count},
             batches=stats.batches,

@@ -11,20 +11,18 @@ const OUTCOMES = {
   queue_full: "refused: queue full", cancelled: "client left",
 };
 
+const WORDS = { idle: "Idle", kept: "✓ Kept", refusing: "▲ Kept by refusing", broken: "✕ Broken", failing: "✕ Failing" };
+
 // Whether the promise was kept in the last minute: to those let in, and at what price to others.
-export function verdict(endpoint) {
-  const minute = lately(endpoint, MINUTE);
-  const letIn = minute.done + minute.failed + minute.expired;
-  const refused = minute.arrived ? minute.refused / minute.arrived : 0;
-  if (!minute.arrived) return ["idle", "Idle", "No requests in the last minute"];
-  const inTime = letIn ? minute.done / letIn : 1;
-  const said = `${share(inTime)} of those let in were answered${endpoint.max_latency ? " in time" : ""}`;
-  if (inTime < 0.999) {
-    const what = minute.expired >= minute.failed ? "✕ Broken" : "✕ Failing";
-    return ["broken", what, `${said}: ${count(minute.expired)} late, ${count(minute.failed)} failed`];
-  }
-  if (refused > 0.001) return ["refusing", "▲ Kept by refusing", `${said}; ${share(refused)} of all were refused`];
-  return ["kept", endpoint.max_latency ? "✓ Kept" : "✓ All answered", `${said}, in the last minute`];
+export function verdict({ promise, max_latency: latest }) {
+  if (promise.verdict === "idle") return ["idle", WORDS.idle, "No requests in the last minute"];
+  const said = `${share(promise.in_time)} of those let in were answered${latest === null ? "" : " in time"}`;
+  const word = promise.verdict === "kept" && latest === null ? "✓ All answered" : WORDS[promise.verdict];
+  const more = {
+    kept: ", in the last minute",
+    refusing: `; ${share(promise.refused)} of all were refused`,
+  }[promise.verdict] ?? `: ${count(promise.expired)} late, ${count(promise.failed)} failed`;
+  return [promise.verdict, word, said + more];
 }
 
 export function showTiles(endpoint) {

@@ -1,0 +1,112 @@
+"""What is known of each endpoint, in some lines of a terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from adaptive_batching.instrumentation.live import EndpointView, Second, Verdict
+from adaptive_batching.top.state import State
+from adaptive_batching.units import counted, format_duration
+
+_WORDS = {
+    Verdict.IDLE: ("idle", "dim"),
+    Verdict.KEPT: ("kept", "bold green"),
+    Verdict.REFUSING: ("kept by refusing", "bold yellow"),
+    Verdict.BROKEN: ("broken", "bold red"),
+    Verdict.FAILING: ("failing", "bold red"),
+}
+_BUSY, _IDLE, _DEAD = "■", "□", "✕"
+_SLOW = 1.5  # times as long as most, from where it is worth a word
+
+
+def drawn(state: State, title: str, only: Sequence[str] = ()) -> RenderableType:
+    """All endpoints, or some.
+
+    Args:
+        state: What is known.
+        title: The first line.
+        only: Names of those that are shown; none means all.
+    """
+    shown = [each for each in state.endpoints.values() if not only or each.name in only]
+    return Group(Text(title, style="bold"), *(_of(each, state) for each in shown))
+
+
+def _of(endpoint: EndpointView, state: State) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    for label, value in _lines(endpoint, state):
+        grid.add_row(f"  {label}", value)
+    word, style = _WORDS[endpoint.promise.verdict]
+    return Group(Text(), Text.assemble((endpoint.name, "bold"), "  ", (word, style)), grid)
+
+
+def _lines(endpoint: EndpointView, state: State) -> Iterator[tuple[str, RenderableType]]:
+    promise, now = endpoint.promise, state.now(endpoint.name)
+    length = sum(second.length for second in now) or 1.0
+    yield "promise", _promise(endpoint)
+    yield "latency", _latency(endpoint)
+    came = sum(second.arrived for second in now) / length
+    done = sum(second.done for second in now) / length
+    refused = f"{_share(promise.refused)} refused in the last minute"
+    yield "requests", f"{_rate(done)} of {_rate(came)} answered, {refused}"
+    yield "batches", _batches(endpoint, now, length)
+    reasons = state.reasons(endpoint.name).items()
+    leave = ", ".join(f"{why.replace('_', ' ')} {_share(share)}" for why, share in reasons)
+    yield "leave", leave or "none in the last minute"
+    waiting = f"{counted(endpoint.queued, 'item')} of {endpoint.max_queue:,}"
+    yield "waiting", f"{waiting}, {format_duration(endpoint.queued_seconds)} of work"
+    yield "workers", _workers(endpoint)
+
+
+def _promise(endpoint: EndpointView) -> str:
+    promise = endpoint.promise
+    if promise.verdict is Verdict.IDLE:
+        return "nobody came in the last minute"
+    said = f"{_share(promise.in_time)} of those let in were answered"
+    in_time = "" if endpoint.max_latency is None else " in time"
+    return (
+        f"{said}{in_time} in the last minute: {promise.expired:,} late, {promise.failed:,} failed"
+    )
+
+
+def _latency(endpoint: EndpointView) -> str:
+    values = zip(("p50", "p90", "p99"), endpoint.lately, strict=True)
+    said = [f"{name} {format_duration(value)}" for name, value in values if value is not None]
+    latest = endpoint.max_latency
+    promised = "none is promised" if latest is None else f"{format_duration(latest)} is promised"
+    return ", ".join([*said, promised])
+
+
+def _batches(endpoint: EndpointView, now: Sequence[Second], length: float) -> str:
+    batches, items = sum(each.batches for each in now), sum(each.items for each in now)
+    if not endpoint.batches:
+        return f"none yet; {counted(endpoint.max_batch_size, 'item')} at most"
+    size = f"{items / batches:.3g}" if batches else "0"
+    line = f"{format_duration(endpoint.fixed)} + {format_duration(endpoint.per_item)} an item"
+    return f"{size} items of {endpoint.max_batch_size}, {_rate(batches / length)}; they take {line}"
+
+
+def _workers(endpoint: EndpointView) -> Text:
+    said = Text()
+    for index, worker in enumerate(endpoint.workers):
+        mark = _DEAD if not worker.alive else _IDLE if worker.busy_since is None else _BUSY
+        slow = f" {worker.slowness:.1f}x slow" if worker.slowness >= _SLOW else ""
+        said.append(f"{index}{mark}{slow} ", style="red" if slow or not worker.alive else "")
+    return said.append(f" {_share(endpoint.saturation)} of full load", style="dim")
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}/s" if value >= 100 else f"{value:.3g}/s"
+
+
+def _share(value: float) -> str:
+    """Rounded so that neither none nor all is said of what is neither."""
+    if 0 < value < 1e-4:
+        return "<0.01 %"
+    if 1 - 1e-4 < value < 1:
+        return ">99.99 %"
+    percent = value * 100
+    return f"{percent:.2f} %" if 99 < percent < 100 else f"{percent:.3g} %"

@@ -1,0 +1,118 @@
+"""`adaptive-batching top` beside a real service: what it shows is true, and errors are told."""
+
+import asyncio
+import os
+import pty
+import signal
+import sys
+from asyncio.subprocess import PIPE
+
+import pytest
+
+from tests.marshal import apps
+from tests.marshal.client import client_of
+from tests.marshal.test_admin import LOOPBACK
+
+
+async def top(*arguments):
+    """Its exit status, output and complaints."""
+    command = [sys.executable, "-m", "adaptive_batching", "top", *arguments]
+    environment = {**os.environ, "COLUMNS": "120"}
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=PIPE, stderr=PIPE, env=environment
+    )
+    output, complaint = await process.communicate()
+    return process.returncode, output.decode(), complaint.decode()
+
+
+async def test_one_look():
+    """Numbers of each endpoint, as they were a second ago at most."""
+    async with client_of(apps.service, admin=LOOPBACK) as client:
+        await asyncio.gather(*(client.post("/square", number) for number in range(20)))
+        client.running.broadcast.look()
+        status, output, complaint = await top(client.running.admin_url, "--once")
+        assert (status, complaint) == (0, "")
+        square, slow = output.split("\n\n")[1:]
+        assert square.startswith("/square  kept\n")
+        assert "100 % of those let in were answered in the last minute: 0 late, 0 failed" in square
+        assert "p50" in square
+        assert "p99" in square
+        assert "none is promised" in square
+        assert "items of 8" in square
+        assert "idle" in square
+        assert slow.startswith("/slow  idle\n")
+        status, output, _ = await top(client.running.admin_url, "--once", "--endpoint", "/slow")
+        assert "/slow" in output
+        assert "/square" not in output
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("nonsense", "expected the URL of an admin port, such as http://127.0.0.1:9000"),
+        ("ftp://127.0.0.1", "expected the URL of an admin port"),
+        ("http://[", "expected the URL of an admin port"),
+        ("http://127.0.0.1:{nobody}", "can't be reached: Connect"),
+        ("http://127.0.0.1:{data}", "start the service with --admin-port, and give that port"),
+    ],
+)
+async def test_a_wrong_url_is_told_in_a_sentence(url, told, unused_tcp_port):
+    async with client_of(apps.service, admin=LOOPBACK) as client:
+        data = client.running.url.rpartition(":")[2]
+        status, output, complaint = await top(url.format(nobody=unused_tcp_port, data=data))
+        assert status in {1, 2}
+        assert told in complaint
+        assert "Traceback" not in complaint
+        assert output == ""
+
+
+async def test_an_endpoint_that_is_not_there():
+    """Those that are, are named."""
+    async with client_of(apps.service, admin=LOOPBACK) as client:
+        status, _, complaint = await top(client.running.admin_url, "--once", "--endpoint", "/none")
+        assert status == 2
+        assert "expected one of /square, /slow, got /none" in complaint
+
+
+class Terminal:
+    """One that a program writes to, 100 columns wide."""
+
+    def __init__(self):
+        self._ours, self.theirs = pty.openpty()
+        os.set_blocking(self._ours, False)
+        self._text = ""
+
+    async def shows(self, what, within=20):
+        """Wait until something has been written since the last thing that was waited for."""
+        async with asyncio.timeout(within):
+            while what not in self._text:
+                try:
+                    self._text += os.read(self._ours, 65536).decode(errors="replace")
+                except BlockingIOError:
+                    await asyncio.sleep(0.02)
+        self._text = self._text.partition(what)[2]
+
+    def close(self):
+        os.close(self._ours)
+        os.close(self.theirs)
+
+
+async def test_it_goes_on_and_comes_back(unused_tcp_port):
+    """A service that is gone for a while is said to be; Ctrl-C ends it without a word."""
+    at, terminal = ("127.0.0.1", unused_tcp_port), Terminal()
+    environment = {**os.environ, "COLUMNS": "100", "LINES": "40", "TERM": "xterm"}
+    async with client_of(apps.service, admin=at) as client:
+        command = [sys.executable, "-m", "adaptive_batching", "top", client.running.admin_url]
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=terminal.theirs, stdout=terminal.theirs, stderr=PIPE, env=environment
+        )
+        await terminal.shows("nobody came")
+        await client.post("/square", 3)
+        await terminal.shows("100 % of those let in")
+    await terminal.shows("no data; trying again")
+    async with client_of(apps.service, admin=at):
+        await terminal.shows("nobody came")
+        process.send_signal(signal.SIGINT)
+        _, complaint = await process.communicate()
+    assert (process.returncode, complaint) == (130, b"")
+    terminal.close()
