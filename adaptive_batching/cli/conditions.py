@@ -30,6 +30,17 @@ _RUN_OPTIONS = (
     click.option("--max-batch-size", type=ITEMS, default=64, help="Items."),
     click.option("--max-queue", type=ITEMS, default=65_536, help="Items waiting."),
     click.option(
+        "--first-come",
+        is_flag=True,
+        help="Of --tenants: serve them as they come, whosever they are.",
+    ),
+    click.option(
+        "--ageing",
+        type=DURATION,
+        help="Of --high-priority: what comes so much later goes before no normal request.  "
+        "[default: a quarter of --max-latency, or 1s]",
+    ),
+    click.option(
         "--timer-resolution", type=DURATION, default=0.0, help="Round wake-ups up to this."
     ),
     click.option(
@@ -107,7 +118,7 @@ def title(traffic: Traffic, experiment: Experiment) -> str:
         for name, factor in asdict(traffic.shaping).items()
         if factor != 1
     )
-    keyed = () if traffic.keyed is None else (traffic.keyed,)
+    keyed = tuple(str(each) for each in (traffic.keyed, traffic.crowd) if each is not None)
     again = () if experiment.retries is None else (str(experiment.retries),)
     own = ("unless recorded",) if traffic.max_latencies is not None else ()
     fleet = experiment.fleet
@@ -137,6 +148,8 @@ def _experiment(
     shared_workers: bool,
     idempotent: bool,
     warmup: float,
+    first_come: bool,
+    ageing: float | None,
     **workers: Any,
 ) -> Experiment:
     if dispatchers == 1:
@@ -146,6 +159,10 @@ def _experiment(
         raise click.UsageError("expected --retries with --backoff")
     if idempotent and not (workers["failures"] or workers["crashes"]):
         raise click.UsageError("expected --failures or --crashes with --idempotent")
+    crowd = traffic.crowd
+    if crowd is None:
+        alone = {"first_come": first_come, "ageing": ageing}
+        expect_none("without --tenants", alone, *alone)
     return Experiment(
         arrivals=traffic.arrivals,
         server=server_of(**workers),
@@ -153,6 +170,8 @@ def _experiment(
         sizes=traffic.sizes,
         keys=traffic.keys,
         max_latencies=traffic.max_latencies,
+        claims=crowd,
+        fairness=None if crowd is None or first_come else crowd.fairness(ageing),
         fleet=Fleet(dispatchers, balance or "in-turn", shared_workers),
         timer_resolution=timer_resolution,
         loop_delay=loop_delay,

@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from adaptive_batching.cli.parameters import SECONDS, Parsed, expect_none
+from adaptive_batching.cli.parameters import SECONDS, SHARE, Parsed, expect_none
 from adaptive_batching.simulation.arrivals import GENERATORS
 from adaptive_batching.simulation.closed_loop import Span, parse_span
 from adaptive_batching.simulation.keys import Lots, parse_keys
+from adaptive_batching.simulation.tenants import parse_tenants
 from adaptive_batching.simulation.traces import FORMATS
 from adaptive_batching.simulation.traffic import (
     Shaping,
@@ -65,6 +66,17 @@ TRAFFIC_OPTIONS = (
         "trace; 8 draws one of so many for each request, zipf:8 or zipf:8:1.2 the first of them "
         "far more often.",
     ),
+    click.option(
+        "--tenants",
+        type=Parsed("tenants", parse_tenants),
+        help="Whose requests they are, drawn by lot: flood:0.9,quiet:0.1. They share the workers, "
+        "by weight if there is a third number: gold:1:3,other:9.",
+    ),
+    click.option(
+        "--high-priority",
+        type=SHARE,
+        help="Of --tenants: so many of each one's requests go before his others, say 10%.",
+    ),
     click.option("--stream", is_flag=True, help="Keep neither trace nor records: any length fits."),
 )
 
@@ -78,7 +90,9 @@ def traffic(trace: Path | None, seed: int, options: Mapping[str, Any]) -> Traffi
         click.UsageError: Options do not go together.
     """
     given = {name: options[name] for name in (*_MADE, *_CLOSED, *_RECORDED)}
-    lots = options["keys"]
+    lots, crowd, high = options["keys"], options["tenants"], options["high_priority"]
+    if high is not None and crowd is None:
+        raise click.UsageError("expected --tenants with --high-priority")
     with_keys = lots == "recorded"
     if trace is not None:
         known = _recorded(trace, seed, with_keys=with_keys, **given)
@@ -87,14 +101,16 @@ def traffic(trace: Path | None, seed: int, options: Mapping[str, Any]) -> Traffi
     else:
         known = _made(seed, **given)
     if isinstance(lots, Lots):
-        return replace(known, keys=replace(lots, seed=seed), keyed=str(lots))
+        known = replace(known, keys=replace(lots, seed=seed), keyed=str(lots))
+    if crowd is not None:
+        known = replace(known, crowd=replace(crowd, high=high or 0.0, seed=seed))
     return known
 
 
 _MADE = ("arrivals", "rate", "duration")
 _CLOSED = ("users", "think", "turnaround")
 _RECORDED = ("superpose", "rate_scale", "speedup", "trace_format", "sizes", "stream")
-TRAFFIC_NAMES = (*_MADE, *_CLOSED, *_RECORDED, "keys")
+TRAFFIC_NAMES = (*_MADE, *_CLOSED, *_RECORDED, "keys", "tenants", "high_priority")
 _SHAPED = ("superpose", "rate_scale", "speedup")
 _NO_THINKING = Span(0.0, 0.0)
 _TURNAROUND = Span(0.3e-3, 2.3e-3)  # a client on the same network

@@ -219,11 +219,14 @@ class Scheduler:
             views: Iterable[QueueView] = (first,)
         else:
             views = self._in_turn(now)
+        holding: QueueView | None = None
         for view in views:
-            step = self._decide(view, now)
+            step = self._decide(view, now, holding)
             if not isinstance(step, Hold):
                 return step
             until = min(until, step.until)
+            if self._tenants is not None and holding is None:
+                holding = view
         return Hold(until)
 
     def _next_after(self, suspects: Suspects, now: float) -> Batch | Shed | Hold:
@@ -299,7 +302,17 @@ class Scheduler:
 
     # ---------------------------------------------------------------------- one queue's decision
 
-    def _decide(self, view: QueueView, now: float) -> Batch | Shed | Hold:
+    def _decide(
+        self, view: QueueView, now: float, holding: QueueView | None = None
+    ) -> Batch | Shed | Hold:
+        """Ask the policy.
+
+        Args:
+            view: About this queue.
+            now: The present (seconds).
+            holding: One that goes first by fairness, and holds: before another tenant takes the
+                last idle worker, it does. What it waits for would not come any more.
+        """
         if self._flushing:
             return self._release(view, Dispatch(view.limits.max_batch_size, Reason.DRAIN), now)
         self._digest(view, now)
@@ -307,6 +320,9 @@ class Scheduler:
             view.aim_at_best(now)
         decision = self._adviser.decide(view, now)
         if isinstance(decision, Dispatch):
+            if holding is not None and self.permits.idle == 1:
+                size = holding.limits.max_batch_size
+                return self._release(holding, Dispatch(size, Reason.NOT_WORTH_WAITING), now)
             return self._release(view, decision, now)
         return self._turn_away(view, decision) if isinstance(decision, Shed) else decision
 

@@ -11,6 +11,7 @@ from adaptive_batching.simulation.arrivals import GENERATORS, Times
 from adaptive_batching.simulation.closed_loop import ClosedLoop, Span
 from adaptive_batching.simulation.experiment import Stream
 from adaptive_batching.simulation.shaping import expect_factor, scale_rate, speedup, superpose
+from adaptive_batching.simulation.tenants import Crowd
 from adaptive_batching.simulation.traces import Measure, Request, read_trace, stream_trace
 from adaptive_batching.units import counted, format_duration
 
@@ -46,6 +47,7 @@ class Traffic:
         keyed: What is to be said of the keys; None if there are none.
         max_latencies: Seconds that each request is ready to wait, NaN where it did not say; None if
             nobody did.
+        crowd: Whose requests they are; None if nobody asks.
         shaping: What was done to a recording.
         seed: Of the generator; None for a recording.
         poisson_rate: Requests a second if they are Poisson; None if they are not.
@@ -58,6 +60,7 @@ class Traffic:
     keys: Iterable[Hashable] | None = None
     keyed: str | None = None
     max_latencies: Times | None = None
+    crowd: Crowd | None = None
     shaping: Shaping = Shaping()
     seed: int | None = None
     poisson_rate: float | None = None
@@ -88,6 +91,7 @@ class Traffic:
             **asdict(self.shaping),
             "seed": self.seed,
             "keys": self.keyed,
+            "tenants": None if self.crowd is None else str(self.crowd),
         }
 
 

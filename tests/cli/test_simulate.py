@@ -79,8 +79,43 @@ def test_a_trace_is_sped_up(trace):
         "speedup": 10.0,
         "seed": None,
         "keys": None,
+        "tenants": None,
     }
     assert reply["rows"][0]["mean_batch_size"] == 1.0
+
+
+FLOOD = ("--rate", 15000, "--latency", "5ms+0.05ms", "--max-latency", "100ms", "--policy", "cork")
+
+
+def test_tenants_share_the_workers():
+    """A flood is refused and its victim is not, unless all are served as they come; the title says
+    that there are tenants, and a table how each fared.
+    """
+    crowd = ("--tenants", "flood:0.9,quiet:0.1", "--high-priority", "10%")
+    fair, unfair = (
+        answer(*MADE, *FLOOD, *crowd, *how)["rows"][0]["tenants"] for how in ([], ["--first-come"])
+    )
+    assert fair["quiet"]["goodput"] > 0.99
+    assert unfair["quiet"]["goodput"] < 0.7
+    shown = run(*MADE, *FLOOD, *crowd).stdout
+    assert "2 tenants" in shown
+    assert "quiet" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--tenants", "flood"], "expected tenants such as flood:0.9,quiet:0.1"),
+        (["--high-priority", "10%"], "expected --tenants with --high-priority"),
+        (["--ageing", "1s"], "expected no --ageing without --tenants"),
+        (["--first-come"], "expected no --first-come without --tenants"),
+    ],
+)
+def test_options_of_tenants_that_do_not_go_together(options, complaint):
+    """They are refused in a sentence."""
+    result = run(*MADE, *options)
+    assert result.exit_code == 2
+    assert complaint in result.output
 
 
 def test_sizes_as_items(trace):

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from adaptive_batching.core import (
     Batch,
+    Dispatch,
     Fairness,
     Hold,
     Limits,
     Outcome,
     Policy,
     Priority,
+    QueueView,
     Scheduler,
     Shed,
     TenantJob,
@@ -159,6 +161,23 @@ def test_who_spreads_his_flood_over_many_keys_gains_nothing() -> None:
     come(scheduler, 32, "quiet", 1e-3, key="q")
     order = [batch.key == "q" for batch in batches(scheduler, 1e-3, most=9)]
     assert order.count(True) == 4
+
+
+def test_who_is_behind_does_not_hold_for_another_to_take_the_worker() -> None:
+    """A policy may have a single request wait for others; if the flood would have the last idle
+    worker meanwhile, the request has it. While there are two, each does as its policy says.
+    """
+
+    class Full(Greedy):
+        def decide(self, queue: QueueView, now: float) -> Dispatch | Hold:
+            full = queue.items >= queue.limits.max_batch_size
+            return super().decide(queue, now) if full else Hold(now + 1.0)
+
+    scheduler = shared(Limits(8), Full(), workers=3)
+    come(scheduler, 100, "flood", key="f")
+    assert released(scheduler.next(0.0)).key == "f"
+    come(scheduler, 1, "quiet", 1e-3, key="q")
+    assert [released(scheduler.next(1e-3)).key for _ in range(2)] == ["f", "q"]
 
 
 def test_of_one_tenant_the_earliest_deadline_goes_first() -> None:
