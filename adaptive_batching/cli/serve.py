@@ -68,15 +68,16 @@ def command(
     SIGTERM and Ctrl-C end it once everything it accepted is answered, a second one at once.
     SIGHUP renews the worker processes one after the other, and no request fails.
     """
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    _log.setLevel(logging.INFO)  # what handlers print, and what becomes of the workers
-    service = _load(target)
-    _relocate(service, moves)
-    recorders = _recorders(records, [label for endpoint in service for label in endpoint.labels])
-    observers = {path: [recorder] for path, recorder in recorders.items()}
-    running = service.prepared(observers, admin.address, telemetry.tracer())
-    with opened(recorders.values()):
-        serve_until_told(running, listening, _announce, marshal_cpus)
+    with telemetry.logs() as logs:
+        service = _load(target)
+        _relocate(service, moves)
+        labels = [label for endpoint in service for label in endpoint.labels]
+        recorders = _recorders(records, labels)
+        observers = {path: [recorder] for path, recorder in recorders.items()}
+        running = service.prepared(observers, admin.address, telemetry.tracer())
+        running.metrics.log_lines_dropped = lambda: logs.dropped
+        with opened(recorders.values()):
+            serve_until_told(running, listening, _announce, marshal_cpus)
 
 
 def _load(target: str) -> Service:

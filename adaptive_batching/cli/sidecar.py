@@ -111,8 +111,6 @@ def command(
     Whatever the protocol has no batches for is passed on as it comes. SIGTERM and Ctrl-C end it
     once everything it accepted is answered, a second one at once.
     """
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    _log.setLevel(logging.INFO)
     recorders: dict[str, Recorder] = {}
     try:
         if config is not None:
@@ -134,7 +132,8 @@ def command(
         raise click.UsageError(str(error)) from error
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
-    with opened(recorders.values()):
+    with telemetry.logs() as logs, opened(recorders.values()):
+        running.metrics.log_lines_dropped = lambda: logs.dropped
         serve_until_told(running, listening, _announce)
 
 

@@ -1,13 +1,37 @@
 """What a service or a sidecar tells of itself while it runs."""
 
+import logging
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import click
 
 from adaptive_batching.cli.option_groups import Command, gather_options
+from adaptive_batching.instrumentation.logs import Format, Logs
 from adaptive_batching.marshal.traced import Tracer
 
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
 _OPTIONS = (
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="Lines for people, or a JSON object in each, with request_id, endpoint and code.",
+    ),
+    click.option(
+        "--log-level",
+        type=click.Choice(list(_LEVELS)),
+        default="info",
+        show_default=True,
+        help="From which level on; debug tells of clients' own mistakes as well.",
+    ),
     click.option(
         "--trace",
         is_flag=True,
@@ -22,10 +46,18 @@ class TelemetryOptions:
     """What was said of it.
 
     Attributes:
+        log_format: What lines of the log look like.
+        log_level: From which level on there are any.
         trace: Whether spans are made.
     """
 
+    log_format: Format
+    log_level: str
     trace: bool
+
+    def logs(self) -> AbstractContextManager[Logs]:
+        """What takes the lines of the log while it is entered."""
+        return Logs(self.log_format).collected(_LEVELS[self.log_level])
 
     def tracer(self) -> Tracer | None:
         """What makes spans, if they are wanted.

@@ -2,24 +2,43 @@
 
 import asyncio
 import logging
+from dataclasses import dataclass
 
 from adaptive_batching.marshal.rejections import HANDLER_ERROR, Rejected, status_and_code
+from adaptive_batching.units import format_duration
 
-_QUIET = 1.0  # seconds in which errors like one that was entered are only counted
+_QUIET = 1.0  # seconds without an error of a kind, after which its burst is over
+_PROGRESS = 60.0  # seconds after which a burst that goes on is told of again
 
 _log = logging.getLogger("adaptive_batching.marshal")
 
 _Kind = tuple[str, str, str]  # path, code, exception: a message may be another for every request
 
 
-class ErrorLog:
-    """Enters errors, the first of a kind at once and then how many more a second had.
+@dataclass(slots=True)
+class _Burst:
+    """Errors of one kind that come one upon another.
 
-    A batch's members all fail together, and so does everything while something is broken.
+    Attributes:
+        told: When the last line about it was written (seconds).
+        more: Errors since then.
+        seen: How many of them were there at the last look.
+    """
+
+    told: float
+    more: int = 0
+    seen: int = 0
+
+
+class ErrorLog:
+    """Enters errors: the first of a burst at once, and at its end how many more there were.
+
+    A batch's members all fail together, and so does everything while something is broken, or too
+    much comes in.
     """
 
     def __init__(self) -> None:
-        self._more: dict[_Kind, int] = {}
+        self._bursts: dict[_Kind, _Burst] = {}
 
     def enter(self, error: Exception, request_id: str, path: str) -> None:
         """Say what happened to a request: a client's own mistakes only to those who debug.
@@ -30,19 +49,40 @@ class ErrorLog:
             path: The endpoint, or another one of a few names: not what a client chose.
         """
         status, code = status_and_code(error)
+        about = {"request_id": request_id, "endpoint": path, "code": code}
         if status < 500 or isinstance(error, Rejected):
-            _log.debug("request %s: %s: %r", request_id, code, error)
+            _log.debug("request %s: %s: %r", request_id, code, error, extra=about)
             return
         kind = (path, code, type(error).__qualname__)
-        if kind in self._more:
-            self._more[kind] += 1
+        burst = self._bursts.get(kind)
+        if burst is not None:
+            burst.more += 1
             return
-        self._more[kind] = 0
-        asyncio.get_running_loop().call_later(_QUIET, self._sum_up, kind)
+        loop = asyncio.get_running_loop()
+        self._bursts[kind] = _Burst(loop.time())
+        loop.call_later(_QUIET, self._look, kind, loop)
         trace = error if (status, code) == HANDLER_ERROR else None
-        _log.warning("request %s: %s: %s: %r", request_id, path, code, error, exc_info=trace)
+        line = "request %s: %s: %s: %r"
+        _log.warning(line, request_id, path, code, error, exc_info=trace, extra=about)
 
-    def _sum_up(self, kind: _Kind) -> None:
-        more = self._more.pop(kind)
-        if more:
-            _log.warning("%s: %s: %s: %d more like it within a second", *kind, more)
+    def _look(self, kind: _Kind, loop: asyncio.AbstractEventLoop) -> None:
+        """Whether a burst is over; if it lasts, it is told of once a minute."""
+        burst, now = self._bursts[kind], loop.time()
+        lasts = burst.more > burst.seen
+        if burst.more and (not lasts or now >= burst.told + _PROGRESS):
+            _sum_up(kind, burst.more, now - burst.told)
+            burst.told, burst.more = now, 0
+        burst.seen = burst.more
+        if lasts:
+            loop.call_later(_QUIET, self._look, kind, loop)
+        else:
+            del self._bursts[kind]
+
+
+def _sum_up(kind: _Kind, more: int, seconds: float) -> None:
+    path, code, name = kind
+    within = format_duration(seconds)
+    about = {"endpoint": path, "code": code, "count": more}
+    _log.warning(
+        "%s: %s: %s: %d more like it within %s", path, code, name, more, within, extra=about
+    )
