@@ -27,12 +27,12 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.shared_workers import SharedWorkers
+from adaptive_batching.payloads.marks import DType, Shape
 from adaptive_batching.pipeline import Pipeline, PipelineStats, Stage
 from adaptive_batching.workers.placement import External, Processes, RayWorkers, Tasks, Threads
 
 if TYPE_CHECKING:
     from adaptive_batching.marshal.service import Service
-    from adaptive_batching.payloads.arrays import DType, Shape
 
 __all__ = [
     "BatchFunctionError",
@@ -74,14 +74,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what belongs to the HTTP service when it is asked for.
-
-    aiohttp and NumPy would double the time of an import.
-    """
-    if name in {"DType", "Shape"}:
-        from adaptive_batching.payloads import arrays  # noqa: PLC0415
-
-        return getattr(arrays, name)
+    """Import the HTTP service when it is asked for: aiohttp doubles the time of an import."""
     if name == "Service":
         from adaptive_batching.marshal.service import Service  # noqa: PLC0415
 

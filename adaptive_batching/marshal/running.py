@@ -13,6 +13,7 @@ from adaptive_batching.dispatcher import Observer
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin import Page
 from adaptive_batching.marshal.admin_pages import make_admin
+from adaptive_batching.marshal.api.pages import make_api_pages
 from adaptive_batching.marshal.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.deep_check import DeepCheck
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
@@ -29,6 +30,7 @@ class Running:
 
     Args:
         endpoints: What is served.
+        name: What it is called where it describes itself.
         max_in_flight: Requests at a time.
         body_timeout: Seconds that a body may take to arrive.
         admin: Host and port of the pages of operators; None leaves them out, and `/metrics` where
@@ -50,6 +52,7 @@ class Running:
         self,
         endpoints: Iterable[Endpoint | PipelineEndpoint],
         *,
+        name: str = "service",
         max_in_flight: int,
         body_timeout: float,
         admin: tuple[str, int] | None = None,
@@ -57,9 +60,9 @@ class Running:
         tracer: Tracer | None = None,
     ) -> None:
         self.url = self.admin_url = ""
-        endpoints = list(endpoints)
-        labels = [label for endpoint in endpoints for label in endpoint.labels]
-        self._lanes = Lanes(endpoints, with_tracer(labels, observers, tracer))
+        self._name, self._endpoints = name, list(endpoints)
+        labels = [label for endpoint in self._endpoints for label in endpoint.labels]
+        self._lanes = Lanes(self._endpoints, with_tracer(labels, observers, tracer))
         self.lanes = self._lanes.by_path
         self.dispatchers = self._lanes.dispatchers
         self.metrics = self._lanes.metrics
@@ -163,7 +166,7 @@ class Running:
         shown: dict[str, Page] = {"/healthz": pages.healthy, "/readyz": self.readiness}
         if self._admin_address is None:
             shown["/metrics"] = metrics
-        return shown
+        return shown | make_api_pages(self._name, self._endpoints, shown)
 
     def _route(self, request: web.BaseRequest) -> str | None:
         return request.path if request.path in self.lanes else None

@@ -31,7 +31,7 @@ from adaptive_batching.workers.placement import Placement, place
 
 H = TypeVar("H", bound=Callable[..., Any])
 
-RESERVED = ("/healthz", "/readyz", "/metrics")
+RESERVED = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/docs")
 
 
 class Service:
@@ -286,6 +286,7 @@ class Service:
         """What serves it, not yet started; for those who start and stop it themselves."""
         return Running(
             self,
+            name=self.name,
             max_in_flight=self.max_in_flight,
             body_timeout=self.body_timeout,
             admin=admin,

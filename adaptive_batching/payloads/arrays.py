@@ -12,44 +12,11 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 import numpy as np
-from numpy.typing import DTypeLike
 
 from adaptive_batching.errors import InvalidItem
+from adaptive_batching.payloads.marks import NUMBERS, DType, Shape
 
-_NUMBERS = "biuf"  # bools, integers, unsigned integers and floats
 _FITTING = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}  # what can become what, without a loss
-
-
-class Shape:
-    """How long each dimension of an array is, in an `Annotated`; None for any length.
-
-    Raises:
-        ValueError: A length is negative.
-    """
-
-    def __init__(self, *lengths: int | None) -> None:
-        if any(each is not None and each < 0 for each in lengths):
-            raise ValueError(f"shape: expected lengths of 0 or more, or None, got {lengths}")
-        self.lengths = lengths
-
-    def __repr__(self) -> str:
-        return f"Shape({', '.join(map(str, self.lengths))})"
-
-
-class DType:
-    """Of which type the elements of an array are, in an `Annotated`: `DType("float32")`.
-
-    Raises:
-        TypeError: They are no numbers.
-    """
-
-    def __init__(self, dtype: DTypeLike) -> None:
-        self.dtype = np.dtype(dtype).newbyteorder("=")
-        if self.dtype.kind not in _NUMBERS:
-            raise TypeError(f"dtype: expected bools, integers or floats, got {self.dtype}")
-
-    def __repr__(self) -> str:
-        return f"DType({self.dtype.name!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +75,17 @@ class ArrayType:
             InvalidItem: Lists in one dimension differ in length, or it is not of numbers.
         """
         try:
-            return self.check(_converted(np.array(lists), lists, self.dtype))
+            return self.check(self._shaped(_converted(np.array(lists), lists, self.dtype)))
         except InvalidItem:
             raise
         except (ValueError, TypeError, ArithmeticError) as error:
             raise InvalidItem("$", f"expected {self}, got other lists: {error}") from None
+
+    def _shaped(self, array: Any) -> Any:
+        """Lists without an element don't say how long they would be further in."""
+        if array.size or self.lengths is None:
+            return array
+        return array.reshape(array.shape + tuple(each or 0 for each in self.lengths[array.ndim :]))
 
     def from_result(self, result: Any) -> Any:
         """An array as it is; numbers and lists, which have no dtype yet, as what is declared.
@@ -131,7 +104,7 @@ class ArrayType:
         Raises:
             InvalidItem: It is not.
         """
-        if array.dtype.kind not in _NUMBERS:
+        if array.dtype.kind not in NUMBERS:
             raise InvalidItem("$", f"expected numbers, got elements of {array.dtype}")
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))

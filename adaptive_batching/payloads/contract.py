@@ -10,6 +10,7 @@ from adaptive_batching.payloads.codecs import Codec, parse_codecs
 from adaptive_batching.payloads.payload import Payload
 from adaptive_batching.payloads.schemas import check_schema
 from adaptive_batching.payloads.writing import make_converter
+from adaptive_batching.wire import strict_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,17 @@ class Contract:
             return tuple(convert(example) for example in examples)
         except InvalidItem as error:
             raise ValueError(f"examples: expected {self.item.kind}, got {error}") from error
+
+    def shown(self, bodies: Sequence[bytes]) -> list[Any]:
+        """Bodies in the first codec as JSON has them, or as text; bytes can't be shown."""
+        codec, kind = self.item.codecs[0], self.item.kind
+        if codec is Codec.RAW:
+            return [body.decode() for body in bodies] if kind is str else []
+        read, write = self.item.readers()[0], make_converter(Codec.JSON, kind)
+        try:
+            return [strict_json.decode(write(read(body))) for body in bodies]
+        except (TypeError, ValueError):  # NaN, which only MessagePack and .npy can have
+            return []
 
 
 def _check(parameter: str, payload: Payload) -> None:

@@ -45,11 +45,12 @@ def plain_values(kind: Any) -> Callable[[Any], Any]:
     return plain
 
 
-def schema(kind: Any, template: str, *, answer: bool) -> dict[str, Any]:
-    """Its JSON schema, with `$defs` beside it; `template` says where those are referred to."""
+def schema(kind: Any, template: str) -> dict[str, Any]:
+    """Its JSON schema, with `$defs` beside it; `template` says where those are referred to.
+
+    It is that of what is validated, for results as well: they are.
+    """
     from pydantic import TypeAdapter  # noqa: PLC0415  only for who has it
 
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
-    return adapter.json_schema(
-        ref_template=template, mode="serialization" if answer else "validation"
-    )
+    return adapter.json_schema(ref_template=template)

@@ -1,16 +1,16 @@
 """Declared types as JSON schemas."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import is_dataclass
 from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import msgspec
-import numpy as np
 
 from adaptive_batching.payloads import pydantic_types
 from adaptive_batching.payloads.annotations import UNDECLARED
-from adaptive_batching.payloads.arrays import ArrayType, DType, Shape
-from adaptive_batching.payloads.kinds import is_pydantic
+from adaptive_batching.payloads.kinds import array_type, is_pydantic
+from adaptive_batching.payloads.marks import DType, Shape
 
 Schema = dict[str, Any]
 
@@ -23,7 +23,7 @@ def check_schema(kind: Any) -> None:
     Raises:
         TypeError: It can't.
     """
-    if ArrayType.of(kind) is not None or is_pydantic(kind):
+    if array_type(kind) is not None or is_pydantic(kind):
         return
     try:
         msgspec.json.schema(kind, schema_hook=_array_field)
@@ -56,8 +56,8 @@ def _has_fields(kind: Any) -> bool:
     return struct or is_dataclass(kind) or is_typeddict(kind) or hasattr(kind, "_fields")
 
 
-def make_schemas(kinds: Sequence[tuple[Any, bool]]) -> tuple[list[Schema], dict[str, Schema]]:
-    """Describe types; each comes with whether it is that of an answer.
+def make_schemas(kinds: Sequence[Any]) -> tuple[list[Schema], dict[str, Schema]]:
+    """Describe types.
 
     Returns:
         The schemas, and by name those that they refer to as `#/components/schemas/…`.
@@ -65,7 +65,7 @@ def make_schemas(kinds: Sequence[tuple[Any, bool]]) -> tuple[list[Schema], dict[
     Raises:
         TypeError: Two types have one name.
     """
-    own = [kind for kind, _ in kinds if not is_pydantic(kind)]
+    own = [kind for kind in kinds if not is_pydantic(kind)]
     described, components = msgspec.json.schema_components(
         [_for_msgspec(kind) for kind in own],
         schema_hook=_array_field,
@@ -73,10 +73,14 @@ def make_schemas(kinds: Sequence[tuple[Any, bool]]) -> tuple[list[Schema], dict[
     )
     remaining = iter(described)
     schemas = []
-    for kind, answer in kinds:
+    for kind in kinds:
         if is_pydantic(kind):
-            schema = pydantic_types.schema(kind, _WHERE + "{model}", answer=answer)
+            schema = pydantic_types.schema(kind, _WHERE + "{model}")
             _add(components, schema.pop("$defs", {}).items())
+            if isinstance(kind, type) and "$ref" not in schema:
+                name = re.sub(r"\W", "_", kind.__name__)  # as that of `Page[int]`
+                _add(components, [(name, schema)])
+                schema = {"$ref": _WHERE + name}
         else:
             schema = _titled(next(remaining), kind)
         schemas.append(schema)
@@ -84,12 +88,12 @@ def make_schemas(kinds: Sequence[tuple[Any, bool]]) -> tuple[list[Schema], dict[
 
 
 def _for_msgspec(kind: Any) -> Any:
-    array = ArrayType.of(kind)
+    array = array_type(kind)
     return kind if array is None else array.nested
 
 
 def _titled(schema: Schema, kind: Any) -> Schema:
-    array = ArrayType.of(kind)
+    array = array_type(kind)
     if kind is UNDECLARED or array is None:
         return schema
     return {"title": str(array), **schema}
@@ -102,6 +106,6 @@ def _add(components: dict[str, Schema], named: Iterable[tuple[str, Schema]]) -> 
 
 
 def _array_field(kind: Any) -> Schema:
-    if kind is not np.ndarray:
+    if array_type(kind) is None:
         raise NotImplementedError
     return {"type": "array"}

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaptive_batching.errors import InvalidItem, MalformedBody
-from adaptive_batching.payloads.arrays import ArrayType, DType
+from adaptive_batching.payloads.arrays import ArrayType
+from adaptive_batching.payloads.marks import DType
 from adaptive_batching.payloads.npy import dump, load
 
 

@@ -17,9 +17,9 @@ from adaptive_batching.errors import (
     InvalidItem,
     MalformedBody,
 )
-from adaptive_batching.payloads.arrays import DType, Shape
 from adaptive_batching.payloads.codecs import Codec
 from adaptive_batching.payloads.contract import Contract, Declaration
+from adaptive_batching.payloads.marks import DType, Shape
 from adaptive_batching.payloads.payload import Payload
 
 
@@ -154,6 +154,7 @@ def test_fields_that_hold_arrays():
         (np.ndarray[tuple[int, Literal[2]], np.dtype[np.int8]], b"[[1,-128]]", "int8"),
         (NDArray[np.uint64], b"[18446744073709551615]", "uint64"),
         (NDArray[np.floating], b"[1.5]", "float64"),
+        (Annotated[np.ndarray, Shape(None, 2), DType("int8")], b"[]", "int8"),
         (np.float32, b"1.5", "float32"),
         (np.bool_, b"true", "bool"),
     ],
