@@ -331,8 +331,8 @@ async def test_operators_have_a_port_of_their_own():
     async with served("tests.marshal.apps:corked", *options) as (process, url, session):
         await process.stdout.readuntil(b"/readyz\n")
         _, admin, *pages = (await process.stdout.readline()).decode().split()
-        assert pages == ["/readyz", "/metrics"]
-        async with session.get(f"{admin.removesuffix('/healthz')}/metrics") as response:
+        assert pages == ["/debug/batches", "/healthz", "/readyz", "/metrics"]
+        async with session.get(f"{admin}metrics") as response:
             assert response.status == 200
         async with session.get(f"{url}/metrics") as response:
             assert response.status == 404
