@@ -18,6 +18,7 @@ from dataclasses import replace
 from math import inf
 
 from adaptive_batching.core import Limits, Scheduler, make_policy
+from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.simulation import (
     Drift,
@@ -42,9 +43,11 @@ def server(slowness: float = 1.0) -> Server:
 class Blind(Permits):
     """Learns one line from all batches, and nothing of who ran them."""
 
-    def learn(self, index: int, size: int, duration: float) -> None:
+    def learn(
+        self, index: int, size: int, duration: float, line: LinearLatency | None = None
+    ) -> None:
         """As if there were one worker."""
-        self.latency.observe(size, duration)
+        (line or self.latency).observe(size, duration)
 
 
 def play(policy: str, servers: UnevenServers, rate: float, seconds: float) -> History:
