@@ -13,7 +13,8 @@ import psutil
 from adaptive_batching.load import ClosedLoop, run_closed_loop
 
 _START = 60.0  # seconds
-_URL = re.compile(r"http://[^/\s]+")
+_URL = re.compile(r"(http://[^/\s]+)")
+_ADMIN_URL = re.compile(r"(http://[^/\s]+)/ .*/metrics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,12 @@ class ServerProcess:
     Attributes:
         url: Where, without a path.
         pid: Its main process.
+        admin_url: Where operators look; empty if nowhere.
     """
 
     url: str
     pid: int
+    admin_url: str = ""
 
     def cpu_seconds(self) -> float:
         """What it and its workers have computed so far."""
@@ -60,6 +63,15 @@ async def service(name: str, loop: str) -> AsyncIterator[ServerProcess]:
 
 
 @asynccontextmanager
+async def service_with_admin_port(name: str, loop: str) -> AsyncIterator[ServerProcess]:
+    """Serve one of `bench.apps` with a port for operators."""
+    target = f"adaptive_batching.bench.apps:{name}"
+    options = [*_as_users_do(loop), "--admin-port", "0"]
+    async with _running("adaptive_batching", "serve", target, *options) as server:
+        yield server
+
+
+@asynccontextmanager
 async def sidecar(upstream: str, loop: str, *options: str) -> AsyncIterator[ServerProcess]:
     """Put a sidecar before a server, as users do."""
     arguments = ["sidecar", "--upstream", upstream, *options, *_as_users_do(loop)]
@@ -85,18 +97,24 @@ async def _running(module: str, *arguments: str) -> AsyncIterator[ServerProcess]
         sys.executable, "-P", "-m", module, *arguments, stdout=PIPE
     )
     try:
-        yield ServerProcess(await _announced(process), process.pid)
+        url = await _announced(process, _URL)
+        with_admin = "--admin-port" in arguments
+        admin_url = await _announced(process, _ADMIN_URL) if with_admin else ""
+        yield ServerProcess(url, process.pid, admin_url)
     finally:
         if process.returncode is None:
             process.terminate()
         await process.wait()
 
 
-async def _announced(process: Process) -> str:
+async def _announced(process: Process, pattern: re.Pattern[str]) -> str:
+    """What a server says of where it is, in one of its first lines."""
     assert process.stdout is not None
+    said = []
     async with asyncio.timeout(_START):
-        line = await process.stdout.readline()
-    found = _URL.search(line.decode())
-    if found is None:
-        raise RuntimeError(f"expected a server to say where it is, got {line!r}")
-    return found[0]
+        while line := (await process.stdout.readline()).decode():
+            found = pattern.search(line)
+            if found is not None:
+                return found[1]
+            said.append(line)
+    raise RuntimeError(f"expected a server to say where it is, got {said}")

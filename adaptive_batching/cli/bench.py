@@ -115,7 +115,7 @@ def _ray(form: str, *, quick: bool) -> None:
 @_quick
 @_format
 def _http(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
-    """A service under load: throughput, latency, a closed loop, recovery from overload."""
+    """A service under load: throughput, latency, a closed loop, recovery, viewers."""
 
     async def measure() -> list[Report]:
         return [await http.PARTS[part](loop=loop, quick=quick) for part in parts]

@@ -171,3 +171,14 @@ def test_ctrl_c(monkeypatch):
 
     monkeypatch.setattr(simulator, "measure", interrupt)
     assert CliRunner().invoke(main, ["bench", "simulator"]).exit_code == 130
+
+
+def test_http_dashboard():
+    """Nobody and twenty who watch, who were really told something."""
+    (report,) = reports("http", "--part", "dashboard")
+    alone, watched = report["rows"]
+    assert alone["requests/s"] > 0
+    assert alone["kB/s a viewer"] == 0
+    assert watched["kB/s a viewer"] > 0
+    assert watched["failed"] == 0
+    assert [verdict["what"] for verdict in report["verdicts"]] == ["requests/s"]

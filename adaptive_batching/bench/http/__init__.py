@@ -1,10 +1,11 @@
 """A service under load over real HTTP: every server and every generator is a process of its own."""
 
-from adaptive_batching.bench.http import closed_loop, latency, recovery, throughput
+from adaptive_batching.bench.http import closed_loop, dashboard, latency, recovery, throughput
 
 PARTS = {
     "throughput": throughput.measure,
     "latency": latency.measure,
     "closed-loop": closed_loop.measure,
     "recovery": recovery.measure,
+    "dashboard": dashboard.measure,
 }

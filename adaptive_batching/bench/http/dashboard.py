@@ -1,0 +1,78 @@
+"""What viewers of the dashboard cost those who are served."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from statistics import median
+
+from yarl import URL
+
+from adaptive_batching.bench.contest import take_turns
+from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.servers import ServerProcess, service_with_admin_port
+
+_BODY = b"[5.1, 3.5, 1.4, 0.2]"
+_CONNECTIONS = 64
+_VIEWERS = 20
+_REQUIRED = 0.97  # times the throughput without viewers
+
+
+async def measure(*, loop: str, quick: bool) -> Report:
+    """As many requests as clients can send, by turns with nobody and with viewers who watch."""
+    rounds = 1 if quick else 15
+    async with service_with_admin_port("throughput", loop) as server:
+        contestants = {
+            "nobody watches": partial(_rounds, server, 0),
+            f"{_VIEWERS} watch": partial(_rounds, server, _VIEWERS),
+        }
+        await take_turns(contestants, 0 if quick else 1)  # to warm up
+        taken = await take_turns(contestants, rounds)
+    alone, watched = ([row["requests/s"] for row in turns] for turns in taken.values())
+    rows: list[Row] = [
+        {
+            "dashboard": name,
+            **{figure: median(row[figure] for row in turns) for figure in turns[0]},
+            "times unwatched": ratio([row["requests/s"] for row in turns], alone),
+        }
+        for name, turns in taken.items()
+    ]
+    return Report(
+        f"dashboard: no-op model, {_CONNECTIONS} clients in a closed loop, {loop}",
+        rows,
+        [Verdict("requests/s", ratio(watched, alone), "at least", _REQUIRED, "times unwatched")],
+    )
+
+
+async def _rounds(server: ServerProcess, viewers: int) -> dict[str, float]:
+    seconds = 2.0
+    async with _watching(server.admin_url, viewers) as received:
+        figures = await server.under_load(
+            "/no-op", _BODY, connections=_CONNECTIONS, seconds=seconds
+        )
+    return {**figures, "kB/s a viewer": sum(received) / max(1, viewers) / seconds / 1e3}
+
+
+@asynccontextmanager
+async def _watching(admin_url: str, viewers: int) -> AsyncIterator[list[int]]:
+    """Some who read the stream as browsers do; yields how many bytes came so far, by viewer."""
+    received = [0] * viewers
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_watch(URL(admin_url), received, n)) for n in range(viewers)]
+        while not all(received):  # noqa: ASYNC110  the first bytes are all that is to be waited for
+            await asyncio.sleep(0.01)
+        received[:] = [0] * viewers
+        yield received
+        for task in tasks:
+            task.cancel()
+
+
+async def _watch(url: URL, received: list[int], number: int) -> None:
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    try:
+        head = f"GET /debug/live/stream HTTP/1.1\r\nHost: {url.authority}\r\n\r\n"
+        writer.write(head.encode())
+        while chunk := await reader.read(2**16):
+            received[number] += len(chunk)
+    finally:
+        writer.close()
