@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from adaptive_batching.cli.admin_options import AdminOptions, admin_options
 from adaptive_batching.cli.bounds_options import bounds_options
 from adaptive_batching.cli.endings import forget_output
+from adaptive_batching.cli.fairness_options import fairness_options
 from adaptive_batching.cli.kserve_agent import KSERVE_AGENT, AgentCommand
 from adaptive_batching.cli.listening_options import (
     Listening,
@@ -84,6 +85,7 @@ _log = logging.getLogger("adaptive_batching")
 @click.option("--policy", type=POLICY, default="cork", show_default=True)
 @upstream_options
 @bounds_options
+@fairness_options
 @admin_options
 @telemetry_options
 @click.option(

@@ -17,7 +17,8 @@ class Bounds:
         max_queue_bytes: Bytes of all bodies that are kept for batches.
         max_connections: Of clients; never more than three quarters of the files that the process
             may have open.
-        tenant_header: By which tenants are told apart; empty if they are not.
+        tenant_header: By which tenants are told apart, who share the servers of each route; empty
+            if they are not.
         max_per_tenant: Requests of one tenant at a time.
     """
 

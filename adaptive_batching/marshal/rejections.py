@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from aiohttp import web
 
-from adaptive_batching.errors import BatchingError, InvalidItem, Refused
+from adaptive_batching.errors import BatchingError, InvalidItem, Refused, TenantQueueFull
 from adaptive_batching.wire.strict_json import encode
 
 _LONGEST_RETRY = 60.0  # seconds; a prediction further off than that is worth nothing
@@ -60,7 +60,7 @@ def refusal(error: Exception, request_id: str) -> PlainAnswer:
     headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
     if isinstance(error, Rejected):
         headers |= error.headers
-    if status == 503:
+    if status == 503 or isinstance(error, TenantQueueFull):
         wait = error.retry_after if isinstance(error, Refused) else 0.0
         headers["Retry-After"] = str(_retry_after(wait))
     return PlainAnswer(status, headers, _body(error, code, request_id))

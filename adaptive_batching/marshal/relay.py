@@ -11,6 +11,7 @@ from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.latest import LatestBatches
 from adaptive_batching.marshal.body import arrived_body, arriving_body
+from adaptive_batching.marshal.claims import Claims
 from adaptive_batching.marshal.header_view import HeaderView
 from adaptive_batching.marshal.held_bytes import HeldBytes
 from adaptive_batching.marshal.passing import PassThrough
@@ -31,6 +32,8 @@ class Relay:
         held: Counts the bytes of all requests that are kept.
         observers: Told about every batch and request.
         tracer: Makes spans, if anybody wants them.
+        tenant_header: By which tenants are told apart, who share the servers; empty if they are
+            not.
 
     Attributes:
         route: What it is for.
@@ -47,6 +50,7 @@ class Relay:
         held: HeldBytes,
         observers: Sequence[Observer] = (),
         tracer: Tracer | None = None,
+        tenant_header: str = "",
     ) -> None:
         self.route = route
         self.responses: Counter[int] = Counter()
@@ -69,6 +73,7 @@ class Relay:
         )
         self.histograms = BatchHistograms(route.terms.max_batch_size)
         self.latest = LatestBatches()
+        asked = bool(tenant_header or route.priority_header)
         self.dispatcher: Dispatcher[Forwarded, Reply] = Dispatcher(
             self.upstreams,
             Limits(route.terms.max_batch_size, route.terms.max_latency, route.max_queue),
@@ -76,8 +81,10 @@ class Relay:
             idempotent=route.idempotent,
             observers=[self.histograms, self.latest, *observers, *traced],
             next_batch_first=True,
+            fairness=route.fairness if asked else None,
         )
-        self._sharing = BatchSharing(route, self.dispatcher, self.upstreams)
+        claims = Claims(tenant_header, route.priority_header) if asked else None
+        self._sharing = BatchSharing(route, self.dispatcher, self.upstreams, claims)
         self._passing = PassThrough(
             self.upstreams.choose, route.terms.body_timeout, about, idempotent=route.idempotent
         )

@@ -23,6 +23,7 @@ class Relays:
         metrics: Told of every relay.
         live: Told as well.
         tracer: Makes spans, if anybody wants them.
+        tenant_header: By which tenants are told apart; empty if they are not.
     """
 
     def __init__(
@@ -33,12 +34,14 @@ class Relays:
         metrics: Metrics,
         live: LiveView,
         tracer: Tracer | None = None,
+        tenant_header: str = "",
     ) -> None:
         self._held = held
         self._observers = observers
         self._metrics = metrics
         self._live = live
         self._tracer = tracer
+        self._tenant_header = tenant_header
         self._relays = _in_order(self._made(route) for route in routes)
         self._retiring: dict[asyncio.Task[None], Relay] = {}
         for each in self._relays:
@@ -99,7 +102,8 @@ class Relays:
         await asyncio.gather(*(each.aclose(timeout) for each in leaving))
 
     def _made(self, route: Route) -> Relay:
-        return Relay(route, self._held, self._observers.get(route.name, ()), self._tracer)
+        observers = self._observers.get(route.name, ())
+        return Relay(route, self._held, observers, self._tracer, self._tenant_header)
 
     def _watch(self, relay: Relay) -> None:
         name = relay.route.name

@@ -6,7 +6,7 @@ from math import inf
 from ssl import SSLContext
 from typing import Any
 
-from adaptive_batching.core import PolicyLike
+from adaptive_batching.core import Fairness, PolicyLike
 from adaptive_batching.wire.exchange import Format
 from adaptive_batching.workers.upstream_addresses import Location
 
@@ -52,6 +52,9 @@ class Route:
         tls: For servers that are reached by TLS; None for the certificates of the system.
         rehearsed: What is known of batches already: items and seconds.
         verify: Share of the requests in batches that are sent alone as well, to compare.
+        fairness: How tenants share the servers, where they are told apart, or priorities.
+        priority_header: That says `high` of requests which go before others of their tenant; empty
+            if none do.
         batch_fields: Whether answers say in their bodies which batch they were in, as those of
             KServe's agent do.
         source: What it was made of: two of equal sources do the same. None for no other's.
@@ -71,6 +74,8 @@ class Route:
     tls: SSLContext | None = None
     rehearsed: Sequence[tuple[int, float]] = ()
     verify: float = 0.0
+    fairness: Fairness = field(default_factory=Fairness)
+    priority_header: str = ""
     batch_fields: bool = False
     source: Hashable = None
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from adaptive_batching.core import make_policy
+from adaptive_batching.core import Fairness, make_policy
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.marshal.route import PARTITION_BY, Route, Terms
 from adaptive_batching.simulation.model_file import read_model, rehearsed
@@ -65,6 +65,9 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     timeout: Duration = Duration(60.0)
     idempotent: bool = True
     verify: Share = Share(0.0)
+    tenant_weights: tuple[Text, ...] = ()
+    priority_header: str = ""
+    ageing: Duration | None = None
     latency_from: Text | None = None
     upstream_ca: Text | None = None
     upstream_cert: Text | None = None
@@ -137,6 +140,8 @@ def make_route(
         tls=tls_context(_path(settings.upstream_ca), _path(settings.upstream_cert)),
         rehearsed=rehearsed(known, settings.max_batch_size),
         verify=settings.verify,
+        fairness=Fairness(dict(map(_weight, settings.tenant_weights)), settings.ageing),
+        priority_header=settings.priority_header,
         batch_fields=batch_fields,
         source=(name, settings, secret),
     )
@@ -180,7 +185,7 @@ def _override(tables: dict[str, dict[str, Any]], environment: Mapping[str, str])
                 f"{variable}: expected {PREFIX}NAME_KEY with a route and key there is"
             )
         name, field = named[variable]
-        listed = field in {"upstreams", "partition_by"}
+        listed = field in {"upstreams", "partition_by", "tenant_weights"}
         try:
             value: object = text.split(",") if listed else text
             tables[name][field] = msgspec.convert(
@@ -207,6 +212,16 @@ def _made(name: str, settings: RouteSettings) -> Route:
     secret = None if file is None else Path(file).read_text().strip()
     known = None if settings.latency_from is None else read_model(settings.latency_from)
     return make_route(name, settings, secret, known)
+
+
+def _weight(text: str) -> tuple[str, float]:
+    """Read `gold=3`: a tenant and its weight."""
+    tenant, equals, weight = text.rpartition("=")
+    try:
+        return tenant, float(weight if equals else "")
+    except ValueError:
+        msg = f"tenant_weights: expected a tenant and its weight, gold=3, got {text!r}"
+        raise ValueError(msg) from None
 
 
 def _path(text: str | None) -> Path | None:

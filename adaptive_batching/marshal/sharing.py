@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import DeadlineExceeded, UpstreamBroken
+from adaptive_batching.marshal.claims import Claims
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.wire.exchange import Message, Unsplittable
@@ -25,16 +26,22 @@ class BatchSharing:
         route: Whose requests they are.
         dispatcher: Forms the batches.
         upstreams: Where they go.
+        claims: Reads whose a request is; None if nobody asks.
     """
 
     def __init__(
-        self, route: Route, dispatcher: Dispatcher[Forwarded, Reply], upstreams: Upstreams
+        self,
+        route: Route,
+        dispatcher: Dispatcher[Forwarded, Reply],
+        upstreams: Upstreams,
+        claims: Claims | None = None,
     ) -> None:
         self._form, self._terms = route.form, route.terms
         self._batch_fields = route.batch_fields
         self._partition_by = tuple(route.terms.partition_by)
         self._dispatcher = dispatcher
         self._upstreams = upstreams
+        self._claims = claims
 
     def answer(
         self, share: Any, request: web.BaseRequest, target: str, begin: float
@@ -96,7 +103,10 @@ class BatchSharing:
         key: Hashable = item.key
         if not self._upstreams.mergeable(key):
             key = object()
-        return self._dispatcher.submit(item, key, waits, share.size)
+        if self._claims is None:
+            return self._dispatcher.submit(item, key, waits, share.size)
+        claim = self._claims.of(request.headers)
+        return self._dispatcher.submit(item, key, waits, share.size, *claim)
 
     def _partition(self, request: web.BaseRequest) -> tuple[tuple[str, str], ...]:
         """What the server is told of a client in a batch: the same for all of its members."""

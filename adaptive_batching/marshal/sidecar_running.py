@@ -75,7 +75,9 @@ class SidecarRunning:
         self._bounds = bounds
         held = HeldBytes(bounds.check(routes).max_queue_bytes)
         self.metrics.held_bytes = lambda: held.held
-        self.relays = Relays(routes, held, observers, self.metrics, self.live, tracer)
+        self.relays = Relays(
+            routes, held, observers, self.metrics, self.live, tracer, bounds.tenant_header
+        )
         tenants = Tenants(bounds.tenant_header, bounds.max_per_tenant)
         self._sidecar = Sidecar(self.relays.find, bounds.max_in_flight, tenants)
         answering = traced(self._sidecar, tracer, self._route)

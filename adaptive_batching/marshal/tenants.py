@@ -4,9 +4,8 @@ from collections import Counter
 
 from aiohttp import web
 
+from adaptive_batching.marshal.claims import tenant_of
 from adaptive_batching.marshal.rejections import Rejected
-
-_LONGEST = 256  # characters of a name; longer ones are one tenant
 
 
 class Tenants:
@@ -32,7 +31,7 @@ class Tenants:
         """
         if not self._header:
             return ""
-        name = request.headers.get(self._header, "")[:_LONGEST]
+        name = tenant_of(request.headers, self._header)
         if self._under_way[name] >= self._limit:
             raise Rejected(429, "tenant_limit", headers={"Retry-After": "1"})
         self._under_way[name] += 1
