@@ -18,8 +18,7 @@ class Claims:
 
     Args:
         tenant_header: That names the tenant; empty if tenants are not told apart.
-        priority_header: That says `high`; what else it says, or if it is not there, is normal. Empty
-            if nobody has any.
+        priority_header: That says `high`; whatever else it says is normal. Empty if nobody has any.
     """
 
     __slots__ = ("_priority_header", "_tenant_header")
