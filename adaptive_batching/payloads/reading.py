@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 Read = Callable[[bytes], Any]
 
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_json = msgspec.json
-_msgpack = msgspec.msgpack
 
 
 def make_reader(codec: Codec, kind: Any) -> Read:
@@ -51,9 +49,14 @@ def make_reader(codec: Codec, kind: Any) -> Read:
 
 
 def _decode(codec: Codec, kind: Any) -> Read:
-    module: Any = _json if codec is Codec.JSON else _msgpack
-    decode: Read = module.Decoder(kind, dec_hook=array_field).decode
-    return decode
+    if codec is Codec.JSON:
+        return msgspec.json.Decoder(kind, dec_hook=array_field).decode
+    return msgspec.msgpack.Decoder(kind, dec_hook=array_field, ext_hook=_no_extension).decode
+
+
+def _no_extension(code: int, _data: memoryview) -> Any:
+    """What another program means by an extension, no handler could know, nor JSON write."""
+    raise MalformedBody(f"expected MessagePack without extensions of its own, got code {code}")
 
 
 def _checked(decode: Read) -> Read:

@@ -230,6 +230,14 @@ def test_results_that_are_not(kind, result, told):
         write(kind, result)
 
 
+def test_msgpack_of_other_programs():
+    """An extension is malformed: no handler could know what it means."""
+    for body in (b"\xd4\x05a", b"\x91\xd4\x05a", b"\x81\xa1a\xc7\x00\x05"):
+        with pytest.raises(MalformedBody, match="without extensions of its own, got code 5"):
+            read(Any, body, Codec.MSGPACK)
+    assert np.isnan(read(float, b"\xcb\x7f\xf8\0\0\0\0\0\0", Codec.MSGPACK))
+
+
 def test_raw_bodies():
     """They are bytes, or text in UTF-8."""
     assert read(Any, b"\xff", Codec.RAW) == b"\xff"
