@@ -37,6 +37,11 @@ class ServerProcess:
         times = [each.cpu_times() for each in (main, *main.children(recursive=True))]
         return sum(each.user + each.system for each in times)
 
+    def own_cpu_seconds(self) -> float:
+        """What its main process alone has computed so far."""
+        times = psutil.Process(self.pid).cpu_times()
+        return times.user + times.system
+
     async def under_load(
         self, path: str, body: bytes, *, connections: int, seconds: float
     ) -> dict[str, float]:
@@ -55,10 +60,10 @@ class ServerProcess:
 
 
 @asynccontextmanager
-async def service(name: str, loop: str) -> AsyncIterator[ServerProcess]:
+async def service(name: str, loop: str, *options: str) -> AsyncIterator[ServerProcess]:
     """Serve one of `bench.apps` as users do."""
-    target = f"adaptive_batching.bench.apps:{name}"
-    async with _running("adaptive_batching", "serve", target, *_as_users_do(loop)) as server:
+    arguments = ["serve", f"adaptive_batching.bench.apps:{name}", *options, *_as_users_do(loop)]
+    async with _running("adaptive_batching", *arguments) as server:
         yield server
 
 

@@ -23,6 +23,7 @@ from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.endpoints import Endpoint
 from adaptive_batching.marshal.running import Running
 from adaptive_batching.marshal.service import Service
+from adaptive_batching.marshal.traced import Tracer
 
 _log = logging.getLogger("adaptive_batching")
 
@@ -49,6 +50,14 @@ _log = logging.getLogger("adaptive_batching")
     "ray:4, unix:/run/model.sock; /predict=ray:4 if there are several endpoints.",
 )
 @click.option(
+    "--marshals",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Processes that speak HTTP before the same workers; wants --admin-port, where the metrics"
+    " of all are.",
+)
+@click.option(
     "--marshal-cpus",
     type=CPUS,
     metavar="CPUS",
@@ -61,6 +70,7 @@ def command(
     telemetry: TelemetryOptions,
     records: tuple[str, ...],
     moves: tuple[str, ...],
+    marshals: int,
     marshal_cpus: tuple[int, ...] | None,
 ) -> None:
     """Serve the endpoints of MODULE:SERVICE over HTTP.
@@ -74,10 +84,27 @@ def command(
         labels = [label for endpoint in service for label in endpoint.labels]
         recorders = _recorders(records, labels)
         observers = {path: [recorder] for path, recorder in recorders.items()}
-        running = service.prepared(observers, admin.address, telemetry.tracer())
+        tracer = telemetry.tracer()
+        if marshals > 1:
+            _check_marshals(admin, listening, tracer)
+        running = service.prepared(observers, admin.address, tracer, marshals)
         running.metrics.log_lines_dropped = lambda: logs.dropped
         with opened(recorders.values()):
             serve_until_told(running, listening, _announce, marshal_cpus)
+
+
+def _check_marshals(admin: AdminOptions, listening: Listening, tracer: Tracer | None) -> None:
+    """See to it that several marshals are not asked for what one process has to do.
+
+    Raises:
+        UsageError: They are.
+    """
+    if admin.address is None:
+        raise click.UsageError("--marshals: expected --admin-port with it, where metrics are")
+    if listening.unix_socket is not None:
+        raise click.UsageError("--marshals: expected a host and port, got --unix-socket")
+    if tracer is not None:
+        raise click.UsageError("--marshals: expected no tracing, whose spans begin in one process")
 
 
 def _load(target: str) -> Service:

@@ -54,10 +54,14 @@ class Negotiation:
 
     Args:
         contract: Of the endpoint.
+
+    Attributes:
+        contract: The same.
+        default: What is settled if a client says nothing.
     """
 
     def __init__(self, contract: Contract) -> None:
-        self._contract = contract
+        self.contract = contract
         self._media_types = contract.result.media_types()
         self._known: dict[tuple[str, ...], Formats] = {}
         self.default = self._settle("", [])
@@ -80,11 +84,11 @@ class Negotiation:
         reads = self._reader_of(content_type)
         writes = self._writer_of(accepted, reads)
         media_type = self._media_types[writes]
-        head, tagged = answer_head(media_type), self._contract.has_choice
+        head, tagged = answer_head(media_type), self.contract.has_choice
         return Formats(reads, writes, media_type, head, tagged)
 
     def _reader_of(self, content_type: str) -> int:
-        codecs = self._contract.item.codecs
+        codecs = self.contract.item.codecs
         for place, codec in enumerate(codecs):
             if content_type in codec.media_types:
                 return place
@@ -96,7 +100,7 @@ class Negotiation:
         raise Rejected(415, "unsupported_media_type", headers={"Accept": spoken})
 
     def _writer_of(self, accepted: _Ranges, reads: int) -> int:
-        asked, answered = self._contract.item.codecs[reads], self._contract.result.codecs
+        asked, answered = self.contract.item.codecs[reads], self.contract.result.codecs
         places = sorted(range(len(answered)), key=lambda place: answered[place] != asked)
         if not accepted:
             return places[0]

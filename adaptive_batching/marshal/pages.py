@@ -1,6 +1,8 @@
 """What orchestrators and Prometheus look at; no worker is asked."""
 
+import json
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from aiohttp import web
 
@@ -8,6 +10,10 @@ from adaptive_batching.dispatcher import Forming
 from adaptive_batching.errors import Draining, NoWorkers
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.deep_check import DeepCheck
+from adaptive_batching.marshal.rejections import PlainAnswer
+
+_JSON = MappingProxyType({"Content-Type": "application/json"})
+READY = PlainAnswer(200, _JSON, b'{"status": "ready"}')
 
 
 async def healthy(_request: web.BaseRequest) -> web.Response:
@@ -44,12 +50,13 @@ def check_ready(dispatchers: Mapping[str, Forming], *, draining: bool) -> None:
         raise NoWorkers(f"no worker is alive for {', '.join(lacking)}")
 
 
-async def deep_readiness(check: DeepCheck) -> web.Response:
+async def deep_readiness(check: DeepCheck) -> PlainAnswer:
     """Whether every endpoint answers its example, with what became of each."""
     endpoints = dict(await check())
     well = {"ok", "no_example"}.issuperset(endpoints.values())
     status, said = (200, {"status": "ready"}) if well else (503, {"error": "example_failed"})
-    return web.json_response({**said, "endpoints": endpoints}, status=status)
+    body = json.dumps({**said, "endpoints": endpoints}).encode()
+    return PlainAnswer(status, _JSON, body)
 
 
 def exposition(metrics: Metrics, request: web.BaseRequest) -> web.Response:

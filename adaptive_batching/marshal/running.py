@@ -17,9 +17,12 @@ from adaptive_batching.marshal.api.pages import make_api_pages
 from adaptive_batching.marshal.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.deep_check import DeepCheck
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.face import Face, OwnFace
+from adaptive_batching.marshal.fronts.fronts import Fronts
 from adaptive_batching.marshal.lanes import NO_OBSERVERS, Lanes
 from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.marshal import Marshal
+from adaptive_batching.marshal.rejections import PlainAnswer
 from adaptive_batching.marshal.traced import Tracer, traced, with_tracer
 
 _log = logging.getLogger("adaptive_batching")
@@ -37,6 +40,10 @@ class Running:
             clients are.
         observers: Those of each path.
         tracer: Makes spans of requests and batches: `instrumentation.tracing.Tracing`.
+        marshals: Processes that speak HTTP; 1 is this one, which also forms the batches.
+
+    Raises:
+        ValueError: There can't be so many.
 
     Attributes:
         url: Where it listens, once it does.
@@ -58,6 +65,7 @@ class Running:
         admin: tuple[str, int] | None = None,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
         tracer: Tracer | None = None,
+        marshals: int = 1,
     ) -> None:
         self.url = self.admin_url = ""
         self._name, self._endpoints = name, list(endpoints)
@@ -72,21 +80,27 @@ class Running:
         self._admin_address = admin
         self._admin = Listener(make_admin(self))
         self._refreshing = asyncio.Lock()
-        self._marshal = Marshal(
-            self.lanes,
-            self._pages(),
-            max_in_flight=max_in_flight,
-            body_timeout=body_timeout,
-        )
-        self.metrics.responses["other"] = self._marshal.unrouted
-        self.metrics.held_bytes = lambda: self._marshal.door.held_bytes
-        self._listener = Listener(traced(self._marshal, tracer, self._route))
+        if marshals > 1:
+            self._face: Face = Fronts(
+                marshals,
+                self.lanes,
+                self._readiness,
+                max_in_flight=max_in_flight,
+                body_timeout=body_timeout,
+            )
+        else:
+            marshal = Marshal(
+                self.lanes, self._pages(), max_in_flight=max_in_flight, body_timeout=body_timeout
+            )
+            self._face = OwnFace(marshal, traced(marshal, tracer, self._route))
+        self.metrics.responses["other"] = self._face.unrouted
+        self.metrics.held_bytes = lambda: self._face.held_bytes
         self._started = False
 
     @property
     def draining(self) -> bool:
         """Whether clients are told to go elsewhere; what comes is answered all the same."""
-        return self._marshal.draining
+        return self._face.draining
 
     async def readiness(self, request: web.BaseRequest) -> web.Response:
         """What `/readyz` answers, and `/readyz?deep=1`, which sends each endpoint its example.
@@ -95,13 +109,17 @@ class Running:
             Refused: No requests should be sent here.
             CrashLoop: The workers of an endpoint die too often.
         """
-        ready = pages.readiness(self.dispatchers, draining=self.draining)
-        deep = request.query.get("deep") == "1"
-        return await pages.deep_readiness(self._deep_check) if deep else ready
+        answer = await self._readiness(request.query.get("deep") == "1")
+        return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+
+    @property
+    def marshals(self) -> list[int]:
+        """The processes that speak HTTP."""
+        return self._face.pids
 
     def announce_end(self) -> None:
         """Be not ready, and close each connection with its next answer."""
-        self._marshal.draining = True
+        self._face.drain()
 
     async def start(self, host: str, port: int, bound: socket.socket | None = None) -> None:
         """Listen and start the workers; returns when they are ready.
@@ -117,7 +135,7 @@ class Running:
         if self._admin_address is not None:
             self.admin_url = await self._admin.open(*self._admin_address)
             self.broadcast.start()
-        self.url = await self._listener.open(host, port, bound)
+        self.url = await self._face.open(host, port, bound)
         await self._lanes.start()
 
     async def refresh(self) -> None:
@@ -145,17 +163,21 @@ class Running:
         if not self._started:
             return
         deadline = time.monotonic() + timeout
-        await self._listener.shut()
+        await self._face.shut()
         self._lanes.flush()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
-                    await self._listener.calm()
+                    await self._face.calm()
             await self._lanes.aclose(max(0.0, deadline - time.monotonic()))
         finally:
-            await self._listener.aclose()
+            await self._face.aclose()
             self.broadcast.stop()
             await self._admin.aclose()
+
+    async def _readiness(self, deep: bool) -> PlainAnswer:  # noqa: FBT001  called by a `Face`
+        pages.check_ready(self.dispatchers, draining=self.draining)
+        return await pages.deep_readiness(self._deep_check) if deep else pages.READY
 
     def _pages(self) -> dict[str, Page]:
         """What clients may look at beside the endpoints."""

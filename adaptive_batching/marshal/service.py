@@ -282,6 +282,7 @@ class Service:
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
         admin: tuple[str, int] | None = None,
         tracer: Tracer | None = None,
+        marshals: int = 1,
     ) -> Running:
         """What serves it, not yet started; for those who start and stop it themselves."""
         return Running(
@@ -292,6 +293,7 @@ class Service:
             admin=admin,
             observers=observers,
             tracer=tracer,
+            marshals=marshals,
         )
 
     def _check(self, path: str, max_body: int) -> None:

@@ -1,6 +1,13 @@
 """A service under load over real HTTP: every server and every generator is a process of its own."""
 
-from adaptive_batching.bench.http import closed_loop, dashboard, latency, recovery, throughput
+from adaptive_batching.bench.http import (
+    closed_loop,
+    dashboard,
+    latency,
+    marshals,
+    recovery,
+    throughput,
+)
 
 PARTS = {
     "throughput": throughput.measure,
@@ -8,4 +15,5 @@ PARTS = {
     "closed-loop": closed_loop.measure,
     "recovery": recovery.measure,
     "dashboard": dashboard.measure,
+    "marshals": marshals.measure,
 }

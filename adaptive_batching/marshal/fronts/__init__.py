@@ -1,0 +1,1 @@
+"""Several processes that speak HTTP for one service, whose batches are formed in one place."""
