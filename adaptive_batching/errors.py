@@ -1,4 +1,4 @@
-"""Every error this library raises by itself, divided by whose fault it is.
+"""Every error this library raises by itself, divided by whose fault it is::
 
     BatchingError
     ├── Refused                  before any work was done: safe to send again

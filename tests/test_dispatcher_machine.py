@@ -414,5 +414,5 @@ class Dispatching(RuleBasedStateMachine):
             self.violations.append(f"P1, P2: {request} got what isn't its own")
 
 
-Dispatching.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+Dispatching.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
 TestDispatching = Dispatching.TestCase

@@ -10,10 +10,11 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SCRIPTS = [page for page in PAGES if page.parent.name != "tutorials"]  # those: test_tutorials.py
 ANSWERS = sorted((ROOT / "simulations").glob("*.out"))  # what measures a live service has none
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", SCRIPTS, ids=lambda page: page.name)
 def test_code_in_the_documentation_runs(page: Path, tmp_path: Path) -> None:
     """The Python blocks of a page run, one after another, without a warning."""
     document = Sybil([PythonCodeBlockParser()], path=str(ROOT)).parse(page)

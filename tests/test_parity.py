@@ -262,7 +262,7 @@ def first_difference(name: str, ours: list[object], theirs: list[object]) -> str
 
 
 # Without jitter, batches may end in one instant, in an order that is the event loop's own affair.
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(traffic, limits, policies, slownesses, st.sampled_from([1e-6, 0.1]))
 @example(Traffic(1, 3.5, 1, 1), Limits(64, 0.012), "cork", (1, 1, 1, 1), 1e-6)
 @example(Traffic(2, 4.0, 80, 5), Limits(8, 0.025, 50), "cork", (1, 1), 0.1)
@@ -292,7 +292,7 @@ def test_live_and_simulated_decisions_are_the_same(
     assert not difference, f"{policy}, workers {slowness}, {limits}, {traffic}: {difference}"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     traffic,
     limits,

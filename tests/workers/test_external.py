@@ -394,7 +394,7 @@ DEEDS = [
 ]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.lists(st.sampled_from(DEEDS), min_size=1, max_size=4), max_size=4))
 def test_every_call_has_one_outcome_and_every_answer_is_right(tmp_path_factory, lives):
     """Whatever some workers do, an answer is the caller's own; the others hear what happened."""
@@ -433,7 +433,7 @@ def quietly(story):
 PIECES = [frame_of(0), frame_of(2), frame_of(20), b"\x81\xa4type\xa3bye", b"\xc1\xc1"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(st.binary(max_size=30) | st.sampled_from([b"\0\0\0\0", frame_of(2), b"\x81\xa4type"]))
 )

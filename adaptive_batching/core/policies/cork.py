@@ -10,6 +10,7 @@ from adaptive_batching.core.backlog import Backlog
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.policies.door import retry_after
 from adaptive_batching.core.policies.faster import leaves_to_faster, wait_for_faster
+from adaptive_batching.core.policies.parts import economical_size
 from adaptive_batching.core.policies.shedding import EXTRAPOLATION, hopeless, shed_or_probe
 from adaptive_batching.core.policies.triage import lookahead
 from adaptive_batching.core.policy import (
@@ -234,7 +235,10 @@ def _tight(queue: QueueView) -> bool:
 
 
 def _boarding_limit(queue: QueueView, limit: int, item_rate: float) -> int:
-    """A full batch, or less where long batches would starve the other workers."""
+    """A full batch; less where its first wait long for its last, or others would starve."""
+    economical = economical_size(queue, item_rate)
+    if economical < limit:
+        limit = max(1, round(economical), queue.head.size)
     if queue.workers == 1 or item_rate * queue.latency.per_item <= _LONG_BATCHES * queue.capacity:
         return limit
     spare = queue.capacity - item_rate * queue.latency.per_item
