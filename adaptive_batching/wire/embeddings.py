@@ -6,9 +6,10 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from adaptive_batching.wire.exchange import Message, Unsplittable
-from adaptive_batching.wire.splice import NotCuttable, elements, members, text_of
+from adaptive_batching.wire.splice import NotCuttable, Raw, elements, members, text_of
 
 Entry: TypeAlias = Mapping[str, msgspec.Raw]
+_objects = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 class Embeddings(NamedTuple):
@@ -46,7 +47,7 @@ def read_embeddings(answer: Message) -> Embeddings:
     """
     try:
         beside = members(answer.body)
-        entries = [members(entry) for entry in elements(beside.get("data", b""))]
+        entries = _entries(beside.get("data", b""))
         usage = bytes(beside.get("usage", b"null"))
         used = {} if usage == b"null" else members(usage)
     except NotCuttable as error:
@@ -58,6 +59,13 @@ def read_embeddings(answer: Message) -> Embeddings:
             raise Unsplittable(f"expected embeddings numbered from 0 to {len(entries) - 1}")
         entries.sort(key=lambda entry: int(bytes(entry["index"])))
     return Embeddings(beside, entries, used)
+
+
+def _entries(text: Raw) -> list[dict[str, msgspec.Raw]]:
+    try:
+        return _objects.decode(text)
+    except (msgspec.DecodeError, RecursionError):  # perhaps a NaN, which many servers write
+        return [members(entry) for entry in elements(text)]
 
 
 def _is_number(text: bytes) -> bool:

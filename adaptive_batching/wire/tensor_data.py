@@ -34,9 +34,13 @@ def text_layout(text: bytes, shape: Sequence[int]) -> str:
     """
     if b'"' in text or b"{" in text:  # commas and brackets within strings are no structure
         return "nested" if _is_nested(text, shape) else "flat"
-    if text[:1] != b"[" or text.count(b",") + 1 != prod(shape) or _EMPTY.search(text):
+    commas, brackets = text.count(b","), text.count(b"[")
+    if text[:1] != b"[" or commas + 1 != prod(shape):
         raise _wrong_shape(shape)
-    brackets = text.count(b"[")
+    if brackets == 1 and commas:
+        return "flat"
+    if _EMPTY.search(text):  # no element is as many commas as one
+        raise _wrong_shape(shape)
     if brackets == 1:
         return "flat"
     if brackets != _brackets(shape) or len(elements(text)) != shape[0]:

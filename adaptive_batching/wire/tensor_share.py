@@ -61,7 +61,7 @@ def share_of(request: Request) -> TensorShare:
     if len({tensor.shape[0] for tensor in tensors}) != 1:
         raise NotCuttable("expected inputs with the same first dimension")
     identity = named.pop("id", None)
-    beside = tuple(_beside(named))
+    beside = tuple(_beside(named)) if named else ()
     for tensor in tensors:
         _check_of_rows(tensor.parameters)
     if "outputs" in named:

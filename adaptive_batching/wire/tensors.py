@@ -42,8 +42,10 @@ class Tensor(msgspec.Struct):
     @property
     def kind(self) -> Hashable:
         """All but its rows."""
-        beside = sorted((name, bytes(value)) for name, value in self.parameters.items())
-        return self.name, self.datatype, tuple(self.shape[1:]), tuple(beside)
+        kind = self.name, self.datatype, *self.shape[1:]
+        if not self.parameters:
+            return kind
+        return kind, *sorted((name, bytes(value)) for name, value in self.parameters.items())
 
     def check(self) -> str:
         """See that it holds as many elements as its shape says; returns how they are written.
