@@ -10,7 +10,7 @@ from adaptive_batching.dispatcher import Dispatcher, request_name
 from adaptive_batching.errors import BatchingError
 from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram, quantile
 from adaptive_batching.instrumentation.latest import LatestBatches
-from adaptive_batching.instrumentation.live import LiveView
+from adaptive_batching.instrumentation.live import LiveView, Promise, Second, Verdict
 from adaptive_batching.instrumentation.live.watch import SECONDS_KEPT, Watched
 from adaptive_batching.workers.making import make_workers
 from adaptive_batching.workers.placement import Tasks
@@ -20,8 +20,9 @@ from tests.virtual_time import run_virtually
 class Scene:
     """A dispatcher with a slow model in virtual time, and who looks at it."""
 
-    def __init__(self, dispatcher, latest, view):
+    def __init__(self, dispatcher, histograms, latest, view):
         self.dispatcher = dispatcher
+        self.histograms = histograms
         self.latest = latest
         self.view = view
 
@@ -56,7 +57,7 @@ async def scene(*, workers=1, **limits):
     view = LiveView()
     view.watch(Watched("/model", dispatcher, histograms, latest))
     async with dispatcher:
-        yield Scene(dispatcher, latest, view)
+        yield Scene(dispatcher, histograms, latest, view)
 
 
 def test_a_second_counts_what_ended_in_it_and_what_came():
@@ -93,6 +94,25 @@ def test_percentiles_are_those_of_the_requests():
             assert second.p50 == pytest.approx(0.1, rel=0.1)
             assert second.p99 == pytest.approx(0.2, rel=0.13)  # a step is as wide as that
             assert endpoint.lately == (second.p50, second.p90, second.p99)
+
+    run_virtually(story())
+
+
+def test_who_gets_no_answer_in_time_has_waited_for_as_long_as_was_promised():
+    """Two in three are late, one in the queue and one while his batch runs: p90 is the promise."""
+
+    async def story():
+        async with scene(max_batch_size=1, max_latency=0.15) as model:
+            await model.at(0.0)
+            calls = [asyncio.ensure_future(model.submit(each)) for each in range(3)]
+            await asyncio.gather(*calls, return_exceptions=True)
+            endpoint = await model.at(1.0)
+            [second] = endpoint.seconds
+            assert (second.done, second.expired) == (1, 2)
+            assert second.p90 == second.p99 == endpoint.lately[2] == 0.15
+            assert endpoint.promise.verdict is Verdict.BROKEN
+            assert endpoint.promise.in_time == pytest.approx(1 / 3)
+            assert model.histograms.latency.counts.count(1) == 1
 
     run_virtually(story())
 
@@ -222,3 +242,28 @@ def test_steps_do_not_change_what_prometheus_is_told():
         fine.observe(number * 7e-4)
     assert fine.cumulative() == coarse.cumulative()
     assert fine.total == coarse.total
+
+
+def second(**counts):
+    zeros = dict.fromkeys(Second.__struct_fields__, 0)
+    return Second(**{**zeros, "length": 1.0, "releases": {}, **counts})
+
+
+@pytest.mark.parametrize(
+    ("counts", "verdict"),
+    [
+        ({}, Verdict.IDLE),
+        ({"arrived": 1000, "done": 1000}, Verdict.KEPT),
+        ({"arrived": 1000, "done": 999, "expired": 1}, Verdict.KEPT),
+        ({"arrived": 1000, "done": 900, "shed": 99, "queue_full": 1}, Verdict.REFUSING),
+        ({"arrived": 1000, "shed": 1000}, Verdict.REFUSING),
+        ({"arrived": 1000, "done": 900, "expired": 60, "failed": 40}, Verdict.BROKEN),
+        ({"arrived": 1000, "done": 900, "expired": 40, "failed": 60}, Verdict.FAILING),
+        ({"arrived": 1000, "done": 400, "expired": 10, "shed": 590}, Verdict.BROKEN),
+        ({"arrived": 10, "cancelled": 10}, Verdict.KEPT),
+    ],
+)
+def test_a_promise_is_judged_by_those_who_were_let_in(counts, verdict):
+    """One in a thousand is forgiven; what was a minute ago does not count."""
+    long_ago = [second(arrived=9, expired=9)]
+    assert Promise.of([*long_ago, *([second()] * 59), second(**counts)]).verdict is verdict

@@ -1,9 +1,10 @@
 """Looks at one dispatcher again and again, and keeps what changed in between."""
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import starmap
-from math import isfinite
+from math import inf, isfinite
 from operator import sub
 from typing import Any, NamedTuple
 
@@ -93,13 +94,19 @@ class Watch:
         return _Look(now, watched.dispatcher.stats(), tuple(watched.histograms.latency.counts))
 
     def _percentiles(self, since: _Look) -> Percentiles:
-        steps = self._watched.histograms.latency.steps
-        counts = list(map(sub, self._looks[-1].latencies, since.latencies))
-        return (
-            _rounded(quantile(steps, counts, 0.5)),
-            _rounded(quantile(steps, counts, 0.9)),
-            _rounded(quantile(steps, counts, 0.99)),
+        """Of the answers; who was let in and got none waited for as long as was promised."""
+        steps, now = self._watched.histograms.latency.steps, self._looks[-1]
+        counts = list(map(sub, now.latencies, since.latencies))
+        promised = self._watched.dispatcher.limits.max_latency
+        if promised < inf:
+            expired = JobOutcome.EXPIRED
+            late = now.stats.requests[expired] - since.stats.requests[expired]
+            counts[bisect_left(steps, promised)] += max(0, late)
+        values = [quantile(steps, counts, share) for share in (0.5, 0.9, 0.99)]
+        median, most, nearly_all = (
+            None if value is None else round(min(value, promised), DIGITS) for value in values
         )
+        return median, most, nearly_all
 
     def _view(self, seconds: Iterable[Second], newest: Sequence[Ran]) -> EndpointView:
         stats, limits = self._looks[-1].stats, self._watched.dispatcher.limits

@@ -12,7 +12,8 @@ from adaptive_batching.instrumentation.prometheus.endpoints import Readings, fil
 REQUESTS = counter("requests", "Ended requests by outcome", "outcome")
 HTTP_RESPONSES = counter("http_responses", "HTTP responses by status", "code")
 DURATION = histogram(
-    "request_duration_seconds", "From a request's arrival to its answer, for those that ran"
+    "request_duration_seconds",
+    "From a request's arrival to its answer, for those that ran and ended by their deadline",
 )
 MAX_LATENCY = gauge("max_latency_seconds", "What is promised; +Inf if nothing is")
 

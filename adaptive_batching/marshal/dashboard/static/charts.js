@@ -113,7 +113,8 @@ export class Chart {
     const index = this.plot.cursor.idx ?? last;
     const said = this.series.map((series, number_) => {
       const value = this.data[number_ + 1][index];
-      const text = this.scatter && this.plot.cursor.idx == null || value == null ? "" : number(value);
+      const unsaid = this.scatter && this.plot.cursor.idx == null;
+      const text = unsaid ? "" : value == null ? "–" : number(value);
       this.values[number_].value.textContent = text;
       return text && `${series.label} ${text}`;
     });

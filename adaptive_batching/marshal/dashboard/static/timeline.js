@@ -75,7 +75,7 @@ export class Timeline {
       const x = width - before * scale;
       pen.strokeRect(x, 0, 0, bottom);
       pen.textAlign = before ? "center" : "right";
-      if (x > NAMES + 20) pen.fillText(before ? `−${seconds(before)}` : "newest", x, bottom + AXIS / 2);
+      if (x > NAMES + 20) pen.fillText(before ? `−${seconds(before).replace(/\.0+ /, " ")}` : "newest", x, bottom + AXIS / 2);
     }
     pen.textAlign = "left";
   }
