@@ -29,6 +29,21 @@ async def _model(request: web.BaseRequest) -> web.Response:
     return web.Response(body=rows, headers=_HEADERS)
 
 
+async def _tensors(request: web.BaseRequest) -> web.Response:
+    """A model server of the Open Inference Protocol with one small number for each row."""
+    if request.method != "POST":  # the statistics that Triton has
+        return web.Response(status=404)
+    length = int(request.headers["Inference-Header-Content-Length"])
+    described = b""
+    async for chunk in request.content.iter_any():  # the tensors are received and forgotten
+        if len(described) < length:
+            described += chunk
+    rows = json.loads(described[:length])["inputs"][0]["shape"][0]
+    output = {"name": "class", "datatype": "UINT8", "shape": [rows, 1], "data": [7] * rows}
+    answer = {"model_name": "no-op", "outputs": [output]}
+    return web.Response(body=json.dumps(answer).encode(), headers=_HEADERS)
+
+
 class _SlowModel:
     """As `_model`, but it takes time, for one request after the other."""
 
@@ -59,6 +74,24 @@ async def _proxy(
         )
 
 
+async def _copy(
+    request: web.BaseRequest, session: aiohttp.ClientSession, server: str
+) -> web.StreamResponse:
+    """Bytes go on as they come, in both directions, and none are kept."""
+    sending = session.request(
+        request.method,
+        URL(server + request.raw_path, encoded=True),
+        headers=passed_on(request.headers),
+        data=request.content.iter_any(),
+    )
+    async with sending as response:
+        answer = web.StreamResponse(status=response.status, headers=passed_on(response.headers))
+        await answer.prepare(request)
+        async for chunk in response.content.iter_any():
+            await answer.write(chunk)
+        return answer
+
+
 async def _serve(handler: Handler) -> None:
     runner = web.ServerRunner(Server(handler))
     await runner.setup()
@@ -70,13 +103,19 @@ async def _serve(handler: Handler) -> None:
 
 
 async def _main(kind: str, server: str = "") -> None:
-    handlers: dict[str, Handler] = {"echo": _echo, "model": _model, "slow-model": _SlowModel()}
-    if kind != "proxy":
+    handlers: dict[str, Handler] = {
+        "echo": _echo,
+        "model": _model,
+        "slow-model": _SlowModel(),
+        "tensors": _tensors,
+    }
+    proxies = {"proxy": _proxy, "copy": _copy}
+    if kind in handlers:
         await _serve(handlers[kind])
         return
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
-        await _serve(partial(_proxy, session=session, server=server))
+        await _serve(partial(proxies[kind], session=session, server=server))
 
 
 if __name__ == "__main__":

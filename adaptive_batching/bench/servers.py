@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import psutil
 
 from adaptive_batching.load import ClosedLoop, run_closed_loop
+from adaptive_batching.load.plans import JSON
 
 _START = 60.0  # seconds
 _URL = re.compile(r"(http://[^/\s]+)")
@@ -42,12 +43,28 @@ class ServerProcess:
         times = psutil.Process(self.pid).cpu_times()
         return times.user + times.system
 
+    def memory(self) -> int:
+        """Bytes that its main process holds (RSS)."""
+        return int(psutil.Process(self.pid).memory_info().rss)
+
     async def under_load(
-        self, path: str, body: bytes, *, connections: int, seconds: float
+        self,
+        path: str,
+        body: bytes,
+        *,
+        connections: int,
+        seconds: float,
+        headers: dict[str, str] = JSON,
     ) -> dict[str, float]:
         """What a closed loop gets out of it, and what it spends on that."""
         before = self.cpu_seconds()
-        plan = ClosedLoop(url=self.url + path, body=body, connections=connections, duration=seconds)
+        plan = ClosedLoop(
+            url=self.url + path,
+            body=body,
+            headers=headers,
+            connections=connections,
+            duration=seconds,
+        )
         result = await run_closed_loop(plan)
         spent = self.cpu_seconds() - before
         return {
@@ -86,7 +103,7 @@ async def sidecar(upstream: str, loop: str, *options: str) -> AsyncIterator[Serv
 
 @asynccontextmanager
 async def baseline(loop: str, kind: str, *upstream: str) -> AsyncIterator[ServerProcess]:
-    """Run one of `bench.baselines`: `echo`, `model`, or `proxy` before an upstream."""
+    """Run one of `bench.baselines`; `proxy` and `copy` stand before an upstream."""
     async with _running("adaptive_batching.bench.baselines", loop, kind, *upstream) as server:
         yield server
 

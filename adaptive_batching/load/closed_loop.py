@@ -44,7 +44,7 @@ class _Client:
                 await asyncio.sleep(0.01)  # a server that is gone is not to be hammered
 
     async def _use(self, connection: Connection) -> None:
-        request = post_request(self._plan.url, self._plan.body)
+        request = post_request(self._plan.url, self._plan.body, self._plan.headers)
         sent = perf_counter()
         while connection.usable and sent < self._until:
             response = await connection.post(request)

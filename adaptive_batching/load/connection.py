@@ -5,6 +5,7 @@ queue.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import NamedTuple, Self, cast
 from urllib.parse import urlsplit
 
@@ -81,12 +82,13 @@ class Connection(asyncio.Protocol):
             self._answer.set_exception(ConnectionResetError("closed before the answer"))
 
 
-def post_request(url: str, body: bytes) -> bytes:
-    """The bytes of a request that posts JSON."""
+def post_request(url: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    """The bytes of a request that posts a body."""
     parts = urlsplit(url)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     head = (
         f"POST {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"{lines}Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 

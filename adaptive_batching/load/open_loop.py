@@ -6,7 +6,7 @@ from random import Random
 from time import perf_counter
 
 from adaptive_batching.load.connection import Connection, Response, post_request
-from adaptive_batching.load.plans import Answer, End, OpenLoop
+from adaptive_batching.load.plans import JSON, Answer, End, OpenLoop
 
 
 async def open_loop(plan: OpenLoop) -> list[Answer]:
@@ -71,7 +71,7 @@ class _Pool:
 
     def __init__(self, plan: OpenLoop) -> None:
         self._plan = plan
-        self._requests = [post_request(plan.url, body) for body in plan.bodies]
+        self._requests = [post_request(plan.url, body, JSON) for body in plan.bodies]
         self._permits = asyncio.Semaphore(plan.connections)
         self._idle: list[Connection] = []
 

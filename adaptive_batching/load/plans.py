@@ -2,7 +2,9 @@
 
 import enum
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+JSON = {"Content-Type": "application/json"}
 
 
 class OpenLoop(Struct, frozen=True, kw_only=True, tag=True):
@@ -37,13 +39,15 @@ class ClosedLoop(Struct, frozen=True, kw_only=True, tag=True):
 
     Attributes:
         url: Where they are posted.
-        body: The JSON body of every request.
+        body: Of every request.
+        headers: Of every request.
         connections: Clients.
         duration: Seconds.
     """
 
     url: str
     body: bytes
+    headers: dict[str, str] = field(default_factory=JSON.copy)
     connections: int = 64
     duration: float = 5.0
 

@@ -12,8 +12,8 @@ from adaptive_batching.load.plans import ClosedLoop, Throughput
 
 _SCRIPT = """\
 wrk.method = "POST"
-wrk.headers["Content-Type"] = "application/json"
-wrk.body = "%s"
+%s
+wrk.body = %s
 done = function(summary, latency, requests)
   local e = summary.errors
   io.write(string.format(
@@ -34,7 +34,11 @@ def command() -> list[str] | None:
 def script(plan: ClosedLoop) -> Iterator[str]:
     """A file that tells wrk what to send and how to report."""
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
-        file.write(_SCRIPT % "".join(f"\\{byte:03d}" for byte in plan.body))
+        headers = [
+            f"wrk.headers[{_text(name.encode())}] = {_text(value.encode())}"
+            for name, value in plan.headers.items()
+        ]
+        file.write(_SCRIPT % ("\n".join(headers), _text(plan.body)))
         file.flush()
         yield file.name
 
@@ -48,3 +52,9 @@ def arguments(plan: ClosedLoop, path: str) -> list[str]:
 def result(output: bytes) -> Throughput:
     """Read what the script wrote, below what wrk itself has to say."""
     return msgspec.json.decode(output.splitlines()[-1], type=Throughput)
+
+
+def _text(content: bytes) -> str:
+    """As Lua writes it."""
+    escaped = "".join(f"\\{byte:03d}" for byte in content)
+    return f'"{escaped}"'

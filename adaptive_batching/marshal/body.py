@@ -1,6 +1,7 @@
 """The body of a request, read within a limit of bytes and of seconds."""
 
 import asyncio
+from io import BytesIO
 
 from aiohttp import web
 
@@ -43,18 +44,18 @@ async def arriving_body(request: web.BaseRequest, limit: int, patience: float) -
     """
     if request.headers.get("Expect", "").lower() == "100-continue" and request.transport:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    body = bytearray()
+    body = BytesIO()  # one copy of each chunk while the caches have it, and none at the end
     try:
         async with asyncio.timeout(patience):
             while chunk := await request.content.readany():
-                body += chunk
-                if len(body) > limit:
+                body.write(chunk)
+                if body.tell() > limit:
                     raise too_large()
     except TimeoutError:
         raise Rejected(408, "body_timeout", closes=True) from None
     except web.RequestPayloadError:
         raise Rejected(400, "malformed", closes=True) from None
-    return bytes(body)
+    return body.getvalue()
 
 
 def check_encoding(codings: str) -> None:

@@ -18,11 +18,14 @@ class Message(msgspec.Struct, frozen=True):
         headers: Of the body alone, names in lower case: `content-type` and what the protocol adds.
         status: Of an answer whose status and headers are all its client's own; None if they are
             those of the batch.
+        tail: Of a merged request: what the body goes on with, still where it was received; a copy
+            of large tensors would cost as much as their way here.
     """
 
     body: bytes
     headers: Mapping[str, str] = {}
     status: int | None = None
+    tail: Sequence[memoryview] = ()
 
 
 def goes_as_it_came(shares: Sequence[Any]) -> bool:

@@ -6,6 +6,7 @@ MLServer, KServe and OpenVINO speak it. Elements of tensors are never read as nu
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import count, repeat
 
 import msgspec
@@ -14,6 +15,7 @@ from adaptive_batching.wire.exchange import Message, Request, Unsplittable, goes
 from adaptive_batching.wire.splice import NotCuttable, Raw, members, text_of
 from adaptive_batching.wire.tensor_messages import (
     close_message,
+    merged_message,
     open_message,
     read_tensors,
     write_tensors,
@@ -22,8 +24,7 @@ from adaptive_batching.wire.tensor_share import TensorShare, share_of
 from adaptive_batching.wire.tensors import Tensor
 
 _PATH = re.compile(r"/v2/models/[^/]+(?:/versions/[^/]+)?/infer")
-_JSON = {"content-type": "application/json"}
-_BINARY = {"content-type": "application/octet-stream"}
+_PATHS = 256  # that are remembered
 
 
 class OpenInference:
@@ -31,7 +32,7 @@ class OpenInference:
 
     def wants(self, method: str, path: str) -> bool:
         """Whether it is the verb that is answered once."""
-        return method == "POST" and _PATH.fullmatch(path) is not None
+        return method == "POST" and _is_infer(path)
 
     def take(self, request: Request) -> TensorShare | None:
         """Understand a request; None if it can't share a batch."""
@@ -49,7 +50,7 @@ class OpenInference:
             return first.own
         text, tail = write_tensors(_joined([share.tensors for share in shares]))
         body = b"{" + _texts(first.beside) + b'"inputs":' + text + b"}"
-        return close_message(body, tail, _BINARY if tail else _JSON)
+        return merged_message(body, tail)
 
     def split(self, shares: Sequence[TensorShare], answer: Message) -> list[Message]:
         """To each share its own rows, under the id that it came with.
@@ -114,6 +115,12 @@ class _Answers:
         if number and self._identity.startswith(b'"'):
             return self._identity[:-1] + b'-%d"' % number
         return self._identity
+
+
+@lru_cache(_PATHS)
+def _is_infer(path: str) -> bool:
+    """Looked up, as it is asked twice for each request."""
+    return _PATH.fullmatch(path) is not None
 
 
 def _opened(answer: Message) -> tuple[dict[str, msgspec.Raw], list[Tensor]]:

@@ -13,6 +13,8 @@ from adaptive_batching.wire.splice import NotCuttable, Raw, elements, members, o
 from adaptive_batching.wire.tensors import Parameters, Pieces, Tensor
 
 JSON_LENGTH = "inference-header-content-length"
+_JSON = {"content-type": "application/json"}
+_BINARY = {"content-type": "application/octet-stream"}
 _BINARY_SIZE = "binary_data_size"
 _LONGEST_LENGTH = 18  # digits
 
@@ -47,6 +49,13 @@ def open_message(message: Message) -> tuple[bytes, memoryview]:
         raise NotCuttable(f"expected the length of the JSON in {JSON_LENGTH}, got {length!r}")
     end = int(length)
     return message.body[:end], memoryview(message.body)[end:]
+
+
+def merged_message(text: bytes, tail: Sequence[memoryview]) -> Message:
+    """A request with the bytes of many behind the JSON."""
+    if not tail:
+        return Message(text, _JSON)
+    return Message(text, {**_BINARY, JSON_LENGTH: str(len(text))}, tail=tail)
 
 
 def close_message(text: bytes, tail: Sequence[memoryview], headers: Mapping[str, str]) -> Message:

@@ -17,20 +17,19 @@ from yarl import URL
 from adaptive_batching.errors import (
     UpstreamBroken,
     UpstreamLost,
-    UpstreamTooLarge,
     UpstreamUnreachable,
     WorkerTimeout,
 )
 from adaptive_batching.units import format_duration
 from adaptive_batching.wire.exchange import Message
 from adaptive_batching.workers.upstream_addresses import Address
+from adaptive_batching.workers.upstream_bodies import incoming, outgoing
 from adaptive_batching.workers.upstream_response import Response
 
 _CONNECT_TIMEOUT = 2.0  # seconds; the server stands beside us
 # Seconds that a connection is kept for another request. Gunicorn closes it after 2, uvicorn after
 # 5; one that stood still closes many at once, though requests are on their way: be well before it.
 _IDLE = 1.0
-_CHUNK = 2**18  # bytes
 _NOT_CONNECTED = (
     aiohttp.ClientConnectorError,
     aiohttp.ConnectionTimeoutError,
@@ -94,9 +93,11 @@ class Client:
             UpstreamTooLarge: Its answer has more than `max_answer` bytes.
             WorkerTimeout: The answer was not there after `timeout` seconds.
         """
+        size = len(message.body) + sum(map(len, message.tail))
         told = {
             **dict(headers),
             **message.headers,
+            "Content-Length": str(size),
             "Host": address.host,
             "accept-encoding": "identity",
         }
@@ -106,14 +107,14 @@ class Client:
                 sending = self.session(address).request(
                     method,
                     URL(f"{address.origin}{target}", encoded=True),
-                    data=message.body,
+                    data=outgoing(message, size),
                     headers=told,
                     server_hostname=address.tls_name,
                     allow_redirects=False,
                 )
                 async with sending as response:
                     begun = True
-                    body = await _bounded(response, max_answer)
+                    body = await incoming(response, max_answer)
         except TimeoutError as error:
             if not clock.expired():  # aiohttp's own: while it connected
                 raise UpstreamUnreachable(f"{address.name}: {error}") from error
@@ -168,19 +169,3 @@ def _meaning(error: aiohttp.ClientError, address: Address, *, begun: bool) -> Ex
     if isinstance(error, HUNG_UP) and not begun:
         return UpstreamLost(said)
     return UpstreamBroken(said)
-
-
-async def _bounded(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """The whole body, as long as it is not too long."""
-    if (response.content_length or 0) <= limit:
-        body = bytearray()
-        async for chunk in response.content.iter_chunked(_CHUNK):
-            body += chunk
-            if len(body) > limit:
-                break
-        else:
-            return bytes(body)
-    response.close()
-    raise UpstreamTooLarge(
-        f"expected an answer of at most {limit} bytes from {response.url.origin()}"
-    )

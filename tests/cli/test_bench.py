@@ -133,6 +133,14 @@ def test_sidecar_throughput():
     assert len(report["verdicts"]) == 2
 
 
+def test_sidecar_tensors():
+    """Large tensors through the sidecar and through a proxy that only copies: all are answered."""
+    (report,) = reports("sidecar", "--part", "tensors")
+    assert [row["server"] for row in report["rows"]] == ["sidecar", "copies only"]
+    assert all(row["failed"] == 0 < row["requests/s"] for row in report["rows"])
+    assert [verdict["what"] for verdict in report["verdicts"]] == ["requests/s", "64 in a flood"]
+
+
 def test_sidecar_overload():
     """A sidecar, a service, and a sidecar that has most to do itself; refused, never an error."""
     (report,) = reports("sidecar", "--part", "overload")

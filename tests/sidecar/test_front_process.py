@@ -83,7 +83,7 @@ async def test_f24_sigterm_under_load_loses_nothing(model, tmp_path):
     file = tmp_path / "traffic.csv"
     options = ("--admin-port=0", "--drain-delay=300ms", f"--record={file}", "--no-uvloop")
     async with running(f"--upstream={model.url}", *options) as (process, url):
-        admin = (await process.stdout.readline()).decode().split("/healthz")[0]
+        admin = (await process.stdout.readline()).decode().split("/ ")[0]
         visitors = Visitors(url)
         visiting = asyncio.create_task(visitors.run())
         await visitors.answered(200)

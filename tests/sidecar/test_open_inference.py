@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from math import prod
 
 import numpy as np
 import pytest
@@ -55,6 +56,20 @@ async def doubler():
     await runner.cleanup()
 
 
+async def in_bytes(client, numbers, *row):
+    data = np.array(numbers, np.float32).tobytes()
+    shape = [len(numbers) // prod(row), *row]
+    tensor = {"name": "x", "shape": shape, "datatype": "FP32"}
+    described = {**tensor, "parameters": {"binary_data_size": len(data)}}
+    asked = json.dumps({"inputs": [described]}).encode()
+    async with client.session.post(
+        f"{client.url}{INFER}", data=asked + data, headers={LENGTH: str(len(asked))}
+    ) as response:
+        told = await response.read()
+        end = int(response.headers[LENGTH])
+        return np.frombuffer(told[end:], np.float32).tolist()
+
+
 async def test_json_and_bytes_before_one_server(doubler, before):
     """They don't mix, but those that are alike go together, whatever their ids."""
     client = await before(server=doubler.url, form=OpenInference())
@@ -66,23 +81,10 @@ async def test_json_and_bytes_before_one_server(doubler, before):
             told = await response.json()
             return told["id"], told["outputs"][0]["data"]
 
-    async def in_bytes(*numbers):
-        data = np.array(numbers, np.float32).tobytes()
-        parameters = {"binary_data_size": len(data)}
-        tensor = {"name": "x", "shape": [len(numbers)], "datatype": "FP32"}
-        asked = json.dumps({"inputs": [{**tensor, "parameters": parameters}]}).encode()
-        body, headers = asked + data, {LENGTH: str(len(asked))}
-        async with client.session.post(
-            f"{client.url}{INFER}", data=body, headers=headers
-        ) as response:
-            told = await response.read()
-            end = int(response.headers[LENGTH])
-            return np.frombuffer(told[end:], np.float32).tolist()
-
     tasks = [asyncio.ensure_future(in_json(0))]
     await until(lambda: doubler.sizes)
     tasks += [asyncio.ensure_future(in_json(number)) for number in (1, 2)]
-    tasks += [asyncio.ensure_future(in_bytes(*numbers)) for numbers in ([1, 2], [3])]
+    tasks += [asyncio.ensure_future(in_bytes(client, numbers)) for numbers in ([1, 2], [3])]
     await until(lambda: client.running.dispatchers["models"].stats().queued == 5)
     doubler.gate.set()
     answers = await asyncio.gather(*tasks)
@@ -92,3 +94,16 @@ async def test_json_and_bytes_before_one_server(doubler, before):
         [6],
     ]
     assert sorted(doubler.sizes) == [1, 2, 3]
+
+
+async def test_large_tensors_are_sent_on_in_parts(doubler, before):
+    """What is more than is written at once arrives whole, and each client's rows are its own."""
+    client = await before(server=doubler.url, form=OpenInference())
+    sent = [range(first, first + 50_000) for first in (0, 1_000_000, 2_000_000, 3_000_000)]
+    tasks = [asyncio.ensure_future(in_bytes(client, sent[0], 50_000))]
+    await until(lambda: doubler.sizes)
+    tasks += [asyncio.ensure_future(in_bytes(client, each, 50_000)) for each in sent[1:]]
+    await until(lambda: client.running.dispatchers["models"].stats().queued == 3)
+    doubler.gate.set()
+    assert await asyncio.gather(*tasks) == [[2 * number for number in each] for each in sent]
+    assert doubler.sizes == [1, 3]

@@ -80,10 +80,11 @@ def request(message, path=INFER):
 def echo(message):
     """What a server answers whose outputs are its inputs."""
     length = message.headers.get(JSON_LENGTH)
-    end = len(message.body) if length is None else int(length)
-    text = message.body[:end].replace(b'"inputs":', b'"outputs":', 1)
+    sent = b"".join([message.body, *message.tail])
+    end = len(sent) if length is None else int(length)
+    text = sent[:end].replace(b'"inputs":', b'"outputs":', 1)
     headers = {} if length is None else {JSON_LENGTH: str(len(text))}
-    return Message(text + message.body[end:], headers)
+    return Message(text + sent[end:], headers)
 
 
 def _list(numbers):

@@ -1,8 +1,9 @@
 """What stands before a model, under real traffic: every server and generator is a process."""
 
-from adaptive_batching.bench.sidecar import overload, throughput
+from adaptive_batching.bench.sidecar import overload, tensors, throughput
 
 PARTS = {
     "throughput": throughput.measure,
+    "tensors": tensors.measure,
     "overload": overload.measure,
 }
