@@ -1,0 +1,118 @@
+"""The examples of the documentation, served and asked as their pages say."""
+
+import asyncio
+import base64
+import io
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
+PROGRAM = (sys.executable, "-m", "adaptive_batching")
+
+
+@contextmanager
+def started(folder: Path, *command: str) -> Iterator[str]:
+    """A server's address, as long as the block runs; the first line that it prints says where."""
+    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    with server.stdout:
+        try:
+            line = server.stdout.readline()
+            yield next(word for word in line.split() if word.startswith("http"))
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(30)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A copy of an example."""
+    return Path(shutil.copytree(EXAMPLES / request.param, tmp_path / request.param))
+
+
+async def ask(url: str, bodies: list[object]) -> list[tuple[int, Any]]:
+    """Status and answer of each, all at once."""
+    async with aiohttp.ClientSession() as session:
+
+        async def one(body: object) -> tuple[int, Any]:
+            async with session.post(url, json=body) as reply:
+                return reply.status, await reply.json()
+
+        return await asyncio.gather(*map(one, bodies))
+
+
+@pytest.mark.parametrize("folder", ["digits"], indirect=True)
+async def test_digits_are_read_and_an_image_of_another_size_fails_alone(folder: Path) -> None:
+    """Its neighbours get their digits."""
+    images, digits = load_digits(return_X_y=True)
+    with started(folder, *PROGRAM, "serve", "app:service", "--port", "0") as url:
+        answers = await ask(url, [*images[:20].tolist(), [1.0]])
+    assert answers[:-1] == [(200, digit) for digit in digits[:20].tolist()]
+    assert answers[-1][0] == 500
+
+
+@pytest.mark.parametrize("folder", ["onnx_mlp"], indirect=True)
+async def test_a_network_in_onnx_reads_digits(folder: Path) -> None:
+    """Once its model has been made."""
+    subprocess.run([sys.executable, "make_model.py"], cwd=folder, check=True)
+    images, digits = load_digits(return_X_y=True)
+    with started(folder, *PROGRAM, "serve", "app:service", "--port", "0") as url:
+        answers = await ask(url, images[:50].tolist())
+    assert answers == [(200, digit) for digit in digits[:50].tolist()]
+
+
+@pytest.mark.parametrize("folder", ["no_gain"], indirect=True)
+async def test_passwords_are_stretched(folder: Path) -> None:
+    """Equal ones alike, others not."""
+    with started(folder, *PROGRAM, "serve", "app:service", "--port", "0") as url:
+        (_, one), (_, same), (_, other) = await ask(url, ["a", "a", "b"])
+    assert one == same != other
+
+
+@pytest.mark.parametrize("folder", ["images"], indirect=True)
+async def test_images_go_through_three_stages(folder: Path) -> None:
+    """A plain picture stays as it is, and what is no image is told so."""
+    out = io.BytesIO()
+    Image.new("L", (64, 64), 77).save(out, "PNG")
+    picture = base64.b64encode(out.getvalue()).decode()
+    with started(folder, *PROGRAM, "serve", "app:service", "--port", "0") as url:
+        (status, answer), (refused, _) = await ask(url, [picture, "bm8gcGljdHVyZQ=="])
+    assert (status, refused) == (200, 500)
+    sharpened = Image.open(io.BytesIO(base64.b64decode(str(answer))))
+    assert (np.asarray(sharpened) == 77).all()
+
+
+@pytest.mark.parametrize("folder", ["embeddings"], indirect=True)
+async def test_embeddings_behind_the_sidecar_are_those_of_the_server(
+    folder: Path, unused_tcp_port: int
+) -> None:
+    """Texts of several clients share batches, and each gets what it would have got alone."""
+    server = f"http://127.0.0.1:{unused_tcp_port}"
+    sidecar = (
+        *PROGRAM, "sidecar", "--upstream", server, "--protocol", "openai-embeddings",
+        "--max-latency", "30s", "--port", "0",
+    )  # fmt: skip
+    texts = ["to be", "or not to be", ["that", "is the question"]]
+    bodies: list[object] = [{"model": "hashed", "input": text} for text in texts] * 5
+    command = (sys.executable, "-u", "server.py", str(unused_tcp_port))
+    with started(folder, *command), started(folder, *sidecar) as url:
+        direct = await ask(f"{server}/v1/embeddings", bodies)
+        merged = await ask(f"{url}/v1/embeddings", bodies)
+    assert [status for status, _ in merged] == [200] * len(bodies)
+    for (_, alone), (_, together) in zip(direct, merged, strict=True):
+        for one, other in zip(alone["data"], together["data"], strict=True):
+            assert one["index"] == other["index"]
+            # a matrix product rounds differently with other rows beside it
+            assert one["embedding"] == pytest.approx(other["embedding"], abs=1e-5)
