@@ -6,18 +6,21 @@ import socket
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import click
 
 from adaptive_batching.cli.option_groups import Command, gather_options
 from adaptive_batching.cli.parameters import DURATION
-from adaptive_batching.errors import BatchingError
+from adaptive_batching.errors import BatchingError, ConfigError
+from adaptive_batching.marshal.client_tls import ClientTls
 from adaptive_batching.marshal.listening import ListenError, passed_socket, shared_socket
 from adaptive_batching.marshal.run import Program, run_until_told
 from adaptive_batching.workers.named_socket import NamedSocket, check_path
 
 P = TypeVar("P", bound=Program)
+PEM = click.Path(dir_okay=False, path_type=Path)
 
 _OPTIONS = (
     click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
@@ -38,6 +41,20 @@ _OPTIONS = (
         "--reuse-port",
         is_flag=True,
         help="Let other processes listen on the same port, for a rolling restart.",
+    ),
+    click.option(
+        "--tls-cert",
+        type=PEM,
+        help="Speak TLS, with this certificate and those that lead to its authority; read again at"
+        " SIGHUP.",
+    ),
+    click.option(
+        "--tls-key", type=PEM, help="Its key, if that is not in the same file; without a password."
+    ),
+    click.option(
+        "--tls-client-ca",
+        type=PEM,
+        help="Let in only clients with a certificate that one of these authorities has signed.",
     ),
     click.option(
         "--drain-delay",
@@ -66,6 +83,9 @@ class Listening:
         port: The port.
         unix_socket: The path of a Unix socket to listen on instead, if any.
         reuse_port: Whether others may listen there too.
+        tls_cert: PEM file of our certificate; None for plain HTTP.
+        tls_key: PEM file of its key; None if that is in the same one.
+        tls_client_ca: PEM file of who signs clients' certificates; None lets anybody in.
         drain_delay: Seconds to go on accepting after the first signal.
         drain_timeout: Seconds that the last requests may take.
         uvloop: Whether uvloop is wanted; None if it is as well as asyncio's loop.
@@ -75,6 +95,9 @@ class Listening:
     port: int
     unix_socket: str | None
     reuse_port: bool
+    tls_cert: Path | None
+    tls_key: Path | None
+    tls_client_ca: Path | None
     drain_delay: float
     drain_timeout: float
     uvloop: bool | None
@@ -99,6 +122,7 @@ def serve_until_told(
         on_ready: Called once requests are answered.
         cpus: The cores that this process keeps to.
     """
+    tls = _tls(listening)
     loop = loop_factory(wanted=listening.uvloop)
     try:
         with _bound(listening) as bound, asyncio.Runner(loop_factory=loop) as runner:
@@ -112,6 +136,7 @@ def serve_until_told(
                     drain_timeout=listening.drain_timeout,
                     on_ready=on_ready,
                     cpus=cpus,
+                    tls=tls,
                 )
             )
     except ListenError as error:
@@ -120,6 +145,19 @@ def serve_until_told(
         raise click.ClickException(str(error)) from error
     except BatchingError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _tls(listening: Listening) -> ClientTls | None:
+    """What clients are met with, if it is not plain HTTP."""
+    certificate = listening.tls_cert
+    if certificate is None:
+        if listening.tls_key is not None or listening.tls_client_ca is not None:
+            raise click.UsageError("expected --tls-cert with --tls-key and --tls-client-ca")
+        return None
+    try:
+        return ClientTls(certificate, listening.tls_key, listening.tls_client_ca)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
 
 
 @contextmanager

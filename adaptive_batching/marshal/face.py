@@ -2,6 +2,7 @@
 
 import os
 import socket
+import ssl
 from collections import Counter
 from typing import Protocol
 
@@ -33,7 +34,13 @@ class Face(Protocol):
         """The processes that speak HTTP."""
         ...
 
-    async def open(self, host: str, port: int, bound: socket.socket | None) -> str:
+    async def open(
+        self,
+        host: str,
+        port: int,
+        bound: socket.socket | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> str:
         """Accept connections from now on, and return the URL.
 
         Raises:

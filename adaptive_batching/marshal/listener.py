@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import sys
 from collections.abc import Awaitable
 from typing import Protocol
@@ -41,7 +42,13 @@ class Listener:
         self._server: Server | None = None
         self._runner: web.ServerRunner | None = None
 
-    async def open(self, host: str, port: int, bound: socket.socket | None = None) -> str:
+    async def open(
+        self,
+        host: str,
+        port: int,
+        bound: socket.socket | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> str:
         """Accept connections from now on, and return the URL; on a socket that is bound, if given.
 
         Raises:
@@ -50,7 +57,7 @@ class Listener:
         self._server = Server(self._answering, self._max_connections)
         self._runner = web.ServerRunner(self._server, shutdown_timeout=_LAST_WORDS)
         await self._runner.setup()
-        return await listen(self._runner, host, port, bound)
+        return await listen(self._runner, host, port, bound, tls)
 
     async def shut(self) -> None:
         """Accept no more connections; requests still come on those that are open."""

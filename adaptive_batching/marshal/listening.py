@@ -1,13 +1,17 @@
 """Where connections come in, and what is said if they can't."""
 
+import asyncio
 import os
 import socket
+import ssl
+from typing import Any
 
 from aiohttp import web
 
 from adaptive_batching.errors import UsageError
 
 _FIRST_PASSED = 3  # SD_LISTEN_FDS_START
+_HANDSHAKE = 10.0  # seconds; until it is over, a connection is not among those that are counted
 _BACKLOG = 1024  # a burst of new connections; the kernel cuts it to net.core.somaxconn
 
 
@@ -25,7 +29,11 @@ class ListenError(OSError):
 
 
 async def listen(
-    runner: web.ServerRunner, host: str, port: int, bound: socket.socket | None = None
+    runner: web.ServerRunner,
+    host: str,
+    port: int,
+    bound: socket.socket | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> str:
     """Accept connections from now on, and return the URL.
 
@@ -34,20 +42,57 @@ async def listen(
         host: The address.
         port: The port; 0 takes a free one.
         bound: A socket to listen on instead.
+        tls: What clients are met with; None for plain HTTP.
 
     Raises:
         ListenError: The port is taken, or the address is not ours.
     """
-    if bound is not None:
-        await web.SockSite(runner, bound, backlog=_BACKLOG).start()
-        address = bound.getsockname()
-        return _url_of_socket(address) if bound.family is socket.AF_UNIX else _url(*address[:2])
-    site = web.TCPSite(runner, host, port, backlog=_BACKLOG)
+    site = _Site(runner, host, port, bound, tls)
     try:
         await site.start()
     except (OSError, UnicodeError) as error:
+        if bound is not None:
+            raise
         raise ListenError(host, port, error) from error
-    return _url(host, site.port)
+    return site.name
+
+
+class _Site(web.BaseSite):
+    """Where a runner listens; aiohttp's own can't be told how long a handshake may take."""
+
+    def __init__(
+        self,
+        runner: web.ServerRunner,
+        host: str,
+        port: int,
+        bound: socket.socket | None,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        super().__init__(runner, ssl_context=tls, backlog=_BACKLOG)
+        self._place: dict[str, Any] = {"host": host, "port": port}
+        self._host = host
+        if bound is not None:
+            self._place = {"sock": bound}
+
+    @property
+    def name(self) -> str:
+        """The URL, once it listens."""
+        server: Any = self._server  # asyncio's or uvloop's
+        listening = server.sockets[0]
+        scheme, address = "http" if self._ssl_context is None else "https", listening.getsockname()
+        if listening.family is socket.AF_UNIX:
+            return _url_of_socket(scheme, address)
+        return _url(scheme, address[0] if "sock" in self._place else self._host, address[1])
+
+    async def start(self) -> None:
+        """Accept connections from now on."""
+        await super().start()
+        how = {**self._place, "ssl": self._ssl_context, "backlog": self._backlog}
+        if self._ssl_context is not None:
+            how["ssl_handshake_timeout"] = _HANDSHAKE
+        server = self._runner.server
+        assert server is not None
+        self._server = await asyncio.get_running_loop().create_server(server, **how)
 
 
 def passed_socket() -> socket.socket | None:
@@ -90,13 +135,13 @@ def shared_socket(host: str, port: int) -> socket.socket:
     return shared
 
 
-def _url_of_socket(path: str) -> str:
+def _url_of_socket(scheme: str, path: str) -> str:
     """As nginx writes it: `proxy_pass http://unix:/run/digits.sock:/predict`."""
-    return f"http://unix:{path}:"
+    return f"{scheme}://unix:{path}:"
 
 
-def _url(host: str, port: int) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+def _url(scheme: str, host: str, port: int) -> str:
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _reason(error: OSError | UnicodeError) -> str:

@@ -6,10 +6,12 @@ import logging
 import resource
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Collection
 from typing import Protocol, TypeVar
 
 from adaptive_batching.errors import BatchingError
+from adaptive_batching.marshal.client_tls import ClientTls
 from adaptive_batching.workers.pinning import pinned
 
 _log = logging.getLogger("adaptive_batching")
@@ -20,7 +22,13 @@ _OPEN_FILES = 65_536
 class Program(Protocol):
     """What runs until it is told to stop."""
 
-    async def start(self, host: str, port: int, bound: socket.socket | None = None) -> None:
+    async def start(
+        self,
+        host: str,
+        port: int,
+        bound: socket.socket | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         """Listen, on a socket if one is given, and be ready to answer when it returns."""
         ...
 
@@ -54,10 +62,12 @@ async def run_until_told(
     drain_timeout: float = 30.0,
     on_ready: Callable[[P], None] | None = None,
     cpus: Collection[int] | None = None,
+    tls: ClientTls | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT, then answer what was accepted; a second signal ends it now.
 
-    A signal that comes while it starts ends it just as well. SIGHUP refreshes it.
+    A signal that comes while it starts ends it just as well. SIGHUP refreshes it, and renews the
+    certificate.
 
     Args:
         program: What is run.
@@ -69,6 +79,7 @@ async def run_until_told(
         drain_timeout: Seconds that the last requests have.
         on_ready: Called once requests are answered.
         cpus: The cores that this process keeps to; workers have their own.
+        tls: What clients are met with; None for plain HTTP.
 
     Raises:
         WorkerStartError: A worker could not load its handler.
@@ -78,8 +89,9 @@ async def run_until_told(
     _allow_many_connections()
     with pinned(cpus):
         told = _told_to_stop()  # before anything is started that would have to be stopped
-        starting = asyncio.ensure_future(program.start(host, port, bound))
-        refreshing = _refresh_on_hangup(program)
+        context = None if tls is None else tls.context
+        starting = asyncio.ensure_future(program.start(host, port, bound, context))
+        refreshing = _refresh_on_hangup(program, tls)
         try:
             await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
             if told.done():
@@ -132,7 +144,7 @@ def _told_to_stop() -> asyncio.Future[None]:
     return told
 
 
-def _refresh_on_hangup(program: Program) -> asyncio.Task[None]:
+def _refresh_on_hangup(program: Program, tls: ClientTls | None) -> asyncio.Task[None]:
     """Refresh at each SIGHUP; those that come meanwhile lead to one more."""
     loop = asyncio.get_running_loop()
     hung_up = asyncio.Event()
@@ -143,6 +155,8 @@ def _refresh_on_hangup(program: Program) -> asyncio.Task[None]:
             await hung_up.wait()
             hung_up.clear()
             try:
+                if tls is not None:
+                    tls.renew()
                 await program.refresh()
             except BatchingError as error:
                 _log.error("%s", error)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+import ssl
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -121,7 +122,13 @@ class Running:
         """Be not ready, and close each connection with its next answer."""
         self._face.drain()
 
-    async def start(self, host: str, port: int, bound: socket.socket | None = None) -> None:
+    async def start(
+        self,
+        host: str,
+        port: int,
+        bound: socket.socket | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         """Listen and start the workers; returns when they are ready.
 
         Models may take minutes to load. Until then `/healthz` says yes and `/readyz` no, and what
@@ -135,7 +142,7 @@ class Running:
         if self._admin_address is not None:
             self.admin_url = await self._admin.open(*self._admin_address)
             self.broadcast.start()
-        self.url = await self._face.open(host, port, bound)
+        self.url = await self._face.open(host, port, bound, tls)
         await self._lanes.start()
 
     async def refresh(self) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -112,7 +113,13 @@ class SidecarRunning:
         """Be not ready, and close each connection with its next answer."""
         self._sidecar.draining = True
 
-    async def start(self, host: str, port: int, bound: socket.socket | None = None) -> None:
+    async def start(
+        self,
+        host: str,
+        port: int,
+        bound: socket.socket | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         """Listen, and be ready to pass on and to batch.
 
         Raises:
@@ -128,7 +135,7 @@ class SidecarRunning:
         self._looking = asyncio.create_task(warn_of_unreachable(servers))
         if self._file is not None:
             self._reading = asyncio.create_task(self._keep_reading(self._file))
-        self.url = await self._listener.open(host, port, bound)
+        self.url = await self._listener.open(host, port, bound, tls)
 
     async def refresh(self) -> None:
         """What SIGHUP and `POST /reload` do: read the routes again, if they are in a file.

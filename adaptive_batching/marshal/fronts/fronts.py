@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import socket
+import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -63,14 +64,22 @@ class Fronts:
         """The processes."""
         return [each.pid for each in self._fronts if each.pid is not None]
 
-    async def open(self, host: str, port: int, bound: socket.socket | None) -> str:
+    async def open(
+        self,
+        host: str,
+        port: int,
+        bound: socket.socket | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> str:
         """Start all, and return the URL once they listen.
 
         Raises:
             ListenError: The port is taken, or the address is not ours.
             WorkerStartError: A process could not start.
-            UsageError: A single socket can't be shared out.
+            UsageError: A single socket can't be shared out, nor can what speaks TLS.
         """
+        if tls is not None:
+            raise UsageError("several marshals speak plain HTTP: expected one, or no --tls-cert")
         if bound is not None:
             raise UsageError("several marshals listen on a host and port, not on a socket")
         # Kept as long as we run: the port stays ours while one of them is started again.
