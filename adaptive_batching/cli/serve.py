@@ -187,10 +187,10 @@ def _announce(running: Running) -> None:
         for path in running.lanes:
             click.echo(f"POST {running.url}{path}")
         if running.admin_url:
-            click.echo(f"GET  {running.url}/healthz /readyz")
+            click.echo(f"GET  {running.url}/docs /openapi.json /healthz /readyz")
             click.echo(f"GET  {running.admin_url}/ /debug/batches /healthz /readyz /metrics")
         else:
-            click.echo(f"GET  {running.url}/healthz /readyz /metrics")
+            click.echo(f"GET  {running.url}/docs /openapi.json /healthz /readyz /metrics")
     except OSError as error:
         forget_output()
         _log.warning("%s is ready; standard output can't be written: %s", running.url, error)

@@ -7,7 +7,6 @@ from typing import Any
 from adaptive_batching.payloads.annotations import UNDECLARED
 from adaptive_batching.payloads.codecs import Codec
 from adaptive_batching.payloads.reading import Read, make_reader
-from adaptive_batching.payloads.type_pickle import pickled_types, unpickled_types
 from adaptive_batching.payloads.writing import Write, make_writer
 
 
@@ -24,10 +23,6 @@ class Payload:
     codecs: tuple[Codec, ...]
     kind: Any = UNDECLARED
     handler: str = "the handler"
-
-    def __reduce__(self) -> Any:
-        """Some parts of types can't be pickled in the usual way."""
-        return unpickled_types, (pickled_types(Payload, self.codecs, self.kind, self.handler),)
 
     def readers(self) -> Sequence[Read]:
         """What reads a body, by the place of its codec.

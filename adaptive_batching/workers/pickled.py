@@ -4,6 +4,8 @@ import pickle
 from dataclasses import dataclass
 from typing import Any, Self
 
+from adaptive_batching.errors import HandlerNotFound
+
 
 @dataclass(frozen=True, slots=True)
 class Pickled:
@@ -20,9 +22,16 @@ class Pickled:
         """Pickle it.
 
         Raises:
-            Exception: Whatever pickling it raised.
+            HandlerNotFound: Another process could not find all that it refers to.
         """
-        return cls(pickle.dumps(value, protocol=5))
+        try:
+            return cls(pickle.dumps(value, protocol=5))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            msg = (
+                f"what a handler declares can't be brought to a worker process: {error}: define it"
+                " at the top level of a module"
+            )
+            raise HandlerNotFound(msg) from error
 
     def load(self) -> Any:
         """Read it.

@@ -21,6 +21,7 @@ from adaptive_batching.payloads.codecs import Codec
 from adaptive_batching.payloads.contract import Contract, Declaration
 from adaptive_batching.payloads.marks import DType, Shape
 from adaptive_batching.payloads.payload import Payload
+from adaptive_batching.workers.pickled import Pickled
 
 
 class Image(msgspec.Struct):
@@ -308,5 +309,15 @@ def test_types_travel_to_worker_processes():
     class Local(msgspec.Struct):
         pass
 
-    with pytest.raises(HandlerNotFound, match="define it at the top level of a module"):
-        pickle.dumps(Payload((Codec.JSON,), Local))
+    with pytest.raises(HandlerNotFound, match=r"Local.*: define it at the top level of a module"):
+        Pickled.of(Payload((Codec.JSON,), Local))
+
+
+def test_types_travel_with_ray():
+    """By value, where the program's own module can't be imported, as handlers do."""
+    cloudpickle = pytest.importorskip("ray.cloudpickle")
+    kind = msgspec.defstruct("Local", [("share", Probability)], module="__main__")
+    payload = cloudpickle.loads(cloudpickle.dumps(Payload((Codec.JSON,), kind)))
+    assert payload.readers()[0](b'{"share": 0.5}').share == 0.5
+    with pytest.raises(InvalidItem, match="expected float <= 1"):
+        payload.readers()[0](b'{"share": 2}')

@@ -38,7 +38,7 @@ def render(document: Part) -> str:
         f'<title>{title}</title><link rel="icon" href="data:,"><style>{_CSS}</style></head>'
         f"<body><header><h1>{title}</h1>"
         "<p>Each request carries one item and gets its own result."
-        ' The same for programs: <a href="/openapi.json">/openapi.json</a></p>'
+        ' The same for programs: <a href="openapi.json">/openapi.json</a></p>'
         f'<nav aria-label="Endpoints"><ul>{links}</ul></nav></header>'
         f"<main>{sections}{_types(types)}{_pages(gets)}</main>"
         f"<script>{_SCRIPT}</script></body></html>"
@@ -130,7 +130,7 @@ def _types(schemas: Part) -> str:
 
 def _pages(gets: Part) -> str:
     rows = "".join(
-        f'<tr><td>GET <a href="{path}">{path}</a><td>{escape(each["summary"])}</tr>'
+        f'<tr><td>GET <a href=".{path}">{path}</a><td>{escape(each["summary"])}</tr>'
         for path, each in gets.items()
     )
     return f"<section><h2>The service itself</h2><table>{rows}</table></section>"

@@ -50,6 +50,7 @@ def describe(name: str, endpoints: Sequence[Described], pages: Collection[str]) 
     return {
         "openapi": "3.1.0",
         "info": {"title": name, "version": "1"},
+        "servers": [{"url": "./"}],  # beside the document, wherever the service is mounted
         "paths": paths,
         "components": {
             "schemas": components,

@@ -5,7 +5,7 @@ for (const form of document.querySelectorAll("form")) {
     const output = form.querySelector("output");
     output.textContent = "…";
     try {
-      const answer = await fetch(form.dataset.path, {
+      const answer = await fetch(`.${form.dataset.path}`, {
         method: "POST",
         headers: { "Content-Type": form.dataset.type, Accept: "application/json, text/plain, */*;q=0.1" },
         body: form.querySelector("textarea").value,
@@ -17,5 +17,5 @@ for (const form of document.querySelectorAll("form")) {
   });
 }
 for (const command of document.querySelectorAll("form + pre")) {
-  command.textContent = command.textContent.replace("$URL", location.origin);
+  command.textContent = command.textContent.replace("$URL/", new URL(".", location).href);
 }
