@@ -66,7 +66,8 @@ async def test_digits_are_read_and_an_image_of_another_size_fails_alone(folder: 
 @pytest.mark.parametrize("folder", ["onnx_mlp"], indirect=True)
 async def test_a_network_in_onnx_reads_digits(folder: Path) -> None:
     """Once its model has been made."""
-    subprocess.run([sys.executable, "make_model.py"], cwd=folder, check=True)
+    maker = await asyncio.create_subprocess_exec(sys.executable, "make_model.py", cwd=folder)
+    assert await maker.wait() == 0
     images, digits = load_digits(return_X_y=True)
     with started(folder, *PROGRAM, "serve", "app:service", "--port", "0") as url:
         answers = await ask(url, images[:50].tolist())
