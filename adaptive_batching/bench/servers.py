@@ -108,6 +108,13 @@ async def baseline(loop: str, kind: str, *upstream: str) -> AsyncIterator[Server
         yield server
 
 
+@asynccontextmanager
+async def one_at_a_time() -> AsyncIterator[ServerProcess]:
+    """Run the demo's model in a server without batches."""
+    async with _running("adaptive_batching.demo.one_at_a_time") as server:
+        yield server
+
+
 def _as_users_do(loop: str) -> list[str]:
     uvloop = "--uvloop" if loop == "uvloop" else "--no-uvloop"
     return ["--port", "0", "--drain-delay", "0s", uvloop]

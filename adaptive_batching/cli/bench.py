@@ -21,6 +21,7 @@ from adaptive_batching.bench import (
 from adaptive_batching.bench.chaos import run as chaos
 from adaptive_batching.bench.loops import LOOPS, loop_factory
 from adaptive_batching.bench.report import Report
+from adaptive_batching.bench.unavailable import Unavailable
 from adaptive_batching.cli.endings import writing
 from adaptive_batching.cli.parameters import SECONDS
 
@@ -136,10 +137,16 @@ def _http(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
 @_quick
 @_format
 def _sidecar(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
-    """A sidecar, and a service, before slow and fast models: throughput, overload."""
+    """A sidecar before slow and fast models: throughput, overload, slow clients, a real model."""
 
     async def measure() -> list[Report]:
-        return [await sidecar.PARTS[part](loop=loop, quick=quick) for part in parts]
+        reports = []
+        for part in parts:
+            try:
+                reports.append(await sidecar.PARTS[part](loop=loop, quick=quick))
+            except Unavailable as missing:
+                click.echo(f"{part} is left out: {missing}", err=True)
+        return reports
 
     _report(measure(), "asyncio", form)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 
 import pytest
 from click.testing import CliRunner
@@ -147,6 +148,31 @@ def test_sidecar_overload():
     assert len(report["rows"]) == 3
     assert all(row["errors"] == 0 < row["goodput"] < row["sent"] for row in report["rows"])
     assert len(report["verdicts"]) == 6
+
+
+def test_sidecar_digits():
+    """A real model, directly and through the sidecar: both answer."""
+    pytest.importorskip("sklearn")
+    (report,) = reports("sidecar", "--part", "digits")
+    assert [row["way"] for row in report["rows"]] == ["direct", "sidecar"]
+    assert all(row["requests/s"] > 0 for row in report["rows"])
+
+
+@pytest.mark.skipif(shutil.which("slowhttptest") is None, reason="slowhttptest is not installed")
+def test_sidecar_slow_clients():
+    """Beside nobody and three kinds of slow clients; good ones are answered by both servers."""
+    (report,) = reports("sidecar", "--part", "slow-clients")
+    assert [row["server"] for row in report["rows"]] == ["sidecar"] * 4 + ["service"] * 4
+    assert all(row["not answered"] == 0 for row in report["rows"])
+    assert len(report["verdicts"]) == 6
+
+
+def test_what_is_not_installed_is_left_out(monkeypatch):
+    """And it is said what to install."""
+    monkeypatch.setenv("PATH", "")
+    result = CliRunner().invoke(main, ["bench", "sidecar", "--part", "slow-clients"])
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "slow-clients is left out: slowhttptest is not installed: apt install" in result.stderr
 
 
 def test_an_unknown_part():

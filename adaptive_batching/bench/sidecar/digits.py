@@ -1,0 +1,69 @@
+"""A real model behind a server that runs it for one request at a time, with and without us."""
+
+import importlib.util
+from functools import partial
+from statistics import median
+
+import msgspec
+
+from adaptive_batching.bench.contest import take_turns
+from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.servers import ServerProcess, one_at_a_time, sidecar
+from adaptive_batching.bench.unavailable import Unavailable
+
+_PATH = "/v1/models/digits:predict"
+_BODY = msgspec.json.encode({"instances": [[float(5 * n % 17) for n in range(64)]]})
+_WITHIN = 0.1  # seconds
+_CLIENTS = {"direct": (1, 2, 4, 8), "sidecar": (16, 32, 64, 96)}
+_REQUIRED = 8.0  # times direct
+
+
+async def measure(*, loop: str, quick: bool) -> Report:
+    """As many requests as can be had while 99 in 100 are answered in time, by turns.
+
+    Raises:
+        Unavailable: There is no scikit-learn.
+    """
+    if importlib.util.find_spec("sklearn") is None:
+        raise Unavailable("scikit-learn is not installed: pip install adaptive-batching[demo]")
+    seconds, rounds = (0.5, 1) if quick else (2.0, 3)
+    options = ("--protocol", "tensorflow", "--max-latency", f"{_WITHIN}s")
+    async with one_at_a_time() as direct, sidecar(direct.url, loop, *options) as ours:
+        contestants = {
+            name: partial(_best, server, _CLIENTS[name], seconds)
+            for name, server in {"direct": direct, "sidecar": ours}.items()
+        }
+        await take_turns(contestants, 0 if quick else 1)  # to warm up
+        taken = await take_turns(contestants, rounds)
+    rates = {name: [row["requests/s"] for row in turns] for name, turns in taken.items()}
+    rows: list[Row] = [
+        {
+            "way": name,
+            **{figure: median(row[figure] for row in turns) for figure in turns[0]},
+            "times direct": ratio(rates[name], rates["direct"]),
+        }
+        for name, turns in taken.items()
+    ]
+    title = (
+        "digits: a random forest behind a server that answers one request at a time, the most"
+        f" clients in a closed loop whose p99 is within {_WITHIN * 1e3:.0f} ms, {loop}"
+    )
+    times = ratio(rates["sidecar"], rates["direct"])
+    return Report(
+        title, rows, [Verdict("requests/s", times, "at least", _REQUIRED, "times direct")]
+    )
+
+
+async def _best(
+    server: ServerProcess, clients: tuple[int, ...], seconds: float
+) -> dict[str, float]:
+    """The best that any number of clients gets in time; the fewest clients if none does."""
+    tried = [
+        {
+            "clients": float(number),
+            **await server.under_load(_PATH, _BODY, connections=number, seconds=seconds),
+        }
+        for number in clients
+    ]
+    in_time = [each for each in tried if each["p99 ms"] <= _WITHIN * 1e3]
+    return max(in_time, key=lambda each: each["requests/s"], default=tried[0])

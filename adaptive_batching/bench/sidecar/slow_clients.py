@@ -1,0 +1,103 @@
+"""Two hundred clients that are as slow as they can be; what do the others notice?"""
+
+import asyncio
+import shutil
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from statistics import median, quantiles
+
+from adaptive_batching.bench.contest import take_turns
+from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.servers import baseline, service, sidecar
+from adaptive_batching.bench.unavailable import Unavailable
+from adaptive_batching.load import End, OpenLoop, run_open_loop
+
+_TOOL = "slowhttptest"
+_ATTACKS = {
+    "nobody": (),
+    "slow headers": ("-H",),
+    "slow bodies": ("-B",),
+    "slow reading": ("-X", "-w", "10", "-y", "20", "-n", "1", "-z", "5", "-k", "3"),
+}
+_CONNECTIONS = 200
+_CONNECTING = 1.0  # seconds, until they all are there
+_RATE = 300.0  # requests a second of good clients
+_REQUIRED = 1.5  # times undisturbed
+
+
+async def measure(*, loop: str, quick: bool) -> Report:
+    """The latency of good clients beside each kind of slow ones, by turns.
+
+    Raises:
+        Unavailable: slowhttptest is not installed.
+    """
+    if shutil.which(_TOOL) is None:
+        raise Unavailable(f"{_TOOL} is not installed: apt install {_TOOL}")
+    seconds, rounds = (0.7, 1) if quick else (5.0, 3)
+    rows: list[Row] = []
+    verdicts: list[Verdict] = []
+    async with (
+        baseline(loop, "model") as model,
+        sidecar(model.url, loop, "--protocol", "tensorflow") as ours,
+        service("throughput", loop) as served,
+    ):
+        targets = {
+            "sidecar": (f"{ours.url}/v1/models/no-op:predict", b'{"instances": [[5.1, 3.5]]}'),
+            "service": (f"{served.url}/no-op", b"[5.1, 3.5]"),
+        }
+        for name, (url, body) in targets.items():
+            contestants = {
+                who: partial(_beside, arguments, url, body, seconds)
+                for who, arguments in _ATTACKS.items()
+            }
+            taken = await take_turns(contestants, rounds)
+            p99 = {who: [row["p99 ms"] for row in turns] for who, turns in taken.items()}
+            for who, turns in taken.items():
+                figures = {figure: median(row[figure] for row in turns) for figure in turns[0]}
+                times = ratio(p99[who], p99["nobody"])
+                rows.append({"server": name, "beside": who, **figures, "times undisturbed": times})
+                if who != "nobody":
+                    what = f"{name}, p99 beside {who}"
+                    verdicts.append(Verdict(what, times, "at most", _REQUIRED, "times undisturbed"))
+    title = (
+        f"slow-clients: {_CONNECTIONS} of {_TOOL}, and {_RATE:.0f} good requests a second for a"
+        f" model that costs nothing, {loop}"
+    )
+    return Report(title, rows, verdicts)
+
+
+async def _beside(
+    arguments: tuple[str, ...], url: str, body: bytes, seconds: float
+) -> dict[str, float]:
+    async with _slow_clients(arguments, url, seconds):
+        plan = OpenLoop(url=url, bodies=[body], phases=[(_RATE, seconds)])
+        answers = await run_open_loop(plan)
+    percentiles = quantiles((each.latency - each.lag for each in answers), n=100)
+    return {
+        "p50 ms": percentiles[49] * 1e3,
+        "p99 ms": percentiles[98] * 1e3,
+        "not answered": sum(each.end is not End.ANSWERED for each in answers),
+    }
+
+
+@asynccontextmanager
+async def _slow_clients(
+    arguments: tuple[str, ...], url: str, seconds: float
+) -> AsyncIterator[None]:
+    if not arguments:
+        yield
+        return
+    many = ("-c", f"{_CONNECTIONS}", "-r", f"{_CONNECTIONS}", "-i", "1", "-u", url)
+    length = ("-l", f"{int(seconds + _CONNECTING) + 30}")
+    slow = await asyncio.create_subprocess_exec(
+        _TOOL, *arguments, *many, *length, stdout=DEVNULL, stderr=DEVNULL
+    )
+    try:
+        await asyncio.sleep(_CONNECTING)
+        yield
+    finally:
+        if slow.returncode is None:
+            slow.kill()
+        await slow.wait()
