@@ -1,5 +1,7 @@
 """How long requests and answers are under way in a process, apart from their batch."""
 
+from math import inf
+
 _SHARE = 1 / 16  # of a newcomer in the mean
 _CERTAINTY = 4.0  # mean deviations; as TCP allows for late answers (Jacobson 1988)
 _MOST = (
@@ -15,13 +17,27 @@ class Passage:
     are to be answered at the last moment.
     """
 
-    __slots__ = ("_deviation", "_mean")
+    __slots__ = ("_deviation", "_last", "_mean", "_noticed")
 
     def __init__(self) -> None:
-        self._mean = self._deviation = 0.0
+        self._mean = self._deviation = self._last = 0.0
+        self._noticed = -inf
 
     def __repr__(self) -> str:
         return f"<Passage {self._mean * 1e3:.3g} ms ±{self._deviation * 1e3:.3g} ms>"
+
+    def noticed(self, unread: float, read: float, now: float) -> None:
+        """A request's turn has come.
+
+        Args:
+            unread: Seconds from its bytes to their being read.
+            read: Seconds since then.
+            now: The present (seconds).
+        """
+        self._last, self._noticed = read, now
+        surprise = unread + read - self._mean
+        self._mean += _SHARE * surprise
+        self._deviation += _SHARE * (abs(surprise) - self._deviation)
 
     def allowance(self, patience: float) -> float:
         """Seconds within which nearly every answer is out after the end of its batch.
@@ -31,8 +47,15 @@ class Passage:
         """
         return min(self._mean + _CERTAINTY * self._deviation, _MOST * patience)
 
-    def noticed(self, waited: float) -> None:
-        """A request's turn has come so many seconds after its bytes."""
-        surprise = waited - self._mean
-        self._mean += _SHARE * surprise
-        self._deviation += _SHARE * (abs(surprise) - self._deviation)
+    def left(self, patience: float, unread: float, now: float) -> float:
+        """Seconds for which a request that is being read can wait for the end of its batch.
+
+        It will wait for its turn as long as the last one did, unless that was longer ago.
+
+        Args:
+            patience: Seconds that its client waits in all.
+            unread: Seconds of them that are over.
+            now: The present (seconds).
+        """
+        read = self._last if now - self._noticed <= self._last else 0.0
+        return patience - unread - read - self.allowance(patience)

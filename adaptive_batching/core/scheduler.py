@@ -160,6 +160,26 @@ class Scheduler:
         """
         return self._admission.retry_after(job, now)
 
+    def refuse_unseen(self, now: float, patience: float) -> float | None:
+        """Seconds after which a job of one item would be let in, if nobody else came; None if now.
+
+        For drivers to whom it costs much to look at a job: who is refused has come all the same.
+        Only where nobody can be more welcome than another: with one batch key and one tenant.
+
+        Args:
+            now: The present (seconds).
+            patience: Seconds from now to the deadline.
+        """
+        views = self._backlog.views
+        if len(views) != 1 or self._tenants is not None or self._backlog.shared:
+            return None
+        ((key, view),) = views.items()
+        wait = self._admission.retry_after(Job(now, 1, now + patience, key), now)
+        if wait <= 0:
+            return None
+        view.arrivals.arrived(now)
+        return wait
+
     def rehearse(self, timings: Iterable[tuple[int, int, float]]) -> None:
         """Learn from batches that ran before the first job came; see `Permits.rehearse`."""
         self.permits.rehearse(timings)

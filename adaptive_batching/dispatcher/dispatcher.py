@@ -181,6 +181,18 @@ class Dispatcher(Generic[T, R]):
             driver.withdraw(call)
             raise
 
+    def refuse_unseen(self, max_latency: float) -> float | None:
+        """Refuse a call if that is certain, whatever it brings: it need not be read any further.
+
+        Args:
+            max_latency: Seconds that are left to it.
+
+        Returns:
+            Seconds after which it would be let in, if nobody else came; None if it has to be
+            submitted to know.
+        """
+        return None if self._driver is None else self._driver.refuse_unseen(max_latency)
+
     async def restart_workers(self) -> None:
         """Put a fresh process in the place of each worker, one after the other; no request fails.
 

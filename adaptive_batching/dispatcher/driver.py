@@ -148,6 +148,18 @@ class Driver(Generic[T, R]):
         if not self._pump_due:
             self._pump_soon()
 
+    def refuse_unseen(self, patience: float) -> float | None:
+        """Seconds until it is worth to come again; None for a call that has to be looked at."""
+        scheduler, now = self._scheduler, self._clock()
+        if not self.crew.ready or not scheduler.permits.capacity or self.closing:
+            return None
+        wait = scheduler.refuse_unseen(now, patience)
+        if wait is not None:
+            self._enter([Job(now, 1, now + patience)], JobOutcome.SHED)
+            if scheduler.watchful and not self._pump_due:
+                self._pump_soon()
+        return wait
+
     def withdraw(self, call: Call[T, R]) -> None:
         """Its caller has gone."""
         if self._scheduler.cancel(call):

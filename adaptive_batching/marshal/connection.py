@@ -5,10 +5,12 @@ import logging
 import socket
 import sys
 from time import monotonic
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
+from aiohttp.http import RawRequestMessage
 
+from adaptive_batching.core import Passage
 from adaptive_batching.marshal.rejections import Rejected, rejection
 from adaptive_batching.marshal.request_ids import new_request_id
 
@@ -18,28 +20,58 @@ _LAST_RECEIVED = slice(52, 56)  # tcpi_last_data_recv in struct tcp_info, linux/
 _TICK = 4e-3  # seconds; by which that may be wrong, for the kernel counts in ticks
 
 
+class TurnsAway(Protocol):
+    """Who may refuse requests before they are read any further.
+
+    Attributes:
+        pressed: Whether the last one was refused, so that it is worth to ask.
+    """
+
+    pressed: bool
+
+    def turn_away(self, message: RawRequestMessage, unread: float, now: float) -> bytes | None:
+        """All of the answer to a request that lay unread for some seconds; None to look at it."""
+        ...
+
+
 class Connection(web.RequestHandler):
     """Knows when its last request came, and answers what can't be parsed as every other error.
 
     aiohttp would echo the client's input.
 
     Attributes:
-        came: When the last bytes came (monotonic seconds).
+        unread: Seconds for which the last bytes lay in the kernel, at the least.
+        read: When they were read (monotonic seconds).
         prompt: Whether nothing was being answered then, so that they need not wait for that.
     """
 
-    __slots__ = ("_socket", "came", "prompt")
+    __slots__ = ("_socket", "_turns_away", "prompt", "read", "unread")
+
+    def __init__(self, *arguments: Any, turns_away: TurnsAway | None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._turns_away = turns_away
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""
         self._socket: Any = transport.get_extra_info("socket")
-        self.came, self.prompt = monotonic(), True
+        self.read, self.unread, self.prompt = monotonic(), 0.0, True
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
-        self.came, self.prompt = monotonic() - self._unread(), self._current_request is None
+        self.unread = unread = self._lain()
+        self.read, self.prompt = monotonic(), self._current_request is None
+        waiter = self._waiter
+        door = self._turns_away
+        asked = door is not None and (unread or door.pressed)
+        if not asked or waiter is None or waiter.done():
+            super().data_received(data)
+            return
+        self._waiter = None  # so that what is parsed wakes nobody yet
         super().data_received(data)
+        self._waiter = waiter
+        if self._messages and not self._turned_away():
+            waiter.set_result(None)
 
     def handle_error(
         self,
@@ -59,7 +91,32 @@ class Connection(web.RequestHandler):
         code = "malformed" if status < 500 else "internal"
         return rejection(Rejected(status, code, closes=True), name)
 
-    def _unread(self) -> float:
+    def _turned_away(self) -> bool:
+        """Refuse what was just parsed if that is plain already, at a fraction of the usual cost."""
+        assert self._turns_away is not None
+        (message, payload), *more = self._messages
+        if more or not isinstance(message, RawRequestMessage) or not payload.is_eof():
+            return False
+        if self._reading_paused:  # by a large body, until somebody reads it
+            return False
+        if message.should_close or message.upgrade or message.version != HttpVersion11:
+            return False
+        transport = cast("asyncio.Transport", self.transport)
+        if transport.get_write_buffer_size():  # who does not read is not to pile up answers
+            return False
+        refusal = self._turns_away.turn_away(message, self.unread, self.read)
+        if refusal is None:
+            return False
+        assert self._parser is not None
+        assert self._manager is not None
+        self._messages.clear()
+        self._parser.message_consumed()
+        self._manager.requests_count += 1
+        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+        transport.write(refusal)
+        return True
+
+    def _lain(self) -> float:
         """Seconds for which what is read now has waited in the kernel, at the least."""
         try:
             info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_RECEIVED.stop)
@@ -69,6 +126,10 @@ class Connection(web.RequestHandler):
         return max(0.0, waited - _TICK)
 
 
-def connection_of(request: web.BaseRequest) -> Connection:
-    """The connection that a request came on."""
-    return cast("Connection", request.protocol)
+def notice(request: web.BaseRequest, passage: Passage) -> float:
+    """The turn of a request has come: learn from that, and return when its bytes came."""
+    connection = cast("Connection", request.protocol)
+    if connection.prompt:
+        now = monotonic()
+        passage.noticed(connection.unread, now - connection.read, now)
+    return connection.read - connection.unread

@@ -76,7 +76,7 @@ class OwnFace:
     def __init__(self, marshal: Marshal, answering: Answering) -> None:
         self.unrouted = marshal.unrouted
         self._marshal = marshal
-        listener = Listener(answering)
+        listener = Listener(answering, turns_away=marshal)
         self.open, self.shut = listener.open, listener.shut
         self.calm, self.aclose = listener.calm, listener.aclose
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from aiohttp import web
 
+from adaptive_batching.marshal.connection import TurnsAway
 from adaptive_batching.marshal.listening import listen
 from adaptive_batching.marshal.server import Server
 
@@ -34,9 +35,16 @@ class Listener:
     Args:
         answering: Whom to.
         max_connections: At a time; what comes then is dropped.
+        turns_away: May refuse requests before they are read any further.
     """
 
-    def __init__(self, answering: Answering, max_connections: int = sys.maxsize) -> None:
+    def __init__(
+        self,
+        answering: Answering,
+        max_connections: int = sys.maxsize,
+        turns_away: TurnsAway | None = None,
+    ) -> None:
+        self._turns_away = turns_away
         self._answering = answering
         self._max_connections = max_connections
         self._server: Server | None = None
@@ -54,7 +62,7 @@ class Listener:
         Raises:
             ListenError: The port is taken, or the address is not ours.
         """
-        self._server = Server(self._answering, self._max_connections)
+        self._server = Server(self._answering, self._max_connections, self._turns_away)
         self._runner = web.ServerRunner(self._server, shutdown_timeout=_LAST_WORDS)
         await self._runner.setup()
         return await listen(self._runner, host, port, bound, tls)

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from time import monotonic
 
 from aiohttp import web
+from aiohttp.http import RawRequestMessage
 
 from adaptive_batching.core import Passage
-from adaptive_batching.dispatcher import request_name
+from adaptive_batching.dispatcher import Dispatcher, request_name
 from adaptive_batching.errors import DeadlineExceeded, Overloaded
 from adaptive_batching.marshal.admin import Page, find_page
 from adaptive_batching.marshal.answer import make_answer, stays_open
 from adaptive_batching.marshal.body import arrived_body, arriving_body
-from adaptive_batching.marshal.connection import connection_of
+from adaptive_batching.marshal.connection import notice
 from adaptive_batching.marshal.door import Door
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.lane import Lane
@@ -21,7 +22,10 @@ from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.protocol import check_protocol
 from adaptive_batching.marshal.rejections import rejection
 from adaptive_batching.marshal.request_ids import request_id
+from adaptive_batching.marshal.unread import Unread
 from adaptive_batching.units import format_duration
+
+_REFUSED = 503
 
 
 class Marshal:
@@ -36,6 +40,7 @@ class Marshal:
 
     Attributes:
         draining: Whether clients are told to go elsewhere; what comes is answered all the same.
+        pressed: Whether the last request that was looked at was refused: others may be as well.
         door: Counts the requests that are being answered.
         unrouted: Answers by status to requests that found no endpoint.
     """
@@ -49,7 +54,7 @@ class Marshal:
         body_timeout: float,
         own_server: bool = True,
     ) -> None:
-        self.draining = False
+        self.draining = self.pressed = False
         self._own_server = own_server
         self.door = Door(max_in_flight)
         self.unrouted: Counter[int] = Counter()
@@ -59,6 +64,7 @@ class Marshal:
         self._emptied: asyncio.Future[None] | None = None
         self._errors = ErrorLog()
         self._passage = Passage()
+        self._unread = Unread(self._passage, self._errors)
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, whatever happens."""
@@ -86,9 +92,28 @@ class Marshal:
                 self._emptied.set_result(None)
                 self._emptied = None
         (self.unrouted if lane is None else lane.responses)[response.status] += 1
+        self.pressed = response.status == _REFUSED
         if self.draining:
             response.force_close()
         return response
+
+    def turn_away(self, message: RawRequestMessage, unread: float, now: float) -> bytes | None:
+        """All of the answer to a request that was read too late to be answered in time.
+
+        Args:
+            message: Its line and headers.
+            unread: Seconds for which it lay unread.
+            now: The present (monotonic seconds).
+        """
+        lane = self._lanes.get(message.path)
+        if lane is None or message.method != "POST" or self.draining or not lane.line.ready:
+            return None
+        line = lane.line if isinstance(lane.line, Dispatcher) else None
+        late = self._unread.error(message.headers, lane.max_latency, unread, now, line)
+        if late is None:
+            return None
+        lane.responses[late.status] += 1
+        return self._unread.answer(late, message.headers, lane.path)
 
     async def emptied(self) -> None:
         """Wait until no request is being answered."""
@@ -120,8 +145,4 @@ class Marshal:
         """Seconds from a request's bytes to now, which is its turn; others' servers don't know."""
         if not self._own_server:
             return 0.0
-        connection = connection_of(request)
-        waited = monotonic() - connection.came
-        if connection.prompt:
-            self._passage.noticed(waited)
-        return waited
+        return monotonic() - notice(request, self._passage)

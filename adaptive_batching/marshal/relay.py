@@ -3,11 +3,14 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from time import monotonic
 
 from aiohttp import web
+from aiohttp.http import RawRequestMessage
 
 from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher, Observer
+from adaptive_batching.errors import Overloaded
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.latest import LatestBatches
 from adaptive_batching.marshal.body import arrived_body, arriving_body
@@ -121,6 +124,8 @@ class Relay:
             path, _, query = target.partition("?")
             if not self._form.wants(request.method, path) or self._must_stream(request):
                 return await self._passing(request, target)
+            if begin + self._terms.max_latency <= monotonic():
+                raise Overloaded("its time was over when its turn came")
             body = arrived_body(request, self._terms.max_body)
             held = self._hold(body, request)
             if body is None:
@@ -135,6 +140,11 @@ class Relay:
             self._in_flight -= 1
             if not self._in_flight:
                 self._emptied.set()
+
+    def shares(self, message: RawRequestMessage) -> bool:
+        """Whether a request of this line and these headers may share a batch."""
+        wanted = self._form.wants(message.method, message.path.partition("?")[0])
+        return wanted and "Content-Encoding" not in message.headers
 
     async def retire(self) -> None:
         """Answer those who are here, let batches leave at once, then close."""

@@ -9,7 +9,7 @@ from aiohttp import http_parser, web
 from aiohttp.typedefs import Handler
 
 from adaptive_batching.errors import UsageError
-from adaptive_batching.marshal.connection import Connection
+from adaptive_batching.marshal.connection import Connection, TurnsAway
 
 _CONNECTION: dict[str, Any] = {
     "keepalive_timeout": 15.0,  # also the time for all headers; aiohttp would wait an hour
@@ -25,20 +25,25 @@ class Server(web.Server):
     Args:
         handler: Answers a request.
         most: Connections at a time; fewer if the process may not open as many files.
+        turns_away: May refuse requests before they are read any further.
 
     Raises:
         UsageError: aiohttp runs without its C parser.
     """
 
-    def __init__(self, handler: Handler, most: int = sys.maxsize) -> None:
+    def __init__(
+        self, handler: Handler, most: int = sys.maxsize, turns_away: TurnsAway | None = None
+    ) -> None:
         check_parser()
         super().__init__(handler, handler_cancellation=True)  # type: ignore[arg-type]
 
+        self._turns_away = turns_away
         self._max_connections = min(most, max_connections())
 
     def __call__(self) -> web.RequestHandler:
         """One more connection."""
-        return Connection(self, loop=asyncio.get_running_loop(), **_CONNECTION)
+        loop = asyncio.get_running_loop()
+        return Connection(self, loop=loop, turns_away=self._turns_away, **_CONNECTION)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Drop it if it is one too many: without file descriptors nobody could be served."""

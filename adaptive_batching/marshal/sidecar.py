@@ -6,11 +6,12 @@ from collections.abc import Callable
 from time import monotonic
 
 from aiohttp import web
+from aiohttp.http import RawRequestMessage
 
 from adaptive_batching.core import Passage
 from adaptive_batching.dispatcher import request_name
 from adaptive_batching.errors import Overloaded, UpstreamAnswered
-from adaptive_batching.marshal.connection import connection_of
+from adaptive_batching.marshal.connection import notice
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.protocol import check_protocol
 from adaptive_batching.marshal.rejections import Rejected, rejection
@@ -19,10 +20,13 @@ from adaptive_batching.marshal.request_ids import request_id
 from adaptive_batching.marshal.share_of_reply import SharesOfReplies
 from adaptive_batching.marshal.target import origin_form
 from adaptive_batching.marshal.tenants import Tenants
+from adaptive_batching.marshal.unread import Unread
 from adaptive_batching.workers.upstream_messages import Reply
 
 FindRelay = Callable[[str], Relay | None]
 """The way for a path; None if there is none."""
+
+_REFUSED = 503
 
 
 class Sidecar:
@@ -35,12 +39,13 @@ class Sidecar:
 
     Attributes:
         draining: Whether clients are told to go elsewhere; what comes is answered all the same.
+        pressed: Whether the last request that was looked at was refused: others may be as well.
         in_flight: Requests that are being answered.
         unrouted: Answers by status to requests that found no route.
     """
 
     def __init__(self, find_relay: FindRelay, max_in_flight: int, tenants: Tenants) -> None:
-        self.draining = False
+        self.draining = self.pressed = False
         self.in_flight = 0
         self.unrouted: Counter[int] = Counter()
         self._find_relay = find_relay
@@ -48,6 +53,7 @@ class Sidecar:
         self._tenants = tenants
         self._errors = ErrorLog()
         self._passage = Passage()
+        self._unread = Unread(self._passage, self._errors)
         self._shares = SharesOfReplies()
         self._emptied = asyncio.Event()
         self._emptied.set()
@@ -56,10 +62,7 @@ class Sidecar:
         """Answer one request, whatever happens."""
         self.in_flight += 1
         self._emptied.clear()
-        connection = connection_of(request)
-        begin = connection.came
-        if connection.prompt:
-            self._passage.noticed(monotonic() - begin)
+        begin = notice(request, self._passage)
         response: web.StreamResponse
         relay: Relay | None = None
         name = request_id(request)
@@ -88,9 +91,28 @@ class Sidecar:
             if not self.in_flight:
                 self._emptied.set()
         (self.unrouted if relay is None else relay.responses)[response.status] += 1
+        self.pressed = response.status == _REFUSED
         if self.draining:
             response.force_close()
         return response
+
+    def turn_away(self, message: RawRequestMessage, unread: float, now: float) -> bytes | None:
+        """All of the answer to a request that was read too late to be answered in time.
+
+        Args:
+            message: Its line and headers.
+            unread: Seconds for which it lay unread.
+            now: The present (monotonic seconds).
+        """
+        relay = self._find_relay(message.path)
+        if relay is None or self.draining or not relay.shares(message):
+            return None
+        line, promise = relay.dispatcher, relay.route.terms.max_latency
+        late = self._unread.error(message.headers, promise, unread, now, line)
+        if late is None:
+            return None
+        relay.responses[late.status] += 1
+        return self._unread.answer(late, message.headers, relay.route.name)
 
     async def emptied(self) -> None:
         """Wait until no request is being answered."""

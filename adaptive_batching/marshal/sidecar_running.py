@@ -82,7 +82,7 @@ class SidecarRunning:
         tenants = Tenants(bounds.tenant_header, bounds.max_per_tenant)
         self._sidecar = Sidecar(self.relays.find, bounds.max_in_flight, tenants)
         answering = traced(self._sidecar, tracer, self._route)
-        self._listener = Listener(answering, bounds.max_connections)
+        self._listener = Listener(answering, bounds.max_connections, self._sidecar)
         self._admin_address = admin
         self._admin = Listener(make_admin(self))
         self._refreshing = asyncio.Lock()

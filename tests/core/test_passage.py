@@ -1,13 +1,15 @@
 """What the event loop delays is allowed for, before a batch and after it."""
 
+import pytest
+
 from adaptive_batching.core import Passage
 
 
 def after(waited: list[float]) -> Passage:
     """Requests whose turn came so many seconds after their bytes."""
     passage = Passage()
-    for seconds in waited:
-        passage.noticed(seconds)
+    for number, seconds in enumerate(waited):
+        passage.noticed(0.4 * seconds, 0.6 * seconds, float(number))
     return passage
 
 
@@ -33,3 +35,11 @@ def test_after_a_pause_of_the_process_requests_are_let_in() -> None:
     """All that came in half a second were late; who comes next has most of his time."""
     paused = after([0.5 - number / 200 for number in range(100)])
     assert paused.allowance(0.1) == 0.025
+
+
+def test_what_is_read_late_has_less_time() -> None:
+    """The time before it was read, that until its turn, and as much for the answer."""
+    passage = after([10e-3] * 200)
+    just_now, long_ago = 199.0, 200.0
+    assert passage.left(0.1, 30e-3, just_now) == pytest.approx(54e-3, abs=1e-4)
+    assert passage.left(0.1, 30e-3, long_ago) == pytest.approx(60e-3, abs=1e-4)

@@ -1,0 +1,84 @@
+"""Requests whose answers would be late whatever they bring, and that need not be read for that.
+
+A process that is itself what has too much to do serves nobody in time if it looks at everybody: it
+would always be busy with refusals, and with those who came too long ago.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from math import inf
+from typing import Any
+
+from aiohttp.helpers import rfc822_formatted_time
+
+from adaptive_batching.core import Passage
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.errors import Overloaded
+from adaptive_batching.marshal.error_log import ErrorLog
+from adaptive_batching.marshal.patience import patience
+from adaptive_batching.marshal.rejections import PlainAnswer, refusal
+from adaptive_batching.marshal.request_ids import acceptable_id
+from adaptive_batching.units import format_duration
+
+
+class Unread:
+    """Refuses them, at a fraction of what it costs to look at a request.
+
+    Args:
+        passage: Knows how long answers are under way.
+        errors: Is told.
+    """
+
+    def __init__(self, passage: Passage, errors: ErrorLog) -> None:
+        self._passage = passage
+        self._errors = errors
+
+    def error(
+        self,
+        headers: Mapping[str, str],
+        max_latency: float,
+        unread: float,
+        now: float,
+        line: Dispatcher[Any, Any] | None,
+    ) -> Overloaded | None:
+        """Why a request is not worth a look; None if it is.
+
+        Args:
+            headers: Of the request.
+            max_latency: What was promised (seconds).
+            unread: Seconds for which it lay unread.
+            now: The present (monotonic seconds).
+            line: Where it would wait; None if that can't be said before it is read.
+        """
+        patient = min(patience(headers), max_latency)
+        left = self._passage.left(patient, unread, now)
+        wait = 0.0 if left <= 0 else None
+        if wait is None and line is not None and left < inf:
+            wait = line.refuse_unseen(left)
+        if wait is None:
+            return None
+        message = f"an answer within {format_duration(left)} is out of reach"
+        if left <= 0:
+            message = f"it was read {format_duration(unread)} after it came"
+        return Overloaded(message, retry_after=wait)
+
+    def answer(self, error: Overloaded, headers: Mapping[str, str], path: str) -> bytes:
+        """All that such a request is told, and a line for the log.
+
+        Args:
+            error: Why.
+            headers: Of the request.
+            path: What is told to the log.
+        """
+        name = acceptable_id(headers.get("X-Request-Id"))
+        self._errors.enter(error, name, path)
+        return _as_sent(refusal(error, name))
+
+
+def _as_sent(answer: PlainAnswer) -> bytes:
+    headers = "".join(f"{name}: {value}\r\n" for name, value in answer.headers.items())
+    head = (
+        f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\n{headers}"
+        f"Content-Length: {len(answer.body)}\r\nDate: {rfc822_formatted_time()}\r\n\r\n"
+    )
+    return head.encode("ascii") + answer.body
