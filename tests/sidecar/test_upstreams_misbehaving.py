@@ -200,6 +200,25 @@ async def test_f10_many_connections_that_were_closed_while_nobody_asked(before, 
             assert status == 200, answer
 
 
+@pytest.mark.parametrize(
+    ("path", "idempotent", "asked"),
+    [
+        ("/v1/models/m:predict", True, 2),
+        ("/v1/models/m:predict", False, 1),
+        ("/v2/repository/models/m/load", True, 1),
+    ],
+)
+async def test_f10_what_is_passed_on_is_sent_again_if_that_does_no_harm(
+    before, path, idempotent, asked
+):
+    """That is for the operator to say of inference; what else a POST does, nobody knows."""
+    async with scripted(resets_at_once) as server:
+        client = await before(servers=[server.url], more={"idempotent": idempotent})
+        async with client.session.post(client.url + path, data=b"no JSON") as response:
+            assert response.status == 502
+        assert [exchange.body for exchange in server.exchanges] == [b"no JSON"] * asked
+
+
 async def test_t9_a_redirect_is_not_followed(before):
     """Whatever is behind it is not contacted."""
     async with scripted(predict) as canary:
