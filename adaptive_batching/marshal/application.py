@@ -8,6 +8,7 @@ from aiohttp import web
 from adaptive_batching.errors import BatchingError
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin import Page
+from adaptive_batching.marshal.api.pages import Documents, as_pages
 from adaptive_batching.marshal.lanes import Lanes
 from adaptive_batching.marshal.marshal import Marshal
 from adaptive_batching.marshal.rejections import rejection
@@ -15,14 +16,20 @@ from adaptive_batching.marshal.request_ids import request_id
 
 
 def make_application(
-    lanes: Lanes, *, max_in_flight: int, body_timeout: float, drain_timeout: float
+    lanes: Lanes,
+    documents: Documents,
+    *,
+    max_in_flight: int,
+    body_timeout: float,
+    drain_timeout: float,
 ) -> web.Application:
-    """Make an application with the endpoints and `/healthz`, `/readyz`, `/metrics`.
+    """Make an application with the endpoints, documents, `/healthz`, `/readyz` and `/metrics`.
 
     Its workers start and stop with it, or with the application that it is a part of.
 
     Args:
         lanes: The endpoints, not yet started.
+        documents: What describes them.
         max_in_flight: Requests at a time.
         body_timeout: Seconds that a body may take to arrive.
         drain_timeout: Seconds that the last requests have at the end.
@@ -49,6 +56,7 @@ def make_application(
         "/healthz": pages.healthy,
         "/readyz": readiness,
         "/metrics": metrics,
+        **as_pages(documents),
     }
     for path, page in shown.items():
         application.router.add_get(path, partial(_shown, page))

@@ -11,6 +11,7 @@ from time import monotonic
 
 from adaptive_batching.dispatcher import request_name
 from adaptive_batching.errors import DeadlineExceeded, NoWorkers
+from adaptive_batching.marshal.api.pages import Documents
 from adaptive_batching.marshal.asgi_request import AsgiRequest, ClientGone, Message, Receive
 from adaptive_batching.marshal.door import Door
 from adaptive_batching.marshal.error_log import ErrorLog
@@ -27,7 +28,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class AsgiService:
-    """The endpoints of a service, with `/healthz`, `/readyz` and `/metrics`.
+    """The endpoints of a service, their documents, and `/healthz`, `/readyz` and `/metrics`.
 
     Its workers start and stop with it where it is what the server runs. Where it is mounted in an
     application whose framework does not tell mounted ones of its lifespan (Starlette and FastAPI
@@ -35,15 +36,23 @@ class AsgiService:
 
     Args:
         lanes: The endpoints, not yet started.
+        documents: What describes them.
         max_in_flight: Requests at a time.
         body_timeout: Seconds that a body may take to arrive.
         drain_timeout: Seconds that the last requests have at the end.
     """
 
     def __init__(
-        self, lanes: Lanes, *, max_in_flight: int, body_timeout: float, drain_timeout: float
+        self,
+        lanes: Lanes,
+        documents: Documents,
+        *,
+        max_in_flight: int,
+        body_timeout: float,
+        drain_timeout: float,
     ) -> None:
         self.lanes = lanes
+        self._documents = documents
         self._door = Door(max_in_flight)
         self._body_timeout = body_timeout
         self._drain_timeout = drain_timeout
@@ -122,15 +131,19 @@ class AsgiService:
             raise NoWorkers("the workers were never started")
 
     def _page(self, request: AsgiRequest) -> PlainAnswer:
-        if request.path not in {"/healthz", "/readyz", "/metrics"}:
+        document = self._documents.get(request.path)
+        if document is None and request.path not in {"/healthz", "/readyz", "/metrics"}:
             raise Rejected(404, "not_found")
         if request.method not in {"GET", "HEAD"}:
             raise Rejected(405, "method_not_allowed", headers={"Allow": "GET, HEAD"})
+        if document is not None:
+            return document
         if request.path == "/metrics":
             body, kind = self.lanes.metrics.exposition(request.headers.get("accept", ""))
             return PlainAnswer(200, {"Content-Type": kind}, body)
         if request.path == "/readyz":
             check_ready(self.lanes.dispatchers, draining=False)
+            return PlainAnswer(200, {"Content-Type": "application/json"}, b'{"status": "ready"}')
         return PlainAnswer(200, {"Content-Type": "application/json"}, b'{"status": "ok"}')
 
 

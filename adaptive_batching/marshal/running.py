@@ -14,7 +14,7 @@ from adaptive_batching.dispatcher import Observer
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin import Page
 from adaptive_batching.marshal.admin_pages import make_admin
-from adaptive_batching.marshal.api.pages import make_api_pages
+from adaptive_batching.marshal.api.pages import as_pages, make_documents
 from adaptive_batching.marshal.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.deep_check import DeepCheck
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
@@ -195,7 +195,7 @@ class Running:
         shown: dict[str, Page] = {"/healthz": pages.healthy, "/readyz": self.readiness}
         if self._admin_address is None:
             shown["/metrics"] = metrics
-        return shown | make_api_pages(self._name, self._endpoints, shown)
+        return shown | as_pages(make_documents(self._name, self._endpoints, shown))
 
     def _route(self, request: web.BaseRequest) -> str | None:
         return request.path if request.path in self.lanes else None

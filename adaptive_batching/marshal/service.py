@@ -10,6 +10,7 @@ from aiohttp import web
 
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
+from adaptive_batching.marshal.api.pages import Documents, make_documents
 from adaptive_batching.marshal.application import make_application
 from adaptive_batching.marshal.asgi import AsgiService
 from adaptive_batching.marshal.checks import (
@@ -259,6 +260,7 @@ class Service:
         """
         return make_application(
             Lanes(self),
+            self._documents(),
             max_in_flight=self.max_in_flight,
             body_timeout=self.body_timeout,
             drain_timeout=drain_timeout,
@@ -272,6 +274,7 @@ class Service:
         """
         return AsgiService(
             Lanes(self),
+            self._documents(),
             max_in_flight=self.max_in_flight,
             body_timeout=self.body_timeout,
             drain_timeout=drain_timeout,
@@ -295,6 +298,10 @@ class Service:
             tracer=tracer,
             marshals=marshals,
         )
+
+    def _documents(self) -> Documents:
+        """Where it is mounted, its pages are the same but for the deep check's."""
+        return make_documents(self.name, list(self), ("/healthz", "/readyz", "/metrics"))
 
     def _check(self, path: str, max_body: int) -> None:
         check_path(path)

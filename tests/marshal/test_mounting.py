@@ -186,10 +186,13 @@ async def test_a_client_that_leaves_leaves_the_queue(place):
 
 @EVERYWHERE
 async def test_pages(place):
-    """Alive and ready."""
+    """Alive and ready, and described where it is."""
     async with place(Mounted()) as url, session_at(url) as send:
-        for path in ("/healthz", "/readyz", "/metrics"):
+        for path in ("/healthz", "/readyz", "/metrics", "/docs"):
             assert (await send(None, path, "GET")).status == 200
+        document = (await send(None, "/openapi.json", "GET")).json
+        assert document["servers"] == [{"url": "./"}]
+        assert "post" in document["paths"]["/double"]
 
 
 async def test_workers_that_nobody_started(caplog):

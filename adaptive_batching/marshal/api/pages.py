@@ -1,6 +1,6 @@
 """Where a service describes itself: `/openapi.json` for programs, `/docs` for people."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 from aiohttp import web
@@ -8,14 +8,18 @@ from aiohttp import web
 from adaptive_batching.marshal.admin import Page
 from adaptive_batching.marshal.api.html import SECURITY_POLICY, render
 from adaptive_batching.marshal.api.openapi import Described, describe
+from adaptive_batching.marshal.rejections import PlainAnswer
 
-_DOCUMENT, _READABLE = "/openapi.json", "/docs"
+Documents = Mapping[str, PlainAnswer]
+"""By path, what is answered to who looks there."""
+
+_OF_PROGRAMS, _OF_PEOPLE = "/openapi.json", "/docs"
 
 
-def make_api_pages(
+def make_documents(
     name: str, endpoints: Sequence[Described], others: Collection[str]
-) -> dict[str, Page]:
-    """The two pages, by path, made once.
+) -> dict[str, PlainAnswer]:
+    """Describe a service, once for all who will look.
 
     Args:
         name: Of the service.
@@ -25,17 +29,26 @@ def make_api_pages(
     Raises:
         TypeError: Two declared types have one name.
     """
-    document = describe(name, endpoints, {*others, _DOCUMENT, _READABLE})
-    as_json = msgspec.json.encode(document)
-    as_html = render(document).encode()
-    headers = {"Content-Security-Policy": SECURITY_POLICY, "X-Content-Type-Options": "nosniff"}
+    document = describe(name, endpoints, {*others, _OF_PROGRAMS, _OF_PEOPLE})
+    as_page = {
+        "Content-Type": "text/html; charset=utf-8",
+        "Content-Security-Policy": SECURITY_POLICY,
+        "X-Content-Type-Options": "nosniff",
+    }
+    as_json = {"Content-Type": "application/json"}
+    return {
+        _OF_PROGRAMS: PlainAnswer(200, as_json, msgspec.json.encode(document)),
+        _OF_PEOPLE: PlainAnswer(200, as_page, render(document).encode()),
+    }
 
-    async def openapi(_request: web.BaseRequest) -> web.Response:
-        return web.Response(body=as_json, content_type="application/json")
 
-    async def docs(_request: web.BaseRequest) -> web.Response:
-        return web.Response(
-            body=as_html, content_type="text/html", charset="utf-8", headers=headers
-        )
+def as_pages(documents: Documents) -> dict[str, Page]:
+    """What shows them."""
+    return {path: _showing(answer) for path, answer in documents.items()}
 
-    return {_DOCUMENT: openapi, _READABLE: docs}
+
+def _showing(answer: PlainAnswer) -> Page:
+    async def page(_request: web.BaseRequest) -> web.Response:
+        return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+
+    return page
