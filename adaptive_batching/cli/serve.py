@@ -19,8 +19,10 @@ from adaptive_batching.cli.listening_options import (
 from adaptive_batching.cli.parameters import CPUS
 from adaptive_batching.cli.recorders import opened
 from adaptive_batching.cli.telemetry_options import TelemetryOptions, telemetry_options
+from adaptive_batching.errors import ConfigError
 from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.endpoints import Endpoint
+from adaptive_batching.marshal.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.running import Running
 from adaptive_batching.marshal.service import Service
 from adaptive_batching.marshal.traced import Tracer
@@ -50,6 +52,12 @@ _log = logging.getLogger("adaptive_batching")
     "ray:4, unix:/run/model.sock; /predict=ray:4 if there are several endpoints.",
 )
 @click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML: policy and limits of endpoints, instead of what the module says; read again at"
+    " SIGHUP and when it is written.",
+)
+@click.option(
     "--marshals",
     type=click.IntRange(1),
     default=1,
@@ -70,6 +78,7 @@ def command(
     telemetry: TelemetryOptions,
     records: tuple[str, ...],
     moves: tuple[str, ...],
+    config: Path | None,
     marshals: int,
     marshal_cpus: tuple[int, ...] | None,
 ) -> None:
@@ -87,7 +96,11 @@ def command(
         tracer = telemetry.tracer()
         if marshals > 1:
             _check_marshals(admin, listening, tracer)
-        running = service.prepared(observers, admin.address, tracer, marshals)
+        file = None if config is None else EndpointsFile(config)
+        try:
+            running = service.prepared(observers, admin.address, tracer, marshals, file)
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from error
         running.metrics.log_lines_dropped = lambda: logs.dropped
         with opened(recorders.values()):
             serve_until_told(running, listening, _announce, marshal_cpus)

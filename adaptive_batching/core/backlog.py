@@ -110,6 +110,15 @@ class Backlog:
         self.views[key] = view
         return view
 
+    def retune(self, limits: Limits, *, weighing: bool) -> None:
+        """Other limits hold, and another policy may ask for another order, or for none."""
+        self._limits = limits
+        self._weighing = weighing
+        self.lookahead = self._deadlines = 0.0
+        self._by_worth = _Line()
+        self._counted.clear()
+        self._changed = dict.fromkeys(self.views.values()) if weighing else {}
+
     def joined(self, view: QueueView, job: Job) -> None:
         """A job has come to a queue; of interest if there are others."""
         entry = self._by_deadline.entries.get(view)

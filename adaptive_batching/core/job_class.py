@@ -25,6 +25,10 @@ class JobClass:
     idempotent: bool = False
     latency: LinearLatency = field(default_factory=LinearLatency)
 
+    def limited(self, limits: Limits) -> Self:
+        """The same class with other limits."""
+        return replace(self, limits=limits)
+
     def unlearned(self) -> Self:
         """The same class, of whose batches nothing is known."""
         return replace(self, latency=LinearLatency())

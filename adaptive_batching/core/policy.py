@@ -208,6 +208,10 @@ class QueueView:
         self.worker = worker
         self.latency = self.line if worker is None else worker.latency_by(self.line)
 
+    def retune(self, limits: Limits) -> None:
+        """The scheduler says that the user asks for something else."""
+        self.limits, self.cap = limits, None
+
     def duration_on(self, worker: Worker, size: float) -> float:
         """Expected seconds for a batch of `size` items on this worker."""
         return self.line.predict(size) * worker.latency.factor

@@ -194,6 +194,30 @@ class Scheduler:
         self._backlog.left(job.key, job.size)
         return True
 
+    def retune(self, policy: Policy, limits: Limits) -> None:
+        """Decide by another policy and other limits from now on.
+
+        Nobody is turned away by it: who waits keeps his place and his deadline, even if he is
+        larger than a batch may be, or more wait than may. What was learned of durations and
+        arrivals is kept; the policy begins anew. Classes keep their limits; see `retune_class`.
+        """
+        self.policy, self.limits = policy, limits
+        self._adviser = Adviser(policy)
+        self._backlog.retune(limits, weighing=self._adviser.triages)
+        if self._tenants is not None:
+            self._tenants.retune(limits)
+        self._admission = Admission(self.permits, self._backlog, self._adviser, self._tenants)
+        for key, view in self._backlog.views.items():
+            if key not in self.classes:
+                view.retune(limits)
+
+    def retune_class(self, key: Hashable, limits: Limits) -> None:
+        """Decide by other limits about one class of jobs; as in `retune`."""
+        self.classes = {**self.classes, key: self.classes[key].limited(limits)}
+        view = self._backlog.views.get(key)
+        if view is not None:
+            view.retune(limits)
+
     def flush(self) -> None:
         """From now on let what waits leave as soon as a worker is free."""
         self._flushing = True
@@ -352,8 +376,8 @@ class Scheduler:
                 view, "Hold or Shed while every worker is busy", decision, now
             )
         allowed = min(decision.size, view.limits.max_batch_size)
-        if view.cap is not None:
-            allowed = max(allowed, view.head.size)  # it came before the cap; let it be told
+        if view.head.size > view.limits.max_batch_size:
+            allowed = view.head.size  # it came before the limit; let it be told
         waiting = view.queue.items
         jobs = view.queue.take(allowed)
         if not jobs:

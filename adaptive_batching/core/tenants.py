@@ -79,6 +79,10 @@ class Tenants:
         self._waiting: Turns[Tenant] = Turns()
         self._rank = 0.0  # what the last one who had nothing left waiting had received
 
+    def retune(self, limits: Limits) -> None:
+        """Other limits hold from now on; how long high priority counts stays."""
+        self._limits = limits
+
     def of(self, name: Hashable) -> Tenant:
         """The account of one who sends a job; he begins where the hindmost is who has any."""
         tenant = self._tenants.get(name)

@@ -230,6 +230,23 @@ class Dispatcher(Generic[T, R]):
             await self._begun(self._driver)
         await self.workers.scale(count)
 
+    def retune(self, policy: PolicyLike, limits: Limits) -> None:
+        """Decide by another policy and other limits from now on; who waits, waits on.
+
+        Raises:
+            ValueError: There is no such policy.
+        """
+        made = make_policy(policy)
+        self._policy, self._limits = policy, limits
+        if self._driver is not None:
+            self._driver.retune(made, limits)
+
+    def retune_class(self, key: Hashable, limits: Limits) -> None:
+        """Decide by other limits about one of its classes; who waits, waits on."""
+        self.classes = {**self.classes, key: self.classes[key].limited(limits)}
+        if self._driver is not None:
+            self._driver.retune_class(key, limits)
+
     def flush(self) -> None:
         """From now on let what waits leave as soon as a worker is free."""
         if self._driver is not None:

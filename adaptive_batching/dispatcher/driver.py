@@ -18,6 +18,8 @@ from adaptive_batching.core import (
     Hold,
     Job,
     JobOutcome,
+    Limits,
+    Policy,
     Reason,
     Scheduler,
     Shed,
@@ -164,6 +166,16 @@ class Driver(Generic[T, R]):
         """Its caller has gone."""
         if self._scheduler.cancel(call):
             self._enter([call], JobOutcome.CANCELLED)
+
+    def retune(self, policy: Policy, limits: Limits) -> None:
+        """Decide by another policy and other limits from now on."""
+        self._scheduler.retune(policy, limits)
+        self._pump_soon()
+
+    def retune_class(self, key: Hashable, limits: Limits) -> None:
+        """Decide by other limits about one class of jobs."""
+        self._scheduler.retune_class(key, limits)
+        self._pump_soon()
 
     def flush(self) -> None:
         """From now on let what waits leave as soon as a worker is free."""

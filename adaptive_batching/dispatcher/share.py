@@ -80,6 +80,11 @@ class Share(Generic[T, R]):
         """Put a fresh process in the place of each worker, for all classes."""
         await self.whole.restart_workers()
 
+    def retune(self, limits: Limits) -> None:
+        """Decide by other limits about this class; who waits, waits on."""
+        self.limits = limits
+        self.whole.retune_class(self._key, limits)
+
     def flush(self) -> None:
         """From now on let what waits leave as soon as a worker is free, of all classes."""
         self.whole.flush()

@@ -52,6 +52,10 @@ class Face(Protocol):
         """Tell clients to go elsewhere; what comes is answered all the same."""
         ...
 
+    def retuned(self) -> None:
+        """The lanes have other limits."""
+        ...
+
     async def shut(self) -> None:
         """Accept no more connections; requests still come on those that are open."""
         ...
@@ -98,3 +102,6 @@ class OwnFace:
     def drain(self) -> None:
         """Tell clients to go elsewhere; what comes is answered all the same."""
         self._marshal.draining = True
+
+    def retuned(self) -> None:
+        """It looks at the lanes themselves."""

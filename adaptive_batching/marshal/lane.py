@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
+from adaptive_batching.core import Limits, PolicyLike
 from adaptive_batching.dispatcher import Dispatcher, Observer, Share
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.latest import LatestBatches
@@ -46,7 +47,7 @@ class Line(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Lane:
     """The way of one endpoint's requests.
 
@@ -60,6 +61,7 @@ class Lane:
         max_body: Bytes that a body may have.
         watched: Where batches are formed on the way.
         examples: Items that should have an answer.
+        retune: Has batches formed by another policy and other limits; None if it can't be done.
         responses: Answers by status.
     """
 
@@ -71,6 +73,7 @@ class Lane:
     max_body: int
     watched: Sequence[Watched]
     examples: Sequence[Any]
+    retune: Callable[[PolicyLike, Limits], None] | None = None
     responses: Counter[int] = field(default_factory=Counter)
 
 
@@ -106,7 +109,7 @@ def _of_handler(endpoint: Endpoint, placement: Placement, observers: ObserversBy
         return dispatcher.submit(item, None, within)
 
     watched = Watched(endpoint.path, dispatcher, histograms, latest)
-    return _lane(endpoint, dispatcher, answer, watched)
+    return _lane(endpoint, dispatcher, answer, watched, dispatcher.retune)
 
 
 def _of_shared(
@@ -122,7 +125,8 @@ def _of_shared(
         path = endpoint.path
         share = Share(whole, path)
         watched = Watched(path, share, histograms[path], latest[path])
-        yield _lane(endpoint, share, partial(_answer_share, share, path), watched)
+        answer, retune = partial(_answer_share, share, path), partial(_retune_share, share)
+        yield _lane(endpoint, share, answer, watched, retune)
 
 
 def _answer_share(
@@ -131,7 +135,18 @@ def _answer_share(
     return share.submit((path, item), within)
 
 
-def _lane(endpoint: Endpoint, line: Line, answer: Answer, watched: Watched) -> Lane:
+def _retune_share(share: Share[Addressed, bytes], _policy: PolicyLike, limits: Limits) -> None:
+    """The policy is that of all who share the workers."""
+    share.retune(limits)
+
+
+def _lane(
+    endpoint: Endpoint,
+    line: Line,
+    answer: Answer,
+    watched: Watched,
+    retune: Callable[[PolicyLike, Limits], None],
+) -> Lane:
     return Lane(
         endpoint.path,
         line,
@@ -141,6 +156,7 @@ def _lane(endpoint: Endpoint, line: Line, answer: Answer, watched: Watched) -> L
         endpoint.max_body,
         [watched],
         endpoint.example_items,
+        retune,
     )
 
 

@@ -62,6 +62,18 @@ class Lanes:
             if isinstance(each.workers, Restartable):
                 await each.restart_workers()
 
+    def retune(self, endpoints: Iterable[Endpoint | PipelineEndpoint]) -> None:
+        """Let other limits and policies hold, and other sizes of bodies; nobody is dropped.
+
+        Args:
+            endpoints: The same as ever, but for these.
+        """
+        for endpoint in endpoints:
+            lane = self.by_path[endpoint.path]
+            if isinstance(endpoint, Endpoint) and lane.retune is not None:
+                lane.retune(endpoint.policy, endpoint.limits)
+                lane.max_latency, lane.max_body = endpoint.limits.max_latency, endpoint.max_body
+
     def flush(self) -> None:
         """From now on let what waits leave as soon as a worker is free."""
         for each in self.by_path.values():

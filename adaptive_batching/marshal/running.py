@@ -11,6 +11,7 @@ from contextlib import suppress
 from aiohttp import web
 
 from adaptive_batching.dispatcher import Observer
+from adaptive_batching.errors import ConfigError
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin import Page
 from adaptive_batching.marshal.admin_pages import make_admin
@@ -18,6 +19,7 @@ from adaptive_batching.marshal.api.pages import as_pages, make_documents
 from adaptive_batching.marshal.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.deep_check import DeepCheck
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.face import Face, OwnFace
 from adaptive_batching.marshal.fronts.fronts import Fronts
 from adaptive_batching.marshal.lanes import NO_OBSERVERS, Lanes
@@ -26,6 +28,7 @@ from adaptive_batching.marshal.marshal import Marshal
 from adaptive_batching.marshal.rejections import PlainAnswer
 from adaptive_batching.marshal.traced import Tracer, traced, with_tracer
 
+_GLANCE = 1.0  # seconds between two looks at the file
 _log = logging.getLogger("adaptive_batching")
 
 
@@ -42,9 +45,10 @@ class Running:
         observers: Those of each path.
         tracer: Makes spans of requests and batches: `instrumentation.tracing.Tracing`.
         marshals: Processes that speak HTTP; 1 is this one, which also forms the batches.
+        file: Says what else holds for the endpoints, and may be written anew.
 
     Raises:
-        ValueError: There can't be so many.
+        ConfigError: The file says what can't be.
 
     Attributes:
         url: Where it listens, once it does.
@@ -67,9 +71,11 @@ class Running:
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
         tracer: Tracer | None = None,
         marshals: int = 1,
+        file: EndpointsFile | None = None,
     ) -> None:
         self.url = self.admin_url = ""
-        self._name, self._endpoints = name, list(endpoints)
+        self._name, self._described, self._file = name, list(endpoints), file
+        self._endpoints = self._described if file is None else file.applied(self._described)
         labels = [label for endpoint in self._endpoints for label in endpoint.labels]
         self._lanes = Lanes(self._endpoints, with_tracer(labels, observers, tracer))
         self.lanes = self._lanes.by_path
@@ -97,6 +103,7 @@ class Running:
         self.metrics.responses["other"] = self._face.unrouted
         self.metrics.held_bytes = lambda: self._face.held_bytes
         self._started = False
+        self._reading: asyncio.Task[None] | None = None
 
     @property
     def draining(self) -> bool:
@@ -143,16 +150,21 @@ class Running:
             self.admin_url = await self._admin.open(*self._admin_address)
             self.broadcast.start()
         self.url = await self._face.open(host, port, bound, tls)
+        if self._file is not None:
+            self._reading = asyncio.create_task(self._keep_reading(self._file))
         await self._lanes.start()
 
     async def refresh(self) -> None:
-        """What SIGHUP and `POST /reload` do: restart the workers, and say so in the log.
+        """What SIGHUP and `POST /reload` do: read the file again, if any, and restart the workers.
 
         Raises:
+            ConfigError: The file says what can't be: all is as before.
             WorkerStartError: One could not be started: the workers that are left go on.
             Draining: The service was stopped meanwhile.
         """
         async with self._refreshing:
+            if self._file is not None:
+                self._retune(self._file)
             _log.info("restarting the workers")
             await self._lanes.restart_workers()
             _log.info("the workers have been restarted")
@@ -169,6 +181,8 @@ class Running:
         self.announce_end()
         if not self._started:
             return
+        if self._reading is not None:
+            self._reading.cancel()
         deadline = time.monotonic() + timeout
         await self._face.shut()
         self._lanes.flush()
@@ -185,6 +199,21 @@ class Running:
     async def _readiness(self, deep: bool) -> PlainAnswer:  # noqa: FBT001  called by a `Face`
         pages.check_ready(self.dispatchers, draining=self.draining)
         return await pages.deep_readiness(self._deep_check) if deep else pages.READY
+
+    def _retune(self, file: EndpointsFile) -> None:
+        """Let hold what a file says now; who waits, waits on."""
+        self._lanes.retune(file.applied(self._described))
+        self._face.retuned()
+        _log.info("limits and policies are as %s has them now", file.path)
+
+    async def _keep_reading(self, file: EndpointsFile) -> None:
+        while True:
+            await asyncio.sleep(_GLANCE)
+            if file.changed():
+                try:
+                    self._retune(file)
+                except ConfigError as error:
+                    _log.error("%s", error)
 
     def _pages(self) -> dict[str, Page]:
         """What clients may look at beside the endpoints."""

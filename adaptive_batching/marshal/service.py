@@ -21,6 +21,7 @@ from adaptive_batching.marshal.checks import (
     check_takes_a_list,
 )
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.lanes import NO_OBSERVERS, Lanes
 from adaptive_batching.marshal.running import Running
 from adaptive_batching.marshal.shared_workers import SharedWorkers
@@ -286,6 +287,7 @@ class Service:
         admin: tuple[str, int] | None = None,
         tracer: Tracer | None = None,
         marshals: int = 1,
+        file: EndpointsFile | None = None,
     ) -> Running:
         """What serves it, not yet started; for those who start and stop it themselves."""
         return Running(
@@ -297,6 +299,7 @@ class Service:
             observers=observers,
             tracer=tracer,
             marshals=marshals,
+            file=file,
         )
 
     def _documents(self) -> Documents:

@@ -10,7 +10,6 @@
 """
 
 import re
-import tomllib
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
@@ -21,31 +20,18 @@ import msgspec
 from adaptive_batching.core import Fairness, make_policy
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.marshal.route import PARTITION_BY, Route, Terms
+from adaptive_batching.marshal.toml_file import Bytes, Duration, Share, quantity, read_toml
 from adaptive_batching.simulation.model_file import read_model, rehearsed
 from adaptive_batching.simulation.servers import Server
-from adaptive_batching.units import parse_bytes, parse_duration, parse_share
 from adaptive_batching.wire.formats import make_format
 from adaptive_batching.workers.upstream_addresses import Location
 from adaptive_batching.workers.upstream_tls import tls_context
 
 PREFIX = "ADAPTIVE_BATCHING_ROUTES_"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
-_LARGEST = 2**20  # bytes of a file; nobody wrote more by hand
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
-
-
-class Duration(float):
-    """Seconds, written with a unit: `100ms`."""
-
-
-class Bytes(int):
-    """Bytes, written as a number or with a unit: `8MiB`."""
-
-
-class Share(float):
-    """A part of all, written as a percentage: `0.1%`."""
 
 
 class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -148,15 +134,7 @@ def make_route(
 
 
 def _tables(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        text = path.read_bytes()[: _LARGEST + 1]
-        if len(text) > _LARGEST:
-            raise ConfigError(f"{path}: expected at most {_LARGEST} bytes")
-        document = tomllib.loads(text.decode())
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: expected TOML: {error}") from error
+    document = read_toml(path)
     tables = document.pop("routes", {})
     if document:
         raise ConfigError(f"{path}: expected [routes.NAME] only, got {', '.join(document)}")
@@ -189,7 +167,7 @@ def _override(tables: dict[str, dict[str, Any]], environment: Mapping[str, str])
         try:
             value: object = text.split(",") if listed else text
             tables[name][field] = msgspec.convert(
-                value, fields[field], strict=False, dec_hook=_quantity
+                value, fields[field], strict=False, dec_hook=quantity
             )
         except msgspec.ValidationError as error:
             raise ConfigError(f"{variable}: {error}") from error
@@ -197,7 +175,7 @@ def _override(tables: dict[str, dict[str, Any]], environment: Mapping[str, str])
 
 def _route(where: str, name: str, table: dict[str, Any]) -> Route:
     try:
-        settings = msgspec.convert(table, RouteSettings, dec_hook=_quantity)
+        settings = msgspec.convert(table, RouteSettings, dec_hook=quantity)
         return _made(name, settings)
     except msgspec.ValidationError as error:
         message, _, key = str(error).partition(" - at `$.")
@@ -226,14 +204,3 @@ def _weight(text: str) -> tuple[str, float]:
 
 def _path(text: str | None) -> Path | None:
     return None if text is None else Path(text)
-
-
-def _quantity(kind: type, value: object) -> object:
-    """Read a duration, a number of bytes or a share; for msgspec."""
-    if isinstance(value, kind):
-        return value
-    if kind is Bytes:
-        return Bytes(parse_bytes(str(value)))
-    if kind is Share:
-        return Share(parse_share(str(value)))
-    return Duration(parse_duration(str(value)))

@@ -239,3 +239,33 @@ def test_its_repr_shows_the_live_numbers() -> None:
     scheduler = scheduler_with(workers=4)
     submit(scheduler, 3)
     assert "queued=3 idle=4/4" in repr(scheduler)
+
+
+def test_other_limits_turn_nobody_away() -> None:
+    """Who waits is released by the new policy, in batches of the new size; the large one alone."""
+    scheduler = scheduler_with("window:1h", max_batch_size=8, max_queue=8)
+    large, *small = [Job(0.0, 5), Job(0.0), Job(0.0)]
+    for job in (large, *small):
+        scheduler.submit(job)
+    assert isinstance(scheduler.next(0.0), Hold)
+    scheduler.retune(make_policy("greedy"), Limits(max_batch_size=2, max_queue=2))
+    with pytest.raises(QueueFull, match="7 of max_queue=2"):
+        scheduler.submit(Job(0.0))
+    with pytest.raises(JobTooLarge, match="max_batch_size=2"):
+        scheduler.submit(Job(0.0, 3))
+    first = released(scheduler.next(0.0))
+    scheduler.finish(first, Outcome.DONE, 1.0)
+    assert first.jobs == [large]
+    assert released(scheduler.next(1.0)).jobs == small
+
+
+def test_another_policy_may_ask_for_another_order_of_keys() -> None:
+    """Queues that wait already are weighed by it, and no more by one that doesn't ask."""
+    scheduler = scheduler_with("window:1h", max_batch_size=4)
+    for key in "ab":
+        submit(scheduler, 2, key=key, deadline=50.0)
+    for policy in ("cork", "greedy", "cork"):
+        scheduler.retune(make_policy(policy), Limits(max_batch_size=4))
+    batch = released(scheduler.next(49.9))
+    scheduler.finish(batch, Outcome.DONE, 49.95)
+    assert {batch.key, released(scheduler.next(49.95)).key} == {"a", "b"}

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from collections import Counter
+from collections.abc import Mapping
 
 from aiohttp import web
 
@@ -24,9 +25,11 @@ from adaptive_batching.marshal.fronts.messages import (
     Leave,
     Listening,
     Reply,
+    Retuned,
     ToFront,
 )
 from adaptive_batching.marshal.fronts.remote import RemoteService
+from adaptive_batching.marshal.lane import Lane
 from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.listening import ListenError, shared_socket
 from adaptive_batching.marshal.marshal import Marshal
@@ -43,6 +46,7 @@ class Front:
         self._service = RemoteService(self.link)
         self._marshal: Marshal | None = None
         self._listener: Listener | None = None
+        self._lanes: Mapping[str, Lane] = {}
         self._said: dict[str, Counter[int]] = {}
         self._begin: asyncio.Future[Begin] = asyncio.get_running_loop().create_future()
         self._leaving: asyncio.Future[float | None] = asyncio.get_running_loop().create_future()
@@ -50,7 +54,7 @@ class Front:
     async def run(self) -> None:
         """Listen until told to leave, or until the service has gone."""
         begin = await self._begin
-        lanes = self._service.lanes(begin.lanes)
+        lanes = self._lanes = self._service.lanes(begin.lanes)
         self._marshal = Marshal(
             lanes,
             {"/healthz": pages.healthy, "/readyz": self._readiness},
@@ -92,6 +96,10 @@ class Front:
                 self._service.told(message)
             case Begin():
                 self._begin.set_result(message)
+            case Retuned(lanes):
+                for each in lanes:
+                    lane = self._lanes[each.path]
+                    lane.max_latency, lane.max_body = each.max_latency, each.max_body
             case Drain() if self._marshal is not None:
                 self._marshal.draining = True
             case Leave():

@@ -11,7 +11,14 @@ from contextlib import suppress
 from math import ceil
 
 from adaptive_batching.errors import BatchingError, UsageError
-from adaptive_batching.marshal.fronts.messages import Begin, Counts, Drain, LaneOfService, Leave
+from adaptive_batching.marshal.fronts.messages import (
+    Begin,
+    Counts,
+    Drain,
+    LaneOfService,
+    Leave,
+    Retuned,
+)
 from adaptive_batching.marshal.fronts.process import FrontProcess
 from adaptive_batching.marshal.fronts.requests import Requests
 from adaptive_batching.marshal.lane import Lane
@@ -89,7 +96,7 @@ class Fronts:
         self._fronts = [self._made() for _ in range(self._count)]
         urls = await asyncio.gather(*(each.start(begin) for each in self._fronts))
         self._keepers = [
-            asyncio.create_task(self._keep(number, begin)) for number in range(self._count)
+            asyncio.create_task(self._keep(number, host, port)) for number in range(self._count)
         ]
         return urls[0]
 
@@ -98,6 +105,11 @@ class Fronts:
         self.draining = True
         for each in self._fronts:
             each.link.send(Drain())
+
+    def retuned(self) -> None:
+        """The lanes have other limits."""
+        for each in self._fronts:
+            each.link.send(Retuned(self._described()))
 
     async def shut(self) -> None:
         """Accept no more connections; requests still come on those that are open."""
@@ -129,7 +141,7 @@ class Fronts:
             lane = self._lanes.get(path)
             (self.unrouted if lane is None else lane.responses).update(responses)
 
-    async def _keep(self, number: int, begin: Begin) -> None:
+    async def _keep(self, number: int, host: str, port: int) -> None:
         """Put another one in the place of one that died."""
         backoff = Backoff(random.random)
         clock = asyncio.get_running_loop().time
@@ -147,15 +159,18 @@ class Fronts:
                 return
             fresh = self._fronts[number] = self._made()
             with suppress(BatchingError):  # it has gone again, which is seen above
-                await fresh.start(begin)
+                await fresh.start(self._begin(host, port))
             if self.draining:
                 fresh.link.send(Drain())
             if self._leaving:
                 fresh.link.send(Leave())
 
     def _begin(self, host: str, port: int) -> Begin:
-        lanes = [_described(lane) for lane in self._lanes.values()]
-        return Begin(host, port, self._max_in_flight, self._body_timeout, lanes)
+        limits = self._max_in_flight, self._body_timeout
+        return Begin(host, port, *limits, self._described())
+
+    def _described(self) -> list[LaneOfService]:
+        return [_described(lane) for lane in self._lanes.values()]
 
 
 def _described(lane: Lane) -> LaneOfService:

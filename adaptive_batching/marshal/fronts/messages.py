@@ -94,6 +94,12 @@ class Counts(_Message):
     responses: dict[str, dict[int, int]]
 
 
+class Retuned(_Message):
+    """To a front: the same endpoints as in `Begin`, with other limits."""
+
+    lanes: list[LaneOfService]
+
+
 class Drain(_Message):
     """To a front: let clients go elsewhere; what comes is answered all the same."""
 
@@ -102,5 +108,5 @@ class Leave(_Message):
     """To a front: listen no more, answer what comes on open connections, and end."""
 
 
-ToFront: TypeAlias = Begin | Reply | Drain | Leave
+ToFront: TypeAlias = Begin | Reply | Retuned | Drain | Leave
 FromFront: TypeAlias = Listening | Ask | AskReady | Withdraw | Counts

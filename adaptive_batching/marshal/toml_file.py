@@ -1,0 +1,83 @@
+"""Files of settings: read within bounds, with units, and read again when they are written anew."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from adaptive_batching.errors import ConfigError
+from adaptive_batching.units import parse_bytes, parse_duration, parse_share
+
+_LARGEST = 2**20  # bytes; nobody wrote more by hand
+
+
+class Duration(float):
+    """Seconds, written with a unit: `100ms`."""
+
+
+class Bytes(int):
+    """Bytes, written as a number or with a unit: `8MiB`."""
+
+
+class Share(float):
+    """A part of all, written as a percentage: `0.1%`."""
+
+
+class TomlFile:
+    """A file that may be written anew while what it says is at work.
+
+    Args:
+        path: Where it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen = self._stamp()
+
+    def changed(self) -> bool:
+        """Whether it was written, or replaced as Kubernetes does, since it was seen."""
+        return self._stamp() != self._seen
+
+    def see(self) -> None:
+        """What is there now is about to be read."""
+        self._seen = self._stamp()
+
+    def _stamp(self) -> tuple[int, int, int] | None:
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a file says.
+
+    Raises:
+        ConfigError: It can't be read, is too large or is no TOML.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LARGEST + 1)
+        if len(text) > _LARGEST:
+            raise ConfigError(f"{path}: expected at most {_LARGEST} bytes")
+        return tomllib.loads(text.decode())
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: expected TOML: {error}") from error
+
+
+def quantity(kind: type, value: object) -> object:
+    """Read a duration, a number of bytes or a share; for msgspec.
+
+    Raises:
+        ValueError: It has no unit, or is none.
+    """
+    if isinstance(value, kind):
+        return value
+    if kind is Bytes:
+        return Bytes(parse_bytes(str(value)))
+    if kind is Share:
+        return Share(parse_share(str(value)))
+    return Duration(parse_duration(str(value)))
