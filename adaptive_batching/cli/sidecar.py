@@ -74,6 +74,12 @@ _log = logging.getLogger("adaptive_batching")
     type=click.File(),
     help="For packed: holds what the application asks of who packs requests for it.",
 )
+@click.option(
+    "--packed-path",
+    metavar="PATH",
+    help="For packed: where the application takes requests of all paths in one list, also PUT and"
+    " PATCH.",
+)
 @click.option("--max-latency", type=DURATION, help="From a request to its answer: 100ms.")
 @click.option(
     "--max-batch-size",

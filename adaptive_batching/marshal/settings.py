@@ -43,6 +43,7 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     items: str = ""
     results: str = ""
     secret_file: Text | None = None
+    packed_path: Text | None = None
     max_latency: Duration | None = None
     max_batch_size: Count = 64
     policy: str = "cork"
@@ -108,7 +109,9 @@ def make_route(
     return Route(
         name,
         [Location.parse(text) for text in settings.upstreams],
-        make_format(settings.protocol, settings.items, settings.results, secret),
+        make_format(
+            settings.protocol, settings.items, settings.results, secret, settings.packed_path
+        ),
         Terms(
             inf if settings.max_latency is None else settings.max_latency,
             settings.max_batch_size,

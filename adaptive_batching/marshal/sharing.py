@@ -15,6 +15,7 @@ from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.wire.exchange import Message, Unsplittable
 from adaptive_batching.wire.kserve_agent import with_batch_fields
+from adaptive_batching.wire.packed import Packed
 from adaptive_batching.workers.upstream import Upstreams
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
 
@@ -42,6 +43,7 @@ class BatchSharing:
         self._dispatcher = dispatcher
         self._upstreams = upstreams
         self._claims = claims
+        self._packed_path = route.form.path if isinstance(route.form, Packed) else None
 
     def answer(
         self, share: Any, request: web.BaseRequest, target: str, begin: float
@@ -96,7 +98,10 @@ class BatchSharing:
     def _submitted(
         self, share: Any, request: web.BaseRequest, target: str, begin: float
     ) -> Coroutine[Any, Any, Reply]:
-        item = Forwarded(self._form, share, request.method, target, self._partition(request))
+        method = request.method
+        if self._packed_path is not None:  # each says in the batch what it was asked, and where
+            method, target = "POST", self._packed_path
+        item = Forwarded(self._form, share, method, target, self._partition(request))
         waits = min(patience(request.headers), self._terms.max_latency) - (monotonic() - begin)
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")

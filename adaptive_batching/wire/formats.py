@@ -34,7 +34,11 @@ PROTOCOLS = tuple(sorted({**_WITH_POINTERS, **_OTHERS}))
 
 
 def make_format(
-    name: str, items: str = "", results: str = "", secret: str | None = None
+    name: str,
+    items: str = "",
+    results: str = "",
+    secret: str | None = None,
+    packed_path: str | None = None,
 ) -> Format[Any]:
     """Make the format of a protocol.
 
@@ -43,12 +47,15 @@ def make_format(
         items: Of `json`, `msgpack` and `bentoml`: a JSON pointer to the list of a request.
         results: Of `json` and `msgpack`: a JSON pointer to the list of an answer.
         secret: Of `packed`: what the application asks of who packs requests for it.
+        packed_path: Of `packed`: where it takes those of all paths; None for each at its own.
 
     Raises:
         ValueError: There is no such protocol, or something of this is missing, wrong or of no use.
     """
     if secret is not None and name != "packed":
         raise ValueError(f"expected a secret with packed only, got one with {name}")
+    if packed_path is not None and name != "packed":
+        raise ValueError(f"expected a packed path with packed only, got one with {name}")
     if name in _WITH_POINTERS:
         if name == "bentoml" and (not items or results):
             raise ValueError(
@@ -61,4 +68,4 @@ def make_format(
     if items or results:
         those = " or ".join(_WITH_POINTERS)
         raise ValueError(f"expected --items and --results with {those} only, got them with {name}")
-    return Packed(secret) if name == "packed" else _OTHERS[name]()
+    return Packed(secret, packed_path) if name == "packed" else _OTHERS[name]()

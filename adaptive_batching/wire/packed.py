@@ -4,6 +4,7 @@ The body of a batch is an array of requests, that of its answer one of responses
 `marshal/packed.py` is the other side.
 """
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 
 import msgspec
@@ -29,6 +30,11 @@ _OF_THE_CONNECTION = frozenset(
 )  # fmt: skip
 
 
+_POSTED = frozenset({"POST"})
+_WITH_BODY = frozenset({"PATCH", "POST", "PUT"})
+_PATH = re.compile(r"/[!-~]*", re.ASCII)
+
+
 class PackedShare(msgspec.Struct, frozen=True):
     """A whole request, which is one item."""
 
@@ -50,23 +56,32 @@ class Packed:
 
     Args:
         secret: What the application asks of who packs; None if it listens on a Unix socket.
+        path: Where the application takes those of all paths and of every method with a body, so
+            that they share batches; None for each where its client sent it, and POST only.
+
+    Attributes:
+        path: The same.
 
     Raises:
-        ValueError: The secret can't be said in a header, or is none.
+        ValueError: The secret can't be said in a header, or is none, or the path is none.
     """
 
-    def __init__(self, secret: str | None = None) -> None:
+    def __init__(self, secret: str | None = None, path: str | None = None) -> None:
         if secret is not None:
             check_secret(secret)
+        if path is not None and not _PATH.fullmatch(path):
+            raise ValueError(f"expected a path for packed requests, such as /batch, got {path!r}")
+        self.path = path
+        self._methods = _POSTED if path is None else _WITH_BODY
         self._headers = {"content-type": PACKED_TYPE, MARK: secret or "1"}
 
     def wants(self, method: str, path: str) -> bool:
         """Whether it has a body for the application to work on."""
-        return method == "POST"
+        return method in self._methods
 
     def take(self, request: Request) -> PackedShare | None:
         """Keep all of a request but what is of the connection."""
-        if request.method != "POST":
+        if request.method not in self._methods:
             return None
         headers = [
             (_bytes(name.lower()), _bytes(value))

@@ -97,6 +97,28 @@ async def test_trailers_end_a_message_and_go_no_further(before):
     assert heard[0].endswith(b"3\r\nabc\r\n0\r\n\r\n")
 
 
+@pytest.mark.parametrize("trailer", [b"Content-Length: 3", b"Transfer-Encoding: chunked"])
+async def test_t1_trailers_about_a_length_are_refused(model, before, trailer):
+    """Somebody might believe them: the request is malformed, and what follows is not looked at."""
+    client = await before()
+    head = b"POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+    sent = head + b"2\r\nab\r\n0\r\n" + trailer + b"\r\n\r\n"
+    stream = await exchange(client.url, sent + b"GET /y HTTP/1.1\r\nHost: h\r\n" + CLOSE)
+    assert [each.status for each in parsed(stream)] == [400]
+    assert not model.seen
+
+
+async def test_many_interim_answers_harm_nobody(before):
+    """Hints with forged headers are not those of the answer."""
+    hints = b"HTTP/1.1 103 Early Hints\r\nSet-Cookie: a=b\r\nContent-Length: 9\r\n\r\n" * 20
+    async with scripted(hints + OK, OK) as (url, _):
+        client = await before(server=url)
+        requests = b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n", b"GET /y HTTP/1.1\r\nHost: h\r\n" + CLOSE
+        stream = await exchange(client.url, *requests)
+    assert [(each.status, each.body) for each in parsed(stream)] == [(200, b"ok")] * 2
+    assert b"a=b" not in stream
+
+
 async def test_interim_answers_are_no_answers(before):
     """What a server says in between is not taken for what was asked for."""
     async with scripted(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + OK) as (url, _):

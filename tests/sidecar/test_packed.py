@@ -86,6 +86,51 @@ async def test_requests_share_a_batch(before, shouting):
             assert (await response.text(), response.headers["X-Marked"]) == ("/other", "no")
 
 
+async def test_requests_of_all_paths_share_a_batch(before):
+    """If the application has a place for them: methods, paths and queries differ, each is answered
+    for itself; what has no body is passed on.
+    """
+    batches, gate = [], asyncio.Event()
+
+    async def handle_batch(requests):
+        batches.append(requests)
+        await gate.wait()
+        return [
+            Response(f"{each.method} {each.path}?{each.query} ".encode() + each.body)
+            for each in requests
+        ]
+
+    app = PackedRequests(elsewhere, {"/batch": handle_batch}, secret=SECRET)
+    async with served(app) as url, aiohttp.ClientSession() as session:
+        client = await before(server=URL(url), form=Packed(SECRET, "/batch"))
+
+        async def ask(method, target, body):
+            async with session.request(method, f"{client.url}{target}", data=body) as response:
+                return response.status, await response.text()
+
+        tasks = [asyncio.ensure_future(ask("POST", "/a", "one"))]
+        await until(lambda: batches)
+        others = [("POST", "/a?x=1", "two"), ("PUT", "/b/c", "three"), ("POST", "/batch", "four")]
+        tasks += [asyncio.ensure_future(ask(*each)) for each in others]
+        await until(lambda: client.running.dispatchers["models"].stats().queued == 3)
+        gate.set()
+        assert await asyncio.gather(*tasks) == [
+            (200, "POST /a? one"),
+            (200, "POST /a?x=1 two"),
+            (200, "PUT /b/c? three"),
+            (200, "POST /batch? four"),
+        ]
+        assert [len(batch) for batch in batches] == [1, 3]
+        assert await ask("DELETE", "/b/c", None) == (200, "/b/c")
+
+
+@pytest.mark.parametrize("path", ["batch", "", "/a b", "/a\n"])
+def test_a_packed_path_that_is_none(path):
+    """It is told."""
+    with pytest.raises(ValueError, match="expected a path for packed requests, such as /batch"):
+        Packed(SECRET, path)
+
+
 async def post(session, url, body, **headers):
     async with session.post(f"{url}/shout", data=body, headers=headers) as response:
         return response.status, await response.read()

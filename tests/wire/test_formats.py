@@ -25,6 +25,16 @@ def test_pointers_without_a_use():
         make_format("tensorflow", "/inputs")
 
 
+def test_a_packed_path_without_a_use():
+    """Likewise; where there is one, all that has a body is packed."""
+    with pytest.raises(ValueError, match="expected a packed path with packed only, got one with"):
+        make_format("tei", packed_path="/batch")
+    form = make_format("packed", packed_path="/batch")
+    assert [form.wants(method, "/a") for method in ("PUT", "PATCH", "POST", "GET")] == [
+        True, True, True, False
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("pointers", [("", ""), ("/texts", "/results")])
 def test_bentoml_has_to_be_told_its_parameter(pointers):
     """A list anywhere else may be something that is no batch; results are the whole answer."""
