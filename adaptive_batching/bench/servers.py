@@ -77,9 +77,15 @@ class ServerProcess:
 
 
 @asynccontextmanager
-async def service(name: str, loop: str, *options: str) -> AsyncIterator[ServerProcess]:
-    """Serve one of `bench.apps` as users do."""
-    arguments = ["serve", f"adaptive_batching.bench.apps:{name}", *options, *_as_users_do(loop)]
+async def service(
+    name: str,
+    loop: str,
+    *options: str,
+    module: str = "apps",
+) -> AsyncIterator[ServerProcess]:
+    """Serve one of `bench.apps`, or of another module of ours, as users do."""
+    target = f"adaptive_batching.bench.{module}:{name}"
+    arguments = ["serve", target, *options, *_as_users_do(loop)]
     async with _running("adaptive_batching", *arguments) as server:
         yield server
 
@@ -90,6 +96,13 @@ async def service_with_admin_port(name: str, loop: str) -> AsyncIterator[ServerP
     target = f"adaptive_batching.bench.apps:{name}"
     options = [*_as_users_do(loop), "--admin-port", "0"]
     async with _running("adaptive_batching", "serve", target, *options) as server:
+        yield server
+
+
+@asynccontextmanager
+async def unobserved(loop: str) -> AsyncIterator[ServerProcess]:
+    """Serve `bench.apps:throughput` with nobody who looks at it."""
+    async with _running("adaptive_batching.bench.unobserved", loop) as server:
         yield server
 
 

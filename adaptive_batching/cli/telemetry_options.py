@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import click
 
 from adaptive_batching.cli.option_groups import Command, gather_options
+from adaptive_batching.cli.parameters import SHARE
 from adaptive_batching.instrumentation.logs import Format, Logs
 from adaptive_batching.marshal.traced import Tracer
 
@@ -34,9 +35,9 @@ _OPTIONS = (
     ),
     click.option(
         "--trace",
-        is_flag=True,
-        help="Make OpenTelemetry spans of requests and batches; the environment says where they go,"
-        " as of opentelemetry-instrument.",
+        type=SHARE,
+        help="Make OpenTelemetry spans of so many requests (100%), and of their batches; where they"
+        " go, the environment says: start it with opentelemetry-instrument.",
     ),
 )
 
@@ -48,12 +49,12 @@ class TelemetryOptions:
     Attributes:
         log_format: What lines of the log look like.
         log_level: From which level on there are any.
-        trace: Whether spans are made.
+        trace: Share of the requests that get spans; None for nothing at all.
     """
 
     log_format: Format
     log_level: str
-    trace: bool
+    trace: float | None
 
     def logs(self) -> AbstractContextManager[Logs]:
         """What takes the lines of the log while it is entered."""
@@ -65,14 +66,14 @@ class TelemetryOptions:
         Raises:
             UsageError: OpenTelemetry is not installed.
         """
-        if not self.trace:
+        if self.trace is None:
             return None
         try:
             from adaptive_batching.instrumentation.tracing import Tracing  # noqa: PLC0415  an extra
         except ModuleNotFoundError:
             hint = "OpenTelemetry is not installed: pip install adaptive-batching[otel]"
             raise click.UsageError(hint) from None
-        return Tracing()
+        return Tracing(share=self.trace)
 
 
 def telemetry_options(command: Command) -> Command:

@@ -6,11 +6,11 @@ whoever looks at a batch finds its members.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from itertools import islice
-from typing import Final
+from random import random
+from typing import Final, NamedTuple
 
 from opentelemetry import context, propagate, trace
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
@@ -22,6 +22,7 @@ _NAME: Final = "adaptive_batching"
 _METHODS = frozenset(
     {"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
 )
+_NO_PARENT = context.Context()
 _DEFAULT_LINKS = 128  # that the SDK keeps of one span; what is more it drops without a word
 _LINKS = "OTEL_SPAN_LINK_COUNT_LIMIT"
 
@@ -31,20 +32,30 @@ class Tracing:
 
     Args:
         provider: Where spans go; the program's own (`trace.set_tracer_provider`) if not given.
+        share: Of the requests that bring no trace along, those that get a span. The SDK can choose
+            as well, but to ask it for each request costs more than to answer one.
+
+    Raises:
+        ValueError: The share is not between 0 and 1.
     """
 
-    def __init__(self, provider: TracerProvider | None = None) -> None:
+    def __init__(self, provider: TracerProvider | None = None, share: float = 1.0) -> None:
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"share: expected 0 to 1, got {share}")
+        self._share = share
         self._tracer = trace.get_tracer(_NAME, version("adaptive-batching"), provider)
+        self._propagated = tuple(propagate.get_global_textmap().fields)
 
     def observer(self, label: str) -> "BatchTracing":
         """Traces the batches of a dispatcher; `label` is what it is called."""
         return BatchTracing(self._tracer, label)
 
-    @contextmanager
-    def request(
+    def begin(
         self, headers: Mapping[str, str], method: str, path: str, route: str | None
-    ) -> Iterator[Span]:
-        """A span around the answer to an HTTP request, below that of its client if it has one.
+    ) -> "RequestSpan | None":
+        """Begin a span around an answer, below that of the client if it has one.
+
+        None if this is none of the requests that get one.
 
         Args:
             headers: Of the request; `traceparent` among them says which trace it belongs to.
@@ -52,24 +63,17 @@ class Tracing:
             path: As the client wrote it.
             route: What answers it; None if nothing does. A client can't make up a span's name.
         """
+        parent = _NO_PARENT
+        if any(field in headers for field in self._propagated):
+            parent = propagate.extract(headers, parent)
+        elif self._share < 1.0 and random() >= self._share:  # noqa: S311  not a secret
+            return None
         known = method if method in _METHODS else "_OTHER"
-        attributes = {"http.request.method": known, "url.path": path}
+        name, attributes = known, {"http.request.method": known, "url.path": path}
         if route is not None:
-            attributes["http.route"] = route
-        with self._tracer.start_as_current_span(
-            f"{known} {route}" if route is not None else known,
-            propagate.extract(headers),
-            SpanKind.SERVER,
-            attributes,
-        ) as span:
-            yield span
-
-    @staticmethod
-    def answered(span: Span, status: int) -> None:
-        """Enter the status of an answer; only faults of ours make its span a failed one."""
-        span.set_attribute("http.response.status_code", status)
-        if status >= 500:
-            span.set_status(Status(StatusCode.ERROR))
+            name, attributes["http.route"] = f"{known} {route}", route
+        span = self._tracer.start_span(name, parent, SpanKind.SERVER, attributes)
+        return RequestSpan(span, parent)
 
     @staticmethod
     def headers() -> dict[str, str]:
@@ -77,6 +81,33 @@ class Tracing:
         carrier: dict[str, str] = {}
         propagate.inject(carrier)
         return carrier
+
+
+class RequestSpan:
+    """A span that is current until it ends."""
+
+    __slots__ = ("_span", "_token")
+
+    def __init__(self, span: Span, parent: context.Context) -> None:
+        self._span = span
+        self._token = context.attach(trace.set_span_in_context(span, parent))
+
+    def end(self, status: int) -> None:
+        """End with the status of an answer; only faults of ours make it a failed span."""
+        if self._span.is_recording():
+            self._span.set_attribute("http.response.status_code", status)
+            if status >= 500:
+                self._span.set_status(Status(StatusCode.ERROR))
+        self._leave()
+
+    def broken_off(self, error: BaseException) -> None:
+        """End without an answer."""
+        self._span.set_attribute("error.type", type(error).__qualname__)
+        self._leave()
+
+    def _leave(self) -> None:
+        context.detach(self._token)
+        self._span.end()
 
 
 class BatchTracing:
@@ -93,20 +124,29 @@ class BatchTracing:
 
     def call_made(self, call: Call[object, object]) -> None:
         """Remember whose it is."""
-        span = trace.get_current_span()
-        if span.get_span_context().is_valid:
-            call.attachment = span
+        present = context.get_current()
+        if present:
+            call.attachment = _Caller(present, trace.get_current_span(present))
 
     def batch_left(self, batch: Batch) -> None:
         """Begin its span, link it with its members, and make it the current one of its run.
 
-        A batch of one runs in its only member's span: the trace goes on behind us.
+        A batch of one runs in its only member's context: the trace goes on behind us. One none of
+        whose members is kept has no span.
         """
-        members = _members(batch.jobs)
-        links = [Link(each.get_span_context()) for each in islice(members, self._most_links)]
+        kept = _kept(batch.jobs)
+        if kept:
+            self._begin(batch, kept)
+        if len(batch.jobs) == 1:
+            caller = getattr(batch.jobs[0], "attachment", None)
+            if isinstance(caller, _Caller):
+                context.attach(caller.context)
+
+    def _begin(self, batch: Batch, kept: Mapping[Span, Job]) -> None:
+        links = [Link(each.get_span_context()) for each in islice(kept, self._most_links)]
         span = self._tracer.start_span(
             f"batch {self._label}",
-            context.Context(),
+            _NO_PARENT,
             SpanKind.INTERNAL,
             {
                 "adaptive_batching.endpoint": self._label,
@@ -114,7 +154,7 @@ class BatchTracing:
                 "adaptive_batching.batch.requests": len(batch.jobs),
                 "adaptive_batching.batch.reason": batch.reason.value,
                 "adaptive_batching.batch.predicted_seconds": batch.predicted,
-                "adaptive_batching.batch.links_left_out": len(members) - len(links),
+                "adaptive_batching.batch.links_left_out": len(kept) - len(links),
                 "adaptive_batching.batch.worker": batch.worker,
             },
             links,
@@ -124,16 +164,17 @@ class BatchTracing:
             "adaptive_batching.batch.size": batch.size,
             "adaptive_batching.batch.reason": batch.reason.value,
         }
-        for each, job in members.items():
+        for each, job in kept.items():
             each.add_link(own, about)
             each.set_attribute("adaptive_batching.queue_seconds", batch.released - job.arrived)
         self._running[batch] = span
-        alone = len(batch.jobs) == 1 and members
-        context.attach(trace.set_span_in_context(next(iter(members)) if alone else span))
+        context.attach(trace.set_span_in_context(span, _NO_PARENT))
 
     def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
         """End its span."""
-        span = self._running.pop(batch)
+        span = self._running.pop(batch, None)
+        if span is None:
+            return
         span.set_attribute("adaptive_batching.batch.outcome", record.outcome.value)
         if record.outcome is not Outcome.DONE:
             span.set_status(Status(StatusCode.ERROR, record.outcome.value))
@@ -143,15 +184,25 @@ class BatchTracing:
         self, jobs: Sequence[Job], outcome: JobOutcome, now: float, batch: BatchRecord | None
     ) -> None:
         """Say to each of the requests how its call ended."""
-        for span in _members(jobs):
+        for span in _kept(jobs):
             span.set_attribute("adaptive_batching.outcome", outcome.value)
 
 
-def _members(jobs: Sequence[Job]) -> dict[Span, Job]:
-    """The spans of some calls, each once: pieces of one request share its span."""
-    members: dict[Span, Job] = {}
+class _Caller(NamedTuple):
+    """Who made a call."""
+
+    context: context.Context
+    span: Span
+
+
+def _kept(jobs: Sequence[Job]) -> dict[Span, Job]:
+    """The spans of some calls that are kept and not over, each once.
+
+    Pieces of one request share its span; that of a client that has left is over.
+    """
+    kept: dict[Span, Job] = {}
     for job in jobs:
-        span = getattr(job, "attachment", None)
-        if isinstance(span, Span):
-            members.setdefault(span, job)
-    return members
+        caller = getattr(job, "attachment", None)
+        if isinstance(caller, _Caller) and caller.span.is_recording():
+            kept.setdefault(caller.span, job)
+    return kept

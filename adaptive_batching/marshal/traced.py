@@ -1,13 +1,24 @@
 """A span around each answer, where somebody wants to see them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Protocol
 
 from aiohttp import web
 
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.marshal.listener import Answering
+
+
+class RequestSpan(Protocol):
+    """A span that is current until it ends."""
+
+    def end(self, status: int, /) -> None:
+        """End with the status of an answer."""
+        ...
+
+    def broken_off(self, error: BaseException, /) -> None:
+        """End without an answer."""
+        ...
 
 
 class Tracer(Protocol):
@@ -17,14 +28,10 @@ class Tracer(Protocol):
         """Traces the batches of a dispatcher."""
         ...
 
-    def request(
+    def begin(
         self, headers: Mapping[str, str], method: str, path: str, route: str | None, /
-    ) -> AbstractContextManager[Any]:
-        """A span around the answer to a request."""
-        ...
-
-    def answered(self, span: Any, status: int, /) -> None:
-        """Enter the status of an answer in its span."""
+    ) -> RequestSpan | None:
+        """Begin a span around the answer to a request; None if it gets none."""
         ...
 
     def headers(self) -> Mapping[str, str]:
@@ -54,10 +61,16 @@ class Traced:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         route = self._route(request)
-        with self._tracer.request(request.headers, request.method, request.path, route) as span:
+        span = self._tracer.begin(request.headers, request.method, request.path, route)
+        if span is None:
+            return await self._answering(request)
+        try:
             response = await self._answering(request)
-            self._tracer.answered(span, response.status)
-            return response
+        except BaseException as error:
+            span.broken_off(error)
+            raise
+        span.end(response.status)
+        return response
 
     async def emptied(self) -> None:
         """Wait until no request is being answered."""

@@ -116,6 +116,16 @@ def test_http_closed_loop(http):
     assert len(report["verdicts"]) == 3
 
 
+def test_http_observability(http):
+    """The same service with nobody who looks, as it is, and with everybody who may."""
+    report = http["observability"]
+    bare, *_ = rows = report["rows"]
+    assert [row["observed by"] for row in rows[:2]] == ["not observed", "service"]
+    assert bare["times unobserved"] == 1
+    assert all(row["requests/s"] > 0 and not row["failed"] for row in rows)
+    assert len(report["verdicts"]) == 1
+
+
 def test_http_recovery(http):
     """Every request of every span ends in one way."""
     rows = http["recovery"]["rows"]

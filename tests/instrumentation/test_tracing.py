@@ -137,6 +137,40 @@ async def test_who_was_refused_is_in_no_batch(spans):
     assert not refused.links
 
 
+async def test_a_client_that_leaves_ends_its_span(spans, caplog):
+    """While its batch runs: what becomes of that is told to nobody whose span is over."""
+    go_on, made = asyncio.Event(), Service()
+
+    @made.endpoint("/slow", max_batch_size=1)
+    async def slow(items):
+        await go_on.wait()
+        return items
+
+    async with client_of(made, tracer=spans.tracing) as client:
+        leaving = asyncio.create_task(client.post("/slow", 1))
+        await until(lambda: client.stats("/slow").running)
+        leaving.cancel()
+        await until(lambda: spans.named("POST /slow"))
+        go_on.set()
+        await until(lambda: spans.named("batch"))
+    assert spans.only("POST /slow").attributes["error.type"] == "CancelledError"
+    assert not caplog.records
+
+
+async def test_a_share_of_the_requests_is_kept_with_their_batches(spans):
+    """None of those that bring no trace along; who does finds its batch all the same."""
+    tracing = Tracing(spans.provider, share=0.0)
+    async with client_of(service(), tracer=tracing) as client:
+        traced = client.post("/echo", 0, headers=HEADERS)
+        await asyncio.gather(traced, *(client.post("/echo", n) for n in range(1, 8)))
+    request, batch = spans.only("POST /echo"), spans.only("batch")
+    assert linked(request) == {batch.context.span_id}
+    assert linked(batch) == {request.context.span_id}
+    assert batch.attributes["adaptive_batching.batch.requests"] == 4
+    with pytest.raises(ValueError, match="share: expected 0 to 1, got 2"):
+        Tracing(share=2)
+
+
 async def test_no_client_makes_up_the_name_of_a_span(spans):
     """Names are few, whatever is asked for: tracing systems index them."""
     async with client_of(service(), tracer=spans.tracing) as client:
@@ -207,6 +241,17 @@ async def test_a_request_alone_takes_its_trace_to_the_server(model, before, span
     assert told(model.seen[-1]) == ids(request)
     assert told(model.seen[-1])[0] == TRACE
     assert linked(spans.only("batch models")) == {request.context.span_id}
+
+
+async def test_a_trace_that_nobody_keeps_is_passed_on_as_such(model, before, spans):
+    """The client has decided: there are no spans of it, and the server is told so."""
+    client = await before(tracer=spans.tracing)
+    unkept = {"traceparent": f"00-{TRACE}-{PARENT}-00", "baggage": "who=me"}
+    await client.predict(1, **unkept)
+    assert model.seen[-1]["traceparent"].startswith(f"00-{TRACE}-")
+    assert model.seen[-1]["traceparent"].endswith("-00")
+    assert model.seen[-1]["baggage"] == "who=me"
+    assert not spans.named("")
 
 
 async def test_of_a_merged_batch_the_server_is_told_the_batchs_own(model, before, spans):

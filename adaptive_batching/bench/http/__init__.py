@@ -5,6 +5,7 @@ from adaptive_batching.bench.http import (
     dashboard,
     latency,
     marshals,
+    observability,
     recovery,
     throughput,
 )
@@ -16,4 +17,5 @@ PARTS = {
     "recovery": recovery.measure,
     "dashboard": dashboard.measure,
     "marshals": marshals.measure,
+    "observability": observability.measure,
 }
