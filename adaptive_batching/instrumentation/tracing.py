@@ -64,7 +64,7 @@ class Tracing:
             route: What answers it; None if nothing does. A client can't make up a span's name.
         """
         parent = _NO_PARENT
-        if any(field in headers for field in self._propagated):
+        if self._brings_trace(headers):
             parent = propagate.extract(headers, parent)
         elif self._share < 1.0 and random() >= self._share:  # noqa: S311  not a secret
             return None
@@ -74,6 +74,12 @@ class Tracing:
             name, attributes["http.route"] = f"{known} {route}", route
         span = self._tracer.start_span(name, parent, SpanKind.SERVER, attributes)
         return RequestSpan(span, parent)
+
+    def _brings_trace(self, headers: Mapping[str, str]) -> bool:
+        for field in self._propagated:  # noqa: SIM110  for every request: any() takes twice as long
+            if field in headers:
+                return True
+        return False
 
     @staticmethod
     def headers() -> dict[str, str]:
