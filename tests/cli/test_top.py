@@ -10,7 +10,7 @@ from asyncio.subprocess import PIPE
 import pytest
 
 from tests.marshal import apps
-from tests.marshal.client import client_of
+from tests.marshal.client import client_of, until
 from tests.marshal.test_admin import LOOPBACK
 
 
@@ -75,24 +75,23 @@ async def test_an_endpoint_that_is_not_there():
 
 
 class Terminal:
-    """One that a program writes to, 100 columns wide."""
+    """One that a program writes to; it is always read, or the program would wait for that."""
 
     def __init__(self):
         self._ours, self.theirs = pty.openpty()
-        os.set_blocking(self._ours, False)
         self._text = ""
+        asyncio.get_running_loop().add_reader(self._ours, self._read)
 
-    async def shows(self, what, within=20):
+    def _read(self):
+        self._text += os.read(self._ours, 65536).decode(errors="replace")
+
+    async def shows(self, what, within=40):
         """Wait until something has been written since the last thing that was waited for."""
-        async with asyncio.timeout(within):
-            while what not in self._text:
-                try:
-                    self._text += os.read(self._ours, 65536).decode(errors="replace")
-                except BlockingIOError:
-                    await asyncio.sleep(0.02)
+        await until(lambda: what in self._text, within)
         self._text = self._text.partition(what)[2]
 
     def close(self):
+        asyncio.get_running_loop().remove_reader(self._ours)
         os.close(self._ours)
         os.close(self.theirs)
 
