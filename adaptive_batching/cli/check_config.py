@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from adaptive_batching.errors import ConfigError
-from adaptive_batching.marshal.settings import read_routes
+from adaptive_batching.marshal.route_tables import read_routes
 
 
 @click.command("check-config")

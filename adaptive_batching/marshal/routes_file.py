@@ -3,12 +3,12 @@
 import os
 
 from adaptive_batching.marshal.route import Route
-from adaptive_batching.marshal.settings import read_routes
+from adaptive_batching.marshal.route_tables import read_routes
 from adaptive_batching.marshal.toml_file import TomlFile
 
 
 class RoutesFile(TomlFile):
-    """Reads the routes again and again; see `settings`."""
+    """Reads the routes again and again; see `route_tables`."""
 
     def read(self) -> list[Route]:
         """What it says now, with the variables of the environment.

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from adaptive_batching.cli import main
 from adaptive_batching.errors import ConfigError
+from adaptive_batching.marshal.route_tables import read_routes
 from adaptive_batching.marshal.routes_file import RoutesFile
-from adaptive_batching.marshal.settings import read_routes
 from adaptive_batching.marshal.sidecar_running import SidecarRunning
 from tests.workers.conditions import until
 

@@ -10,7 +10,7 @@ from adaptive_batching.core import Fairness, Priority
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.marshal.bounds import Bounds
 from adaptive_batching.marshal.claims import Claims
-from adaptive_batching.marshal.settings import read_routes
+from adaptive_batching.marshal.route_tables import read_routes
 from tests.workers.conditions import until
 
 ROUTE = """

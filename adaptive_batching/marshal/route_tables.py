@@ -1,0 +1,108 @@
+"""Routes as they are written down: TOML tables, and variables of the environment over them.
+
+    [routes.digits]
+    prefix = "/v1/models/digits"
+    upstreams = ["http://127.0.0.1:8501"]
+    protocol = "tensorflow"
+    max_latency = "100ms"
+
+`ADAPTIVE_BATCHING_ROUTES_DIGITS_MAX_LATENCY=50ms` is stronger than the file.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from adaptive_batching.core import make_policy
+from adaptive_batching.errors import ConfigError
+from adaptive_batching.marshal.route import Route
+from adaptive_batching.marshal.settings import RouteSettings, make_route
+from adaptive_batching.marshal.toml_file import quantity, read_toml
+from adaptive_batching.simulation.model_file import read_model
+
+PREFIX = "ADAPTIVE_BATCHING_ROUTES_"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+
+
+def read_routes(path: Path, environment: Mapping[str, str]) -> list[Route]:
+    """Read a file of routes.
+
+    Args:
+        path: The file.
+        environment: Variables, of which those that begin with `PREFIX` count.
+
+    Raises:
+        ConfigError: The file can't be read, or something in it is not as it should be.
+    """
+    tables = _tables(path)
+    _override(tables, environment)
+    routes = [_route(f"routes.{name}", name, table) for name, table in tables.items()]
+    by_prefix: dict[str, str] = {}
+    for route in routes:
+        other = by_prefix.setdefault(route.prefix, route.name)
+        if other != route.name:
+            msg = f"expected another one than that of routes.{other}, got {route.prefix!r}"
+            raise ConfigError(f"routes.{route.name}.prefix: {msg}")
+    return routes
+
+
+def _tables(path: Path) -> dict[str, dict[str, Any]]:
+    document = read_toml(path)
+    tables = document.pop("routes", {})
+    if document:
+        raise ConfigError(f"{path}: expected [routes.NAME] only, got {', '.join(document)}")
+    if not isinstance(tables, dict) or not tables:
+        raise ConfigError(f"{path}: expected at least one table [routes.NAME]")
+    for name, table in tables.items():
+        if not isinstance(table, dict) or not _NAME.fullmatch(name):
+            msg = "expected a table with a name of letters, digits, - and _"
+            raise ConfigError(f"routes.{name}: {msg}")
+    return tables
+
+
+def _override(tables: dict[str, dict[str, Any]], environment: Mapping[str, str]) -> None:
+    """Put what variables say into the tables."""
+    fields = {field.name: field.type for field in msgspec.structs.fields(RouteSettings)}
+    named = {
+        f"{PREFIX}{re.sub('[^A-Za-z0-9]', '_', name).upper()}_{field.upper()}": (name, field)
+        for name in tables
+        for field in fields
+    }
+    for variable, text in environment.items():
+        if not variable.startswith(PREFIX):
+            continue
+        if variable not in named:
+            raise ConfigError(
+                f"{variable}: expected {PREFIX}NAME_KEY with a route and key there is"
+            )
+        name, field = named[variable]
+        listed = field in {"upstreams", "partition_by", "tenant_weights"}
+        try:
+            value: object = text.split(",") if listed else text
+            tables[name][field] = msgspec.convert(
+                value, fields[field], strict=False, dec_hook=quantity
+            )
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"{variable}: {error}") from error
+
+
+def _route(where: str, name: str, table: dict[str, Any]) -> Route:
+    try:
+        settings = msgspec.convert(table, RouteSettings, dec_hook=quantity)
+        return _made(name, settings)
+    except msgspec.ValidationError as error:
+        message, _, key = str(error).partition(" - at `$.")
+        raise ConfigError(f"{where}{key and '.' + key.rstrip('`')}: {message}") from error
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def _made(name: str, settings: RouteSettings) -> Route:
+    make_policy(settings.policy)
+    file = settings.secret_file
+    secret = None if file is None else Path(file).read_text().strip()
+    known = None if settings.latency_from is None else read_model(settings.latency_from)
+    return make_route(name, settings, secret, known)
