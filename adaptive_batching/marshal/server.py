@@ -9,7 +9,7 @@ from aiohttp import http_parser, web
 from aiohttp.typedefs import Handler
 
 from adaptive_batching.errors import UsageError
-from adaptive_batching.marshal.connection import Connection, TurnsAway
+from adaptive_batching.marshal.connection import Connection, KernelWait, TurnsAway
 
 _CONNECTION: dict[str, Any] = {
     "keepalive_timeout": 15.0,  # also the time for all headers; aiohttp would wait an hour
@@ -37,13 +37,13 @@ class Server(web.Server):
         check_parser()
         super().__init__(handler, handler_cancellation=True)  # type: ignore[arg-type]
 
-        self._turns_away = turns_away
+        self._noticing: dict[str, Any] = {"turns_away": turns_away, "kernel_wait": KernelWait()}
         self._max_connections = min(most, max_connections())
 
     def __call__(self) -> web.RequestHandler:
         """One more connection."""
         loop = asyncio.get_running_loop()
-        return Connection(self, loop=loop, turns_away=self._turns_away, **_CONNECTION)
+        return Connection(self, loop=loop, **self._noticing, **_CONNECTION)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Drop it if it is one too many: without file descriptors nobody could be served."""

@@ -35,7 +35,7 @@ async def measure(*, loop: str, quick: bool) -> Report:
     """
     if shutil.which(_TOOL) is None:
         raise Unavailable(f"{_TOOL} is not installed: apt install {_TOOL}")
-    seconds, rounds = (0.7, 1) if quick else (5.0, 3)
+    seconds, rounds = (0.7, 1) if quick else (3.0, 3)
     rows: list[Row] = []
     verdicts: list[Verdict] = []
     async with (
