@@ -32,7 +32,7 @@ _PLAIN: dict[str, Callable[[], Policy]] = {
 }
 _WITH_ARGUMENT: dict[str, Callable[[str], Policy]] = {
     "window": lambda text: Window(parse_duration(text)),
-    "aimd": lambda text: EndToEndAIMD() if text == "e2e" else AIMD(float(text)),
+    "aimd": lambda text: EndToEndAIMD() if text == "e2e" else AIMD.parse(text),
     "triton": Triton.parse,
     "bentoml": lambda text: BentoML(0.0 if text == "0" else parse_duration(text)),
 }

@@ -32,6 +32,18 @@ class AIMD:
         self._objective = inf
         self._most = inf
 
+    @classmethod
+    def parse(cls, text: str) -> "AIMD":
+        """Read the step.
+
+        Raises:
+            ValueError: It is no positive number.
+        """
+        try:
+            return cls(float(text))
+        except ValueError:
+            raise ValueError(f"expected a positive step in items, or e2e, got {text!r}") from None
+
     def decide(self, queue: QueueView, now: float) -> Dispatch:
         """Release up to the present limit."""
         self._objective = queue.limits.max_latency
