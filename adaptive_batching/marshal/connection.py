@@ -4,16 +4,19 @@ import asyncio
 import logging
 import socket
 import sys
+from functools import partial
 from math import inf
 from time import monotonic
 from typing import Any, Protocol, cast
 
 from aiohttp import HttpVersion11, web
-from aiohttp.http import RawRequestMessage
+from aiohttp.http import HttpRequestParser, RawRequestMessage
+from aiohttp.web_protocol import RequestPayloadError
 
 from adaptive_batching.core import Passage
 from adaptive_batching.marshal.rejections import Rejected, rejection
 from adaptive_batching.marshal.request_ids import new_request_id
+from adaptive_batching.marshal.untainted import UntaintedParser
 
 _log = logging.getLogger("adaptive_batching.marshal")
 
@@ -87,6 +90,19 @@ class Connection(web.RequestHandler):
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
+        make = partial(
+            HttpRequestParser,
+            self,
+            self._loop,
+            self._read_bufsize,
+            max_line_size=self.max_line_size,
+            max_field_size=self.max_field_size,
+            max_headers=self.max_headers,
+            payload_exception=RequestPayloadError,
+            auto_decompress=options["auto_decompress"],
+            max_msg_queue_size=self._max_msg_queue_size,
+        )
+        self._parser: Any = UntaintedParser(make)
         self._turns_away, self._kernel_wait = turns_away, kernel_wait
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

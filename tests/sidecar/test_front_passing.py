@@ -92,9 +92,53 @@ async def test_trailers_end_a_message_and_go_no_further(before):
             b"POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: T\r\n\r\n"
             b"3\r\nabc\r\n0\r\nT: 1\r\n\r\n"
         )
-        stream = await exchange(client.url, sent, b"GET /y HTTP/1.1\r\nHost: h\r\n" + CLOSE)
-    assert [each.body for each in parsed(stream)] == [b"ok", b"ok"]
+        reader, writer = await connect(client.url)
+        writer.write(sent)
+        assert (await reader.readuntil(b"0\r\n\r\n")).endswith(b"2\r\nok\r\n0\r\n\r\n")
+        writer.write(b"GET /y HTTP/1.1\r\nHost: h\r\n" + CLOSE)
+        [answer] = parsed(await reader.read())
+        writer.close()
+    assert answer.body == b"ok"
     assert heard[0].endswith(b"3\r\nabc\r\n0\r\n\r\n")
+
+
+ENDS = (
+    b"Authorization: me\r\n\r\n",
+    b"Cookie: a=b\r\nX-Tenant: other\r\n\r\n",
+    b"Host: evil\r\n\r\n",
+)
+IN_CHUNKS = b"POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n"
+
+
+@pytest.mark.parametrize("trailers", ENDS)
+async def test_t1_trailers_are_no_headers_of_the_next_request(model, before, trailers):
+    """A proxy before us may pass them on, and share its connection among clients: none of them can
+    speak in the name of the next.
+    """
+    client = await before()
+    reader, writer = await connect(client.url)
+    writer.write(IN_CHUNKS + trailers)
+    assert await reader.readuntil(b"POST /x 2")
+    writer.write(b"GET /y HTTP/1.1\r\nHost: h\r\nX-Own: 1\r\n" + CLOSE)
+    [answer] = parsed(await reader.read())
+    assert (answer.status, answer.body) == (200, b"GET /y 0")
+    for headers in model.seen:
+        assert not {"Authorization", "Cookie", "X-Tenant"} & set(headers)
+        assert headers["Host"] == "h"
+    assert model.seen[1]["X-Own"] == "1"
+    writer.close()
+
+
+@pytest.mark.parametrize("trailers", ENDS)
+async def test_t1_what_follows_trailers_at_once_is_refused(model, before, trailers):
+    """Nobody could tell any more which headers are whose; without trailers all is well."""
+    client = await before()
+    following = b"GET /y HTTP/1.1\r\nHost: h\r\nX-Own: 1\r\n" + CLOSE
+    stream = await exchange(client.url, IN_CHUNKS + trailers + following)
+    assert [each.status for each in parsed(stream)] == [400]
+    assert not model.seen
+    stream = await exchange(client.url, IN_CHUNKS + b"\r\n" + following)
+    assert [each.body for each in parsed(stream)] == [b"POST /x 2", b"GET /y 0"]
 
 
 @pytest.mark.parametrize("trailer", [b"Content-Length: 3", b"Transfer-Encoding: chunked"])

@@ -1,0 +1,53 @@
+"""aiohttp's parser, kept from taking the trailers of one request for headers of the next.
+
+Its C parser, as of 3.14.5, puts the fields that follow the last chunk of a body at the beginning of
+the headers of whatever comes next on the connection. Behind a proxy that passes trailers on and
+shares its connections among clients, one of them could speak in the name of another.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aiohttp import StreamReader
+from aiohttp.http import RawRequestMessage
+from aiohttp.http_exceptions import BadHttpMessage
+
+
+class UntaintedParser:
+    """Parses a connection; after a chunked request with a parser that has seen no trailers.
+
+    Args:
+        make: Makes aiohttp's.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._parser = make()
+        self._chunked: StreamReader | None = None  # the body of the last request, if in chunks
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else aiohttp asks of its own."""
+        return getattr(self._parser, name)
+
+    def feed_data(self, data: bytes) -> tuple[Sequence[Any], bool, bytes]:
+        """Parse what has come.
+
+        Raises:
+            BadHttpMessage: A request follows a chunked one at once, and its headers are not those
+                that stand there.
+        """
+        if self._chunked is not None and self._chunked.is_eof():
+            self._parser, self._chunked = self._make(), None
+        messages, upgraded, tail = self._parser.feed_data(data)
+        for message, body in messages:
+            if self._chunked is not None and not _stands_in(data, message):
+                raise BadHttpMessage("a request follows another's trailers at once")
+            self._chunked = body if message.chunked else None
+        return messages, upgraded, tail
+
+
+def _stands_in(data: bytes, message: RawRequestMessage) -> bool:
+    """Whether the first header of a request is the one after its first line."""
+    line = f"{message.method} {message.path} HTTP/{message.version.major}.{message.version.minor}"
+    first = message.raw_headers[0][0] if message.raw_headers else b""
+    return line.encode("utf-8", "surrogateescape") + b"\r\n" + first in data
