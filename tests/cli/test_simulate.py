@@ -699,3 +699,11 @@ def test_workers_that_differ():
     result = run(*MADE, *uneven, "--workers", 2)
     assert "expected no --workers with --worker" in result.output
     assert "expected workers that are alike" in run(*MADE, *uneven, "--limit").output
+
+
+def test_nobody_comes_after_the_warm_up():
+    """Figures of nothing would be dashes; what was expected is said instead."""
+    result = run(*MADE, "--warmup", "5s")
+    assert result.exit_code == 2
+    assert "--warmup: expected less than the" in result.stderr
+    assert "until the last request, got 5 s" in result.stderr
