@@ -68,10 +68,12 @@ class Admission:
             if excess > 0:
                 raise self._tenant_full(view, job, excess)
         if self._adviser.keeps_door and job.deadline != inf:
-            wait = self._refuse(view, job, job.arrived)
+            if self._permits.uneven or view.worker is not None:  # as `_refuse`, for every job
+                view.aim_at_best(job.arrived)
+            wait = self._adviser.refuse(view, job, job.arrived)
             if wait is not None:
                 msg = f"out of reach within {format_duration(job.deadline - job.arrived)}"
-                raise Overloaded(f"an answer is {msg}", retry_after=wait)
+                raise Overloaded(f"an answer is {msg}", retry_after=wait * _LATER)
 
     def never(self, size: int, limits: Limits, *, draining: bool) -> Refused | ValueError:
         """Why a job of so many items is not taken at all."""
