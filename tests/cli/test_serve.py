@@ -36,7 +36,7 @@ async def served(target, *options, stderr=None):
         *SERVE, target, "--port=0", *options, stdout=subprocess.PIPE, stderr=stderr
     )
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             line = await process.stdout.readline()
             url = line.split()[1].decode().rpartition("/")[0]
             async with aiohttp.ClientSession() as session:
@@ -86,7 +86,7 @@ async def test_on_a_socket_that_systemd_passes(tmp_path):
         try:
             async with (
                 aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
-                asyncio.timeout(30),
+                asyncio.timeout(90),
             ):
                 await until_ready(session, "http://digits")
                 async with session.post("http://digits/slow", json=1) as response:

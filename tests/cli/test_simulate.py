@@ -326,7 +326,7 @@ def test_ctrl_c_while_replications_start():
             assert process.poll() is None
             sleep(1e-3)
         os.killpg(process.pid, signal.SIGINT)
-        said, _ = process.communicate(timeout=30)
+        said, _ = process.communicate(timeout=90)
     assert process.returncode == 130
     assert said == b""
 
@@ -342,7 +342,7 @@ def test_ctrl_c_while_a_command_is_imported(trace):
                 assert process.poll() is None
                 sleep(1e-3)
             process.send_signal(signal.SIGINT)
-            said, _ = process.communicate(timeout=30)
+            said, _ = process.communicate(timeout=90)
         assert (process.returncode, said) == (130, b"")
 
 

@@ -76,7 +76,7 @@ async def client_of(service, **how):
         yield Client(running, session)
 
 
-async def until(condition: Callable[[], object], within: float = 5) -> None:
+async def until(condition: Callable[[], object], within: float = 20) -> None:
     """Let the loop turn until something has become true; fail after some seconds."""
     async with asyncio.timeout(within):
         while not condition():  # noqa: ASYNC110  what it waits for has no event
