@@ -76,7 +76,8 @@ def make_route(
             settings.protocol, settings.items, settings.results, secret, settings.packed_path
         ),
         Terms(
-            inf if settings.max_latency is None else settings.max_latency,
+            # plain: the dashboard writes it as JSON, which knows no kinds of numbers
+            inf if settings.max_latency is None else float(settings.max_latency),
             settings.max_batch_size,
             settings.max_body,
             settings.body_timeout,

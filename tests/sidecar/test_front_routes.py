@@ -141,7 +141,7 @@ async def at_work(written):
     started = []
 
     async def start(text):
-        running = SidecarRunning(RoutesFile(written(text)))
+        running = SidecarRunning(RoutesFile(written(text)), admin=("127.0.0.1", 0))
         await running.start("127.0.0.1", 0)
         started.append(running)
         return running
@@ -167,6 +167,17 @@ async def test_the_longest_prefix_counts(model, at_work):
                 assert response.status == status
     counted = {name: sum(each.values()) for name, each in running.metrics.responses.items()}
     assert counted == {"a": 1, "b": 1, "other": 2}
+
+
+async def test_the_dashboard_shows_routes_of_a_file(model, at_work):
+    """Their promises come with a unit, and are numbers in it."""
+    running = await at_work(routes(model, m='max_latency = "100ms"', n='prefix = "/n"'))
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"{running.admin_url}/debug/live") as response:
+            assert response.status == 200
+            told = await response.json()
+    promised = {each["name"]: each["max_latency"] for each in told["endpoints"]}
+    assert promised == {"m": 0.1, "n": None}
 
 
 async def test_f26_routes_change_and_no_request_is_dropped(model, at_work, written):
