@@ -158,7 +158,7 @@ def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
         auto_decompress=False,
         trust_env=False,
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT),
-        skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
     )
 
 

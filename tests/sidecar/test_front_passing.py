@@ -64,6 +64,7 @@ async def test_headers_keep_their_order_and_nothing_is_added(before):
     assert heard[0].startswith(b"POST /x HTTP/1.1\r\nHost: h\r\nZ: 1\r\ny: 2\r\nZ: 3\r\n")
     assert b"Content-Type" not in heard[0]
     assert b"User-Agent" not in heard[0]
+    assert b"Accept" not in heard[0]  # a coding that the client never offered would come back
 
 
 async def test_answers_without_a_body(before):
