@@ -172,10 +172,10 @@ async def test_the_longest_prefix_counts(model, at_work):
 async def test_the_dashboard_shows_routes_of_a_file(model, at_work):
     """Their promises come with a unit, and are numbers in it."""
     running = await at_work(routes(model, m='max_latency = "100ms"', n='prefix = "/n"'))
-    async with aiohttp.ClientSession() as session:
-        async with session.get(f"{running.admin_url}/debug/live") as response:
-            assert response.status == 200
-            told = await response.json()
+    url = f"{running.admin_url}/debug/live"
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        assert response.status == 200
+        told = await response.json()
     promised = {each["name"]: each["max_latency"] for each in told["endpoints"]}
     assert promised == {"m": 0.1, "n": None}
 
