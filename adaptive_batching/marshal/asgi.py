@@ -13,11 +13,12 @@ from adaptive_batching.dispatcher import request_name
 from adaptive_batching.errors import DeadlineExceeded, NoWorkers
 from adaptive_batching.marshal.api.pages import Documents
 from adaptive_batching.marshal.asgi_request import AsgiRequest, ClientGone, Message, Receive
+from adaptive_batching.marshal.deep_check import DeepCheck
 from adaptive_batching.marshal.door import Door
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.lane import Lane
 from adaptive_batching.marshal.lanes import Lanes
-from adaptive_batching.marshal.pages import check_ready
+from adaptive_batching.marshal.pages import service_readiness
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.rejections import PlainAnswer, Rejected, refusal
 from adaptive_batching.marshal.request_ids import acceptable_id
@@ -53,6 +54,7 @@ class AsgiService:
     ) -> None:
         self.lanes = lanes
         self._documents = documents
+        self._deep_check = DeepCheck(lanes.by_path)
         self._door = Door(max_in_flight)
         self._body_timeout = body_timeout
         self._drain_timeout = drain_timeout
@@ -96,7 +98,10 @@ class AsgiService:
         request_name.set(name)
         self._door.in_flight += 1
         try:
-            answer = self._page(request) if lane is None else await self._answer(request, lane)
+            if lane is None:
+                answer = await self._page(request)
+            else:
+                answer = await self._answer(request, lane)
         except ClientGone:
             return
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
@@ -130,7 +135,7 @@ class AsgiService:
             self._started = True  # said once; the door knows that nobody is there
             raise NoWorkers("the workers were never started")
 
-    def _page(self, request: AsgiRequest) -> PlainAnswer:
+    async def _page(self, request: AsgiRequest) -> PlainAnswer:
         document = self._documents.get(request.path)
         if document is None and request.path not in {"/healthz", "/readyz", "/metrics"}:
             raise Rejected(404, "not_found")
@@ -142,8 +147,10 @@ class AsgiService:
             body, kind = self.lanes.metrics.exposition(request.headers.get("accept", ""))
             return PlainAnswer(200, {"Content-Type": kind}, body)
         if request.path == "/readyz":
-            check_ready(self.lanes.dispatchers, draining=False)
-            return PlainAnswer(200, {"Content-Type": "application/json"}, b'{"status": "ready"}')
+            deep = request.query.get("deep") == "1"
+            return await service_readiness(
+                self.lanes.dispatchers, self._deep_check, deep=deep, draining=False
+            )
         return PlainAnswer(200, {"Content-Type": "application/json"}, b'{"status": "ok"}')
 
 

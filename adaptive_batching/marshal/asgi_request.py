@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 from multidict import CIMultiDict
 
@@ -27,12 +28,14 @@ class AsgiRequest:
     Attributes:
         method: In capitals.
         path: Below the place where the application is mounted.
+        query: What follows the path, by name.
         headers: By name, whatever its case.
     """
 
     def __init__(self, scope: Message, receive: Receive) -> None:
         self.method: str = scope["method"]
         self.path = _below(scope.get("root_path", ""), scope["path"])
+        self.query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
         self.headers = CIMultiDict(
             (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
         )

@@ -13,7 +13,7 @@ from adaptive_batching.marshal.deep_check import DeepCheck
 from adaptive_batching.marshal.rejections import PlainAnswer
 
 _JSON = MappingProxyType({"Content-Type": "application/json"})
-READY = PlainAnswer(200, _JSON, b'{"status": "ready"}')
+_READY = PlainAnswer(200, _JSON, b'{"status": "ready"}')
 
 
 async def healthy(_request: web.BaseRequest) -> web.Response:
@@ -50,7 +50,25 @@ def check_ready(dispatchers: Mapping[str, Forming], *, draining: bool) -> None:
         raise NoWorkers(f"no worker is alive for {', '.join(lacking)}")
 
 
-async def deep_readiness(check: DeepCheck) -> PlainAnswer:
+async def service_readiness(
+    dispatchers: Mapping[str, Forming], check: DeepCheck, *, deep: bool, draining: bool
+) -> PlainAnswer:
+    """Whether requests should be sent to a service.
+
+    Args:
+        dispatchers: Of its endpoints.
+        check: Sends their examples.
+        deep: Whether they are to be sent.
+        draining: Whether clients are told to go elsewhere.
+
+    Raises:
+        BatchingError: They should not; see `check_ready`.
+    """
+    check_ready(dispatchers, draining=draining)
+    return await _deep_readiness(check) if deep else _READY
+
+
+async def _deep_readiness(check: DeepCheck) -> PlainAnswer:
     """Whether every endpoint answers its example, with what became of each."""
     endpoints = dict(await check())
     well = {"ok", "no_example"}.issuperset(endpoints.values())

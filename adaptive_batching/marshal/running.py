@@ -197,8 +197,9 @@ class Running:
             await self._admin.aclose()
 
     async def _readiness(self, deep: bool) -> PlainAnswer:  # noqa: FBT001  called by a `Face`
-        pages.check_ready(self.dispatchers, draining=self.draining)
-        return await pages.deep_readiness(self._deep_check) if deep else pages.READY
+        return await pages.service_readiness(
+            self.dispatchers, self._deep_check, deep=deep, draining=self.draining
+        )
 
     def _retune(self, file: EndpointsFile) -> None:
         """Let hold what a file says now; who waits, waits on."""

@@ -303,7 +303,7 @@ class Service:
         )
 
     def _documents(self) -> Documents:
-        """Where it is mounted, its pages are the same but for the deep check's."""
+        """What describes it where it is mounted."""
         return make_documents(self.name, list(self), ("/healthz", "/readyz", "/metrics"))
 
     def _check(self, path: str, max_body: int) -> None:

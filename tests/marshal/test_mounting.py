@@ -195,6 +195,19 @@ async def test_pages(place):
         assert "post" in document["paths"]["/double"]
 
 
+@EVERYWHERE
+async def test_readiness_that_is_asked_for_deeply(place):
+    """The endpoints' examples are sent; an endpoint that does not answer its own is named."""
+    mounted = Mounted(examples=[1], max_latency=0.2)
+    async with place(mounted) as url, session_at(url) as send:
+        mounted.gate.clear()
+        assert (await send(None, "/readyz?deep=0", "GET")).json == {"status": "ready"}
+        answer = await send(None, "/readyz?deep=1", "GET")
+        assert (answer.status, answer.error) == (503, "example_failed")
+        assert answer.json["endpoints"] == {"/double": "deadline_exceeded"}
+        mounted.gate.set()
+
+
 async def test_workers_that_nobody_started(caplog):
     """The client hears that there are none, the log what to do about it."""
     async with in_fastapi(Mounted(), forgotten=True) as url, session_at(url) as send:
