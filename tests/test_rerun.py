@@ -8,9 +8,17 @@ import pytest
 
 from adaptive_batching.core import JobOutcome, Limits, Reason, Verdict
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.errors import DeadlineExceeded, Draining, Overloaded, WorkerLost
+from adaptive_batching.errors import (
+    DeadlineExceeded,
+    Draining,
+    Overloaded,
+    UpstreamRefusal,
+    WorkerLost,
+)
+from adaptive_batching.wire.exchange import Message
 from adaptive_batching.workers.local import TaskWorkers
 from adaptive_batching.workers.results import BatchRaised
+from adaptive_batching.workers.upstream_messages import Reply
 from tests.virtual_time import run_virtually
 
 
@@ -141,6 +149,30 @@ def test_nobody_waits_beyond_his_deadline_for_another_run() -> None:
             assert first == "B"
             assert isinstance(last, DeadlineExceeded)
             assert loop.time() - begin == pytest.approx(2.5)
+
+    run_virtually(story())
+
+
+def test_a_servers_refusal_is_told_to_nobody_who_may_be_innocent() -> None:
+    """A batch holds requests of several clients: who has no time to be sent apart is told so, and
+    not what the server said about somebody else's.
+    """
+
+    async def story() -> None:
+        async def refuses(words: list[str]) -> list[str]:
+            await asyncio.sleep(1.0)
+            if "bad" in words:
+                raise UpstreamRefusal(Reply(400, Message(b"bad", {}), 1, len(words), 1.0))
+            return words
+
+        async with picky_dispatcher(refuses) as dispatcher:
+            for _ in range(3):
+                await dispatcher.submit("a")
+            hurried = calls(dispatcher, "a b", max_latency=1.5)
+            (bad,) = calls(dispatcher, "bad")
+            assert [type(end) for end in await ends(hurried)] == [DeadlineExceeded] * 2
+            (guilty,) = await ends([bad])
+            assert isinstance(guilty, UpstreamRefusal)
 
     run_virtually(story())
 

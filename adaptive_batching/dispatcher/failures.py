@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from adaptive_batching.core import Outcome, Verdict
 from adaptive_batching.errors import (
     BatchingError,
+    DeadlineExceeded,
     HandlerError,
     Quarantined,
     UpstreamBusy,
@@ -63,11 +64,13 @@ def told_now(
     members: Iterable[tuple[T, Any]], verdicts: Mapping[Any, Verdict], raised: BaseException
 ) -> list[tuple[T, Any]]:
     """Which members of a failed batch are told now, and what: all but those who run again."""
-    told = []
+    told: list[tuple[T, Any]] = []
     for call, result in members:
         verdict = verdicts.get(call)
         if verdict is Verdict.QUARANTINED:
             told.append((call, _quarantined(raised)))
+        elif verdict is Verdict.TOO_LATE and isinstance(raised, UpstreamRefusal):
+            told.append((call, _unresolved(raised)))
         elif verdict is not Verdict.AGAIN:
             told.append((call, result))
     return told
@@ -77,4 +80,11 @@ def _quarantined(lost: BaseException) -> Quarantined:
     """What the one is told over whom workers die."""
     error = Quarantined(f"its worker died, and so did the next, which ran nothing else: {lost}")
     error.__cause__ = lost
+    return error
+
+
+def _unresolved(refusal: UpstreamRefusal) -> DeadlineExceeded:
+    """What a client is told where a server's words may be about another one's request."""
+    error = DeadlineExceeded(f"{refusal}, and no time was left to find out over whom")
+    error.__cause__ = refusal
     return error
