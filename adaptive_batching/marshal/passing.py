@@ -25,7 +25,7 @@ class PassThrough:
 
     Args:
         choose: Says which server the next request goes to, and with what.
-        body_timeout: Seconds in which something more of a body has to arrive.
+        body_timeout: Seconds in which something more of a body has to arrive; may be changed.
         about: Headers that take the place of the client's: those of its trace.
         idempotent: Whether a request that could have been for a batch may be sent again.
 
@@ -43,7 +43,7 @@ class PassThrough:
     ) -> None:
         self.responses: Counter[int] = Counter()
         self._choose = choose
-        self._body_timeout = body_timeout
+        self.body_timeout = body_timeout
         self._about = about
         self._idempotent = idempotent
 
@@ -120,7 +120,7 @@ class PassThrough:
 
     async def _next(self, request: web.BaseRequest) -> bytes:
         try:
-            async with asyncio.timeout(self._body_timeout):
+            async with asyncio.timeout(self.body_timeout):
                 return await request.content.readany()
         except TimeoutError:
             raise Rejected(408, "body_timeout", closes=True) from None

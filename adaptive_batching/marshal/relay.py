@@ -8,7 +8,6 @@ from time import monotonic
 from aiohttp import web
 from aiohttp.http import RawRequestMessage
 
-from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.errors import Overloaded
 from adaptive_batching.instrumentation.histograms import BatchHistograms
@@ -39,7 +38,7 @@ class Relay:
             not.
 
     Attributes:
-        route: What it is for.
+        route: What it is for, as it was told last.
         dispatcher: Forms its batches; its `stats()` tell what happened.
         histograms: Of its batches.
         latest: Of its batches, the last.
@@ -79,7 +78,7 @@ class Relay:
         asked = bool(tenant_header or route.priority_header)
         self.dispatcher: Dispatcher[Forwarded, Reply] = Dispatcher(
             self.upstreams,
-            Limits(route.terms.max_batch_size, route.terms.max_latency, route.max_queue),
+            route.limits,
             policy=route.policy,
             idempotent=route.idempotent,
             observers=[self.histograms, self.latest, *observers, *traced],
@@ -100,6 +99,17 @@ class Relay:
     async def start(self) -> None:
         """Be ready to pass on and to batch."""
         await self.dispatcher.start()
+
+    def retune(self, route: Route) -> None:
+        """Go on as the relay of a route of the same essence; who waits, waits on.
+
+        What was learned of its servers is kept.
+        """
+        self.route, self._terms = route, route.terms
+        self.dispatcher.retune(route.policy, route.limits)
+        self.upstreams.bound(route.timeout, route.max_answer)
+        self._sharing.retune(route.terms)
+        self._passing.body_timeout = route.terms.body_timeout
 
     async def aclose(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Answer what waits, for at most so many seconds, and close all connections."""

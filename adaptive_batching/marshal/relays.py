@@ -1,7 +1,7 @@
 """The routes at work, and which of them a path takes."""
 
 import asyncio
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.instrumentation.live import LiveView
@@ -62,24 +62,31 @@ class Relays:
         """Be ready to answer."""
         await asyncio.gather(*(each.start() for each in self._relays))
 
-    async def replace(self, routes: Iterable[Route]) -> None:
+    async def replace(self, routes: Sequence[Route]) -> None:
         """Let other routes take over; requests that are here end as they began.
 
-        A route whose source is the same goes on, and keeps what it has learned.
+        A route whose essence is the same goes on, and keeps what waits and what it has learned.
+
+        Args:
+            routes: Those from now on, each with an essence.
 
         Raises:
             WorkerStartError: One could not be started: all is as before.
         """
-        going_on = {each.route.source: each for each in self._relays}
-        relays = [_going_on(route, going_on) or self._made(route) for route in routes]
-        fresh = [each for each in relays if each not in self._relays]
+        there = {each.route.essence: each for each in self._relays}
+        going_on = [(there[route.essence], route) for route in routes if route.essence in there]
+        fresh = [self._made(route) for route in routes if route.essence not in there]
         try:
             await asyncio.gather(*(each.start() for each in fresh))
         except BaseException:
             await asyncio.gather(*(each.aclose(0.0) for each in fresh))
             raise
-        gone = [each for each in self._relays if each not in relays]
-        self._relays = _in_order(relays)
+        for each, route in going_on:
+            if route.source != each.route.source:
+                each.retune(route)
+        staying = [each for each, _ in going_on]
+        gone = [each for each in self._relays if each not in staying]
+        self._relays = _in_order([*staying, *fresh])
         for each in gone:
             self._metrics.forget(each.route.name)
             self._live.forget(each.route.name)
@@ -117,10 +124,6 @@ class Relays:
         task = asyncio.create_task(relay.retire())
         self._retiring[task] = relay
         task.add_done_callback(self._retiring.pop)
-
-
-def _going_on(route: Route, relays: Mapping[Hashable, Relay]) -> Relay | None:
-    return None if route.source is None else relays.get(route.source)
 
 
 def _in_order(relays: Iterable[Relay]) -> list[Relay]:

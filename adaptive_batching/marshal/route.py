@@ -6,7 +6,7 @@ from math import inf
 from ssl import SSLContext
 from typing import Any
 
-from adaptive_batching.core import Fairness, PolicyLike
+from adaptive_batching.core import Fairness, Limits, PolicyLike
 from adaptive_batching.wire.exchange import Format
 from adaptive_batching.workers.upstream_addresses import Location
 
@@ -57,7 +57,9 @@ class Route:
             if none do.
         batch_fields: Whether answers say in their bodies which batch they were in, as those of
             KServe's agent do.
-        source: What it was made of: two of equal sources do the same. None for no other's.
+        source: What it was made of: two of equal sources do the same.
+        essence: The part of it that can't change while batches are under way: where two are equal,
+            a relay of the one can go on as that of the other.
     """
 
     name: str
@@ -78,6 +80,12 @@ class Route:
     priority_header: str = ""
     batch_fields: bool = False
     source: Hashable = None
+    essence: Hashable = None
+
+    @property
+    def limits(self) -> Limits:
+        """What its batches and its queue keep to."""
+        return Limits(self.terms.max_batch_size, self.terms.max_latency, self.max_queue)
 
     def covers(self, path: str) -> bool:
         """Whether a path begins with its prefix, and goes on with a new step if at all."""

@@ -1,5 +1,6 @@
 """What is said of a route, whether in a file or by options, and the route that it makes."""
 
+from collections.abc import Hashable
 from math import inf
 from pathlib import Path
 from typing import Annotated
@@ -47,6 +48,14 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     max_body: Bytes = Bytes(8 * 2**20)
     max_answer: Bytes = Bytes(256 * 2**20)
     body_timeout: Duration = Duration(10.0)
+
+
+_TUNABLE = frozenset(
+    {
+        *("prefix", "max_latency", "max_batch_size", "policy", "partition_by", "timeout"),
+        *("max_queue", "max_body", "max_answer", "body_timeout"),
+    }
+)
 
 
 def make_route(
@@ -97,7 +106,14 @@ def make_route(
         priority_header=settings.priority_header,
         batch_fields=batch_fields,
         source=(name, settings, secret),
+        essence=(name, _essence(settings), secret),
     )
+
+
+def _essence(settings: RouteSettings) -> Hashable:
+    """What is said besides that which `Relay.retune` can change."""
+    said = msgspec.structs.asdict(settings)
+    return tuple(value for key, value in said.items() if key not in _TUNABLE)
 
 
 def _weight(text: str) -> tuple[str, float]:

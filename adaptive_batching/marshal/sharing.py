@@ -12,7 +12,7 @@ from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import DeadlineExceeded, UpstreamBroken
 from adaptive_batching.marshal.claims import Claims
 from adaptive_batching.marshal.patience import patience
-from adaptive_batching.marshal.route import Route
+from adaptive_batching.marshal.route import Route, Terms
 from adaptive_batching.wire.exchange import Message, Unsplittable
 from adaptive_batching.wire.kserve_agent import with_batch_fields
 from adaptive_batching.wire.packed import Packed
@@ -69,6 +69,10 @@ class BatchSharing:
             return self._in_pieces(share, request, target, begin)
         return self._submitted(share, request, target, begin)
 
+    def retune(self, terms: Terms) -> None:
+        """Ask other things of the clients from now on."""
+        self._terms, self._partition_by = terms, tuple(terms.partition_by)
+
     async def _with_batch_fields(
         self, share: Any, request: web.BaseRequest, target: str, begin: float
     ) -> Reply:
@@ -93,7 +97,10 @@ class BatchSharing:
     async def _piece(
         self, share: Any, request: web.BaseRequest, target: str, begin: float
     ) -> Reply:
-        return await self._submitted(share, request, target, begin)
+        # Since it was cut, a batch may have become smaller: see `retune`.
+        fits = share.size <= self._terms.max_batch_size
+        way = self._submitted if fits else self._in_pieces
+        return await way(share, request, target, begin)
 
     def _submitted(
         self, share: Any, request: web.BaseRequest, target: str, begin: float

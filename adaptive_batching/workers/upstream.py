@@ -130,6 +130,10 @@ class Upstreams:
         """Where a request that is not for a batch is sent, and with what."""
         return self._directory.next(), self._client
 
+    def bound(self, timeout: float, max_answer: int) -> None:
+        """Have batches that leave from now on take at most so many seconds and bytes."""
+        self._timeout, self._max_answer = timeout, max_answer
+
     async def run(self, items: list[Forwarded], worker: int, /) -> list[Reply]:
         """Send one batch to the server of a place; see `Workers.run`.
 

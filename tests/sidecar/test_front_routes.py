@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import re
 
 import aiohttp
 import pytest
@@ -157,6 +158,13 @@ async def predict(session, running, name, *instances):
         return response.status, await response.json()
 
 
+def gauge(running, name):
+    """What Prometheus would read of the route m."""
+    page = running.metrics.exposition("text/plain")[0].decode()
+    [value] = re.findall(rf'^adaptive_batching_{name}\{{endpoint="m"\}} (\S+)$', page, re.MULTILINE)
+    return float(value)
+
+
 async def test_the_longest_prefix_counts(model, at_work):
     """Step by step of the path; what no route covers is not found."""
     a, b = 'prefix = "/v1/models/a"', 'prefix = "/v1/models/a/versions"'
@@ -195,6 +203,59 @@ async def test_f26_routes_change_and_no_request_is_dropped(model, at_work, writt
     assert {*running.dispatchers} == {"m", "n", "o"}
 
 
+async def test_what_was_learned_outlives_a_change_of_limits(model, at_work, written):
+    """Who waits keeps his place, even in a batch that is larger than the new limit."""
+    patient = "policy = 'window:1h'\nmax_batch_size = 4"
+    running = await at_work(routes(model, m=patient))
+    async with aiohttp.ClientSession() as session:
+        for _ in range(3):  # a full batch leaves at once
+            await predict(session, running, "m", 1, 2, 3, 4)
+        dispatcher = running.dispatchers["m"]
+        waiting = asyncio.ensure_future(predict(session, running, "m", 1, 2, 3))
+        await until(lambda: dispatcher.stats().queued == 3)
+        learned = dispatcher.stats()
+        model.gate.clear()  # so that nothing more is learned until we have looked
+        limits = "max_latency = '20s'\nmax_batch_size = 2\nmax_body = '1KiB'\ntimeout = '9s'"
+        written(routes(model, m=f"{limits}\nprefix = '/v1'\npolicy = 'greedy'"))
+        await running.refresh()
+        await until(lambda: dispatcher.stats().running == 1)
+        now = dispatcher.stats()
+        assert running.dispatchers["m"] is dispatcher
+        assert learned.fixed + learned.per_item > 0
+        assert (now.fixed, now.per_item, now.batches) == (learned.fixed, learned.per_item, 3)
+        assert now.per_worker[0].slowness == learned.per_worker[0].slowness
+        assert gauge(running, "model_fixed_seconds") == learned.fixed
+        assert gauge(running, "max_batch_size") == 2
+        model.gate.set()
+        assert await waiting == (200, {"predictions": [2, 4, 6]})
+        await predict(session, running, "m", 1, 2, 3)
+    assert sorted(map(len, model.batches[-2:])) == [1, 2]  # what comes now is cut
+
+
+async def test_bodies_that_share_batches_are_those_of_the_new_file(model, at_work, written):
+    """The route goes on all the same."""
+    held = "policy = 'window:1h'\n"
+    running = await at_work(routes(model, m=held))
+    written(routes(model, m=f"{held}max_body = 1"))
+    await running.refresh()
+    async with aiohttp.ClientSession() as session:  # too large for a batch: it does not wait
+        assert await predict(session, running, "m", 1) == (200, {"predictions": [2]})
+    assert running.dispatchers["m"].stats().batches == 0
+
+
+async def test_with_other_servers_a_route_begins_anew(model, at_work, written):
+    """What was learned of the ones says nothing of the others."""
+    running = await at_work(routes(model, m=""))
+    first = running.dispatchers["m"]
+    async with aiohttp.ClientSession() as session:
+        await predict(session, running, "m", 1)
+        written(routes(model, m="concurrency = 2"))
+        await running.refresh()
+        assert running.dispatchers["m"] is not first
+        assert running.dispatchers["m"].stats().per_item == 0
+        assert await predict(session, running, "m", 1) == (200, {"predictions": [2]})
+
+
 async def test_f26_under_load(model, at_work, written):
     """Ten times, and whoever asks meanwhile gets his answer."""
     running = await at_work(routes(model, m=""))
@@ -203,7 +264,7 @@ async def test_f26_under_load(model, at_work, written):
 
     async def visit(session):
         while not over.is_set():
-            answers.append(await predict(session, running, "m", 21))
+            answers.append(await predict(session, running, "m", 21, 21, 21))
 
     async with aiohttp.ClientSession() as session:
         visitors = [asyncio.create_task(visit(session)) for _ in range(8)]
@@ -214,7 +275,7 @@ async def test_f26_under_load(model, at_work, written):
             await until(lambda seen=seen: len(answers) > seen + 10)
         over.set()
         await asyncio.gather(*visitors)
-    assert all(answer == (200, {"predictions": [42]}) for answer in answers)
+    assert all(answer == (200, {"predictions": [42, 42, 42]}) for answer in answers)
     assert max(map(len, itertools.islice(reversed(model.batches), 5))) <= 10
 
 
