@@ -101,7 +101,7 @@ class NoWorkers(Refused):
 
 
 class JobTooLarge(Refused):
-    """One request brings more items than `max_batch_size`: it would never fit."""
+    """One request brings more items than there is ever room for, in a batch or in a queue."""
 
     status = 413
     code = "too_many_items"

@@ -9,7 +9,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.errors import DeadlineExceeded, UpstreamBroken
+from adaptive_batching.errors import DeadlineExceeded, JobTooLarge, UpstreamBroken
 from adaptive_batching.marshal.claims import Claims
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.route import Route, Terms
@@ -39,6 +39,7 @@ class BatchSharing:
     ) -> None:
         self._form, self._terms = route.form, route.terms
         self._batch_fields = route.batch_fields
+        self._max_queue = route.max_queue
         self._partition_by = tuple(route.terms.partition_by)
         self._dispatcher = dispatcher
         self._upstreams = upstreams
@@ -61,6 +62,7 @@ class BatchSharing:
 
         Raises:
             DeadlineExceeded: Its client has waited long enough already.
+            JobTooLarge: Its pieces would never have room in the queue.
             UpstreamBroken: The answers to its pieces can't be joined.
         """
         if self._batch_fields:
@@ -86,6 +88,9 @@ class BatchSharing:
     async def _in_pieces(
         self, share: Any, request: web.BaseRequest, target: str, begin: float
     ) -> Reply:
+        if share.size > self._max_queue:  # QueueFull would have its client try again for ever
+            most = self._max_queue
+            raise JobTooLarge(f"expected at most max_queue={most} items, got {share.size}")
         pieces = self._form.cut(share, self._terms.max_batch_size)
         replies = await _all([self._piece(each, request, target, begin) for each in pieces])
         try:

@@ -66,6 +66,15 @@ async def test_a_request_over_the_limit(model, before):
     assert sorted(map(len, model.batches)) == [2, 4, 4]
 
 
+async def test_a_request_that_the_queue_never_has_room_for(model, before):
+    """It is told so, and not to try again later."""
+    client = await before(max_batch_size=2, more={"max_queue": 4})
+    assert (await client.predict(*range(4)))[0] == 200
+    status, answer, headers = await client.predict(*range(5))
+    assert (status, answer["error"]) == (413, "too_many_items")
+    assert "Retry-After" not in headers
+
+
 async def test_a_server_without_time(model, before):
     """All of the batch are told what it said, and when to come again."""
     client = await before()
