@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome
-from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.dispatcher.calls import Call, is_answer
 
 _log = logging.getLogger("adaptive_batching")
 
@@ -99,7 +99,7 @@ class Audience:
 def _ending(call: Call[Any, Any], result: Any) -> JobOutcome | None:
     if call.future.done():  # its caller left while the batch ran, or was told when he was due
         return JobOutcome.CANCELLED if call.future.cancelled() else None
-    return JobOutcome.FAILED if isinstance(result, BaseException) else JobOutcome.DONE
+    return JobOutcome.DONE if is_answer(result) else JobOutcome.FAILED
 
 
 def _tell(hear: Callable[..., None], *what: object) -> None:

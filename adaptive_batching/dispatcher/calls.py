@@ -6,13 +6,15 @@ from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 from adaptive_batching.core import Job, Priority
-from adaptive_batching.errors import BatchFunctionError
+from adaptive_batching.errors import BatchFunctionError, InvalidItem, MalformedBody
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 request_name: ContextVar[str] = ContextVar("request_name", default="")
 """What the request is called that calls are made for; whoever takes requests says so."""
+
+_TOLD = (InvalidItem, MalformedBody)
 
 
 class Call(Job, Generic[T, R]):
@@ -78,7 +80,7 @@ def share_out(calls: Sequence[Call[Any, Any]], results: Sequence[Any]) -> tuple[
     """Give each call its own result, or the error that stands in its place.
 
     Returns:
-        How many got theirs, how many failed, and how many callers had gone.
+        How many were answered, how many failed, and how many callers had gone.
     """
     done = failed = cancelled = 0
     for call, result in zip(calls, results, strict=True):
@@ -86,12 +88,19 @@ def share_out(calls: Sequence[Call[Any, Any]], results: Sequence[Any]) -> tuple[
         if future.done():  # its caller left while the batch ran, or its deadline came
             cancelled += future.cancelled()
         elif isinstance(result, BaseException):
-            failed += 1
+            answered = is_answer(result)
+            done += answered
+            failed += not answered
             future.set_exception(_awaitable(result))
         else:
             done += 1
             future.set_result(result)
     return done, failed, cancelled
+
+
+def is_answer(result: Any) -> bool:
+    """Whether nothing failed: who sent what is no item, and is told so, has his answer."""
+    return not isinstance(result, BaseException) or isinstance(result, _TOLD)
 
 
 def _awaitable(error: BaseException) -> BaseException:

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.dispatcher import Stats
-from adaptive_batching.errors import DeadlineExceeded, QueueFull, Refused
+from adaptive_batching.errors import (
+    DeadlineExceeded,
+    InvalidItem,
+    MalformedBody,
+    QueueFull,
+    Refused,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,8 @@ def outcome_of(error: BaseException) -> JobOutcome:
     match error:
         case asyncio.CancelledError():
             return JobOutcome.CANCELLED
+        case InvalidItem() | MalformedBody():
+            return JobOutcome.DONE
         case DeadlineExceeded():
             return JobOutcome.EXPIRED
         case QueueFull():

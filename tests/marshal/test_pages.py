@@ -127,8 +127,8 @@ async def test_metrics():
         for family in text_string_to_metric_families(exposed)
         for sample in family.samples
     }
-    assert samples["requests_total", "/echo", "done"] == 3
-    assert samples["requests_total", "/echo", "failed"] == 1
+    assert samples["requests_total", "/echo", "done"] == 4
+    assert samples["requests_total", "/echo", "failed"] == 0
     assert samples["batches_total", "/echo", "full"] == 1
     assert samples["batch_size_bucket", "/echo", "2"] == 0
     assert samples["batch_size_bucket", "/echo", "4"] == 1

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
+from adaptive_batching.core import JobOutcome
 from adaptive_batching.marshal.service import Service
 from adaptive_batching.workers.placement import Tasks
 from tests.marshal import apps, typed
@@ -54,6 +55,18 @@ async def test_an_item_of_another_type_harms_nobody_else(client, caplog):
     (logged,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "Digits returned what is not of its type Label: $.digit: expected int" in logged
     assert wrong.json["request_id"] in logged
+
+
+@pytest.mark.parametrize("path", ["/people", "/count"])
+async def test_who_sends_no_item_is_answered_and_nothing_has_failed(client, path):
+    """Else any client could have operators called out, for a handler that is well."""
+    line = client.running.lanes[path].line
+    before = line.stats().requests
+    for body, status in ((b"[]", 422), (b"?", 400)):
+        assert (await client.post(path, body)).status == status
+    after = line.stats().requests
+    assert after[JobOutcome.DONE] == before[JobOutcome.DONE] + 2
+    assert after[JobOutcome.FAILED] == before[JobOutcome.FAILED]
 
 
 async def test_each_of_a_batch_in_its_own_codec(client):
