@@ -122,7 +122,9 @@ def command(
     recorders: dict[str, Recorder] = {}
     try:
         if config is not None:
-            _check_alone(context, {*of_a_route, "record"})
+            if record:
+                raise click.UsageError("expected --record without --config: it is for one route")
+            _check_alone(context, of_a_route)
             routes: RoutesFile | list[Route] = RoutesFile(config)
         else:
             route = _route(batch_fields=compat == KSERVE_AGENT, **of_a_route)

@@ -29,16 +29,21 @@ class Bounds:
     max_per_tenant: int = 256
 
     def check(self, routes: Iterable[Route]) -> Self:
-        """Return it if every route's largest body fits.
+        """Return it if every route's largest body fits, and those with weights are told apart.
 
         Raises:
-            ValueError: One does not.
+            ValueError: One does not, or they are not.
         """
         for route in routes:
             if route.terms.max_body > self.max_queue_bytes:
                 raise ValueError(
                     f"max_queue_bytes: expected at least the max_body of {route.name},"
                     f" {route.terms.max_body}, got {self.max_queue_bytes}"
+                )
+            if route.fairness.weights and not self.tenant_header:
+                raise ValueError(
+                    f"tenant_weights: expected --tenant-header as well, which tells the tenants of"
+                    f" {route.name} apart"
                 )
         return self
 

@@ -78,6 +78,7 @@ def make_route(
     Raises:
         ValueError: Something is not as it should be, or does not go together.
     """
+    _check_together(settings)
     return Route(
         name,
         [Location.parse(text) for text in settings.upstreams],
@@ -114,6 +115,15 @@ def _essence(settings: RouteSettings) -> Hashable:
     """What is said besides that which `Relay.retune` can change."""
     said = msgspec.structs.asdict(settings)
     return tuple(value for key, value in said.items() if key not in _TUNABLE)
+
+
+def _check_together(settings: RouteSettings) -> None:
+    if settings.verify > 1:
+        raise ValueError(f"verify: expected at most 100%, got {settings.verify:.0%}")
+    if settings.verify and not settings.idempotent:
+        raise ValueError("verify: expected idempotent requests, for it sends some of them twice")
+    if settings.ageing is not None and not settings.priority_header:
+        raise ValueError("ageing: expected priority_header as well, which says who is ahead")
 
 
 def _weight(text: str) -> tuple[str, float]:

@@ -76,6 +76,9 @@ def test_the_environment_is_stronger(written):
         (DIGITS + "policy = 'best'", "routes.digits: "),
         (DIGITS + "secret_file = '/nowhere'", "routes.digits: .*No such file"),
         (DIGITS + "upstreams = []", "Cannot overwrite a value"),
+        (DIGITS + "verify = '200%'", "routes.digits: verify: expected at most 100%, got 200%"),
+        (DIGITS + "verify = '1%'\nidempotent = false", "routes.digits: verify: expected idempot"),
+        (DIGITS + "ageing = '1s'", "routes.digits: ageing: expected priority_header as well"),
         (DIGITS.replace("http://127.0.0.1:1", "127.0.0.1"), "routes.digits: expected http://HOST"),
         (DIGITS + DIGITS.replace("digits]", "more]"), "more.prefix: .*that of routes.digits"),
         (DIGITS.replace("digits]", "'a b']"), "routes.a b: expected a table with a name"),
@@ -121,6 +124,8 @@ def test_a_file_is_not_mixed_with_options(written):
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
     assert "expected --protocol, --timeout in the file" in result.stderr
+    result = CliRunner().invoke(main, [*arguments[:3], "--record=all.csv"])
+    assert "expected --record without --config" in result.stderr
     result = CliRunner().invoke(main, ["sidecar", "--protocol=json"])
     assert "expected --upstream and --protocol, or --config" in result.stderr
 

@@ -121,3 +121,11 @@ def test_a_weight_that_is_none(tmp_path, weight, told):
     result = CliRunner().invoke(main, ["sidecar", *options, "--tenant-weight", weight])
     assert result.exit_code == 2
     assert told in result.output.replace("\n", " ")
+
+
+def test_weights_of_nobody():
+    """Without a header no tenant could have his."""
+    options = ["--upstream=http://127.0.0.1:1", "--protocol=tensorflow", "--tenant-weight=gold=3"]
+    result = CliRunner().invoke(main, ["sidecar", *options])
+    assert result.exit_code == 2
+    assert "expected --tenant-header as well" in result.output
