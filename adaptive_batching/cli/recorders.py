@@ -1,11 +1,35 @@
 """Files that real traffic is recorded to."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack
+from pathlib import Path
 
 import click
 
+from adaptive_batching.cli.named_values import named_values
 from adaptive_batching.instrumentation.recording import Recorder
+
+
+def make_recorders(
+    records: Iterable[str], names: Collection[str], kind: str
+) -> dict[str, Recorder]:
+    """Who is recorded where; each has a file of its own, as it has its own model.
+
+    Args:
+        records: `[NAME=]FILE` of each use of `--record`.
+        names: Who may be recorded.
+        kind: What they are: endpoints or routes, one of them.
+
+    Raises:
+        BadParameter: One is not among them, or a file is not for one alone.
+    """
+    recorders: dict[str, Recorder] = {}
+    for name, file in named_values("--record", "FILE", records, names).items():
+        if Path(file).resolve() in {each.path.resolve() for each in recorders.values()}:
+            msg = f"--record: expected a file for each {kind}, got {file} twice"
+            raise click.BadParameter(msg)
+        recorders[name] = Recorder(file)
+    return recorders
 
 
 def opened(recorders: Iterable[Recorder]) -> ExitStack:

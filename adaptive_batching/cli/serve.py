@@ -16,11 +16,11 @@ from adaptive_batching.cli.listening_options import (
     listening_options,
     serve_until_told,
 )
+from adaptive_batching.cli.named_values import named_values
 from adaptive_batching.cli.parameters import CPUS
-from adaptive_batching.cli.recorders import opened
+from adaptive_batching.cli.recorders import make_recorders, opened
 from adaptive_batching.cli.telemetry_options import TelemetryOptions, telemetry_options
 from adaptive_batching.errors import ConfigError
-from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.endpoints import Endpoint
 from adaptive_batching.marshal.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.running import Running
@@ -91,7 +91,7 @@ def command(
         service = _load(target)
         _relocate(service, moves)
         labels = [label for endpoint in service for label in endpoint.labels]
-        recorders = _recorders(records, labels)
+        recorders = make_recorders(records, labels, "endpoint")
         observers = {path: [recorder] for path, recorder in recorders.items()}
         tracer = telemetry.tracer()
         if marshals > 1:
@@ -156,42 +156,11 @@ def _parts(target: str) -> tuple[str, str]:
 def _relocate(service: Service, moves: Iterable[str]) -> None:
     """Move handlers elsewhere; a pipeline's stages are where its module says."""
     paths = [endpoint.path for endpoint in service if isinstance(endpoint, Endpoint)]
-    for path, where in _by_path("--workers", "WHERE", moves, paths).items():
+    for path, where in named_values("--workers", "WHERE", moves, paths).items():
         try:
             service.relocate(path, int(where) if where.isdecimal() else where)
         except (TypeError, ValueError) as error:
             raise click.BadParameter(f"--workers: {error}") from error
-
-
-def _by_path(option: str, what: str, given: Iterable[str], paths: list[str]) -> dict[str, str]:
-    """Read `[PATH=]VALUE` of each use of an option; the path may be left out if there is one."""
-    values: dict[str, str] = {}
-    for text in given:
-        path, equals, value = text.partition("=")
-        if path not in paths or not equals:
-            if not paths:
-                raise click.BadParameter(f"{option}: expected none for pipelines, got {text!r}")
-            if len(paths) != 1:
-                one_of = " or ".join(f"{path}={what}" for path in paths)
-                raise click.BadParameter(f"{option}: expected {one_of}, got {text!r}")
-            path, value = paths[0], text
-        if not value:
-            raise click.BadParameter(f"{option}: expected a {what.lower()}, got {text!r}")
-        if path in values:
-            raise click.BadParameter(f"{option}: expected one {what.lower()} for {path}, got two")
-        values[path] = value
-    return values
-
-
-def _recorders(records: Iterable[str], paths: list[str]) -> dict[str, Recorder]:
-    """Which endpoint is recorded where; each has a file of its own, as it has its own model."""
-    recorders: dict[str, Recorder] = {}
-    for path, file in _by_path("--record", "FILE", records, paths).items():
-        if Path(file).resolve() in {each.path.resolve() for each in recorders.values()}:
-            msg = f"--record: expected a file for each endpoint, got {file} twice"
-            raise click.BadParameter(msg)
-        recorders[path] = Recorder(file)
-    return recorders
 
 
 def _announce(running: Running) -> None:

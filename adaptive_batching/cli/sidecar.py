@@ -19,11 +19,10 @@ from adaptive_batching.cli.listening_options import (
     serve_until_told,
 )
 from adaptive_batching.cli.parameters import DURATION, POLICY
-from adaptive_batching.cli.recorders import opened
+from adaptive_batching.cli.recorders import make_recorders, opened
 from adaptive_batching.cli.telemetry_options import TelemetryOptions, telemetry_options
 from adaptive_batching.cli.upstream_options import upstream_options
 from adaptive_batching.errors import ConfigError
-from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.bounds import Bounds
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.routes_file import RoutesFile
@@ -96,9 +95,12 @@ _log = logging.getLogger("adaptive_batching")
 @telemetry_options
 @click.option(
     "--record",
-    type=click.Path(dir_okay=False),
-    help="Write every batched request, without its payload, for simulate and fit: out.csv; "
-    ".gz compresses.",
+    "records",
+    type=click.Path(),
+    metavar="[ROUTE=]FILE",
+    multiple=True,
+    help="Write every batched request of a route, without its payload, for simulate and fit: "
+    "out.csv, or digits=out.csv if a file says of several; .gz compresses.",
 )
 @listening_options
 @click.pass_context
@@ -107,7 +109,7 @@ def command(
     /,
     compat: str | None,
     config: Path | None,
-    record: str | None,
+    records: tuple[str, ...],
     admin: AdminOptions,
     telemetry: TelemetryOptions,
     bounds: Bounds,
@@ -119,18 +121,16 @@ def command(
     Whatever the protocol has no batches for is passed on as it comes. SIGTERM and Ctrl-C end it
     once everything it accepted is answered, a second one at once.
     """
-    recorders: dict[str, Recorder] = {}
     try:
         if config is not None:
-            if record:
-                raise click.UsageError("expected --record without --config: it is for one route")
             _check_alone(context, of_a_route)
-            routes: RoutesFile | list[Route] = RoutesFile(config)
+            file = RoutesFile(config)
+            routes: RoutesFile | list[Route] = file
+            names = [route.name for route in file.read()]
         else:
             route = _route(batch_fields=compat == KSERVE_AGENT, **of_a_route)
-            routes = [route]
-            if record:
-                recorders[route.name] = Recorder(record)
+            routes, names = [route], [route.name]
+        recorders = make_recorders(records, names, "route")
         running = SidecarRunning(
             routes,
             bounds=bounds,

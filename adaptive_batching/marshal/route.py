@@ -88,8 +88,11 @@ class Route:
         return Limits(self.terms.max_batch_size, self.terms.max_latency, self.max_queue)
 
     def covers(self, path: str) -> bool:
-        """Whether a path begins with its prefix, and goes on with a new step if at all."""
+        """Whether a path begins with its prefix, and goes on with a new step or a verb if at all.
+
+        A verb is what custom methods end with, `:predict` of `/v1/models/digits:predict`.
+        """
         rest = path.removeprefix(self.prefix)
         return len(rest) < len(path) and (
-            self.prefix.endswith("/") or not rest or rest.startswith("/")
+            self.prefix.endswith("/") or not rest or rest.startswith(("/", ":"))
         )

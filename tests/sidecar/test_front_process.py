@@ -26,10 +26,10 @@ AS_SYSTEMD_DOES = [
 
 
 @asynccontextmanager
-async def running(*arguments, start=(), port=0, **how):
+async def running(*arguments, start=(), program=SIDECAR, port=0, **how):
     """A sidecar in a process of its own, and what it announces."""
     process = await asyncio.create_subprocess_exec(
-        *start, *SIDECAR, f"--port={port}", *arguments, stdout=subprocess.PIPE, **how
+        *start, *program, f"--port={port}", *arguments, stdout=subprocess.PIPE, **how
     )
     try:
         async with asyncio.timeout(30):
@@ -101,6 +101,38 @@ async def test_f24_sigterm_under_load_loses_nothing(model, tmp_path):
         await visiting
         assert await ended(process) == 0
     assert len(read_trace(file).times) >= visitors.answers
+
+
+async def test_each_route_is_recorded_in_a_file_of_its_own(model, tmp_path):
+    """Over all reloads, whether its relay is the same or another; who is not named is not."""
+    config, a, b = (tmp_path / name for name in ("routes.toml", "a.csv", "b.csv.gz"))
+    options = (f"--config={config}", f"--record=a={a}", f"--record=b={b}", "--drain-delay=0s")
+
+    def write(said):
+        table = (
+            f'protocol = "tensorflow"\nupstreams = ["{model.url}"]\n{said}\nprefix = "/v1/models'
+        )
+        config.write_text("".join(f'[routes.{name}]\n{table}/{name}"\n' for name in "abc"))
+
+    write("")
+    async with (
+        running(*options, "--admin-port=0", program=SIDECAR[:4]) as (process, url),
+        aiohttp.ClientSession() as session,
+    ):
+        announced = [(await process.stdout.readline()).decode() for _ in range(3)]
+        admin = announced[-1].split("/ ")[0]
+        for said in ("max_batch_size = 2", "concurrency = 2", ""):
+            for name in "aabc":
+                address, body = f"{url}/v1/models/{name}:predict", {"instances": [21]}
+                async with session.post(address, json=body) as response:
+                    assert await response.json() == {"predictions": [42]}
+            write(said)
+            async with session.post(f"{admin}/reload") as response:
+                assert response.status == 200
+        process.send_signal(signal.SIGTERM)
+        assert await ended(process) == 0
+    assert (len(read_trace(a).times), len(read_trace(b).times)) == (6, 3)
+    assert {*tmp_path.iterdir()} == {config, a, b}
 
 
 async def test_f24_sigterm_releases_what_is_corked(model):

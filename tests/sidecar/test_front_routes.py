@@ -124,10 +124,29 @@ def test_a_file_is_not_mixed_with_options(written):
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
     assert "expected --protocol, --timeout in the file" in result.stderr
-    result = CliRunner().invoke(main, [*arguments[:3], "--record=all.csv"])
-    assert "expected --record without --config" in result.stderr
     result = CliRunner().invoke(main, ["sidecar", "--protocol=json"])
     assert "expected --upstream and --protocol, or --config" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("records", "told"),
+    [
+        (["out.csv"], "--record: expected digits=FILE or more=FILE, got 'out.csv'"),
+        (["faces=out.csv"], "--record: expected digits=FILE or more=FILE, got 'faces=out.csv'"),
+        (["digits="], "--record: expected a file, got 'digits='"),
+        (["digits=a", "digits=b"], "--record: expected one file for digits, got two"),
+        (["digits=a", "more=./a"], "--record: expected a file for each route, got ./a twice"),
+    ],
+)
+def test_which_route_is_recorded_where_has_to_be_said(written, records, told):
+    """One sentence, exit status 2, before anything is served."""
+    more = DIGITS.replace("digits", "more")
+    options = [f"--record={record}" for record in records]
+    result = CliRunner().invoke(
+        main, ["sidecar", "--config", str(written(DIGITS + more)), *options]
+    )
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.split())
 
 
 # ------------------------------------------------------------------------------------ at work
@@ -171,15 +190,17 @@ def gauge(running, name):
 
 
 async def test_the_longest_prefix_counts(model, at_work):
-    """Step by step of the path; what no route covers is not found."""
+    """Step by step of the path, and a verb is not part of a step; the rest is not found."""
     a, b = 'prefix = "/v1/models/a"', 'prefix = "/v1/models/a/versions"'
     running = await at_work(routes(model, a=a, b=b))
     async with aiohttp.ClientSession() as session:
         for path, status in (("/a/x", 200), ("/a/versions/1", 200), ("/ab", 404), ("/c", 404)):
             async with session.get(f"{running.url}/v1/models{path}") as response:
                 assert response.status == status
+        assert await predict(session, running, "a", 1) == (200, {"predictions": [2]})
+        assert (await predict(session, running, "ab", 1))[0] == 404
     counted = {name: sum(each.values()) for name, each in running.metrics.responses.items()}
-    assert counted == {"a": 1, "b": 1, "other": 2}
+    assert counted == {"a": 2, "b": 1, "other": 3}
 
 
 async def test_the_dashboard_shows_routes_of_a_file(model, at_work):

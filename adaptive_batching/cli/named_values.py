@@ -1,0 +1,37 @@
+"""Options that say something of one among several, by its name: `--record /predict=out.csv`."""
+
+from collections.abc import Collection, Iterable
+
+import click
+
+
+def named_values(
+    option: str, what: str, given: Iterable[str], names: Collection[str]
+) -> dict[str, str]:
+    """Read `[NAME=]VALUE` of each use of an option; the name may be left out if there is one.
+
+    Args:
+        option: What it is called.
+        what: What its value is: `FILE`.
+        given: What was said.
+        names: Of which something may be said.
+
+    Raises:
+        BadParameter: It is said of another, of nobody in particular, or twice.
+    """
+    values: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if name not in names or not equals:
+            if not names:
+                raise click.BadParameter(f"{option}: expected none for pipelines, got {text!r}")
+            if len(names) != 1:
+                one_of = " or ".join(f"{name}={what}" for name in names)
+                raise click.BadParameter(f"{option}: expected {one_of}, got {text!r}")
+            [name], value = names, text
+        if not value:
+            raise click.BadParameter(f"{option}: expected a {what.lower()}, got {text!r}")
+        if name in values:
+            raise click.BadParameter(f"{option}: expected one {what.lower()} for {name}, got two")
+        values[name] = value
+    return values
