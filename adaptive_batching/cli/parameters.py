@@ -83,6 +83,14 @@ def _policy_name(text: str) -> str:
     return text
 
 
+def _part(text: str) -> float:
+    """Read a percentage of what there is."""
+    share = parse_share(text)
+    if share > 1:
+        raise ValueError(f"expected 100% at the most, got {text!r}")
+    return share
+
+
 def _goodput(text: str) -> float:
     share = parse_share(text)
     if not 0 < share <= 1:
@@ -117,6 +125,7 @@ BYTES = Parsed("bytes", parse_bytes)
 SECONDS = Parsed("seconds", _seconds)
 POLICY = Parsed("policy", _policy_name)
 SHARE = Parsed("percent", parse_share)
+PART = Parsed("percent", _part)
 GOODPUT = Parsed("percent", _goodput)
 RANGE = Parsed("range", _range)
 CPUS = Parsed("cpus", _cpus)

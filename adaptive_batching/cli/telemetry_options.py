@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import click
 
 from adaptive_batching.cli.option_groups import Command, gather_options
-from adaptive_batching.cli.parameters import SHARE
+from adaptive_batching.cli.parameters import PART
 from adaptive_batching.instrumentation.logs import Format, Logs
 from adaptive_batching.marshal.traced import Tracer
 
@@ -35,7 +35,7 @@ _OPTIONS = (
     ),
     click.option(
         "--trace",
-        type=SHARE,
+        type=PART,
         help="Make OpenTelemetry spans of so many requests (100%), and of their batches; where they"
         " go, the environment says: start it with opentelemetry-instrument.",
     ),
