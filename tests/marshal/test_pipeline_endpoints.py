@@ -53,7 +53,7 @@ async def test_metrics_of_each_stage(client):
 async def test_workers_are_renewed(client):
     """Those of every stage, and nothing else changes."""
     before = client.running.dispatchers["/letters:Split"].workers.pids
-    await client.running.restart_workers()
+    await client.running.refresh()
     assert not set(before) & set(client.running.dispatchers["/letters:Split"].workers.pids)
     assert (await client.post("/letters", "ab")).json == 2
 
