@@ -284,6 +284,8 @@ class HandlerNotFound(UsageError, LookupError):
 class ConfigError(UsageError):
     """A file of settings, or a variable of the environment, says what can't be; names the key."""
 
+    code = "bad_config"
+
 
 class PolicyError(UsageError):
     """A policy's decision can't be carried out; the message names the policy and the decision."""

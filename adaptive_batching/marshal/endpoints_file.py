@@ -76,23 +76,26 @@ class EndpointsFile(TomlFile):
         if document or not isinstance(tables, dict):
             msg = f'expected [endpoints."/path"] only, got {", ".join(document)}'
             raise ConfigError(f"{self.path}: {msg}")
-        made = [_made(endpoint, tables.pop(endpoint.path, {})) for endpoint in endpoints]
+        made = [self._made(endpoint, tables.pop(endpoint.path, {})) for endpoint in endpoints]
         if tables:
             raise ConfigError(f"{self.path}: there is no endpoint {', '.join(tables)}")
         return made
 
-
-def _made(endpoint: Endpoint | PipelineEndpoint, table: object) -> Endpoint | PipelineEndpoint:
-    where = f'endpoints."{endpoint.path}"'
-    try:
-        settings = msgspec.convert(table, EndpointSettings, dec_hook=quantity)
-        if isinstance(endpoint, Endpoint):
-            return settings.applied(endpoint)
-    except msgspec.ValidationError as error:
-        message, _, key = str(error).partition(" - at `$.")
-        raise ConfigError(f"{where}{key and '.' + key.rstrip('`')}: {message}") from error
-    except ValueError as error:
-        raise ConfigError(f"{where}: {error}") from error
-    if table:
-        raise ConfigError(f"{where}: expected nothing of a pipeline, whose stages have the limits")
-    return endpoint
+    def _made(
+        self, endpoint: Endpoint | PipelineEndpoint, table: object
+    ) -> Endpoint | PipelineEndpoint:
+        where = f'{self.path}: endpoints."{endpoint.path}"'
+        try:
+            settings = msgspec.convert(table, EndpointSettings, dec_hook=quantity)
+            if isinstance(endpoint, Endpoint):
+                return settings.applied(endpoint)
+        except msgspec.ValidationError as error:
+            message, _, key = str(error).partition(" - at `$.")
+            raise ConfigError(f"{where}{key and '.' + key.rstrip('`')}: {message}") from error
+        except ValueError as error:
+            raise ConfigError(f"{where}: {error}") from error
+        if table:
+            raise ConfigError(
+                f"{where}: expected nothing of a pipeline, whose stages have the limits"
+            )
+        return endpoint
