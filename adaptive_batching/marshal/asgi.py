@@ -25,6 +25,8 @@ from adaptive_batching.marshal.request_ids import acceptable_id
 
 _log = logging.getLogger("adaptive_batching")
 
+_PAGES = frozenset({"/healthz", "/readyz", "/metrics"})
+
 Send = Callable[[Message], Awaitable[None]]
 
 
@@ -105,7 +107,8 @@ class AsgiService:
         except ClientGone:
             return
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
-            self._errors.enter(error, name, "other" if lane is None else lane.path)
+            page = request.path if request.path in _PAGES else "other"
+            self._errors.enter(error, name, page if lane is None else lane.path)
             answer = refusal(error, name)
         finally:
             self._door.in_flight -= 1
@@ -137,7 +140,7 @@ class AsgiService:
 
     async def _page(self, request: AsgiRequest) -> PlainAnswer:
         document = self._documents.get(request.path)
-        if document is None and request.path not in {"/healthz", "/readyz", "/metrics"}:
+        if document is None and request.path not in _PAGES:
             raise Rejected(404, "not_found")
         if request.method not in {"GET", "HEAD"}:
             raise Rejected(405, "method_not_allowed", headers={"Allow": "GET, HEAD"})

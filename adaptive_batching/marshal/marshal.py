@@ -84,7 +84,8 @@ class Marshal:
             else:
                 response = await self._answer(request, lane, name)
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
-            self._errors.enter(error, name, "other" if lane is None else lane.path)
+            page = request.path if request.path in self._pages else "other"
+            self._errors.enter(error, name, page if lane is None else lane.path)
             response = rejection(error, name)
         finally:
             self.door.in_flight -= 1

@@ -98,13 +98,14 @@ async def test_idle_connections_hold_nothing_up():
         writer.close()
 
 
-async def test_not_ready_without_a_worker():
+async def test_not_ready_without_a_worker(caplog):
     """One endpoint of several is enough."""
     async with client_of(apps.service) as client:
         os.kill((await client.post("/slow", 0)).json, signal.SIGKILL)
         await until(lambda: not client.stats("/slow").workers)
         answer = await client.get("/readyz")
         assert (answer.status, answer.error) == (503, "no_workers")
+    assert "/readyz: no_workers: " in caplog.text
 
 
 async def test_metrics():
