@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from adaptive_batching.core import Fairness
+from adaptive_batching.marshal.checks import check_seconds
 from adaptive_batching.marshal.route import PARTITION_BY, Route, Terms
 from adaptive_batching.marshal.toml_file import Bytes, Duration, Share
 from adaptive_batching.simulation.model_file import rehearsed
@@ -78,7 +79,7 @@ def make_route(
     Raises:
         ValueError: Something is not as it should be, or does not go together.
     """
-    _check_together(settings)
+    _check(settings)
     return Route(
         name,
         [Location.parse(text) for text in settings.upstreams],
@@ -117,7 +118,10 @@ def _essence(settings: RouteSettings) -> Hashable:
     return tuple(value for key, value in said.items() if key not in _TUNABLE)
 
 
-def _check_together(settings: RouteSettings) -> None:
+def _check(settings: RouteSettings) -> None:
+    for name in ("max_latency", "timeout", "body_timeout"):
+        if (seconds := getattr(settings, name)) is not None:
+            check_seconds(name, seconds)
     if settings.verify > 1:
         raise ValueError(f"verify: expected at most 100%, got {settings.verify:.0%}")
     if settings.verify and not settings.idempotent:
