@@ -12,6 +12,7 @@ Counts = npt.NDArray[np.int64]
 _ROUNDS = 5  # of weights; they settle after three
 _TUNING = 1.345  # of Huber: 95 % as good as least squares if the noise is normal after all
 _QUIETEST = 1e-4  # relative noise; no clock is better
+_NOTHING = 1e-9  # seconds; no clock tells less
 _SURE = 1.96  # standard deviations of 95 %
 
 
@@ -53,7 +54,9 @@ def fit_line(sizes: Array, seconds: Array) -> Line:
         scale = _TUNING * max(_spread(residuals), _QUIETEST)
         parameters = _solve(relative, target, parameters, scale)
     errors = _standard_errors(relative, (relative @ parameters - target) / scale) * scale
-    return Line(*map(_estimate, parameters.tolist(), errors.tolist()))
+    # The solver keeps inside its bounds: what should be nothing is 1e-16 s.
+    found = np.where(parameters < _NOTHING, 0.0, parameters)
+    return Line(*map(_estimate, found.tolist(), errors.tolist()))
 
 
 def medians_by_size(sizes: Array, seconds: Array) -> tuple[Array, Counts, Array]:

@@ -124,6 +124,13 @@ def test_sizes_that_do_not_vary(sizes):
     assert model.per_item.low <= 5e-5 <= model.per_item.high
 
 
+def test_items_that_cost_nothing():
+    """Nothing is nothing, and no 3.5e-13 ms, where large batches were even a little faster."""
+    model = fit((int(size), 0.032 - 0.0001 * size) for size in any_size(200))
+    assert model.per_item.value == 0.0
+    assert "e-" not in model.spelling
+
+
 def test_a_model_that_slows_down():
     """A change in the middle of the recording is pointed out."""
     before = batches(any_size(500))
