@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from adaptive_batching.core import JobOutcome
+from adaptive_batching.errors import InvalidItem
 from adaptive_batching.marshal.service import Service
 from adaptive_batching.workers.placement import Tasks
 from tests.marshal import apps, typed
@@ -160,6 +161,20 @@ async def test_codecs_that_are_not_spoken(client, headers, status, code):
     assert {answer.headers["Content-Type"] for answer in answers} == {"application/json"}
     if status == 415:
         assert answers[0].headers["Accept"] == "application/json, application/msgpack"
+
+
+async def test_a_handler_refuses_what_a_type_can_not():
+    """Its own words reach the client, and only the one whose item it was."""
+    service = Service()
+
+    @service.endpoint("/known", max_batch_size=2, policy="window:1h")
+    async def known(items: list[int]) -> list[int]:
+        return [each if each < 9 else InvalidItem("$", "expected a known one") for each in items]
+
+    async with client_of(service) as client:
+        good, bad = await asyncio.gather(client.post("/known", 1), client.post("/known", 9))
+    assert (good.status, bad.status, bad.error) == (200, 422, "invalid_item")
+    assert (bad.json["path"], bad.json["message"]) == ("$", "expected a known one")
 
 
 async def test_examples_of_a_handler():
