@@ -113,7 +113,8 @@ class BatchSharing:
         method = request.method
         if self._packed_path is not None:  # each says in the batch what it was asked, and where
             method, target = "POST", self._packed_path
-        item = Forwarded(self._form, share, method, target, self._partition(request))
+        told, trace = self._partition(request), _trace(request)
+        item = Forwarded(self._form, share, method, target, told, trace)
         waits = min(patience(request.headers), self._terms.max_latency) - (monotonic() - begin)
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")
@@ -130,6 +131,16 @@ class BatchSharing:
         headers = request.headers
         told = [name for name in self._partition_by if name in headers]
         return tuple([(name, ", ".join(headers.getall(name))) for name in told]) if told else ()
+
+
+def _trace(request: web.BaseRequest) -> tuple[tuple[str, str], ...]:
+    """The headers of W3C's trace context."""
+    parent = request.headers.get("traceparent")
+    if parent is None:
+        return ()
+    state = request.headers.get("tracestate")
+    own = ("traceparent", parent)
+    return (own,) if state is None else (own, ("tracestate", state))
 
 
 async def _all(pieces: Sequence[Coroutine[Any, Any, Reply]]) -> list[Reply]:

@@ -7,7 +7,7 @@ server's places are alive follows from how it has done: `core/standings.py`.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -166,7 +166,8 @@ class Upstreams:
         first, shares = items[0], [item.share for item in items]
         size = sum(share.size for share in shares)
         begin = monotonic()
-        status, answer = await self._ask(address, first, first.form.merge(shares))
+        headers = (*first.headers, *self._traced(items))
+        status, answer = await self._ask(address, first, headers, first.form.merge(shares))
         self.responses[status] += 1
         reply = Reply(status, answer, next(self._batch_ids), size, monotonic() - begin)
         self._judge(address, reply)
@@ -190,10 +191,12 @@ class Upstreams:
         )
 
     async def _ask(
-        self, address: Address, first: Forwarded, message: Message
+        self,
+        address: Address,
+        first: Forwarded,
+        headers: tuple[tuple[str, str], ...],
+        message: Message,
     ) -> tuple[int, Message]:
-        about = () if self._about is None else self._about().items()
-        headers = (*first.headers, *about)
         try:
             return await self._client.send(
                 address,
@@ -210,6 +213,12 @@ class Upstreams:
         except (UpstreamLost, UpstreamBroken, WorkerTimeout):
             self._directory.failed(address)
             raise
+
+    def _traced(self, items: Sequence[Forwarded]) -> Iterable[tuple[str, str]]:
+        """Which trace the server's part is in: the batch's own, or that of its only member."""
+        if self._about is not None:
+            return self._about().items()
+        return items[0].trace if len(items) == 1 else ()
 
     def _judge(self, address: Address, reply: Reply) -> None:
         """What an answer says about the server; whose fault a 500 is, others have to show."""

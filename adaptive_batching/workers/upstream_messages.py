@@ -37,6 +37,7 @@ class Forwarded(msgspec.Struct, frozen=True):
         target: Path and query, as they came.
         headers: What the server is told of the client, in an order that is the same for all;
             nothing that another may not share.
+        trace: Which trace it belongs to, by headers that the server is told if it goes alone.
     """
 
     form: Format[Any]
@@ -44,6 +45,7 @@ class Forwarded(msgspec.Struct, frozen=True):
     method: str
     target: str
     headers: tuple[tuple[str, str], ...] = ()
+    trace: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> Hashable:

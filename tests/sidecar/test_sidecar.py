@@ -36,6 +36,16 @@ async def test_nobody_gets_what_is_said_to_another(model, before):
     assert not any("Set-Cookie" in headers for *_, headers in answers)
 
 
+async def test_a_trace_goes_on_with_a_request_that_goes_alone(model, before):
+    """Several are in no trace of any one of them."""
+    client = await before()
+    traces = [f"00-{n:032x}-{n:016x}-01" for n in (1, 2, 3)]
+    requests = [client.predict(1, traceparent=trace, tracestate="a=b") for trace in traces]
+    await client.together(model, *requests, queued=2)
+    told = [(headers.get("traceparent"), headers.get("tracestate")) for headers in model.seen]
+    assert told == [(traces[0], "a=b"), (None, None)]
+
+
 async def test_a_bad_request_fails_alone(model, before):
     """Its client gets the server's own words, the others their answers."""
     client = await before()
