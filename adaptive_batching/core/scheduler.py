@@ -144,9 +144,8 @@ class Scheduler:
         view.arrivals.arrived(job.arrived)
         if size > 1:
             view.arrivals.more_items += size - 1
-        admission = self._admission
-        if admission.asks and (job.deadline != inf or self._tenants is not None):
-            admission.check(view, job, queued)
+        if (job.deadline != inf or self._tenants is not None) and self._admission.asks:
+            self._admission.check(view, job, queued)
         view.queue.append(job)
         backlog.items += size
         if backlog.shared:

@@ -236,6 +236,8 @@ def _tight(queue: QueueView) -> bool:
 
 def _boarding_limit(queue: QueueView, limit: int, item_rate: float) -> int:
     """A full batch; less where its first wait long for its last, or others would starve."""
+    if queue.requests == 1:
+        return limit
     economical = economical_size(queue, item_rate)
     if economical < limit:
         limit = max(1, round(economical), queue.head.size)
