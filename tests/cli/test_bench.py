@@ -85,40 +85,40 @@ def test_simulator_as_a_table():
     assert sum("required at least 400,000 jobs/s" in line for line in lines) == 2
 
 
-@pytest.fixture(scope="module")
-def http():
-    """All parts of `bench http`, by the first word of the title."""
-    return {report["title"].partition(":")[0]: report for report in reports("http")}
+def http(part):
+    (report,) = reports("http", "--part", part)
+    assert report["title"].partition(":")[0] == part
+    return report
 
 
-def test_http_throughput(http):
+def test_http_throughput():
     """Nothing fails, and what the servers compute is counted."""
-    ours, bare = http["throughput"]["rows"]
+    ours, bare = http("throughput")["rows"]
     assert (ours["server"], bare["server"]) == ("service", "bare aiohttp")
     assert ours["failed"] == bare["failed"] == 0
     assert ours["requests/s"] > 0 < ours["CPU µs/request"]
 
 
-def test_http_latency(http):
+def test_http_latency():
     """Both policies, everything answered."""
-    rows = http["latency"]["rows"]
+    rows = http("latency")["rows"]
     assert [row["policy"] for row in rows] == ["cork", "greedy"]
     assert all(row["not answered"] == 0 for row in rows)
     assert all(5 < row["p50 ms"] <= row["p99 ms"] for row in rows)
 
 
-def test_http_closed_loop(http):
+def test_http_closed_loop():
     """Three policies, all of which answer; ratios of the same rounds."""
-    report = http["closed-loop"]
+    report = http("closed-loop")
     assert [row["policy"] for row in report["rows"]] == ["cork", "greedy", "window:5ms"]
     assert all(row["requests/s"] > 0 < row["mean ms at 200/s"] for row in report["rows"])
     assert report["rows"][1]["times greedy"] == 1
     assert len(report["verdicts"]) == 3
 
 
-def test_http_observability(http):
+def test_http_observability():
     """The same service with nobody who looks, as it is, and with everybody who may."""
-    report = http["observability"]
+    report = http("observability")
     bare, *_ = rows = report["rows"]
     assert [row["observed by"] for row in rows[:2]] == ["not observed", "service"]
     assert bare["times unobserved"] == 1
@@ -126,9 +126,9 @@ def test_http_observability(http):
     assert len(report["verdicts"]) == 1
 
 
-def test_http_recovery(http):
+def test_http_recovery():
     """Every request of every span ends in one way."""
-    rows = http["recovery"]["rows"]
+    rows = http("recovery")["rows"]
     assert len(rows) == 4
     assert rows[1]["refused"] > 0
     for row in rows:
