@@ -10,7 +10,7 @@ from adaptive_batching.core.backlog import Backlog
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.policies.door import retry_after
 from adaptive_batching.core.policies.faster import leaves_to_faster, wait_for_faster
-from adaptive_batching.core.policies.parts import economical_size
+from adaptive_batching.core.policies.parts import economical_size, equilibrium
 from adaptive_batching.core.policies.shedding import EXTRAPOLATION, hopeless, shed_or_probe
 from adaptive_batching.core.policies.triage import lookahead
 from adaptive_batching.core.policy import (
@@ -243,7 +243,6 @@ def _boarding_limit(queue: QueueView, limit: int, item_rate: float) -> int:
         limit = max(1, round(economical), queue.head.size)
     if queue.workers == 1 or item_rate * queue.latency.per_item <= _LONG_BATCHES * queue.capacity:
         return limit
-    spare = queue.capacity - item_rate * queue.latency.per_item
-    equilibrium = item_rate * queue.latency.fixed / spare if spare > 0 else limit
-    boarding = max(1, round(_BOARDING * equilibrium), queue.head.size)
+    lasting = min(_BOARDING * equilibrium(queue, item_rate), limit)
+    boarding = max(1, round(lasting), queue.head.size)
     return limit if queue.items > 2 * boarding else min(limit, boarding)

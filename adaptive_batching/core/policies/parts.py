@@ -36,9 +36,19 @@ def economical_size(queue: QueueView, item_rate: float) -> float:
     spare = capacity - item_rate * per_item
     if per_item <= 0 or spare <= 0 or not latency.trusted:
         return inf
-    keeps_up = item_rate * fixed / spare
     busy = (fixed * capacity + per_item * queue.items) / spare
     if busy > _CALM * queue.limits.max_latency:
         return inf
     items = (queue.items + item_rate * busy) / capacity
-    return max(_CAUTION * sqrt(items * fixed / per_item), _SPARE * keeps_up)
+    return max(_CAUTION * sqrt(items * fixed / per_item), _SPARE * equilibrium(queue, item_rate))
+
+
+def equilibrium(queue: QueueView, item_rate: float) -> float:
+    """Items of the smallest batches with which the workers keep up; infinite if none do.
+
+    Args:
+        queue: Of which the workers and their latency are looked at.
+        item_rate: Items that arrive in a second.
+    """
+    spare = queue.capacity - item_rate * queue.latency.per_item
+    return item_rate * queue.latency.fixed / spare if spare > 0 else inf
