@@ -21,19 +21,20 @@ ROOT = Path(__file__).parents[2]
 SCHEMATHESIS = shutil.which("schemathesis", path=str(Path(sys.executable).parent))
 
 
-async def test_schemathesis_finds_nothing():
+async def test_schemathesis_finds_nothing(tmp_path):
     """Whatever it makes of the document has an answer that the document knows, and none is 5xx."""
     async with client_of(documented.service) as client:
         command = ("run", f"{client.running.url}/openapi.json", "--seed", "1", "--no-color")
         phases = ("--phases", "examples,coverage,fuzzing", "--max-examples", "10")
+        hooks = {"SCHEMATHESIS_HOOKS": "tests.marshal.schemathesis_hooks", "PYTHONPATH": str(ROOT)}
         process = await asyncio.create_subprocess_exec(
             str(SCHEMATHESIS),
             *command,
             *phases,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            cwd=ROOT,
-            env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.marshal.schemathesis_hooks"},
+            cwd=tmp_path,  # where it keeps notes of its runs
+            env={**os.environ, **hooks},
         )
         said, _ = await process.communicate()
         answered = {status for lane in client.running.lanes.values() for status in lane.responses}
