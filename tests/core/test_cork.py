@@ -348,3 +348,4 @@ def test_refusal_without_any_worker() -> None:
     scheduler = trained(max_latency=1.0, workers=0, max_batch_size=1)
     submit(scheduler, 1, 50.0, patience=1.0)
     scheduler.submit(Job(50.0, deadline=50.0001))
+    assert scheduler.items == 2

@@ -154,10 +154,10 @@ def test_deferred_without_a_promise_or_a_fit() -> None:
     """With nothing to defer to, or nothing known, it is greedy."""
     scheduler = fitted("deferred")
     submit(scheduler, inf)
-    released(scheduler.next(0.0))
+    assert released(scheduler.next(0.0)).reason is Reason.IDLE
     unfitted = Scheduler(make_policy("deferred"), Limits())
     submit(unfitted, 1.0)
-    released(unfitted.next(0.0))
+    assert released(unfitted.next(0.0)).reason is Reason.IDLE
 
 
 # -------------------------------------------------------------------------------------- dropping

@@ -92,9 +92,10 @@ async def test_idle_connections_hold_nothing_up():
     """A client that keeps one and sends nothing is not waited for."""
     async with client_of(apps.service) as client:
         url = URL(client.running.url)
-        _, writer = await asyncio.open_connection(url.host, url.port)
+        reader, writer = await asyncio.open_connection(url.host, url.port)
         async with asyncio.timeout(2):
             await client.running.stop(60)
+            assert await reader.read() == b""
         writer.close()
 
 

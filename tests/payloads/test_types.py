@@ -206,7 +206,7 @@ def test_lists_that_are_no_such_array(kind, body):
 def test_results_of_their_type(codec, kind, result):
     """NumPy's numbers count as Python's, and what is written can be read as what it is."""
     body = write(kind, result, codec)
-    read(kind, body, codec)
+    assert write(kind, read(kind, body, codec), codec) == body
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,11 @@ def test_a_dead_one_is_replaced(path, opened):
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(path))
         killed.listen()
-    opened()
+    listening = opened()
     with socket.socket(socket.AF_UNIX) as caller:
         caller.connect(str(path))
+        with listening.socket.accept()[0] as accepted:
+            assert peer_of(accepted) == (os.getpid(), os.geteuid())
 
 
 @pytest.mark.parametrize("crowded", [False, True], ids=["idle", "too busy to accept"])

@@ -163,10 +163,12 @@ def test_lines_in_any_chunks():
     assert lines.end() == []
 
 
-async def test_closing_twice():
-    """Nothing is left to close."""
+async def test_closing_twice(caplog):
+    """Nothing is left to close, and the last words are logged once."""
+    caplog.set_level(logging.INFO)
     output = Output("test")
     with output.write_ends() as (out, _):
         os.write(out, b"half a line")
     output.close()
     output.close()
+    assert caplog.messages == ["half a line"]
