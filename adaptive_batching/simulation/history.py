@@ -52,6 +52,11 @@ class NoticedJob(TenantJob):
         self.came = came
         self.due = came + max_latency
 
+    @property
+    def backdated(self) -> Job:
+        """As its caller sees it."""
+        return TenantJob(self.came, self.size, self.due, self.key, tenant=self.tenant)
+
 
 class Backdated:
     """Tells a collector when jobs came, not when the event loop noticed them."""
@@ -64,8 +69,7 @@ class Backdated:
     def jobs_ended(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
         """As their callers see it."""
         noticed = cast("Sequence[NoticedJob]", jobs)
-        came = [TenantJob(j.came, j.size, j.due, j.key, tenant=j.tenant) for j in noticed]
-        self._collector.jobs_ended(came, now, outcome)
+        self._collector.jobs_ended([job.backdated for job in noticed], now, outcome)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from math import inf
 
 import numpy as np
 
-from adaptive_batching.core import Job, JobOutcome, TenantJob
+from adaptive_batching.core import Job, JobOutcome
 from adaptive_batching.simulation.agenda import Agenda
 from adaptive_batching.simulation.history import NoticedJob
 from adaptive_batching.simulation.tenants import Claim
@@ -154,7 +154,7 @@ class RetryingClients:
     def _whole(self, job: Job) -> Job:
         if self._delay or not isinstance(job, Attempt):
             return job  # whoever is told of it knows when it came
-        return TenantJob(job.came, job.size, job.due, job.key, tenant=job.tenant)
+        return job.backdated
 
 
 def _due(job: Job) -> float:
