@@ -5,13 +5,8 @@ from dataclasses import dataclass
 
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.dispatcher import Stats
-from adaptive_batching.errors import (
-    DeadlineExceeded,
-    InvalidItem,
-    MalformedBody,
-    QueueFull,
-    Refused,
-)
+from adaptive_batching.dispatcher.calls import is_answer
+from adaptive_batching.errors import DeadlineExceeded, QueueFull, Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +29,7 @@ def outcome_of(error: BaseException) -> JobOutcome:
     match error:
         case asyncio.CancelledError():
             return JobOutcome.CANCELLED
-        case InvalidItem() | MalformedBody():
+        case _ if is_answer(error):
             return JobOutcome.DONE
         case DeadlineExceeded():
             return JobOutcome.EXPIRED
