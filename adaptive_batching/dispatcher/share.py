@@ -44,15 +44,16 @@ class Share(Generic[T, R]):
     Args:
         whole: The dispatcher.
         key: Of the class, among the dispatcher's `classes`.
-
-    Attributes:
-        limits: Batch size, latency, queue of the class.
     """
 
     def __init__(self, whole: Dispatcher[T, R], key: Hashable) -> None:
         self.whole = whole
         self._key = key
-        self.limits = whole.classes[key].limits
+
+    @property
+    def limits(self) -> Limits:
+        """Batch size, latency, queue of the class."""
+        return self.whole.classes[self._key].limits
 
     @property
     def workers(self) -> Workers:
@@ -82,7 +83,6 @@ class Share(Generic[T, R]):
 
     def retune(self, limits: Limits) -> None:
         """Decide by other limits about this class; who waits, waits on."""
-        self.limits = limits
         self.whole.retune_class(self._key, limits)
 
     def flush(self) -> None:
