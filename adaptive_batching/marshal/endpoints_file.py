@@ -18,7 +18,7 @@ from adaptive_batching.core import Limits, make_policy
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.shared_workers import SharedWorkers
-from adaptive_batching.marshal.toml_file import Bytes, Duration, TomlFile, quantity, read_toml
+from adaptive_batching.marshal.toml_file import Bytes, Duration, TomlFile, read_table, read_toml
 
 T = TypeVar("T")
 _Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
@@ -85,15 +85,12 @@ class EndpointsFile(TomlFile):
         self, endpoint: Endpoint | PipelineEndpoint, table: object
     ) -> Endpoint | PipelineEndpoint:
         where = f'{self.path}: endpoints."{endpoint.path}"'
-        try:
-            settings = msgspec.convert(table, EndpointSettings, dec_hook=quantity)
-            if isinstance(endpoint, Endpoint):
+        settings = read_table(where, table, EndpointSettings)
+        if isinstance(endpoint, Endpoint):
+            try:
                 return settings.applied(endpoint)
-        except msgspec.ValidationError as error:
-            message, _, key = str(error).partition(" - at `$.")
-            raise ConfigError(f"{where}{key and '.' + key.rstrip('`')}: {message}") from error
-        except ValueError as error:
-            raise ConfigError(f"{where}: {error}") from error
+            except ValueError as error:
+                raise ConfigError(f"{where}: {error}") from error
         if table:
             raise ConfigError(
                 f"{where}: expected nothing of a pipeline, whose stages have the limits"

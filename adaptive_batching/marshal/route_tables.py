@@ -20,7 +20,7 @@ from adaptive_batching.core import make_policy
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.settings import RouteSettings, make_route
-from adaptive_batching.marshal.toml_file import quantity, read_toml
+from adaptive_batching.marshal.toml_file import quantity, read_table, read_toml
 from adaptive_batching.simulation.model_file import read_model
 
 PREFIX = "ADAPTIVE_BATCHING_ROUTES_"
@@ -90,12 +90,9 @@ def _override(tables: dict[str, dict[str, Any]], environment: Mapping[str, str])
 
 
 def _route(where: str, name: str, table: dict[str, Any]) -> Route:
+    settings = read_table(where, table, RouteSettings)
     try:
-        settings = msgspec.convert(table, RouteSettings, dec_hook=quantity)
         return _made(name, settings)
-    except msgspec.ValidationError as error:
-        message, _, key = str(error).partition(" - at `$.")
-        raise ConfigError(f"{where}{key and '.' + key.rstrip('`')}: {message}") from error
     except (OSError, ValueError) as error:
         raise ConfigError(f"{where}: {error}") from error
 

@@ -3,10 +3,14 @@
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.units import parse_bytes, parse_duration, parse_share
+
+T = TypeVar("T")
 
 _LARGEST = 2**20  # bytes; nobody wrote more by hand
 
@@ -66,6 +70,24 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: expected TOML: {error}") from error
+
+
+def read_table(where: str, table: object, kind: type[T]) -> T:
+    """The settings in a table.
+
+    Args:
+        where: What it is called in messages.
+        table: What the file has there.
+        kind: Which settings there are, and of what type.
+
+    Raises:
+        ConfigError: One is not as it should be; the message says which.
+    """
+    try:
+        return msgspec.convert(table, kind, dec_hook=quantity)
+    except msgspec.ValidationError as error:
+        message, _, key = str(error).partition(" - at `$.")
+        raise ConfigError(f"{where}{key and '.' + key.rstrip('`')}: {message}") from error
 
 
 def quantity(kind: type, value: object) -> object:
