@@ -12,7 +12,7 @@ from adaptive_batching.marshal.api.pages import Documents, as_pages
 from adaptive_batching.marshal.deep_check import DeepCheck
 from adaptive_batching.marshal.lanes import Lanes
 from adaptive_batching.marshal.marshal import Marshal
-from adaptive_batching.marshal.rejections import rejection
+from adaptive_batching.marshal.rejections import as_response, rejection
 from adaptive_batching.marshal.request_ids import request_id
 
 
@@ -47,7 +47,7 @@ def make_application(
     async def readiness(request: web.BaseRequest) -> web.StreamResponse:
         deep = request.query.get("deep") == "1"
         answer = await pages.service_readiness(lanes.dispatchers, check, deep=deep, draining=False)
-        return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+        return as_response(answer)
 
     async def metrics(request: web.BaseRequest) -> web.StreamResponse:
         return pages.exposition(lanes.metrics, request)

@@ -80,10 +80,14 @@ def refusal(error: Exception, request_id: str) -> PlainAnswer:
     return PlainAnswer(status, headers, _body(error, code, request_id))
 
 
+def as_response(answer: PlainAnswer) -> web.Response:
+    """An answer as our own server sends it."""
+    return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+
+
 def rejection(error: Exception, request_id: str) -> web.Response:
-    """The same as our own server sends it."""
-    status, headers, body = refusal(error, request_id)
-    response = web.Response(status=status, body=body, headers=headers)
+    """A refusal as our own server sends it."""
+    response = as_response(refusal(error, request_id))
     if isinstance(error, Rejected) and error.closes:
         response.force_close()
     return response

@@ -25,7 +25,7 @@ from adaptive_batching.marshal.fronts.fronts import Fronts
 from adaptive_batching.marshal.lanes import NO_OBSERVERS, Lanes
 from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.marshal import Marshal
-from adaptive_batching.marshal.rejections import PlainAnswer
+from adaptive_batching.marshal.rejections import PlainAnswer, as_response
 from adaptive_batching.marshal.traced import Tracer, traced, with_tracer
 
 _GLANCE = 1.0  # seconds between two looks at the file
@@ -117,8 +117,7 @@ class Running:
             Refused: No requests should be sent here.
             CrashLoop: The workers of an endpoint die too often.
         """
-        answer = await self._readiness(request.query.get("deep") == "1")
-        return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+        return as_response(await self._readiness(request.query.get("deep") == "1"))
 
     @property
     def marshals(self) -> list[int]:

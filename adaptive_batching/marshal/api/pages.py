@@ -8,7 +8,7 @@ from aiohttp import web
 from adaptive_batching.marshal.admin import Page
 from adaptive_batching.marshal.api.html import SECURITY_POLICY, render
 from adaptive_batching.marshal.api.openapi import Described, describe
-from adaptive_batching.marshal.rejections import PlainAnswer
+from adaptive_batching.marshal.rejections import PlainAnswer, as_response
 
 Documents = Mapping[str, PlainAnswer]
 """By path, what is answered to who looks there."""
@@ -49,6 +49,6 @@ def as_pages(documents: Documents) -> dict[str, Page]:
 
 def _showing(answer: PlainAnswer) -> Page:
     async def page(_request: web.BaseRequest) -> web.Response:
-        return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+        return as_response(answer)
 
     return page

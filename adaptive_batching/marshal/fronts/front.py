@@ -33,6 +33,7 @@ from adaptive_batching.marshal.lane import Lane
 from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.listening import ListenError, shared_socket
 from adaptive_batching.marshal.marshal import Marshal
+from adaptive_batching.marshal.rejections import as_response
 
 _COUNTED_EVERY = 0.5  # seconds
 _LAST_ANSWERS = 3.0  # seconds to tell clients of a service that has gone
@@ -87,8 +88,7 @@ class Front:
 
     async def _readiness(self, request: web.BaseRequest) -> web.Response:
         deep = request.query.get("deep") == "1"
-        status, headers, body = await self._service.readiness(deep=deep)
-        return web.Response(status=status, headers=headers, body=body)
+        return as_response(await self._service.readiness(deep=deep))
 
     def _heard(self, message: ToFront) -> None:
         match message:
