@@ -72,9 +72,8 @@ class Front:
             return
         self.link.send(Listening(url))
         counts = {path: lane.responses for path, lane in lanes.items()}
-        counting = asyncio.create_task(
-            self._keep_counting({**counts, "other": self._marshal.unrouted})
-        )
+        counts["other"] = self._marshal.unrouted
+        counting = asyncio.create_task(self._keep_counting(counts))
         patience = await self._leaving
         self._marshal.draining = True
         await self._listener.shut()
@@ -83,7 +82,7 @@ class Front:
                 await self._listener.calm()
         await self._listener.aclose()
         counting.cancel()
-        self._count({**counts, "other": self._marshal.unrouted})
+        self._count(counts)
         self.link.close()
 
     async def _readiness(self, request: web.BaseRequest) -> web.Response:

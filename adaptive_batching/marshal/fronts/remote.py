@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -66,8 +66,7 @@ class RemoteService:
         Raises:
             NoWorkers: Nobody knows.
         """
-        number = next(self._numbers)
-        return _answer(await self._ask(number, AskReady(number, deep)))
+        return _answer(await self._ask(AskReady(next(self._numbers), deep)))
 
     async def start(self) -> None:
         """The service has begun by itself."""
@@ -97,32 +96,28 @@ class RemoteService:
             examples=[],
         )
 
-    def _result(self, lane: int, item: Any, within: float) -> Awaitable[bytes]:
+    async def _result(self, lane: int, item: Any, within: float) -> bytes:
         *choice, body = item if isinstance(item, tuple) else (item,)
-        number = next(self._numbers)
         chosen = (choice[0], choice[1]) if choice else None
-        ask = Ask(number, lane, request_name.get(), within, chosen, body)
-        return self._result_of(number, ask)
-
-    async def _result_of(self, number: int, ask: Ask) -> bytes:
-        reply = await self._ask(number, ask)
+        ask = Ask(next(self._numbers), lane, request_name.get(), within, chosen, body)
+        reply = await self._ask(ask)
         if reply.status != 200:
             raise ToldElsewhere(_answer(reply))
         return reply.body
 
-    async def _ask(self, number: int, ask: Ask | AskReady) -> Reply:
+    async def _ask(self, ask: Ask | AskReady) -> Reply:
         if not self._here:
             raise NoWorkers("the service has ended")
         asked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._asked[number] = asked
+        self._asked[ask.number] = asked
         self._link.send(ask)
         try:
             return await asked
         except asyncio.CancelledError:
-            self._link.send(Withdraw(number))
+            self._link.send(Withdraw(ask.number))
             raise
         finally:
-            del self._asked[number]
+            del self._asked[ask.number]
 
 
 def _answer(reply: Reply) -> PlainAnswer:
