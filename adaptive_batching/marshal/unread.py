@@ -52,14 +52,14 @@ class Unread:
         """
         patient = min(patience(headers), max_latency)
         left = self._passage.left(patient, unread, now)
-        wait = 0.0 if left <= 0 else None
-        if wait is None and line is not None and left < inf:
-            wait = line.refuse_unseen(left)
+        if left <= 0:
+            return Overloaded(f"it was read {format_duration(unread)} after it came")
+        if line is None or left == inf:
+            return None
+        wait = line.refuse_unseen(left)
         if wait is None:
             return None
         message = f"an answer within {format_duration(left)} is out of reach"
-        if left <= 0:
-            message = f"it was read {format_duration(unread)} after it came"
         return Overloaded(message, retry_after=wait)
 
     def answer(self, error: Overloaded, headers: Mapping[str, str], path: str) -> bytes:
