@@ -28,7 +28,6 @@ from adaptive_batching.marshal.marshal import Marshal
 from adaptive_batching.marshal.rejections import PlainAnswer, as_response
 from adaptive_batching.marshal.traced import Tracer, traced, with_tracer
 
-_GLANCE = 1.0  # seconds between two looks at the file
 _log = logging.getLogger("adaptive_batching")
 
 
@@ -208,12 +207,11 @@ class Running:
 
     async def _keep_reading(self, file: EndpointsFile) -> None:
         while True:
-            await asyncio.sleep(_GLANCE)
-            if file.changed():
-                try:
-                    self._retune(file)
-                except ConfigError as error:
-                    _log.error("%s", error)
+            await file.written_anew()
+            try:
+                self._retune(file)
+            except ConfigError as error:
+                _log.error("%s", error)
 
     def _pages(self) -> dict[str, Page]:
         """What clients may look at beside the endpoints."""

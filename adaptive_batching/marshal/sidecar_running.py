@@ -30,7 +30,6 @@ from adaptive_batching.marshal.tenants import Tenants
 from adaptive_batching.marshal.traced import Tracer, traced
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
 
-_GLANCE = 1.0  # seconds between two looks at the file
 _log = logging.getLogger("adaptive_batching")
 
 
@@ -161,12 +160,11 @@ class SidecarRunning:
 
     async def _keep_reading(self, file: RoutesFile) -> None:
         while True:
-            await asyncio.sleep(_GLANCE)
-            if file.changed():
-                try:
-                    await self.refresh()
-                except BatchingError as error:
-                    _log.error("%s", error)
+            await file.written_anew()
+            try:
+                await self.refresh()
+            except BatchingError as error:
+                _log.error("%s", error)
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Listen no more, let batches leave at once, answer what comes.

@@ -1,5 +1,6 @@
 """Files of settings: read within bounds, with units, and read again when they are written anew."""
 
+import asyncio
 import os
 import tomllib
 from pathlib import Path
@@ -13,6 +14,7 @@ from adaptive_batching.units import parse_bytes, parse_duration, parse_share
 T = TypeVar("T")
 
 _LARGEST = 2**20  # bytes; nobody wrote more by hand
+_GLANCE = 1.0  # seconds between two looks at a file
 
 
 class Duration(float):
@@ -38,13 +40,15 @@ class TomlFile:
         self.path = path
         self._seen = self._stamp()
 
-    def changed(self) -> bool:
-        """Whether it was written, or replaced as Kubernetes does, since it was seen."""
-        return self._stamp() != self._seen
-
     def see(self) -> None:
         """What is there now is about to be read."""
         self._seen = self._stamp()
+
+    async def written_anew(self) -> None:
+        """Wait until it has been written, or replaced as Kubernetes does, since it was seen."""
+        await asyncio.sleep(_GLANCE)
+        while self._stamp() == self._seen:
+            await asyncio.sleep(_GLANCE)
 
     def _stamp(self) -> tuple[int, int, int] | None:
         try:
