@@ -67,9 +67,7 @@ class BatchSharing:
         """
         if self._batch_fields:
             return self._with_batch_fields(share, request, target, begin)
-        if share.size > self._terms.max_batch_size:
-            return self._in_pieces(share, request, target, begin)
-        return self._submitted(share, request, target, begin)
+        return self._one_or_pieces(share, request, target, begin)
 
     def retune(self, terms: Terms) -> None:
         """Ask other things of the clients from now on."""
@@ -78,12 +76,17 @@ class BatchSharing:
     async def _with_batch_fields(
         self, share: Any, request: web.BaseRequest, target: str, begin: float
     ) -> Reply:
-        fits = share.size <= self._terms.max_batch_size
-        way = self._submitted if fits else self._in_pieces
-        reply = await way(share, request, target, begin)
+        reply = await self._one_or_pieces(share, request, target, begin)
         about = reply.message
         body = with_batch_fields(about.body, str(reply.batch_id))
         return replace(reply, message=Message(body, about.headers, about.status))
+
+    def _one_or_pieces(
+        self, share: Any, request: web.BaseRequest, target: str, begin: float
+    ) -> Coroutine[Any, Any, Reply]:
+        if share.size > self._terms.max_batch_size:
+            return self._in_pieces(share, request, target, begin)
+        return self._submitted(share, request, target, begin)
 
     async def _in_pieces(
         self, share: Any, request: web.BaseRequest, target: str, begin: float
@@ -103,9 +106,7 @@ class BatchSharing:
         self, share: Any, request: web.BaseRequest, target: str, begin: float
     ) -> Reply:
         # Since it was cut, a batch may have become smaller: see `retune`.
-        fits = share.size <= self._terms.max_batch_size
-        way = self._submitted if fits else self._in_pieces
-        return await way(share, request, target, begin)
+        return await self._one_or_pieces(share, request, target, begin)
 
     def _submitted(
         self, share: Any, request: web.BaseRequest, target: str, begin: float
