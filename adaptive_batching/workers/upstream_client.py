@@ -7,7 +7,7 @@ meaning each.
 
 import asyncio
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from time import monotonic
 from typing import Any
 
@@ -94,13 +94,6 @@ class Client:
             WorkerTimeout: The answer was not there after `timeout` seconds.
         """
         size = len(message.body) + sum(map(len, message.tail))
-        told = {
-            **dict(headers),
-            **message.headers,
-            "Content-Length": str(size),
-            "Host": address.host,
-            "accept-encoding": "identity",
-        }
         begun = False
         try:
             async with asyncio.timeout(timeout) as clock:
@@ -108,7 +101,7 @@ class Client:
                     method,
                     URL(f"{address.origin}{target}", encoded=True),
                     data=outgoing(message, size),
-                    headers=told,
+                    headers=_told(address, message, size, headers),
                     server_hostname=address.tls_name,
                     allow_redirects=False,
                 )
@@ -124,11 +117,7 @@ class Client:
             if isinstance(error, HUNG_UP):
                 self.hung_up(address)
             raise _meaning(error, address, begun=begun) from error
-        about = {name.lower(): value for name, value in response.headers.items()}
-        if about.pop("content-encoding", "identity") != "identity":
-            msg = f"{address.name} answered in a coding that it was asked not to use"
-            raise UpstreamBroken(msg)
-        return response.status, Message(body, about)
+        return response.status, _answer(address, body, response.headers)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -160,6 +149,27 @@ def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT),
         skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
     )
+
+
+def _told(
+    address: Address, message: Message, size: int, headers: Iterable[tuple[str, str]]
+) -> dict[str, str]:
+    """The headers of a request whose body has so many bytes."""
+    return {
+        **dict(headers),
+        **message.headers,
+        "Content-Length": str(size),
+        "Host": address.host,
+        "accept-encoding": "identity",
+    }
+
+
+def _answer(address: Address, body: bytes, headers: Mapping[str, str]) -> Message:
+    about = {name.lower(): value for name, value in headers.items()}
+    if about.pop("content-encoding", "identity") != "identity":
+        msg = f"{address.name} answered in a coding that it was asked not to use"
+        raise UpstreamBroken(msg)
+    return Message(body, about)
 
 
 def _meaning(error: aiohttp.ClientError, address: Address, *, begun: bool) -> Exception:
