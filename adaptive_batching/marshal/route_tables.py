@@ -79,7 +79,7 @@ def _override(tables: dict[str, dict[str, Any]], environment: Mapping[str, str])
                 f"{variable}: expected {PREFIX}NAME_KEY with a route and key there is"
             )
         name, field = named[variable]
-        listed = field in {"upstreams", "partition_by", "tenant_weights"}
+        listed = isinstance(msgspec.inspect.type_info(fields[field]), msgspec.inspect.VarTupleType)
         try:
             value: object = text.split(",") if listed else text
             tables[name][field] = msgspec.convert(
