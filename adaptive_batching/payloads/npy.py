@@ -11,6 +11,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from adaptive_batching.errors import MalformedBody
+from adaptive_batching.payloads.marks import NUMBERS
 
 _MAX_HEADER = 4096  # bytes; that of an array of numbers has some 80
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -28,7 +29,7 @@ def load(body: bytes) -> Any:
         shape, fortran, dtype = read_header(stream, max_header_size=_MAX_HEADER)
     except Exception as error:  # noqa: BLE001  the header is Python's syntax, and fails as that
         raise MalformedBody(f"no header of .npy: {type(error).__name__}: {error}") from None
-    if dtype.kind not in "biuf":
+    if dtype.kind not in NUMBERS:
         raise MalformedBody(f"expected an array of numbers, got one of {dtype}")
     there, announced = len(body) - stream.tell(), math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or there != announced:
