@@ -63,7 +63,7 @@ def _signature(function: Callable[..., Any]) -> tuple[Any, Any]:
 
 def _element(hint: Any) -> Any:
     """Of a list, or of what can stand for one; an array does not say what its rows are."""
-    if get_origin(hint) is Annotated and not _is_array(hint):
+    if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     arguments = get_args(hint)
     if get_origin(hint) in _LISTS:
@@ -71,11 +71,6 @@ def _element(hint: Any) -> Any:
     if get_origin(hint) is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
         return arguments[0]
     return UNDECLARED
-
-
-def _is_array(hint: Any) -> bool:
-    kind = get_args(hint)[0]
-    return getattr(get_origin(kind) or kind, "__module__", None) == "numpy"
 
 
 def _without_exceptions(hint: Any) -> Any:
