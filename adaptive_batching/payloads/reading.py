@@ -130,6 +130,7 @@ def array_field(kind: Any, lists: Any) -> Any:
     """
     array = array_type(kind)
     if array is None:
+        # What msgspec asks of its hooks for a type that they don't know.
         raise NotImplementedError(f"a {kind} has no form in a body")
     try:
         return array.from_lists(msgspec.convert(lists, array.nested))

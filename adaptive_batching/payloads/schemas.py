@@ -106,6 +106,7 @@ def _add(components: dict[str, Schema], named: Iterable[tuple[str, Schema]]) -> 
 
 
 def _array_field(kind: Any) -> Schema:
+    """Describe an array that is part of something larger; a `schema_hook` of msgspec."""
     if array_type(kind) is None:
-        raise NotImplementedError
+        raise NotImplementedError  # so msgspec is told, and raises a TypeError that names the type
     return {"type": "array"}
