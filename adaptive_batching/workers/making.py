@@ -54,14 +54,9 @@ def make_workers(
         case Threads(count):
             return ThreadWorkers(handler, count, wrap, warm_up)
         case Processes():
-            launcher = ProcessLauncher(
-                HandlerReference.to(handler),
-                None if wrap is None else Pickled.of(wrap),
-                placement.cpu_groups(),
-                placement.max_result_bytes,
-                placement.shared_memory,
-            )
-            return _pool(launcher, placement, warm_up, _lifetimes(placement))
+            found = HandlerReference.to(handler)
+            pickled = None if wrap is None else Pickled.of(wrap)
+            return _processes(found, pickled, placement, warm_up)
         case RayWorkers():
             return _pool(_ray_launcher(handler, wrap, placement), placement, warm_up)
         case External():
@@ -91,18 +86,27 @@ def make_shared_workers(members: Sequence[Member], placement: Placement) -> Work
     warm_up = SeveralWarmUps(members)
     match placement:
         case Processes():
-            launcher = ProcessLauncher(
-                SeveralReferences.to(members),
-                None,
-                placement.cpu_groups(),
-                placement.max_result_bytes,
-                placement.shared_memory,
-            )
-            return _pool(launcher, placement, warm_up, _lifetimes(placement))
+            return _processes(SeveralReferences.to(members), None, placement, warm_up)
         case Tasks() | Threads():
             handlers = {each.name: (each.handler, each.wrap) for each in members}
             return make_workers(several(handlers), placement, None, warm_up)
     raise ValueError(f"only tasks, threads and processes can be shared, got {placement}")
+
+
+def _processes(
+    handler: HandlerReference | SeveralReferences,
+    wrap: Pickled | None,
+    placement: Processes,
+    warm_up: WarmUp,
+) -> WorkerPool:
+    launcher = ProcessLauncher(
+        handler,
+        wrap,
+        placement.cpu_groups(),
+        placement.max_result_bytes,
+        placement.shared_memory,
+    )
+    return _pool(launcher, placement, warm_up, _lifetimes(placement))
 
 
 def _pool(
