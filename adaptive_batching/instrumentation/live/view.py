@@ -1,7 +1,5 @@
 """All endpoints of a program, looked at once a second for everybody who watches."""
 
-from collections.abc import Iterator
-
 from adaptive_batching.instrumentation.live.messages import View
 from adaptive_batching.instrumentation.live.watch import Watch, Watched
 
@@ -19,9 +17,6 @@ class LiveView:
         self.watched: dict[str, Watched] = {}
         self._watches: dict[Watched, Watch] = {}
         self._now = 0.0
-
-    def __iter__(self) -> Iterator[Watched]:
-        return iter(self.watched.values())
 
     def watch(self, watched: Watched) -> None:
         """Look at it from now on; at whatever has its label no more."""
