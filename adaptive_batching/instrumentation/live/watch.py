@@ -3,10 +3,9 @@
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import starmap
 from math import inf, isfinite
 from operator import sub
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.dispatcher import Forming, Stats, WorkerStats
@@ -130,7 +129,7 @@ class Watch:
             error=round(stats.error, 4),
             workers=list(map(_worker, stats.per_worker)),
             seconds=list(seconds),
-            ran=list(starmap(_run, reversed(newest))),
+            ran=list(map(_run, reversed(newest))),
         )
 
 
@@ -167,9 +166,10 @@ def _in_flight(stats: Stats) -> int:
     return stats.queued_requests + stats.running_requests
 
 
-def _run(number: int, record: Any, _members: Sequence[str]) -> Run:
+def _run(ran: Ran) -> Run:
+    record = ran.record
     return Run(
-        number,
+        ran.number,
         round(record.released, DIGITS),
         round(record.finished, DIGITS),
         record.size,
