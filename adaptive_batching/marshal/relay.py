@@ -108,7 +108,7 @@ class Relay:
         self.route, self._terms = route, route.terms
         self.dispatcher.retune(route.policy, route.limits)
         self.upstreams.bound(route.timeout, route.max_answer)
-        self._sharing.retune(route.terms)
+        self._sharing.retune(route)
         self._passing.body_timeout = route.terms.body_timeout
 
     async def aclose(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait

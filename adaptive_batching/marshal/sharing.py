@@ -12,7 +12,7 @@ from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import DeadlineExceeded, JobTooLarge, UpstreamBroken
 from adaptive_batching.marshal.claims import Claims
 from adaptive_batching.marshal.patience import patience
-from adaptive_batching.marshal.route import Route, Terms
+from adaptive_batching.marshal.route import Route
 from adaptive_batching.wire.exchange import Message, Unsplittable
 from adaptive_batching.wire.kserve_agent import with_batch_fields
 from adaptive_batching.wire.packed import Packed
@@ -37,14 +37,12 @@ class BatchSharing:
         upstreams: Upstreams,
         claims: Claims | None = None,
     ) -> None:
-        self._form, self._terms = route.form, route.terms
-        self._batch_fields = route.batch_fields
-        self._max_queue = route.max_queue
-        self._partition_by = tuple(route.terms.partition_by)
+        self._form, self._batch_fields = route.form, route.batch_fields
         self._dispatcher = dispatcher
         self._upstreams = upstreams
         self._claims = claims
         self._packed_path = route.form.path if isinstance(route.form, Packed) else None
+        self.retune(route)
 
     def answer(
         self, share: Any, request: web.BaseRequest, target: str, begin: float
@@ -69,9 +67,10 @@ class BatchSharing:
             return self._with_batch_fields(share, request, target, begin)
         return self._one_or_pieces(share, request, target, begin)
 
-    def retune(self, terms: Terms) -> None:
+    def retune(self, route: Route) -> None:
         """Ask other things of the clients from now on."""
-        self._terms, self._partition_by = terms, tuple(terms.partition_by)
+        self._terms, self._max_queue = route.terms, route.max_queue
+        self._partition_by = tuple(route.terms.partition_by)
 
     async def _with_batch_fields(
         self, share: Any, request: web.BaseRequest, target: str, begin: float

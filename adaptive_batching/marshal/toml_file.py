@@ -47,7 +47,7 @@ class TomlFile:
     async def written_anew(self) -> None:
         """Wait until it has been written, or replaced as Kubernetes does, since it was seen."""
         await asyncio.sleep(_GLANCE)
-        while self._stamp() == self._seen:
+        while self._stamp() == self._seen:  # noqa: ASYNC110  files have no event that all systems tell
             await asyncio.sleep(_GLANCE)
 
     def _stamp(self) -> tuple[int, int, int] | None:

@@ -272,6 +272,19 @@ async def test_bodies_that_share_batches_are_those_of_the_new_file(model, at_wor
     assert running.dispatchers["m"].stats().batches == 0
 
 
+async def test_how_many_items_a_request_may_have_is_what_the_new_file_says(model, at_work, written):
+    """It is cut, and its pieces have to find room in the queue that there is now."""
+    small = "max_batch_size = 2\nmax_queue = "
+    running = await at_work(routes(model, m=f"{small}4"))
+    async with aiohttp.ClientSession() as session:
+        status, answer = await predict(session, running, "m", *range(5))
+        assert (status, answer["error"]) == (413, "too_many_items")
+        written(routes(model, m=f"{small}8"))
+        await running.refresh()
+        status, answer = await predict(session, running, "m", *range(5))
+        assert (status, answer) == (200, {"predictions": [2 * n for n in range(5)]})
+
+
 async def test_with_other_servers_a_route_begins_anew(model, at_work, written):
     """What was learned of the ones says nothing of the others."""
     running = await at_work(routes(model, m=""))
