@@ -12,7 +12,8 @@ from typing import Any
 from adaptive_batching.bench.apps import throughput
 from adaptive_batching.bench.loops import loop_factory
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.marshal.lane import Lane, make_lanes
+from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.marshal.lane import Lane, Posting, make_lanes
 from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.marshal import Marshal
 
@@ -27,7 +28,11 @@ def _unobserved(lane: Lane) -> Lane:
     def answer(item: Any, within: float) -> Awaitable[bytes]:
         return dispatcher.submit(item, None, within)
 
-    return replace(lane, line=dispatcher, answer=answer, watched=())
+    def post(item: Any, within: float) -> Call[Any, bytes] | None:
+        return dispatcher.post(item, None, within)
+
+    posting = Posting(post, dispatcher)
+    return replace(lane, line=dispatcher, answer=answer, posting=posting, watched=())
 
 
 async def _main() -> None:
@@ -38,7 +43,7 @@ async def _main() -> None:
         max_in_flight=throughput.max_in_flight,
         body_timeout=throughput.body_timeout,
     )
-    url = await Listener(marshal).open("127.0.0.1", 0)
+    url = await Listener(marshal, fast_path=marshal).open("127.0.0.1", 0)
     await asyncio.gather(*(lane.line.start() for lane in lanes.values()))
     sys.stdout.write(f"{url}\n")
     sys.stdout.flush()

@@ -9,22 +9,46 @@ _MOST = (
 )
 
 
-class Passage:
-    """Mean and mean deviation of the time from a request's bytes to its turn.
+class _Delay:
+    """Mean and mean deviation of some seconds, exponentially weighted."""
 
-    An event loop with much to do gets round to a request late, and just as late to its answer. Who
-    is let in needs time for both, or he is served in vain: in overload nearly all who are let in
-    are to be answered at the last moment.
-    """
-
-    __slots__ = ("_deviation", "_last", "_mean", "_noticed")
+    __slots__ = ("_deviation", "_mean")
 
     def __init__(self) -> None:
-        self._mean = self._deviation = self._last = 0.0
+        self._mean = self._deviation = 0.0
+
+    def __repr__(self) -> str:
+        return f"{self._mean * 1e3:.3g} ms ±{self._deviation * 1e3:.3g} ms"
+
+    @property
+    def nearly_all(self) -> float:
+        """Seconds that are seldom exceeded."""
+        return self._mean + _CERTAINTY * self._deviation
+
+    def saw(self, seconds: float) -> None:
+        """One more."""
+        surprise = seconds - self._mean
+        self._mean += _SHARE * surprise
+        self._deviation += _SHARE * (abs(surprise) - self._deviation)
+
+
+class Passage:
+    """Learns the time from a request's bytes to its turn, and from its batch's end to its answer.
+
+    An event loop with much to do gets round to a request late, and to its answer as well. Who is
+    let in needs time for both, or he is served in vain: in overload nearly all who are let in are
+    to be answered at the last moment.
+    """
+
+    __slots__ = ("_last", "_noticed", "_way_in", "_way_out")
+
+    def __init__(self) -> None:
+        self._way_in, self._way_out = _Delay(), _Delay()
+        self._last = 0.0
         self._noticed = -inf
 
     def __repr__(self) -> str:
-        return f"<Passage {self._mean * 1e3:.3g} ms ±{self._deviation * 1e3:.3g} ms>"
+        return f"<Passage in {self._way_in!r}, out {self._way_out!r}>"
 
     def noticed(self, unread: float, read: float, now: float) -> None:
         """A request's turn has come.
@@ -35,17 +59,21 @@ class Passage:
             now: The present (seconds).
         """
         self._last, self._noticed = read, now
-        surprise = unread + read - self._mean
-        self._mean += _SHARE * surprise
-        self._deviation += _SHARE * (abs(surprise) - self._deviation)
+        self._way_in.saw(unread + read)
+
+    def answered(self, taken: float) -> None:
+        """An answer is about to leave, so many seconds after the end of its batch."""
+        self._way_out.saw(taken)
 
     def allowance(self, patience: float) -> float:
         """Seconds within which nearly every answer is out after the end of its batch.
 
+        As long as on the way in, if that is longer: the loop has as much to do for either.
+
         Args:
             patience: Seconds that a client waits.
         """
-        return min(self._mean + _CERTAINTY * self._deviation, _MOST * patience)
+        return min(max(self._way_in.nearly_all, self._way_out.nearly_all), _MOST * patience)
 
     def left(self, patience: float, unread: float, now: float) -> float:
         """Seconds for which a request that is being read can wait for the end of its batch.

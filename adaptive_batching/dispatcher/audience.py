@@ -86,7 +86,13 @@ class Audience:
         now: float,
         batch: BatchRecord | None,
     ) -> None:
-        """Tell of a batch's members, who are about to get these results."""
+        """Tell of a batch's members, who are about to get these results.
+
+        As a rule all have theirs, which is seen at a glance: this is done for every request.
+        """
+        if all(map(_has_result, calls, results)):
+            self.jobs_ended(calls, JobOutcome.DONE, now, batch)
+            return
         members: dict[JobOutcome, list[Job]] = {}
         for call, result in zip(calls, results, strict=True):
             ending = _ending(call, result)
@@ -94,6 +100,10 @@ class Audience:
                 members.setdefault(ending, []).append(call)
         for outcome, jobs in members.items():
             self.jobs_ended(jobs, outcome, now, batch)
+
+
+def _has_result(call: Call[Any, Any], result: Any) -> bool:
+    return not call.future.done() and not isinstance(result, BaseException)
 
 
 def _ending(call: Call[Any, Any], result: Any) -> JobOutcome | None:

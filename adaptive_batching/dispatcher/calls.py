@@ -24,7 +24,7 @@ class Call(Job, Generic[T, R]):
         item: What the handler gets in its list.
         future: Of its result.
         name: What its request is called; empty if nobody said.
-        attachment: What an observer that goes along with it keeps there; not set until one does.
+        attachment: What an observer that goes along with it keeps there; None until one does.
     """
 
     __slots__ = ("attachment", "future", "item", "name")
@@ -48,6 +48,7 @@ class Call(Job, Generic[T, R]):
         self.item = item
         self.future = future
         self.name = request_name.get()
+        self.attachment = None
 
     def fail(self, error: BaseException) -> None:
         """End with an error, unless the caller has gone."""

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import inf
 from types import MappingProxyType
 from typing import Generic, Self, TypeVar
 
@@ -106,6 +107,11 @@ class Dispatcher(Generic[T, R]):
         return Station() if self._driver is None else self._driver.station(now, upstream)
 
     @property
+    def concluded(self) -> float:
+        """When its last batch ended (monotonic seconds); its members are answered next."""
+        return -inf if self._driver is None else self._driver.concluded
+
+    @property
     def ready(self) -> bool:
         """Whether its workers have been ready, so that it can answer."""
         return self._driver is not None and self._driver.crew.ready
@@ -159,27 +165,41 @@ class Dispatcher(Generic[T, R]):
         driver = self._driver
         if driver is None or driver.loop is not loop:
             driver = self._drive(loop)
-        if max_latency is None:
-            max_latency = self._limits.max_latency
-        elif not max_latency > 0:
-            raise ValueError(
-                f"max_latency: expected a positive number of seconds, got {max_latency}"
-            )
         if not driver.crew.ready:
             await driver.started()
-        now = self._clock()
-        call: Call[T, R]
-        if self._fairness is None:
-            call = Call(item, loop.create_future(), now, size, now + max_latency, key)
-        else:
-            due = now + max_latency
-            call = TenantCall(item, loop.create_future(), now, size, due, key, tenant, priority)
-        driver.admit(call)
+        call = self._admitted(driver, item, key, max_latency, size, tenant, priority)
         try:
             return await call.future
         except asyncio.CancelledError:
             driver.withdraw(call)
             raise
+
+    def post(
+        self,
+        item: T,
+        key: Hashable = None,
+        max_latency: float | None = None,
+        size: int = 1,
+        tenant: Hashable = None,
+        priority: Priority = Priority.NORMAL,
+    ) -> Call[T, R] | None:
+        """The same for callbacks: the call, whose future will have the result; or its errors.
+
+        Who does not want it any more cancels that future and withdraws the call.
+
+        Returns:
+            None if its workers have not been ready, or are another loop's: then only `submit` can
+            wait for them.
+        """
+        driver = self._driver
+        if driver is None or not driver.crew.ready or driver.loop.is_closed():
+            return None
+        return self._admitted(driver, item, key, max_latency, size, tenant, priority)
+
+    def withdraw(self, call: Call[T, R]) -> None:
+        """Nobody waits for a call any more."""
+        if self._driver is not None:
+            self._driver.withdraw(call)
 
     def refuse_unseen(self, max_latency: float) -> float | None:
         """Refuse a call if that is certain, whatever it brings: it need not be read any further.
@@ -269,6 +289,33 @@ class Dispatcher(Generic[T, R]):
     def stats_of(self, key: Hashable) -> Stats:
         """The same of one of its classes; running batches and workers are those of all."""
         return Stats.nothing() if self._driver is None else self._driver.stats_of(key)
+
+    def _admitted(
+        self,
+        driver: Driver[T, R],
+        item: T,
+        key: Hashable,
+        max_latency: float | None,
+        size: int,
+        tenant: Hashable,
+        priority: Priority,
+    ) -> Call[T, R]:
+        """A call that waits for its batch from now on."""
+        if max_latency is None:
+            max_latency = self._limits.max_latency
+        elif not max_latency > 0:
+            raise ValueError(
+                f"max_latency: expected a positive number of seconds, got {max_latency}"
+            )
+        now = self._clock()
+        due, future = now + max_latency, driver.loop.create_future()
+        call: Call[T, R]
+        if self._fairness is None:
+            call = Call(item, future, now, size, due, key)
+        else:
+            call = TenantCall(item, future, now, size, due, key, tenant, priority)
+        driver.admit(call)
+        return call
 
     @staticmethod
     async def _begun(driver: Driver[T, R]) -> None:

@@ -82,6 +82,8 @@ class Driver(Generic[T, R]):
         self._ledgers = {key: Ledger() for key in scheduler.classes}
         self._context = contextvars.Context()  # no batch runs in its first caller's context
         self._now = -inf
+        self.concluded = -inf
+        """When the last batch ended (monotonic seconds)."""
         self._pump_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._running: dict[Batch, asyncio.Task[None]] = {}
@@ -272,7 +274,7 @@ class Driver(Generic[T, R]):
         """Return the permit and answer the members, but for those who run again."""
         del self._running[batch]
         self._deadlines.forget(batch)
-        self._now = now = max(self._now, self._clock())
+        self._now = self.concluded = now = max(self._now, self._clock())
         record = None
         calls, results = cast("list[Call[T, R]]", batch.jobs), ended.results
         try:

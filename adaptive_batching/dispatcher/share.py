@@ -77,6 +77,10 @@ class Share(Generic[T, R]):
         """Let one item join a batch; see `Dispatcher.submit`."""
         return await self.whole.submit(item, self._key, max_latency)
 
+    def post(self, item: T, max_latency: float) -> Call[T, R] | None:
+        """The same for callbacks; see `Dispatcher.post`."""
+        return self.whole.post(item, self._key, max_latency)
+
     async def restart_workers(self) -> None:
         """Put a fresh process in the place of each worker, for all classes."""
         await self.whole.restart_workers()

@@ -128,7 +128,7 @@ class Recorder:
 
     def _packed(self, text: str) -> bytes:
         plain = text.encode()
-        return gzip.compress(plain, compresslevel=6) if self.path.suffix == ".gz" else plain
+        return gzip.compress(plain, compresslevel=4) if self.path.suffix == ".gz" else plain
 
     def _write(self, file: BinaryIO, rows: Sequence[str]) -> None:
         try:

@@ -7,6 +7,7 @@ whoever looks at a batch finds its members.
 
 import os
 from collections.abc import Mapping, Sequence
+from contextvars import Token
 from importlib.metadata import version
 from itertools import islice
 from random import random
@@ -50,12 +51,14 @@ class Tracing:
         """Traces the batches of a dispatcher; `label` is what it is called."""
         return BatchTracing(self._tracer, label)
 
+    def keeps(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request with these headers gets a span; drawn by lot if it brings no trace."""
+        return self._brings_trace(headers) or random() < self._share  # noqa: S311  not a secret
+
     def begin(
         self, headers: Mapping[str, str], method: str, path: str, route: str | None
-    ) -> "RequestSpan | None":
+    ) -> "RequestSpan":
         """Begin a span around an answer, below that of the client if it has one.
-
-        None if this is none of the requests that get one.
 
         Args:
             headers: Of the request; `traceparent` among them says which trace it belongs to.
@@ -63,11 +66,8 @@ class Tracing:
             path: As the client wrote it.
             route: What answers it; None if nothing does. A client can't make up a span's name.
         """
-        parent = _NO_PARENT
-        if self._brings_trace(headers):
-            parent = propagate.extract(headers, parent)
-        elif self._share < 1.0 and random() >= self._share:  # noqa: S311  not a secret
-            return None
+        brought = self._brings_trace(headers)
+        parent = propagate.extract(headers, _NO_PARENT) if brought else _NO_PARENT
         known = method if method in _METHODS else "_OTHER"
         name, attributes = known, {"http.request.method": known, "url.path": path}
         if route is not None:
@@ -90,13 +90,20 @@ class Tracing:
 
 
 class RequestSpan:
-    """A span that is current until it ends."""
+    """A span that is current until it ends, or is set aside."""
 
     __slots__ = ("_span", "_token")
 
     def __init__(self, span: Span, parent: context.Context) -> None:
         self._span = span
-        self._token = context.attach(trace.set_span_in_context(span, parent))
+        attached = context.attach(trace.set_span_in_context(span, parent))
+        self._token: Token[context.Context] | None = attached
+
+    def set_aside(self) -> None:
+        """It is not the current one any more; it ends elsewhere."""
+        if self._token is not None:
+            context.detach(self._token)
+            self._token = None
 
     def end(self, status: int) -> None:
         """End with the status of an answer; only faults of ours make it a failed span."""
@@ -112,7 +119,7 @@ class RequestSpan:
         self._leave()
 
     def _leave(self) -> None:
-        context.detach(self._token)
+        self.set_aside()
         self._span.end()
 
 
@@ -209,6 +216,6 @@ def _kept(jobs: Sequence[Job]) -> dict[Span, Job]:
     kept: dict[Span, Job] = {}
     for job in jobs:
         caller = getattr(job, "attachment", None)
-        if isinstance(caller, _Caller) and caller.span.is_recording():
+        if caller is not None and isinstance(caller, _Caller) and caller.span.is_recording():
             kept.setdefault(caller.span, job)
     return kept

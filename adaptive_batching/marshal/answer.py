@@ -1,5 +1,9 @@
 """An answer on its way out, without what responses in general need."""
 
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
 from aiohttp import HttpVersion11, web
 from aiohttp.helpers import rfc822_formatted_time
 
@@ -12,6 +16,8 @@ _HEAD = (
     "{more}"
     "\r\n"
 )
+_KNOWN = frozenset(HTTPStatus)
+_BREAKS = re.compile(r"[\r\n\0]")
 _NOT_SNIFFED = "X-Content-Type-Options: nosniff\r\n"  # bytes of a model must not become a page
 
 
@@ -53,11 +59,46 @@ def answer_head(media_type: str) -> str:
     return _HEAD.format(media_type=media_type, more=more)
 
 
-def make_answer(head: str, body: bytes, request_id: str) -> Answer:
-    """A result, under a head of `answer_head`."""
-    return Answer(head % (len(body), request_id, rfc822_formatted_time()), body)
+def filled_head(head: str, body: bytes, request_id: str) -> str:
+    """One of `answer_head` with what varies."""
+    return head % (len(body), request_id, rfc822_formatted_time())
 
 
 def stays_open(request: web.BaseRequest) -> bool:
     """Whether an `Answer` is what its client can read."""
     return request.keep_alive is True and request.version == HttpVersion11
+
+
+def phrase_of(status: int) -> str:
+    """What a status is called; nothing if it is nobody's."""
+    return HTTPStatus(status).phrase if status in _KNOWN else ""
+
+
+def status_of(sent: bytes) -> int:
+    """The status of an answer as it goes over a connection."""
+    return int(sent[9:12])
+
+
+def as_sent(status: int, headers: Mapping[str, str], body: bytes, *, closes: bool = False) -> bytes:
+    """An answer as it goes over a connection of HTTP/1.1.
+
+    Args:
+        status: Of HTTP.
+        headers: All but the body's length and those of the connection.
+        body: What follows.
+        closes: Whether the connection ends with it.
+
+    Raises:
+        ValueError: A header has a line break, which would make two of it.
+    """
+    lines = [f"HTTP/1.1 {status} {phrase_of(status)}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    lines.append(f"Content-Length: {len(body)}")
+    if "Date" not in headers:
+        lines.append(f"Date: {rfc822_formatted_time()}")
+    if closes:
+        lines.append("Connection: close")
+    for line in lines:
+        if _BREAKS.search(line):
+            raise ValueError(f"expected a header in one line, got {line!r}")
+    return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape") + body

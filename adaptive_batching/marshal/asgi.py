@@ -98,7 +98,7 @@ class AsgiService:
         lane = self.lanes.by_path.get(request.path)
         name = acceptable_id(request.headers.get("x-request-id"))
         request_name.set(name)
-        self._door.in_flight += 1
+        self._door.enter()
         try:
             if lane is None:
                 answer = await self._page(request)
@@ -111,7 +111,7 @@ class AsgiService:
             self._errors.enter(error, name, page if lane is None else lane.path)
             answer = refusal(error, name)
         finally:
-            self._door.in_flight -= 1
+            self._door.leave()
         if lane is not None:
             lane.responses[answer.status] += 1
         await _send(answer, name, send)

@@ -2,71 +2,23 @@
 
 import asyncio
 import logging
-import socket
-import sys
 from functools import partial
-from math import inf
 from time import monotonic
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
-from aiohttp import HttpVersion11, web
+from aiohttp import HttpVersion11, StreamReader, web
 from aiohttp.http import HttpRequestParser, RawRequestMessage
+from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestPayloadError
 
 from adaptive_batching.core import Passage
+from adaptive_batching.marshal.fast_path import FastPath, Waiting
+from adaptive_batching.marshal.kernel_wait import KernelWait
 from adaptive_batching.marshal.rejections import Rejected, rejection
 from adaptive_batching.marshal.request_ids import new_request_id
 from adaptive_batching.marshal.untainted import UntaintedParser
 
 _log = logging.getLogger("adaptive_batching.marshal")
-
-_LAST_RECEIVED = slice(52, 56)  # tcpi_last_data_recv in struct tcp_info, linux/tcp.h: milliseconds
-_SPARE = 5e-3  # seconds in which nobody else is asked if nobody has waited
-_TICK = 4e-3  # seconds; by which that may be wrong, for the kernel counts in ticks
-
-
-class TurnsAway(Protocol):
-    """Who may refuse requests before they are read any further.
-
-    Attributes:
-        pressed: Whether the last one was refused, so that it is worth to ask.
-    """
-
-    pressed: bool
-
-    def turn_away(self, message: RawRequestMessage, unread: float, now: float) -> bytes | None:
-        """All of the answer to a request that lay unread for some seconds; None to look at it."""
-        ...
-
-
-class KernelWait:
-    """How long what is read has waited in the kernel: asked of all only while anybody has waited.
-
-    The answer costs a twentieth of a request, and those that are read together waited alike.
-    """
-
-    __slots__ = ("_asked", "_last")
-
-    def __init__(self) -> None:
-        self._last, self._asked = 0.0, -inf
-
-    def of(self, connection: Any, now: float) -> float:
-        """Seconds for which a socket's last bytes have waited, at the least.
-
-        Args:
-            connection: The socket.
-            now: The present (monotonic seconds).
-        """
-        if not self._last and now - self._asked < _SPARE:
-            return 0.0
-        self._asked = now
-        try:
-            info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_RECEIVED.stop)
-        except (OSError, TypeError):  # a Unix socket; uvloop shows nothing of its sockets
-            return 0.0
-        waited = int.from_bytes(info[_LAST_RECEIVED], sys.byteorder) * 1e-3
-        self._last = max(0.0, waited - _TICK)
-        return self._last
 
 
 class Connection(web.RequestHandler):
@@ -80,12 +32,21 @@ class Connection(web.RequestHandler):
         prompt: Whether nothing was being answered then, so that they need not wait for that.
     """
 
-    __slots__ = ("_kernel_wait", "_socket", "_turns_away", "prompt", "read", "unread")
+    __slots__ = (
+        "_fast_path",
+        "_kernel_wait",
+        "_parked",
+        "_socket",
+        "_visit",
+        "prompt",
+        "read",
+        "unread",
+    )
 
     def __init__(
         self,
         *arguments: Any,
-        turns_away: TurnsAway | None,
+        fast_path: FastPath | None,
         kernel_wait: KernelWait,
         **options: Any,
     ) -> None:
@@ -103,7 +64,9 @@ class Connection(web.RequestHandler):
             max_msg_queue_size=self._max_msg_queue_size,
         )
         self._parser: Any = UntaintedParser(make)
-        self._turns_away, self._kernel_wait = turns_away, kernel_wait
+        self._fast_path, self._kernel_wait = fast_path, kernel_wait
+        self._visit: Waiting | None = None
+        self._parked: asyncio.Future[None] | None = None  # aiohttp's `_waiter` during a visit
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""
@@ -111,21 +74,37 @@ class Connection(web.RequestHandler):
         self.read, self.unread, self.prompt = monotonic(), 0.0, True
         super().connection_made(transport)
 
-    def data_received(self, data: bytes) -> None:
+    def connection_lost(self, exc: BaseException | None) -> None:
         """Called by asyncio."""
+        visit, self._visit, self._parked = self._visit, None, None
+        super().connection_lost(exc)
+        if visit is not None:
+            visit.leave()
+
+    def resume_writing(self) -> None:
+        """Called by asyncio."""
+        super().resume_writing()
+        if self._parked is not None and self._visit is None:
+            self._go_on()
+
+    def data_received(self, data: bytes) -> None:
+        """Called by asyncio, and by aiohttp without data to go on with what it has already."""
+        if not data:
+            super().data_received(data)
+            return
         self.read = now = monotonic()
-        self.unread = unread = self._kernel_wait.of(self._socket, now)
-        self.prompt = self._current_request is None
+        self.unread = self._kernel_wait.of(self._socket, now)
+        self.prompt = self._current_request is None and self._visit is None
         waiter = self._waiter
-        door = self._turns_away
-        asked = door is not None and (unread or door.pressed)
-        if not asked or waiter is None or waiter.done():
+        if self._fast_path is None or waiter is None or waiter.done():
             super().data_received(data)
             return
         self._waiter = None  # so that what is parsed wakes nobody yet
         super().data_received(data)
+        if self._messages and self._is_plain() and self._shortened(self._fast_path, waiter):
+            return
         self._waiter = waiter
-        if self._messages and not self._turned_away():
+        if self._messages:
             waiter.set_result(None)
 
     def handle_error(
@@ -146,30 +125,84 @@ class Connection(web.RequestHandler):
         code = "malformed" if status < 500 else "internal"
         return rejection(Rejected(status, code, closes=True), name)
 
-    def _turned_away(self) -> bool:
-        """Refuse what was just parsed if that is plain already, at a fraction of the usual cost."""
-        assert self._turns_away is not None
+    def _is_plain(self) -> bool:
+        """Whether a request is all there, and nothing has to be known of its connection."""
         (message, payload), *more = self._messages
-        if more or not isinstance(message, RawRequestMessage) or not payload.is_eof():
+        if more or not isinstance(message, RawRequestMessage):
+            return False
+        if payload is EMPTY_PAYLOAD or not payload.is_eof():
             return False
         if self._reading_paused:  # by a large body, until somebody reads it
             return False
         if message.should_close or message.upgrade or message.version != HttpVersion11:
             return False
-        transport = cast("asyncio.Transport", self.transport)
-        if transport.get_write_buffer_size():  # who does not read is not to pile up answers
+        if not message.path.startswith("/"):  # RFC 9112, 3.2.2: a whole URL, as to a proxy
             return False
-        refusal = self._turns_away.turn_away(message, self.unread, self.read)
-        if refusal is None:
+        # Who does not read is not to pile up answers.
+        return not cast("asyncio.Transport", self.transport).get_write_buffer_size()
+
+    def _shortened(self, fast_path: FastPath, waiter: "asyncio.Future[None]") -> bool:
+        """Let the one request that has come be answered without a task of its own, if that can be.
+
+        aiohttp's own task is left waiting meanwhile: it has seen nothing of it.
+        """
+        message, payload = cast("tuple[RawRequestMessage, StreamReader]", self._messages[0])
+        if self.unread or fast_path.pressed:
+            refusal = fast_path.turn_away(message, self.unread, self.read)
+            if refusal is not None:
+                self._accept()
+                self._send(refusal)
+                self._waiter = waiter
+                return True
+        body = b"".join(payload._buffer)  # noqa: SLF001  left there, in case it needs aiohttp's task
+        visit = fast_path.begin(message, body, self.read - self.unread, self._respond)
+        if visit is None:
             return False
+        self._accept()
+        if isinstance(visit, bytes):
+            self._send(visit)
+            self._waiter = waiter
+        else:
+            self._visit, self._parked, self._request_in_progress = visit, waiter, True
+        return True
+
+    def _accept(self) -> None:
+        """What aiohttp does with the request whose turn has come."""
         assert self._parser is not None
         assert self._manager is not None
         self._messages.clear()
         self._parser.message_consumed()
         self._manager.requests_count += 1
+
+    def _send(self, answer: bytes) -> None:
+        """What aiohttp does with an answer."""
+        cast("asyncio.Transport", self.transport).write(answer)
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
-        transport.write(refusal)
-        return True
+
+    def _respond(self, answer: bytes, closes: bool) -> None:  # noqa: FBT001  a callback
+        """The visit ends, once its client has read enough of the answer."""
+        self._visit = None
+        if self.transport is None:  # it is being closed
+            return
+        self._close |= closes
+        self._send(answer)
+        if not self.writing_paused:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Let aiohttp's task see to what has come meanwhile."""
+        waiter, self._parked = cast("asyncio.Future[None]", self._parked), None
+        self._waiter, self._request_in_progress = waiter, False
+        if self._handler_waiter is not None:
+            self._handler_waiter.set_result(None)
+        if self._close:
+            self.force_close()
+        elif self._messages and not waiter.done():
+            waiter.set_result(None)
+        elif self._keepalive_handle is None:  # it rang meanwhile
+            self._keepalive_handle = self._loop.call_at(
+                self._next_keepalive_close_time, self._process_keepalive
+            )
 
 
 def notice(request: web.BaseRequest, passage: Passage) -> float:

@@ -25,6 +25,16 @@ class Door:
         self.in_flight = self.held_bytes = 0
         self._max_in_flight = max_in_flight
 
+    def enter(self, size: int = 0) -> None:
+        """Count a request, and the bytes of its body."""
+        self.in_flight += 1
+        self.held_bytes += size
+
+    def leave(self, size: int = 0) -> None:
+        """It has its answer, or does not want it any more."""
+        self.in_flight -= 1
+        self.held_bytes -= size
+
     def check(self, method: str, headers: MultiMapping[str], lane: Lane) -> Formats:
         """Let a request send its body, in codecs that are settled; it is counted already.
 

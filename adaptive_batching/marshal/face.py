@@ -6,8 +6,9 @@ import ssl
 from collections import Counter
 from typing import Protocol
 
-from adaptive_batching.marshal.listener import Answering, Listener
+from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.marshal import Marshal
+from adaptive_batching.marshal.traced import Served
 
 
 class Face(Protocol):
@@ -77,10 +78,10 @@ class OwnFace:
         answering: The same, or who goes before it.
     """
 
-    def __init__(self, marshal: Marshal, answering: Answering) -> None:
+    def __init__(self, marshal: Marshal, answering: Served) -> None:
         self.unrouted = marshal.unrouted
         self._marshal = marshal
-        listener = Listener(answering, turns_away=marshal)
+        listener = Listener(answering, fast_path=answering)
         self.open, self.shut = listener.open, listener.shut
         self.calm, self.aclose = listener.calm, listener.aclose
 

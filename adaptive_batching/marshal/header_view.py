@@ -3,7 +3,7 @@
 from collections.abc import ItemsView, Iterator, Mapping
 from typing import Any
 
-from multidict import CIMultiDictProxy
+from multidict import MultiMapping
 
 
 class HeaderView(Mapping[str, str]):
@@ -15,7 +15,7 @@ class HeaderView(Mapping[str, str]):
 
     __slots__ = ("_headers", "get")
 
-    def __init__(self, headers: CIMultiDictProxy[str]) -> None:
+    def __init__(self, headers: MultiMapping[str]) -> None:
         self._headers = headers
         self.get: Any = headers.get  # the C method, and no detour
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from adaptive_batching.core import Limits, PolicyLike
 from adaptive_batching.dispatcher import Dispatcher, Observer, Share
+from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.latest import LatestBatches
 from adaptive_batching.instrumentation.live.watch import Watched
@@ -47,6 +48,19 @@ class Line(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """Calls for those who don't await them; see `Dispatcher.post`.
+
+    Attributes:
+        post: Lets an item join a batch; takes the seconds until its answer.
+        dispatcher: Whose calls they are.
+    """
+
+    post: Callable[[Any, float], Call[Any, bytes] | None]
+    dispatcher: Dispatcher[Any, bytes]
+
+
 @dataclass(slots=True, eq=False)
 class Lane:
     """The way of one endpoint's requests.
@@ -61,6 +75,7 @@ class Lane:
         max_body: Bytes that a body may have.
         watched: Where batches are formed on the way.
         examples: Items that should have an answer.
+        posting: The same as `answer` for callbacks; None if it can't be done.
         retune: Has batches formed by another policy and other limits; None if it can't be done.
         responses: Answers by status.
     """
@@ -73,6 +88,7 @@ class Lane:
     max_body: int
     watched: Sequence[Watched]
     examples: Sequence[Any]
+    posting: Posting | None = None
     retune: Callable[[PolicyLike, Limits], None] | None = None
     responses: Counter[int] = field(default_factory=Counter)
 
@@ -108,8 +124,12 @@ def _of_handler(endpoint: Endpoint, placement: Placement, observers: ObserversBy
     def answer(item: Any, within: float) -> Awaitable[bytes]:
         return dispatcher.submit(item, None, within)
 
+    def post(item: Any, within: float) -> Call[Any, bytes] | None:
+        return dispatcher.post(item, None, within)
+
+    posting = Posting(post, dispatcher)
     watched = Watched(endpoint.path, dispatcher, histograms, latest)
-    return _lane(endpoint, dispatcher, answer, watched, dispatcher.retune)
+    return _lane(endpoint, dispatcher, answer, posting, watched, dispatcher.retune)
 
 
 def _of_shared(
@@ -126,13 +146,20 @@ def _of_shared(
         share = Share(whole, path)
         watched = Watched(path, share, histograms[path], latest[path])
         answer, retune = partial(_answer_share, share, path), partial(_retune_share, share)
-        yield _lane(endpoint, share, answer, watched, retune)
+        posting = Posting(partial(_post_share, share, path), whole)
+        yield _lane(endpoint, share, answer, posting, watched, retune)
 
 
 def _answer_share(
     share: Share[Addressed, bytes], path: str, item: Any, within: float
 ) -> Awaitable[bytes]:
     return share.submit((path, item), within)
+
+
+def _post_share(
+    share: Share[Addressed, bytes], path: str, item: Any, within: float
+) -> Call[Addressed, bytes] | None:
+    return share.post((path, item), within)
 
 
 def _retune_share(share: Share[Addressed, bytes], _policy: PolicyLike, limits: Limits) -> None:
@@ -144,6 +171,7 @@ def _lane(
     endpoint: Endpoint,
     line: Line,
     answer: Answer,
+    posting: Posting,
     watched: Watched,
     retune: Callable[[PolicyLike, Limits], None],
 ) -> Lane:
@@ -156,6 +184,7 @@ def _lane(
         endpoint.max_body,
         [watched],
         endpoint.example_items,
+        posting,
         retune,
     )
 

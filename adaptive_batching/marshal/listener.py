@@ -4,29 +4,16 @@ import asyncio
 import socket
 import ssl
 import sys
-from collections.abc import Awaitable
-from typing import Protocol
 
 from aiohttp import web
 
-from adaptive_batching.marshal.connection import TurnsAway
+from adaptive_batching.marshal.answering import Answering
+from adaptive_batching.marshal.fast_path import FastPath
 from adaptive_batching.marshal.listening import listen
 from adaptive_batching.marshal.server import Server
 
 _CALM = 0.1  # seconds without a request after which connections that are still open are idle
 _LAST_WORDS = 1.0  # seconds to write the last answers to slow readers
-
-
-class Answering(Protocol):
-    """What answers requests and knows whether it is done."""
-
-    def __call__(self, request: web.BaseRequest, /) -> Awaitable[web.StreamResponse]:
-        """Answer one request, whatever happens."""
-        ...
-
-    async def emptied(self) -> None:
-        """Wait until no request is being answered."""
-        ...
 
 
 class Listener:
@@ -35,16 +22,16 @@ class Listener:
     Args:
         answering: Whom to.
         max_connections: At a time; what comes then is dropped.
-        turns_away: May refuse requests before they are read any further.
+        fast_path: May answer requests without what aiohttp makes for each.
     """
 
     def __init__(
         self,
         answering: Answering,
         max_connections: int = sys.maxsize,
-        turns_away: TurnsAway | None = None,
+        fast_path: FastPath | None = None,
     ) -> None:
-        self._turns_away = turns_away
+        self._fast_path = fast_path
         self._answering = answering
         self._max_connections = max_connections
         self._server: Server | None = None
@@ -62,7 +49,7 @@ class Listener:
         Raises:
             ListenError: The port is taken, or the address is not ours.
         """
-        self._server = Server(self._answering, self._max_connections, self._turns_away)
+        self._server = Server(self._answering, self._max_connections, self._fast_path)
         self._runner = web.ServerRunner(self._server, shutdown_timeout=_LAST_WORDS)
         await self._runner.setup()
         return await listen(self._runner, host, port, bound, tls)

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from time import monotonic
+from typing import Any
 
 from aiohttp import web
 from aiohttp.http import RawRequestMessage
@@ -12,19 +13,22 @@ from adaptive_batching.core import Passage
 from adaptive_batching.dispatcher import Dispatcher, request_name
 from adaptive_batching.errors import DeadlineExceeded, Overloaded
 from adaptive_batching.marshal.admin import Page, find_page
-from adaptive_batching.marshal.answer import make_answer, stays_open
+from adaptive_batching.marshal.answer import Answer, as_sent, filled_head, stays_open
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.connection import notice
 from adaptive_batching.marshal.door import Door
 from adaptive_batching.marshal.error_log import ErrorLog
+from adaptive_batching.marshal.fast_path import Respond, Visit
 from adaptive_batching.marshal.lane import Lane
+from adaptive_batching.marshal.negotiation import Formats
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.protocol import check_protocol
-from adaptive_batching.marshal.rejections import rejection
-from adaptive_batching.marshal.request_ids import request_id
+from adaptive_batching.marshal.rejections import refusal, rejection
+from adaptive_batching.marshal.request_ids import acceptable_id, request_id
 from adaptive_batching.marshal.unread import Unread
 from adaptive_batching.units import format_duration
 
+_Visit = Visit[tuple[Lane, Dispatcher[Any, bytes], Formats], bytes]
 _REFUSED = 503
 
 
@@ -73,7 +77,7 @@ class Marshal:
 
     async def answer(self, request: web.BaseRequest, lane: Lane | None) -> web.StreamResponse:
         """Answer one request, whatever happens, whose way is known; None if it is for a page."""
-        self.door.in_flight += 1
+        self.door.enter()
         response: web.StreamResponse
         name = request_id(request)
         request_name.set(name)
@@ -88,12 +92,8 @@ class Marshal:
             self._errors.enter(error, name, page if lane is None else lane.path)
             response = rejection(error, name)
         finally:
-            self.door.in_flight -= 1
-            if self._emptied is not None and not self.door.in_flight:
-                self._emptied.set_result(None)
-                self._emptied = None
-        (self.unrouted if lane is None else lane.responses)[response.status] += 1
-        self.pressed = response.status == _REFUSED
+            self._leave()
+        self._count(response.status, lane)
         if self.draining:
             response.force_close()
         return response
@@ -116,6 +116,24 @@ class Marshal:
         lane.responses[late.status] += 1
         return self._unread.answer(late, message.headers, lane.path)
 
+    def begin(
+        self, message: RawRequestMessage, body: bytes, came: float, respond: Respond
+    ) -> _Visit | bytes | None:
+        """Let a request wait for its batch; see `FastPath`."""
+        lane = self._lanes.get(message.path)
+        if lane is None or self.draining:
+            return None
+        if len(body) > lane.max_body or "Content-Encoding" in message.headers:
+            return None
+        name = acceptable_id(message.headers.get("X-Request-Id"))
+        request_name.set(name)
+        now = monotonic()
+        self._passage.noticed(now - came, 0.0, now)
+        try:
+            return self._visit(lane, message, body, came, name, respond)
+        except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
+            return self._refused(error, lane, name)
+
     async def emptied(self) -> None:
         """Wait until no request is being answered."""
         if self.door.in_flight:
@@ -123,12 +141,68 @@ class Marshal:
                 self._emptied = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._emptied)
 
+    def _visit(
+        self,
+        lane: Lane,
+        message: RawRequestMessage,
+        body: bytes,
+        came: float,
+        name: str,
+        respond: Respond,
+    ) -> _Visit | None:
+        """A request's wait for its batch; None if it needs more than that."""
+        call, posting = None, lane.posting
+        if posting is None:
+            return None
+        self.door.enter(len(body))
+        try:
+            formats = self.door.check(message.method, message.headers, lane)
+            within = self._within(lane, message.headers, monotonic() - came)
+            call = posting.post(formats.item(body), within)
+        finally:
+            if call is None:
+                self._leave(len(body))
+        if call is None:
+            return None
+        about, withdraw = (lane, posting.dispatcher, formats), posting.dispatcher.withdraw
+        return Visit(self._visited, withdraw, call, about, name, came, len(body), respond)
+
+    def _visited(self, visit: _Visit, future: "asyncio.Future[bytes]") -> None:
+        """A visit is over."""
+        lane, dispatcher, formats = visit.about
+        self._leave(visit.held)
+        if future.cancelled():
+            return
+        closes = self.draining
+        try:
+            body = future.result()
+        except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
+            answer = self._refused(error, lane, visit.name, closes=closes)
+        else:
+            self._passage.answered(monotonic() - dispatcher.concluded)
+            answer = formats.sent(body, visit.name, closes=closes)
+            self._count(200, lane)
+        visit.respond(answer, closes)
+
+    def _refused(self, error: Exception, lane: Lane, name: str, *, closes: bool = False) -> bytes:
+        self._errors.enter(error, name, lane.path)
+        told = refusal(error, name)
+        self._count(told.status, lane)
+        return as_sent(*told, closes=closes)
+
+    def _leave(self, held: int = 0) -> None:
+        self.door.leave(held)
+        if self._emptied is not None and not self.door.in_flight:
+            self._emptied.set_result(None)
+            self._emptied = None
+
+    def _count(self, status: int, lane: Lane | None) -> None:
+        (self.unrouted if lane is None else lane.responses)[status] += 1
+        self.pressed = status == _REFUSED
+
     async def _answer(self, request: web.BaseRequest, lane: Lane, name: str) -> web.StreamResponse:
         formats = self.door.check(request.method, request.headers, lane)
-        patient = min(patience(request.headers), lane.max_latency)
-        within = patient - self._waited(request) - self._passage.allowance(patient)
-        if within <= 0:
-            raise Overloaded(f"an answer within {format_duration(patient)} is out of reach")
+        within = self._within(lane, request.headers, self._waited(request))
         body = arrived_body(request, lane.max_body)
         if body is None:
             began = monotonic()
@@ -138,9 +212,17 @@ class Marshal:
                 raise DeadlineExceeded("its time was over when its body had arrived")
         answer = await self.door.answer(lane, formats.item(body), len(body), within)
         if self._own_server and stays_open(request) and not self.draining:
-            return make_answer(formats.head, answer, name)
+            return Answer(filled_head(formats.head, answer, name), answer)
         headers = {**formats.headers, "X-Request-Id": name}
         return web.Response(body=answer, headers=headers)
+
+    def _within(self, lane: Lane, headers: Mapping[str, str], waited: float) -> float:
+        """Seconds that a request which has waited for some has left for its batch."""
+        patient = min(patience(headers), lane.max_latency)
+        within = patient - waited - self._passage.allowance(patient)
+        if within <= 0:
+            raise Overloaded(f"an answer within {format_duration(patient)} is out of reach")
+        return within
 
     def _waited(self, request: web.BaseRequest) -> float:
         """Seconds from a request's bytes to now, which is its turn; others' servers don't know."""

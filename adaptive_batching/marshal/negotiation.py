@@ -8,7 +8,7 @@ from typing import Any
 
 from multidict import MultiMapping
 
-from adaptive_batching.marshal.answer import answer_head
+from adaptive_batching.marshal.answer import answer_head, as_sent, filled_head
 from adaptive_batching.marshal.rejections import Rejected
 from adaptive_batching.payloads.codecs import Codec
 from adaptive_batching.payloads.contract import Contract
@@ -45,6 +45,13 @@ class Formats:
     def item(self, body: bytes) -> Any:
         """What goes to the handler."""
         return (self.reads, self.writes, body) if self.tagged else body
+
+    def sent(self, answer: bytes, request_id: str, *, closes: bool) -> bytes:
+        """The answer as it goes over a connection of HTTP/1.1."""
+        if closes:
+            headers = {**self.headers, "X-Request-Id": request_id}
+            return as_sent(200, headers, answer, closes=True)
+        return filled_head(self.head, answer, request_id).encode("ascii") + answer
 
 
 class Negotiation:

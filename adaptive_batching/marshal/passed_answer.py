@@ -1,13 +1,12 @@
 """An answer that is passed on: its headers are the server's, in its order, and no others."""
 
-from http import HTTPStatus
 from typing import Any
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
 from aiohttp.helpers import must_be_empty_body, rfc822_formatted_time
 from multidict import CIMultiDict
 
-_KNOWN = frozenset(HTTPStatus)
+from adaptive_batching.marshal.answer import phrase_of
 
 
 class PassedAnswer(web.StreamResponse):
@@ -69,9 +68,8 @@ class WholeAnswer(PassedAnswer):
     """
 
     def __init__(self, status: int, headers: CIMultiDict[str], body: bytes) -> None:
-        reason = HTTPStatus(status).phrase if status in _KNOWN else ""
         headers[hdrs.CONTENT_LENGTH] = str(len(body))
-        super().__init__(status, reason, headers)
+        super().__init__(status, phrase_of(status), headers)
         self._body_here = body
 
     async def write_eof(self, data: bytes = b"") -> None:

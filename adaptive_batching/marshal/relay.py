@@ -4,11 +4,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from time import monotonic
+from typing import Any
 
 from aiohttp import web
 from aiohttp.http import RawRequestMessage
 
 from adaptive_batching.dispatcher import Dispatcher, Observer
+from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.errors import Overloaded
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.latest import LatestBatches
@@ -18,7 +20,7 @@ from adaptive_batching.marshal.header_view import HeaderView
 from adaptive_batching.marshal.held_bytes import HeldBytes
 from adaptive_batching.marshal.passing import PassThrough
 from adaptive_batching.marshal.route import Route
-from adaptive_batching.marshal.sharing import BatchSharing
+from adaptive_batching.marshal.sharing import Asked, BatchSharing
 from adaptive_batching.marshal.traced import Tracer
 from adaptive_batching.wire.exchange import Message, Request
 from adaptive_batching.wire.open_inference import OpenInference
@@ -131,30 +133,61 @@ class Relay:
         held = 0
         self._in_flight += 1
         try:
-            path, _, query = target.partition("?")
+            path = target.partition("?")[0]
             if not self._form.wants(request.method, path) or self._must_stream(request):
                 return await self._passing(request, target)
-            if begin + self._terms.max_latency <= monotonic():
-                raise Overloaded("its time was over when its turn came")
+            self._check_turn(begin)
             body = arrived_body(request, self._terms.max_body)
             held = self._hold(body, request)
             if body is None:
                 body = await arriving_body(request, self._terms.max_body, self._terms.body_timeout)
-            message = Message(body, HeaderView(request.headers))
-            share = self._form.take(Request(request.method, path, message, query))
+            share = self._take(request, target, body)
             if share is None:
                 return await self._passing(request, target, body)
             return await self._sharing.answer(share, request, target, begin)
         finally:
-            self._held.give_back(held)
-            self._in_flight -= 1
-            if not self._in_flight:
-                self._emptied.set()
+            self.leave(held)
 
     def shares(self, message: RawRequestMessage) -> bool:
         """Whether a request of this line and these headers may share a batch."""
         wanted = self._form.wants(message.method, message.path.partition("?")[0])
         return wanted and "Content-Encoding" not in message.headers
+
+    def post(
+        self, message: RawRequestMessage, body: bytes, begin: float
+    ) -> Call[Forwarded, Reply] | None:
+        """Let a request that is all there wait for a batch; it is here until `leave` is called.
+
+        Args:
+            message: Its line and headers, for which `shares` says yes.
+            body: All of it.
+            begin: From when on its time counts (monotonic seconds).
+
+        Returns:
+            None if it needs more than a place in a batch; then it has not been here.
+        """
+        if len(body) > self._terms.max_body:
+            return None
+        self._check_turn(begin)
+        share = self._take(message, message.path, body)
+        if share is None:
+            return None
+        self._held.take(len(body))
+        self._in_flight += 1
+        call = None
+        try:
+            call = self._sharing.post(share, message, message.path, begin)
+        finally:
+            if call is None:
+                self.leave(len(body))
+        return call
+
+    def leave(self, held: int) -> None:
+        """A request of so many bytes has its answer, or does not want it any more."""
+        self._held.give_back(held)
+        self._in_flight -= 1
+        if not self._in_flight:
+            self._emptied.set()
 
     async def retire(self) -> None:
         """Answer those who are here, let batches leave at once, then close."""
@@ -163,6 +196,16 @@ class Relay:
             self._emptied.clear()
             await self._emptied.wait()
         await self.aclose(0.0)
+
+    def _check_turn(self, begin: float) -> None:
+        if begin + self._terms.max_latency <= monotonic():
+            raise Overloaded("its time was over when its turn came")
+
+    def _take(self, request: Asked, target: str, body: bytes) -> Any:
+        """What a request brings; None if it can't share a batch."""
+        path, _, query = target.partition("?")
+        message = Message(body, HeaderView(request.headers))
+        return self._form.take(Request(request.method, path, message, query))
 
     def _hold(self, body: bytes | None, request: web.BaseRequest) -> int:
         """Count the bytes of a body that is kept, or of what it may come to, and return them.

@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from urllib.parse import unquote
 
 from aiohttp import web
 
@@ -96,7 +97,10 @@ class Running:
             )
         else:
             marshal = Marshal(
-                self.lanes, self._pages(), max_in_flight=max_in_flight, body_timeout=body_timeout
+                self.lanes,
+                self._pages(),
+                max_in_flight=max_in_flight,
+                body_timeout=body_timeout,
             )
             self._face = OwnFace(marshal, traced(marshal, tracer, self._route))
         self.metrics.responses["other"] = self._face.unrouted
@@ -224,5 +228,6 @@ class Running:
             shown["/metrics"] = metrics
         return shown | as_pages(make_documents(self._name, self._endpoints, shown))
 
-    def _route(self, request: web.BaseRequest) -> str | None:
-        return request.path if request.path in self.lanes else None
+    def _route(self, target: str) -> str | None:
+        path = target if target in self.lanes else unquote(target.partition("?")[0])
+        return path if path in self.lanes else None

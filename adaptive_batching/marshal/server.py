@@ -9,7 +9,9 @@ from aiohttp import http_parser, web
 from aiohttp.typedefs import Handler
 
 from adaptive_batching.errors import UsageError
-from adaptive_batching.marshal.connection import Connection, KernelWait, TurnsAway
+from adaptive_batching.marshal.connection import Connection
+from adaptive_batching.marshal.fast_path import FastPath
+from adaptive_batching.marshal.kernel_wait import KernelWait
 
 _CONNECTION: dict[str, Any] = {
     "keepalive_timeout": 15.0,  # also the time for all headers; aiohttp would wait an hour
@@ -25,19 +27,19 @@ class Server(web.Server):
     Args:
         handler: Answers a request.
         most: Connections at a time; fewer if the process may not open as many files.
-        turns_away: May refuse requests before they are read any further.
+        fast_path: May answer requests without what aiohttp makes for each.
 
     Raises:
         UsageError: aiohttp runs without its C parser.
     """
 
     def __init__(
-        self, handler: Handler, most: int = sys.maxsize, turns_away: TurnsAway | None = None
+        self, handler: Handler, most: int = sys.maxsize, fast_path: FastPath | None = None
     ) -> None:
         check_parser()
         super().__init__(handler, handler_cancellation=True)  # type: ignore[arg-type]
 
-        self._noticing: dict[str, Any] = {"turns_away": turns_away, "kernel_wait": KernelWait()}
+        self._noticing: dict[str, Any] = {"fast_path": fast_path, "kernel_wait": KernelWait()}
         self._max_connections = min(most, max_connections())
 
     def __call__(self) -> web.RequestHandler:

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
 from multidict import CIMultiDict
 
-from adaptive_batching.marshal.answer import Answer, stays_open
+from adaptive_batching.marshal.answer import Answer, as_sent, stays_open
 from adaptive_batching.marshal.passed_answer import WholeAnswer
 from adaptive_batching.wire.exchange import Message
 from adaptive_batching.workers.upstream_messages import Reply
@@ -57,21 +57,30 @@ class SharesOfReplies:
             seconds: From the request's arrival until now.
             closes: Whether the connection is to end with it.
         """
+        head = None if closes or not stays_open(request) else self._head(reply, name, seconds)
+        if head is not None:
+            return Answer(head, reply.message.body)
+        return WholeAnswer(reply.status, _headers(reply, name, seconds), reply.message.body)
+
+    def sent(self, reply: Reply, name: str, seconds: float, *, closes: bool) -> bytes:
+        """The same as it goes over a connection of HTTP/1.1."""
+        body, head = reply.message.body, None if closes else self._head(reply, name, seconds)
+        if head is not None:
+            return head.encode("ascii") + body
+        headers = _headers(reply, name, seconds)
+        headers.popall("Content-Length", None)
+        return as_sent(reply.status, headers, body, closes=closes)
+
+    def _head(self, reply: Reply, name: str, seconds: float) -> str | None:
+        """How a usual answer begins; None if this is not one."""
         message = reply.message
-        queued, taken = max(0.0, seconds - reply.seconds) * 1e3, reply.seconds * 1e3
-        if reply.status == 200 and message.status is None and not closes and stays_open(request):
-            lines = self._lines_of(message.headers)
-            if lines is not None:
-                about = (lines, len(message.body), name, reply.batch_id, reply.batch_size)
-                return Answer(
-                    _HEAD % (*about, queued, taken, rfc822_formatted_time()), message.body
-                )
-        headers = CIMultiDict(_said(message))
-        headers["X-Request-Id"] = name
-        headers["X-Batch-Id"] = str(reply.batch_id)
-        headers["X-Batch-Size"] = str(reply.batch_size)
-        headers["Server-Timing"] = f"queue;dur={queued:.3f}, upstream;dur={taken:.3f}"
-        return WholeAnswer(reply.status, headers, message.body)
+        if reply.status != 200 or message.status is not None:
+            return None
+        lines = self._lines_of(message.headers)
+        if lines is None:
+            return None
+        about = (lines, len(message.body), name, reply.batch_id, reply.batch_size)
+        return _HEAD % (*about, *_times(reply, seconds), rfc822_formatted_time())
 
     def _lines_of(self, headers: Mapping[str, str]) -> str | None:
         """What is said of the server's headers; None if it can't be written as it is."""
@@ -81,6 +90,21 @@ class SharesOfReplies:
             lines = "".join([f"{header}: {value}\r\n" for header, value in said])
             self._lines = lines if _is_plain(said) else None
         return self._lines
+
+
+def _headers(reply: Reply, name: str, seconds: float) -> CIMultiDict[str]:
+    headers = CIMultiDict(_said(reply.message))
+    headers["X-Request-Id"] = name
+    headers["X-Batch-Id"] = str(reply.batch_id)
+    headers["X-Batch-Size"] = str(reply.batch_size)
+    queued, taken = _times(reply, seconds)
+    headers["Server-Timing"] = f"queue;dur={queued:.3f}, upstream;dur={taken:.3f}"
+    return headers
+
+
+def _times(reply: Reply, seconds: float) -> tuple[float, float]:
+    """Milliseconds that a request waited, and that the server took."""
+    return max(0.0, seconds - reply.seconds) * 1e3, reply.seconds * 1e3
 
 
 def _said(message: Message) -> list[tuple[str, str]]:

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Coroutine, Hashable, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
-from aiohttp import web
 from msgspec.structs import replace
+from multidict import MultiMapping
 
+from adaptive_batching.core import Priority
 from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.errors import DeadlineExceeded, JobTooLarge, UpstreamBroken
 from adaptive_batching.marshal.claims import Claims
 from adaptive_batching.marshal.patience import patience
@@ -18,6 +20,22 @@ from adaptive_batching.wire.kserve_agent import with_batch_fields
 from adaptive_batching.wire.packed import Packed
 from adaptive_batching.workers.upstream import Upstreams
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
+
+_NOBODY = (None, Priority.NORMAL)
+
+
+class Asked(Protocol):
+    """The line and the headers of a request, whatever is made of it."""
+
+    @property
+    def method(self) -> str:
+        """In upper case."""
+        ...
+
+    @property
+    def headers(self) -> MultiMapping[str]:
+        """As they came."""
+        ...
 
 
 class BatchSharing:
@@ -44,9 +62,7 @@ class BatchSharing:
         self._packed_path = route.form.path if isinstance(route.form, Packed) else None
         self.retune(route)
 
-    def answer(
-        self, share: Any, request: web.BaseRequest, target: str, begin: float
-    ) -> Awaitable[Reply]:
+    def answer(self, share: Any, request: Asked, target: str, begin: float) -> Awaitable[Reply]:
         """What the server replies to a request.
 
         No coroutine of its own for the usual request, for each would be resumed when it is
@@ -73,7 +89,7 @@ class BatchSharing:
         self._partition_by = tuple(route.terms.partition_by)
 
     async def _with_batch_fields(
-        self, share: Any, request: web.BaseRequest, target: str, begin: float
+        self, share: Any, request: Asked, target: str, begin: float
     ) -> Reply:
         reply = await self._one_or_pieces(share, request, target, begin)
         about = reply.message
@@ -81,15 +97,13 @@ class BatchSharing:
         return replace(reply, message=Message(body, about.headers, about.status))
 
     def _one_or_pieces(
-        self, share: Any, request: web.BaseRequest, target: str, begin: float
+        self, share: Any, request: Asked, target: str, begin: float
     ) -> Coroutine[Any, Any, Reply]:
         if share.size > self._terms.max_batch_size:
             return self._in_pieces(share, request, target, begin)
         return self._submitted(share, request, target, begin)
 
-    async def _in_pieces(
-        self, share: Any, request: web.BaseRequest, target: str, begin: float
-    ) -> Reply:
+    async def _in_pieces(self, share: Any, request: Asked, target: str, begin: float) -> Reply:
         if share.size > self._max_queue:  # QueueFull would have its client try again for ever
             most = self._max_queue
             raise JobTooLarge(f"expected at most max_queue={most} items, got {share.size}")
@@ -101,44 +115,57 @@ class BatchSharing:
             raise UpstreamBroken(f"a request in {len(pieces)} pieces: {error}") from error
         return replace(replies[-1], message=whole)
 
-    async def _piece(
-        self, share: Any, request: web.BaseRequest, target: str, begin: float
-    ) -> Reply:
+    async def _piece(self, share: Any, request: Asked, target: str, begin: float) -> Reply:
         # Since it was cut, a batch may have become smaller: see `retune`.
         return await self._one_or_pieces(share, request, target, begin)
 
     def _submitted(
-        self, share: Any, request: web.BaseRequest, target: str, begin: float
+        self, share: Any, request: Asked, target: str, begin: float
     ) -> Coroutine[Any, Any, Reply]:
-        method = request.method
+        return self._dispatcher.submit(*self._call(share, request, target, begin))
+
+    def post(
+        self, share: Any, request: Asked, target: str, begin: float
+    ) -> Call[Forwarded, Reply] | None:
+        """The same for callbacks; see `Dispatcher.post`.
+
+        Returns:
+            None if it has to be asked for by `answer`.
+        """
+        if self._batch_fields or share.size > self._terms.max_batch_size:
+            return None
+        return self._dispatcher.post(*self._call(share, request, target, begin))
+
+    def _call(
+        self, share: Any, request: Asked, target: str, begin: float
+    ) -> tuple[Forwarded, Hashable, float, int, Hashable, Priority]:
+        """What the dispatcher is told of a request."""
+        method, headers = request.method, request.headers
         if self._packed_path is not None:  # each says in the batch what it was asked, and where
             method, target = "POST", self._packed_path
-        told, trace = self._partition(request), _trace(request)
+        told, trace = self._partition(headers), _trace(headers)
         item = Forwarded(self._form, share, method, target, told, trace)
-        waits = min(patience(request.headers), self._terms.max_latency) - (monotonic() - begin)
+        waits = min(patience(headers), self._terms.max_latency) - (monotonic() - begin)
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")
         key: Hashable = item.key
         if not self._upstreams.mergeable(key):
             key = object()
-        if self._claims is None:
-            return self._dispatcher.submit(item, key, waits, share.size)
-        claim = self._claims.of(request.headers)
-        return self._dispatcher.submit(item, key, waits, share.size, *claim)
+        tenant, priority = self._claims.of(headers) if self._claims is not None else _NOBODY
+        return item, key, waits, share.size, tenant, priority
 
-    def _partition(self, request: web.BaseRequest) -> tuple[tuple[str, str], ...]:
+    def _partition(self, headers: MultiMapping[str]) -> tuple[tuple[str, str], ...]:
         """What the server is told of a client in a batch: the same for all of its members."""
-        headers = request.headers
         told = [name for name in self._partition_by if name in headers]
         return tuple([(name, ", ".join(headers.getall(name))) for name in told]) if told else ()
 
 
-def _trace(request: web.BaseRequest) -> tuple[tuple[str, str], ...]:
+def _trace(headers: MultiMapping[str]) -> tuple[tuple[str, str], ...]:
     """The headers of W3C's trace context."""
-    parent = request.headers.get("traceparent")
+    parent = headers.get("traceparent")
     if parent is None:
         return ()
-    state = request.headers.get("tracestate")
+    state = headers.get("tracestate")
     own = ("traceparent", parent)
     return (own,) if state is None else (own, ("tracestate", state))
 

@@ -11,12 +11,14 @@ from aiohttp.http import RawRequestMessage
 from adaptive_batching.core import Passage
 from adaptive_batching.dispatcher import request_name
 from adaptive_batching.errors import Overloaded, UpstreamAnswered
+from adaptive_batching.marshal.answer import as_sent
 from adaptive_batching.marshal.connection import notice
 from adaptive_batching.marshal.error_log import ErrorLog
+from adaptive_batching.marshal.fast_path import Respond, Visit
 from adaptive_batching.marshal.protocol import check_protocol
-from adaptive_batching.marshal.rejections import Rejected, rejection
+from adaptive_batching.marshal.rejections import Rejected, refusal, rejection
 from adaptive_batching.marshal.relay import Relay
-from adaptive_batching.marshal.request_ids import request_id
+from adaptive_batching.marshal.request_ids import acceptable_id, request_id
 from adaptive_batching.marshal.share_of_reply import SharesOfReplies
 from adaptive_batching.marshal.target import origin_form
 from adaptive_batching.marshal.tenants import Tenants
@@ -26,6 +28,7 @@ from adaptive_batching.workers.upstream_messages import Reply
 FindRelay = Callable[[str], Relay | None]
 """The way for a path; None if there is none."""
 
+_Visit = Visit[tuple[Relay, str], Reply]  # with its tenant
 _REFUSED = 503
 
 
@@ -60,8 +63,7 @@ class Sidecar:
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, whatever happens."""
-        self.in_flight += 1
-        self._emptied.clear()
+        self._enter()
         begin = notice(request, self._passage)
         response: web.StreamResponse
         relay: Relay | None = None
@@ -70,7 +72,7 @@ class Sidecar:
         try:
             target = self._target(request)
             relay = self._relay(target)
-            tenant = self._tenants.enter(request)
+            tenant = self._tenants.enter(request.headers)
             try:
                 allowance = self._passage.allowance(relay.route.terms.max_latency)
                 answer = await relay.answer(request, target, begin - allowance)
@@ -87,11 +89,8 @@ class Sidecar:
             self._errors.enter(error, name, "sidecar" if relay is None else relay.route.name)
             response = rejection(error, name)
         finally:
-            self.in_flight -= 1
-            if not self.in_flight:
-                self._emptied.set()
-        (self.unrouted if relay is None else relay.responses)[response.status] += 1
-        self.pressed = response.status == _REFUSED
+            self._leave()
+        self._count(response.status, relay)
         if self.draining:
             response.force_close()
         return response
@@ -114,14 +113,98 @@ class Sidecar:
         relay.responses[late.status] += 1
         return self._unread.answer(late, message.headers, relay.route.name)
 
+    def begin(
+        self, message: RawRequestMessage, body: bytes, came: float, respond: Respond
+    ) -> _Visit | bytes | None:
+        """Let a request wait for its batch; see `FastPath`."""
+        relay = self._find_relay(message.path)
+        if relay is None or self.draining or not relay.shares(message):
+            return None
+        name = acceptable_id(message.headers.get("X-Request-Id"))
+        request_name.set(name)
+        now = monotonic()
+        self._passage.noticed(now - came, 0.0, now)
+        try:
+            return self._visit(relay, message, body, came, name, respond)
+        except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
+            return self._refused(error, relay, name)
+
     async def emptied(self) -> None:
         """Wait until no request is being answered."""
         await self._emptied.wait()
 
+    def _visit(
+        self,
+        relay: Relay,
+        message: RawRequestMessage,
+        body: bytes,
+        came: float,
+        name: str,
+        respond: Respond,
+    ) -> _Visit | None:
+        """A request's wait for its batch; None if it needs more than that."""
+        if self.in_flight >= self._max_in_flight:
+            raise self._full()
+        tenant = self._tenants.enter(message.headers)
+        call = None
+        try:
+            allowance = self._passage.allowance(relay.route.terms.max_latency)
+            call = relay.post(message, body, came - allowance)
+        finally:
+            if call is None:
+                self._tenants.leave(tenant)
+        if call is None:
+            return None
+        self._enter()
+        withdraw = relay.dispatcher.withdraw
+        about, held = (relay, tenant), len(body)
+        return Visit(self._visited, withdraw, call, about, name, came, held, respond)
+
+    def _visited(self, visit: _Visit, future: "asyncio.Future[Reply]") -> None:
+        """A visit is over."""
+        relay, tenant = visit.about
+        self._leave()
+        self._tenants.leave(tenant)
+        relay.leave(visit.held)
+        if future.cancelled():
+            return
+        closes = self.draining
+        try:
+            reply = _reply_of(future)
+            now = monotonic()
+            self._passage.answered(now - relay.dispatcher.concluded)
+            answer = self._shares.sent(reply, visit.name, now - visit.came, closes=closes)
+            self._count(reply.status, relay)
+        except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
+            answer = self._refused(error, relay, visit.name, closes=closes)
+        visit.respond(answer, closes)
+
+    def _refused(self, error: Exception, relay: Relay, name: str, *, closes: bool = False) -> bytes:
+        self._errors.enter(error, name, relay.route.name)
+        told = refusal(error, name)
+        self._count(told.status, relay)
+        return as_sent(*told, closes=closes)
+
+    def _full(self) -> Overloaded:
+        return Overloaded(f"{self._max_in_flight} requests are in flight already")
+
+    def _enter(self) -> None:
+        self.in_flight += 1
+        self._emptied.clear()
+
+    def _leave(self) -> None:
+        self.in_flight -= 1
+        if not self.in_flight:
+            self._emptied.set()
+
+    def _count(self, status: int, relay: Relay | None) -> None:
+        (self.unrouted if relay is None else relay.responses)[status] += 1
+        self.pressed = status == _REFUSED
+
     def _target(self, request: web.BaseRequest) -> str:
         check_protocol(request)
         if self.in_flight > self._max_in_flight:
-            raise Overloaded(f"{self._max_in_flight} requests are in flight already")
+            raise self._full()
         return origin_form(request)
 
     def _relay(self, target: str) -> Relay:
@@ -135,3 +218,12 @@ class Sidecar:
     ) -> web.StreamResponse:
         seconds = monotonic() - begin
         return self._shares.share(reply, request, name, seconds, closes=self.draining)
+
+
+def _reply_of(future: "asyncio.Future[Reply]") -> Reply:
+    """What a server said, were it that it can't answer."""
+    try:
+        return future.result()
+    except UpstreamAnswered as error:
+        reply: Reply = error.reply
+        return reply

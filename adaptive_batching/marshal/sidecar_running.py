@@ -81,7 +81,7 @@ class SidecarRunning:
         tenants = Tenants(bounds.tenant_header, bounds.max_per_tenant)
         self._sidecar = Sidecar(self.relays.find, bounds.max_in_flight, tenants)
         answering = traced(self._sidecar, tracer, self._route)
-        self._listener = Listener(answering, bounds.max_connections, self._sidecar)
+        self._listener = Listener(answering, bounds.max_connections, answering)
         self._admin_address = admin
         self._admin = Listener(make_admin(self))
         self._refreshing = asyncio.Lock()
@@ -154,8 +154,8 @@ class SidecarRunning:
             await self.relays.replace(routes)
             _log.info("routes are now %s", ", ".join(sorted(route.name for route in routes)))
 
-    def _route(self, request: web.BaseRequest) -> str | None:
-        relay = self.relays.find(request.raw_path)
+    def _route(self, target: str) -> str | None:
+        relay = self.relays.find(target)
         return None if relay is None else relay.route.name
 
     async def _keep_reading(self, file: RoutesFile) -> None:

@@ -1,8 +1,7 @@
 """What one tenant has under way, so that a flood of one leaves room for the others."""
 
 from collections import Counter
-
-from aiohttp import web
+from collections.abc import Mapping
 
 from adaptive_batching.marshal.claims import tenant_of
 from adaptive_batching.marshal.rejections import Rejected
@@ -23,7 +22,7 @@ class Tenants:
         self._limit = limit
         self._under_way: Counter[str] = Counter()
 
-    def enter(self, request: web.BaseRequest) -> str:
+    def enter(self, headers: Mapping[str, str]) -> str:
         """Count a request, and return what `leave` has to be told.
 
         Raises:
@@ -31,7 +30,7 @@ class Tenants:
         """
         if not self._header:
             return ""
-        name = tenant_of(request.headers, self._header)
+        name = tenant_of(headers, self._header)
         if self._under_way[name] >= self._limit:
             raise Rejected(429, "tenant_limit", headers={"Retry-After": "1"})
         self._under_way[name] += 1

@@ -1,16 +1,28 @@
 """A span around each answer, where somebody wants to see them."""
 
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from aiohttp import web
+from aiohttp.http import RawRequestMessage
 
 from adaptive_batching.dispatcher import Observer
-from adaptive_batching.marshal.listener import Answering
+from adaptive_batching.marshal.answer import status_of
+from adaptive_batching.marshal.answering import Answering
+from adaptive_batching.marshal.fast_path import FastPath, Respond, Waiting
+
+
+class Served(Answering, FastPath, Protocol):
+    """What answers requests on both paths."""
 
 
 class RequestSpan(Protocol):
-    """A span that is current until it ends."""
+    """A span that is current until it ends, or is set aside."""
+
+    def set_aside(self) -> None:
+        """It is not the current one any more; it ends elsewhere."""
+        ...
 
     def end(self, status: int, /) -> None:
         """End with the status of an answer."""
@@ -28,10 +40,14 @@ class Tracer(Protocol):
         """Traces the batches of a dispatcher."""
         ...
 
+    def keeps(self, headers: Mapping[str, str], /) -> bool:
+        """Whether a request gets a span; to be asked once for each."""
+        ...
+
     def begin(
         self, headers: Mapping[str, str], method: str, path: str, route: str | None, /
-    ) -> RequestSpan | None:
-        """Begin a span around the answer to a request; None if it gets none."""
+    ) -> RequestSpan:
+        """Begin a span around the answer to a request."""
         ...
 
     def headers(self) -> Mapping[str, str]:
@@ -45,14 +61,14 @@ class Traced:
     Args:
         answering: Who answers.
         tracer: Makes the spans.
-        route: What a request is for; None if for nothing that there is.
+        route: What a path and query are for; None if for nothing that there is.
     """
 
     def __init__(
         self,
-        answering: Answering,
+        answering: Served,
         tracer: Tracer,
-        route: Callable[[web.BaseRequest], str | None],
+        route: Callable[[str], str | None],
     ) -> None:
         self._answering = answering
         self._tracer = tracer
@@ -60,10 +76,9 @@ class Traced:
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
-        route = self._route(request)
-        span = self._tracer.begin(request.headers, request.method, request.path, route)
-        if span is None:
+        if not self._tracer.keeps(request.headers):
             return await self._answering(request)
+        span = self._span(request.headers, request.method, request.raw_path)
         try:
             response = await self._answering(request)
         except BaseException as error:
@@ -72,14 +87,68 @@ class Traced:
         span.end(response.status)
         return response
 
+    @property
+    def pressed(self) -> bool:
+        """Whether the last request was refused."""
+        return self._answering.pressed
+
+    def turn_away(self, message: RawRequestMessage, unread: float, now: float) -> bytes | None:
+        """Refuse a request that was read too late; it gets no span."""
+        return self._answering.turn_away(message, unread, now)
+
+    def begin(
+        self, message: RawRequestMessage, body: bytes, came: float, respond: Respond
+    ) -> Waiting | bytes | None:
+        """Let a request wait for its answer; see `FastPath`.
+
+        If it needs more than that, its span is dropped: the usual path draws lots again.
+        """
+        if not self._tracer.keeps(message.headers):
+            return self._answering.begin(message, body, came, respond)
+        span = self._span(message.headers, message.method, message.path)
+        visit = _TracedVisit(span, respond)
+        try:
+            begun = self._answering.begin(message, body, came, visit.respond)
+        finally:
+            span.set_aside()
+        if begun is None:
+            return None
+        if isinstance(begun, bytes):
+            span.end(status_of(begun))
+            return begun
+        visit.waiting = begun
+        return visit
+
     async def emptied(self) -> None:
         """Wait until no request is being answered."""
         await self._answering.emptied()
 
+    def _span(self, headers: Mapping[str, str], method: str, target: str) -> RequestSpan:
+        path = target.partition("?")[0]
+        return self._tracer.begin(headers, method, path, self._route(target))
 
-def traced(
-    answering: Answering, tracer: Tracer | None, route: Callable[[web.BaseRequest], str | None]
-) -> Answering:
+
+class _TracedVisit:
+    """A request on the fast path, within its span."""
+
+    def __init__(self, span: RequestSpan, respond: Respond) -> None:
+        self._span = span
+        self._respond = respond
+        self.waiting: Waiting | None = None
+
+    def respond(self, answer: bytes, closes: bool) -> None:  # noqa: FBT001  a callback
+        """Send the answer."""
+        self._respond(answer, closes)
+        self._span.end(status_of(answer))
+
+    def leave(self) -> None:
+        """Its client has gone."""
+        if self.waiting is not None:
+            self.waiting.leave()
+        self._span.broken_off(CancelledError())
+
+
+def traced(answering: Served, tracer: Tracer | None, route: Callable[[str], str | None]) -> Served:
     """The same as it is, if nobody wants spans."""
     return answering if tracer is None else Traced(answering, tracer, route)
 

@@ -5,18 +5,16 @@ would always be busy with refusals, and with those who came too long ago.
 """
 
 from collections.abc import Mapping
-from http import HTTPStatus
 from math import inf
 from typing import Any
-
-from aiohttp.helpers import rfc822_formatted_time
 
 from adaptive_batching.core import Passage
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import Overloaded
+from adaptive_batching.marshal.answer import as_sent
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.patience import patience
-from adaptive_batching.marshal.rejections import PlainAnswer, refusal
+from adaptive_batching.marshal.rejections import refusal
 from adaptive_batching.marshal.request_ids import acceptable_id
 from adaptive_batching.units import format_duration
 
@@ -72,13 +70,4 @@ class Unread:
         """
         name = acceptable_id(headers.get("X-Request-Id"))
         self._errors.enter(error, name, path)
-        return _as_sent(refusal(error, name))
-
-
-def _as_sent(answer: PlainAnswer) -> bytes:
-    headers = "".join(f"{name}: {value}\r\n" for name, value in answer.headers.items())
-    head = (
-        f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\n{headers}"
-        f"Content-Length: {len(answer.body)}\r\nDate: {rfc822_formatted_time()}\r\n\r\n"
-    )
-    return head.encode("ascii") + answer.body
+        return as_sent(*refusal(error, name))

@@ -31,6 +31,15 @@ def test_an_overload_that_is_over_is_forgotten() -> None:
     assert after([*late, *[0.1e-3] * 100]).allowance(1.0) < 0.1 * after(late).allowance(1.0)
 
 
+def test_answers_that_are_long_in_leaving_are_allowed_for() -> None:
+    """The way out may be longer than the way in: a batch has many answers."""
+    passage = after([0.0] * 200)
+    for number in range(200):
+        passage.answered(number % 20 * 0.1e-3)
+    assert 1.9e-3 < passage.allowance(1.0) < 4e-3
+    assert passage.allowance(4e-3) == 1e-3
+
+
 def test_after_a_pause_of_the_process_requests_are_let_in() -> None:
     """All that came in half a second were late; who comes next has most of his time."""
     paused = after([0.5 - number / 200 for number in range(100)])

@@ -1,0 +1,103 @@
+"""The way of requests that are whole when they are read, and that only their batch keeps waiting.
+
+aiohttp makes a request object, a task, two futures and a response for each, which is half of what
+such a request costs. Whoever knows what to do with it may answer it without them.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from aiohttp.http import RawRequestMessage
+
+from adaptive_batching.dispatcher.calls import Call
+
+Respond = Callable[[bytes, bool], None]
+"""Sends all of an answer, and says whether the connection ends with it."""
+
+
+class Waiting(Protocol):
+    """A request that waits for its answer."""
+
+    def leave(self) -> None:
+        """Its client has gone."""
+        ...
+
+
+class FastPath(Protocol):
+    """Who may answer requests without what aiohttp makes for each."""
+
+    @property
+    def pressed(self) -> bool:
+        """Whether the last one was refused, so that others may have to be turned away."""
+        ...
+
+    def turn_away(self, message: RawRequestMessage, unread: float, now: float) -> bytes | None:
+        """All of the answer to a request that lay unread for some seconds; None to look at it."""
+        ...
+
+    def begin(
+        self, message: RawRequestMessage, body: bytes, came: float, respond: Respond
+    ) -> Waiting | bytes | None:
+        """Let a request wait for its answer.
+
+        Args:
+            message: Its line and headers.
+            body: All of it.
+            came: When its bytes came (monotonic seconds).
+            respond: Called once by the loop, unless that is left before.
+
+        Returns:
+            What waits; or all of an answer already; or None for who needs more than that.
+        """
+        ...
+
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class Visit(Generic[A, R]):
+    """A request on the fast path, until its answer is there or its client has gone.
+
+    Args:
+        over: Told of that, by the loop.
+        withdraw: Told that nobody waits for its call any more.
+        call: Its place in a batch.
+        about: What else has to be known to answer it.
+        name: What it is called.
+        came: When its bytes came (monotonic seconds).
+        held: How many of them are its body.
+        respond: Sends its answer.
+    """
+
+    __slots__ = ("_call", "_over", "_withdraw", "about", "came", "held", "name", "respond")
+
+    def __init__(
+        self,
+        over: "Callable[[Visit[A, R], asyncio.Future[R]], None]",
+        withdraw: Callable[[Call[Any, R]], None],
+        call: Call[Any, R],
+        about: A,
+        name: str,
+        came: float,
+        held: int,
+        respond: Respond,
+    ) -> None:
+        self._over = over
+        self._withdraw = withdraw
+        self._call = call
+        self.about = about
+        self.name = name
+        self.came = came
+        self.held = held
+        self.respond = respond
+        call.future.add_done_callback(self._ended)
+
+    def leave(self) -> None:
+        """Its client has gone."""
+        self._call.future.cancel()
+        self._withdraw(self._call)
+
+    def _ended(self, future: "asyncio.Future[R]") -> None:
+        self._over(self, future)
