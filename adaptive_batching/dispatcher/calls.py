@@ -6,7 +6,13 @@ from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 from adaptive_batching.core import Job, Priority
-from adaptive_batching.errors import BatchFunctionError, InvalidItem, MalformedBody
+from adaptive_batching.errors import (
+    BatchFunctionError,
+    InvalidItem,
+    MalformedBody,
+    UpstreamAnswered,
+    UpstreamBusy,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -100,7 +106,12 @@ def share_out(calls: Sequence[Call[Any, Any]], results: Sequence[Any]) -> tuple[
 
 
 def is_answer(result: Any) -> bool:
-    """Whether nothing failed: who sent what is no item, and is told so, has his answer."""
+    """Whether nothing failed: who sent what is no item, and is told so, has his answer.
+
+    A model server tells him by a status below 500; but that it is busy is no answer.
+    """
+    if isinstance(result, UpstreamAnswered):
+        return result.reply.status < 500 and not isinstance(result, UpstreamBusy)
     return not isinstance(result, BaseException) or isinstance(result, _TOLD)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
+from adaptive_batching.marshal.checks import check_header_name
 from adaptive_batching.marshal.route import Route
 
 
@@ -29,11 +30,13 @@ class Bounds:
     max_per_tenant: int = 256
 
     def check(self, routes: Iterable[Route]) -> Self:
-        """Return it if every route's largest body fits, and those with weights are told apart.
+        """Return it if every route's largest body fits, and tenants can be told apart.
 
         Raises:
-            ValueError: One does not, or they are not.
+            ValueError: One does not, or they can't.
         """
+        if self.tenant_header:
+            check_header_name("tenant_header", self.tenant_header)
         for route in routes:
             if route.terms.max_body > self.max_queue_bytes:
                 raise ValueError(

@@ -1,9 +1,12 @@
 """Mistakes in the description of a service, found where they are made."""
 
 import inspect
+import re
 from collections.abc import Callable
 from math import isfinite
 from typing import Any
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 
 
 def check_count(name: str, count: object) -> None:
@@ -44,6 +47,16 @@ def check_path(path: object) -> None:
         raise TypeError(f"{expected}, got {path!r}")
     if not path.startswith("/") or set(path) & set("?#%{} "):
         raise ValueError(f"{expected}, got {path!r}")
+
+
+def check_header_name(name: str, header: str) -> None:
+    """See to it that a header can be called that.
+
+    Raises:
+        ValueError: None can.
+    """
+    if not _TOKEN.fullmatch(header):
+        raise ValueError(f"{name}: expected the name of a header, such as X-Tenant, got {header!r}")
 
 
 def check_shared(policy: object, cpus: object) -> None:

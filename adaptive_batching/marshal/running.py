@@ -40,6 +40,7 @@ class Running:
         name: What it is called where it describes itself.
         max_in_flight: Requests at a time.
         body_timeout: Seconds that a body may take to arrive.
+        documented: Whether it describes itself to clients.
         admin: Host and port of the pages of operators; None leaves them out, and `/metrics` where
             clients are.
         observers: Those of each path.
@@ -51,6 +52,7 @@ class Running:
         ConfigError: The file says what can't be.
 
     Attributes:
+        documented: Whether it describes itself to clients.
         url: Where it listens, once it does.
         admin_url: Where operators look, if anywhere.
         lanes: The way of each path's requests.
@@ -67,6 +69,7 @@ class Running:
         name: str = "service",
         max_in_flight: int,
         body_timeout: float,
+        documented: bool = True,
         admin: tuple[str, int] | None = None,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
         tracer: Tracer | None = None,
@@ -84,7 +87,7 @@ class Running:
         self.live = self._lanes.live
         self.broadcast = Broadcast(self.live)
         self._deep_check = DeepCheck(self.lanes)
-        self._admin_address = admin
+        self._admin_address, self.documented = admin, documented
         self._admin = Listener(make_admin(self))
         self._refreshing = asyncio.Lock()
         if marshals > 1:
@@ -226,6 +229,8 @@ class Running:
         shown: dict[str, Page] = {"/healthz": pages.healthy, "/readyz": self.readiness}
         if self._admin_address is None:
             shown["/metrics"] = metrics
+        if not self.documented:
+            return shown
         return shown | as_pages(make_documents(self._name, self._endpoints, shown))
 
     def _route(self, target: str) -> str | None:

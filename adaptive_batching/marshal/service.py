@@ -55,6 +55,7 @@ class Service:
         name: What it is called in messages.
         max_in_flight: Requests at a time; more are refused as overloaded.
         body_timeout: Seconds that a request's body may take to arrive.
+        documented: Whether it describes itself to clients, at `/openapi.json` and `/docs`.
 
     Raises:
         TypeError: One of them is no number.
@@ -62,13 +63,19 @@ class Service:
     """
 
     def __init__(
-        self, name: str = "service", *, max_in_flight: int = 4096, body_timeout: float = 10.0
+        self,
+        name: str = "service",
+        *,
+        max_in_flight: int = 4096,
+        body_timeout: float = 10.0,
+        documented: bool = True,
     ) -> None:
         check_count("max_in_flight", max_in_flight)
         check_seconds("body_timeout", body_timeout)
         self.name = name
         self.max_in_flight = max_in_flight
         self.body_timeout = body_timeout
+        self.documented = documented
         self._endpoints: dict[str, Endpoint | PipelineEndpoint] = {}
 
     def __repr__(self) -> str:
@@ -295,6 +302,7 @@ class Service:
             name=self.name,
             max_in_flight=self.max_in_flight,
             body_timeout=self.body_timeout,
+            documented=self.documented,
             admin=admin,
             observers=observers,
             tracer=tracer,
@@ -304,7 +312,8 @@ class Service:
 
     def _documents(self) -> Documents:
         """What describes it where it is mounted."""
-        return make_documents(self.name, list(self), ("/healthz", "/readyz", "/metrics"))
+        others = ("/healthz", "/readyz", "/metrics")
+        return make_documents(self.name, list(self), others) if self.documented else {}
 
     def _check(self, path: str, max_body: int) -> None:
         check_path(path)

@@ -1,5 +1,6 @@
 """What is said of a route, whether in a file or by options, and the route that it makes."""
 
+import logging
 from collections.abc import Hashable
 from math import inf
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from adaptive_batching.core import Fairness
-from adaptive_batching.marshal.checks import check_seconds
+from adaptive_batching.marshal.checks import check_header_name, check_seconds
 from adaptive_batching.marshal.route import PARTITION_BY, Route, Terms
 from adaptive_batching.marshal.toml_file import Bytes, Duration, Share
 from adaptive_batching.simulation.model_file import rehearsed
@@ -16,6 +17,8 @@ from adaptive_batching.simulation.servers import Server
 from adaptive_batching.wire.formats import make_format
 from adaptive_batching.workers.upstream_addresses import Location
 from adaptive_batching.workers.upstream_tls import tls_context
+
+_log = logging.getLogger("adaptive_batching")
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -80,9 +83,13 @@ def make_route(
         ValueError: Something is not as it should be, or does not go together.
     """
     _check(settings)
+    servers = [Location.parse(text) for text in settings.upstreams]
+    if settings.protocol == "packed" and secret is None and not all(map(_has_socket, servers)):
+        msg = "%s: packed requests are taken from a Unix socket or with a secret: say secret_file"
+        _log.warning(msg, name)
     return Route(
         name,
-        [Location.parse(text) for text in settings.upstreams],
+        servers,
         make_format(
             settings.protocol, settings.items, settings.results, secret, settings.packed_path
         ),
@@ -122,12 +129,20 @@ def _check(settings: RouteSettings) -> None:
     for name in ("max_latency", "timeout", "body_timeout"):
         if (seconds := getattr(settings, name)) is not None:
             check_seconds(name, seconds)
+    for header in settings.partition_by:
+        check_header_name("partition_by", header)
+    if settings.priority_header:
+        check_header_name("priority_header", settings.priority_header)
     if settings.verify > 1:
         raise ValueError(f"verify: expected at most 100%, got {settings.verify:.0%}")
     if settings.verify and not settings.idempotent:
         raise ValueError("verify: expected idempotent requests, for it sends some of them twice")
     if settings.ageing is not None and not settings.priority_header:
         raise ValueError("ageing: expected priority_header as well, which says who is ahead")
+
+
+def _has_socket(server: Location) -> bool:
+    return bool(server.socket)
 
 
 def _weight(text: str) -> tuple[str, float]:

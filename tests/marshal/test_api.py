@@ -45,6 +45,22 @@ async def test_schemathesis_finds_nothing(tmp_path):
     assert not [status for status in answered if status >= 500]
 
 
+async def test_a_service_that_does_not_describe_itself():
+    """Not to clients; where it is and whether it is ready, they see."""
+    service = Service(documented=False)
+
+    @service.endpoint("/echo")
+    async def echo(items):
+        return items
+
+    async with client_of(service) as client:
+        statuses = [
+            (await client.get(path)).status for path in ("/docs", "/openapi.json", "/readyz")
+        ]
+        assert statuses == [404, 404, 200]
+        assert (await client.post("/echo", 1)).json == 1
+
+
 async def test_the_document():
     """Types, examples, codecs and every code that the README knows."""
     async with client_of(documented.service) as client:

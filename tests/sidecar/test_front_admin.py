@@ -7,6 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from yarl import URL
 
+from adaptive_batching.core import JobOutcome
 from tests.sidecar.raw import exchange, parsed
 from tests.workers.conditions import until
 
@@ -56,6 +57,8 @@ async def test_metrics(model, before):
     assert seen["upstream_responses_total", "400", "models", "batch"] == 2  # halved once
     assert seen["upstream_responses_total", "200", "models", "passed"] == 1
     assert seen["batch_size_count", "models"] == 4
+    # Who is told by the server that his request is a bad one has his answer.
+    assert client.running.dispatchers["models"].stats().requests[JobOutcome.DONE] == 3
 
 
 async def test_t14_admin_pages_are_not_on_the_data_port(model, before):

@@ -151,6 +151,8 @@ def test_bounds_without_room_for_one_request():
         ValueError, match=r"max_queue_bytes: expected at least .* 8388608, got 1000"
     ):
         SidecarRunning([route], bounds=Bounds(max_queue_bytes=1000))
+    with pytest.raises(ValueError, match="tenant_header: expected the name of a header"):
+        SidecarRunning([route], bounds=Bounds(tenant_header="a b"))
 
 
 @pytest.mark.parametrize("attack", ["-H", "-B", "-X"])

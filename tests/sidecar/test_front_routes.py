@@ -24,6 +24,11 @@ max_latency = "100ms"
 max_body = "64KiB"
 partition_by = ["x-tenant"]
 """
+PACKED = """
+[routes.packed]
+upstreams = ["http://127.0.0.1:1"]
+protocol = "packed"
+"""
 
 
 @pytest.fixture
@@ -85,6 +90,8 @@ def test_the_environment_is_stronger(written):
         (DIGITS.replace("http://127.0.0.1:1", "127.0.0.1"), "routes.digits: expected http://HOST"),
         (DIGITS + DIGITS.replace("digits]", "more]"), "more.prefix: .*that of routes.digits"),
         (DIGITS.replace("digits]", "'a b']"), "routes.a b: expected a table with a name"),
+        (DIGITS.replace("x-tenant", "a b"), "routes.digits: partition_by: .* header.*'a b'"),
+        (DIGITS + "priority_header = 'a:'", "routes.digits: priority_header: .* header.*'a:'"),
         ("[routes.x]\nprotocol = 'json'", "routes.x: .*missing required field `upstreams`"),
     ],
 )
@@ -110,6 +117,14 @@ def test_t16_what_is_wrong_is_named(written, text, told):
 def test_a_variable_that_is_wrong_is_named(written, variable, text, told):
     with pytest.raises(ConfigError, match=told):
         read_routes(written(DIGITS), {f"ADAPTIVE_BATCHING_ROUTES_{variable}": text})
+
+
+def test_packed_requests_that_would_not_be_taken(written, caplog):
+    """Over TCP without a secret the application has no reason to believe that they are ours."""
+    read_routes(written(PACKED.replace("http://127.0.0.1:1", "unix:/run/model.sock")), {})
+    assert not caplog.records
+    read_routes(written(PACKED), {})
+    assert "packed: packed requests are taken from a Unix socket or with a secret" in caplog.text
 
 
 def test_check_config(written):
