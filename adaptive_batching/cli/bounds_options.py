@@ -66,4 +66,9 @@ _OF_ALL = (
 
 def bounds_options(command: Command) -> Command:
     """Add those of all routes together, as `bounds`, and those of each route."""
-    return add_options(gather_options(command, _OF_ALL, "bounds", Bounds), _OF_A_ROUTE)
+    return add_options(bounds_of_all(command), _OF_A_ROUTE)
+
+
+def bounds_of_all(command: Command) -> Command:
+    """Add those that are said beside a file of routes, as `bounds`."""
+    return gather_options(command, _OF_ALL, "bounds", Bounds)

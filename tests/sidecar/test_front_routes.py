@@ -136,6 +136,18 @@ def test_check_config(written):
     )
 
 
+def test_check_config_with_what_is_said_beside_the_file(written):
+    """Weights of tenants whom nobody tells apart would end the sidecar as it starts."""
+    path = str(written(DIGITS + "tenant_weights = ['gold=3']"))
+    result = CliRunner().invoke(main, ["check-config", path])
+    assert (result.exit_code, "tenant_weights: expected --tenant-header" in result.stderr) == (
+        1,
+        True,
+    )
+    result = CliRunner().invoke(main, ["check-config", path, "--tenant-header=X-Tenant"])
+    assert result.exit_code == 0
+
+
 def test_a_file_is_not_mixed_with_options(written):
     """Which of the two would count, nobody could guess."""
     arguments = ["sidecar", "--config", str(written(DIGITS)), "--timeout=1s", "--protocol=json"]
