@@ -9,7 +9,7 @@ from adaptive_batching.errors import BatchingError
 from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin import Page
 from adaptive_batching.marshal.api.pages import Documents, as_pages
-from adaptive_batching.marshal.deep_check import DeepCheck
+from adaptive_batching.marshal.deep_check import check_of_examples
 from adaptive_batching.marshal.lanes import Lanes
 from adaptive_batching.marshal.marshal import Marshal
 from adaptive_batching.marshal.rejections import as_response, rejection
@@ -39,14 +39,14 @@ def make_application(
         {}, {}, max_in_flight=max_in_flight, body_timeout=body_timeout, own_server=False
     )
     lanes.metrics.held_bytes = lambda: marshal.door.held_bytes
-    check = DeepCheck(lanes.by_path)
+    check = check_of_examples(lanes.by_path)
     application = web.Application()
     for lane in lanes.by_path.values():
         application.router.add_route("*", lane.path, partial(marshal.answer, lane=lane))
 
     async def readiness(request: web.BaseRequest) -> web.StreamResponse:
         deep = request.query.get("deep") == "1"
-        answer = await pages.service_readiness(lanes.dispatchers, check, deep=deep, draining=False)
+        answer = await pages.readiness(lanes.dispatchers, check, deep=deep, draining=False)
         return as_response(answer)
 
     async def metrics(request: web.BaseRequest) -> web.StreamResponse:

@@ -13,12 +13,12 @@ from adaptive_batching.dispatcher import request_name
 from adaptive_batching.errors import DeadlineExceeded, NoWorkers
 from adaptive_batching.marshal.api.pages import Documents
 from adaptive_batching.marshal.asgi_request import AsgiRequest, ClientGone, Message, Receive
-from adaptive_batching.marshal.deep_check import DeepCheck
+from adaptive_batching.marshal.deep_check import check_of_examples
 from adaptive_batching.marshal.door import Door
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.lane import Lane
 from adaptive_batching.marshal.lanes import Lanes
-from adaptive_batching.marshal.pages import service_readiness
+from adaptive_batching.marshal.pages import readiness
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.rejections import PlainAnswer, Rejected, refusal
 from adaptive_batching.marshal.request_ids import acceptable_id
@@ -56,7 +56,7 @@ class AsgiService:
     ) -> None:
         self.lanes = lanes
         self._documents = documents
-        self._deep_check = DeepCheck(lanes.by_path)
+        self._deep_check = check_of_examples(lanes.by_path)
         self._door = Door(max_in_flight)
         self._body_timeout = body_timeout
         self._drain_timeout = drain_timeout
@@ -151,7 +151,7 @@ class AsgiService:
             return PlainAnswer(200, {"Content-Type": kind}, body)
         if request.path == "/readyz":
             deep = request.query.get("deep") == "1"
-            return await service_readiness(
+            return await readiness(
                 self.lanes.dispatchers, self._deep_check, deep=deep, draining=False
             )
         return PlainAnswer(200, {"Content-Type": "application/json"}, b'{"status": "ok"}')

@@ -1,7 +1,8 @@
-"""Whether the endpoints really answer: their own examples, sent the way of every request."""
+"""Whether requests would really be answered: examples are sent, or servers are connected to."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from time import monotonic
 
 from adaptive_batching.errors import NoWorkers
@@ -11,36 +12,45 @@ from adaptive_batching.marshal.rejections import status_and_code
 _PATIENCE = 5.0  # seconds for an example's answer
 _PAUSE = 1.0  # seconds for which what was found is told again
 
+UNREACHABLE = "upstream_unreachable"
 Findings = Mapping[str, str]
-"""By path: `ok`, `no_example`, or the code of the error that its example met."""
+"""By path or route: `ok`, `no_example`, or the code of what went wrong."""
+Looks = Mapping[str, Callable[[], Awaitable[str]]]
+"""By path or route, what finds that out."""
 
 
 class DeepCheck:
-    """Sends each endpoint its example, however many ask only once at a time and once a second.
+    """Looks, however many ask, only once at a time and once a second.
 
     Anybody may ask, so it must not be a way to flood the workers: who asks meanwhile, or soon
     after, is told what was found for the first one.
 
     Args:
-        lanes: The ways of the endpoints' requests.
+        looks: What there is to look at now.
     """
 
-    def __init__(self, lanes: Mapping[str, Lane]) -> None:
-        self._lanes = lanes
+    def __init__(self, looks: Callable[[], Looks]) -> None:
+        self._looks = looks
         self._looking: asyncio.Task[Findings] | None = None
         self._found = 0.0  # when (monotonic seconds)
 
     async def __call__(self) -> Findings:
-        """What became of the examples, now or within the last second."""
+        """What was found, now or within the last second."""
         looking = self._looking
         if looking is None or (looking.done() and monotonic() - self._found >= _PAUSE):
             looking = self._looking = asyncio.create_task(self._look())
         return await asyncio.shield(looking)  # others may wait for it when one has gone
 
     async def _look(self) -> Findings:
-        found = await asyncio.gather(*map(_tried, self._lanes.values()))
+        looks = self._looks()
+        found = await asyncio.gather(*(look() for look in looks.values()))
         self._found = monotonic()
-        return dict(zip(self._lanes, found, strict=True))
+        return dict(zip(looks, found, strict=True))
+
+
+def check_of_examples(lanes: Mapping[str, Lane]) -> DeepCheck:
+    """Sends each endpoint its example, the way of every request."""
+    return DeepCheck(lambda: {path: partial(_tried, lane) for path, lane in lanes.items()})
 
 
 async def _tried(lane: Lane) -> str:

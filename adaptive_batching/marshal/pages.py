@@ -9,7 +9,7 @@ from aiohttp import web
 from adaptive_batching.dispatcher import Forming
 from adaptive_batching.errors import Draining, NoWorkers
 from adaptive_batching.instrumentation.prometheus import Metrics
-from adaptive_batching.marshal.deep_check import DeepCheck
+from adaptive_batching.marshal.deep_check import UNREACHABLE, DeepCheck
 from adaptive_batching.marshal.rejections import PlainAnswer
 
 _JSON = MappingProxyType({"Content-Type": "application/json"})
@@ -19,16 +19,6 @@ _READY = PlainAnswer(200, _JSON, b'{"status": "ready"}')
 async def healthy(_request: web.BaseRequest) -> web.Response:
     """The loop turns: nothing that a restart would cure is wrong."""
     return web.json_response({"status": "ok"})
-
-
-def readiness(dispatchers: Mapping[str, Forming], *, draining: bool) -> web.Response:
-    """Whether requests should be sent here.
-
-    Raises:
-        BatchingError: They should not; see `check_ready`.
-    """
-    check_ready(dispatchers, draining=draining)
-    return web.json_response({"status": "ready"})
 
 
 def check_ready(dispatchers: Mapping[str, Forming], *, draining: bool) -> None:
@@ -50,15 +40,15 @@ def check_ready(dispatchers: Mapping[str, Forming], *, draining: bool) -> None:
         raise NoWorkers(f"no worker is alive for {', '.join(lacking)}")
 
 
-async def service_readiness(
+async def readiness(
     dispatchers: Mapping[str, Forming], check: DeepCheck, *, deep: bool, draining: bool
 ) -> PlainAnswer:
-    """Whether requests should be sent to a service.
+    """Whether requests should be sent here.
 
     Args:
-        dispatchers: Of its endpoints.
-        check: Sends their examples.
-        deep: Whether they are to be sent.
+        dispatchers: Of its endpoints or routes.
+        check: Looks whether they would be answered.
+        deep: Whether it is to look.
         draining: Whether clients are told to go elsewhere.
 
     Raises:
@@ -69,10 +59,11 @@ async def service_readiness(
 
 
 async def _deep_readiness(check: DeepCheck) -> PlainAnswer:
-    """Whether every endpoint answers its example, with what became of each."""
+    """Whether all is well, with what was found of each."""
     endpoints = dict(await check())
-    well = {"ok", "no_example"}.issuperset(endpoints.values())
-    status, said = (200, {"status": "ready"}) if well else (503, {"error": "example_failed"})
+    wrong = set(endpoints.values()) - {"ok", "no_example"}
+    error = UNREACHABLE if wrong == {UNREACHABLE} else "example_failed"
+    status, said = (503, {"error": error}) if wrong else (200, {"status": "ready"})
     body = json.dumps({**said, "endpoints": endpoints}).encode()
     return PlainAnswer(status, _JSON, body)
 

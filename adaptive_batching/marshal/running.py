@@ -18,7 +18,7 @@ from adaptive_batching.marshal.admin import Page
 from adaptive_batching.marshal.admin_pages import make_admin
 from adaptive_batching.marshal.api.pages import as_pages, make_documents
 from adaptive_batching.marshal.dashboard.broadcast import Broadcast
-from adaptive_batching.marshal.deep_check import DeepCheck
+from adaptive_batching.marshal.deep_check import check_of_examples
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.face import Face, OwnFace
@@ -86,7 +86,7 @@ class Running:
         self.metrics = self._lanes.metrics
         self.live = self._lanes.live
         self.broadcast = Broadcast(self.live)
-        self._deep_check = DeepCheck(self.lanes)
+        self._deep_check = check_of_examples(self.lanes)
         self._admin_address, self.documented = admin, documented
         self._admin = Listener(make_admin(self))
         self._refreshing = asyncio.Lock()
@@ -202,7 +202,7 @@ class Running:
             await self._admin.aclose()
 
     async def _readiness(self, deep: bool) -> PlainAnswer:  # noqa: FBT001  called by a `Face`
-        return await pages.service_readiness(
+        return await pages.readiness(
             self.dispatchers, self._deep_check, deep=deep, draining=self.draining
         )
 

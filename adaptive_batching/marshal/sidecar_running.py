@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from aiohttp import web
 
@@ -18,10 +19,12 @@ from adaptive_batching.marshal import pages
 from adaptive_batching.marshal.admin_pages import make_admin
 from adaptive_batching.marshal.bounds import DEFAULT_BOUNDS, Bounds
 from adaptive_batching.marshal.dashboard.broadcast import Broadcast
+from adaptive_batching.marshal.deep_check import DeepCheck, Looks
 from adaptive_batching.marshal.held_bytes import HeldBytes
 from adaptive_batching.marshal.lanes import NO_OBSERVERS
 from adaptive_batching.marshal.listener import Listener
-from adaptive_batching.marshal.reachability import warn_of_unreachable
+from adaptive_batching.marshal.reachability import reachability, warn_of_unreachable
+from adaptive_batching.marshal.rejections import as_response
 from adaptive_batching.marshal.relays import Relays
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.routes_file import RoutesFile
@@ -79,6 +82,7 @@ class SidecarRunning:
             routes, held, observers, self.metrics, self.live, tracer, bounds.tenant_header
         )
         tenants = Tenants(bounds.tenant_header, bounds.max_per_tenant)
+        self._deep_check = DeepCheck(self._looks)
         self._sidecar = Sidecar(self.relays.find, bounds.max_in_flight, tenants)
         answering = traced(self._sidecar, tracer, self._route)
         self._listener = Listener(answering, bounds.max_connections, answering)
@@ -100,13 +104,17 @@ class SidecarRunning:
         """Whether clients are told to go elsewhere; what comes is answered all the same."""
         return self._sidecar.draining
 
-    async def readiness(self, _request: web.BaseRequest) -> web.Response:
-        """What `/readyz` answers.
+    async def readiness(self, request: web.BaseRequest) -> web.Response:
+        """What `/readyz` answers, and `/readyz?deep=1`, which connects to the servers.
 
         Raises:
             Refused: No requests should be sent here.
         """
-        return pages.readiness(self.dispatchers, draining=self.draining)
+        deep = request.query.get("deep") == "1"
+        answer = await pages.readiness(
+            self.dispatchers, self._deep_check, deep=deep, draining=self.draining
+        )
+        return as_response(answer)
 
     def announce_end(self) -> None:
         """Be not ready, and close each connection with its next answer."""
@@ -153,6 +161,9 @@ class SidecarRunning:
                 raise ConfigError(str(error)) from error
             await self.relays.replace(routes)
             _log.info("routes are now %s", ", ".join(sorted(route.name for route in routes)))
+
+    def _looks(self) -> Looks:
+        return {each.route.name: partial(reachability, each.route.servers) for each in self.relays}
 
     def _route(self, target: str) -> str | None:
         relay = self.relays.find(target)

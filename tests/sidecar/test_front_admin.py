@@ -1,6 +1,7 @@
 """What operators see, and that nobody else does."""
 
 import asyncio
+import json
 import logging
 
 import pytest
@@ -41,6 +42,19 @@ async def test_health_and_readiness(model, before):
     assert (status, "draining" in text) == (503, True)
     assert (await page(client, "/healthz"))[0] == 200
     assert (await page(client, "/nothing"))[0] == 404
+
+
+async def test_readiness_that_is_asked_for_deeply(model, before, unused_tcp_port):
+    """It is connected to the servers, of which one is enough."""
+    nobody = f"http://127.0.0.1:{unused_tcp_port}"
+    client = await before(servers=[nobody, str(model.url)])
+    status, text = await page(client, "/readyz?deep=1")
+    assert (status, json.loads(text)["endpoints"]) == (200, {"models": "ok"})
+    client = await before(servers=[nobody])
+    status, text = await page(client, "/readyz?deep=1")
+    told = {"error": "upstream_unreachable", "endpoints": {"models": "upstream_unreachable"}}
+    assert (status, json.loads(text)) == (503, told)
+    assert (await page(client, "/readyz"))[0] == 200
 
 
 async def test_metrics(model, before):
