@@ -46,8 +46,10 @@ class Answer(web.StreamResponse):
         return True
 
     async def prepare(self, request: web.BaseRequest) -> None:
-        """Send it, in one piece."""
+        """Send it, in one piece, and wait until its client has read enough of what was sent."""
         await request.writer.write(self._head.encode("ascii") + self._answer)
+        if request.protocol.writing_paused:
+            await request.writer.drain()
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Nothing is left to send."""

@@ -94,7 +94,7 @@ class Connection(web.RequestHandler):
             return
         self.read = now = monotonic()
         self.unread = self._kernel_wait.of(self._socket, now)
-        self.prompt = self._current_request is None and self._visit is None
+        self.prompt = not self._request_in_progress and not self._messages
         waiter = self._waiter
         if self._fast_path is None or waiter is None or waiter.done():
             super().data_received(data)
@@ -136,7 +136,8 @@ class Connection(web.RequestHandler):
             return False
         if message.should_close or message.upgrade or message.version != HttpVersion11:
             return False
-        if not message.path.startswith("/"):  # RFC 9112, 3.2.2: a whole URL, as to a proxy
+        # No answer to HEAD has a body; RFC 9112, 3.2.2: a whole URL, as to a proxy.
+        if message.method == "HEAD" or not message.path.startswith("/"):
             return False
         # Who does not read is not to pile up answers.
         return not cast("asyncio.Transport", self.transport).get_write_buffer_size()
@@ -193,7 +194,7 @@ class Connection(web.RequestHandler):
         """Let aiohttp's task see to what has come meanwhile."""
         waiter, self._parked = cast("asyncio.Future[None]", self._parked), None
         self._waiter, self._request_in_progress = waiter, False
-        if self._handler_waiter is not None:
+        if self._handler_waiter is not None and not self._handler_waiter.done():
             self._handler_waiter.set_result(None)
         if self._close:
             self.force_close()
@@ -209,6 +210,7 @@ def notice(request: web.BaseRequest, passage: Passage) -> float:
     """The turn of a request has come: learn from that, and return when its bytes came."""
     connection = cast("Connection", request.protocol)
     if connection.prompt:
+        connection.prompt = False  # what came with it has to wait for its answer
         now = monotonic()
         passage.noticed(connection.unread, now - connection.read, now)
     return connection.read - connection.unread

@@ -96,8 +96,13 @@ class Visit(Generic[A, R]):
 
     def leave(self) -> None:
         """Its client has gone."""
+        self.respond = _to_nobody  # its answer may be on its way already
         self._call.future.cancel()
         self._withdraw(self._call)
 
     def _ended(self, future: "asyncio.Future[R]") -> None:
         self._over(self, future)
+
+
+def _to_nobody(_answer: bytes, _closes: bool) -> None:  # noqa: FBT001  as `Respond` is called
+    """Its client has gone."""

@@ -12,6 +12,8 @@ from aiohttp import StreamReader
 from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import BadHttpMessage
 
+_END = b"\r\n\r\n"  # of chunks, with trailers or without, and of no part of a request's head
+
 
 class UntaintedParser:
     """Parses a connection; after a chunked request with a parser that has seen no trailers.
@@ -24,6 +26,7 @@ class UntaintedParser:
         self._make = make
         self._parser = make()
         self._chunked: StreamReader | None = None  # the body of the last request, if in chunks
+        self._fed = b""  # the end of what has come, with all of what may follow that body
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else aiohttp asks of its own."""
@@ -40,14 +43,28 @@ class UntaintedParser:
             BadHttpMessage: A request follows a chunked one at once, and its headers are not those
                 that stand there.
         """
-        if self._chunked is not None and self._chunked.is_eof():
-            self._parser, self._chunked = self._make(), None
+        if data:  # else it goes on with what it was given before
+            self._keep(data)
         messages, upgraded, tail = self._parser.feed_data(data)
         for message, body in messages:
-            if self._chunked is not None and not _stands_in(data, message):
+            if self._chunked is not None and not _stands_in(self._fed, message):
                 raise BadHttpMessage("a request follows another's trailers at once")
             self._chunked = body if message.chunked else None
         return messages, upgraded, tail
+
+    def _keep(self, data: bytes) -> None:
+        """Some more has come; where a chunked request ends with it, another parser is next.
+
+        Not where the next request has begun: the one that has seen its beginning has to go on.
+        """
+        if self._chunked is None:
+            self._fed = data
+        elif not self._chunked.is_eof():
+            self._fed = self._fed[1 - len(_END) :] + data
+        elif self._fed.endswith(_END):
+            self._parser, self._chunked, self._fed = self._make(), None, data
+        else:
+            self._fed += data
 
 
 def _stands_in(data: bytes, message: RawRequestMessage) -> bool:

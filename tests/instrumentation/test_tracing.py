@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 
+import aiohttp
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -154,6 +155,24 @@ async def test_a_client_that_leaves_ends_its_span(spans, caplog):
         go_on.set()
         await until(lambda: spans.named("batch"))
     assert spans.only("POST /slow").attributes["error.type"] == "CancelledError"
+    assert not caplog.records
+
+
+async def test_a_client_that_leaves_with_its_answer_on_the_way_ends_its_span_once(spans, caplog):
+    """The SDK would warn of the second time."""
+    made = Service()
+
+    @made.endpoint("/bye", max_batch_size=1)
+    async def bye(items):
+        [connection] = client.running._face.open.__self__._server.connections
+        connection.transport.abort()  # the loop will say so before it hands over what returns here
+        return items
+
+    async with client_of(made, tracer=spans.tracing) as client:
+        with pytest.raises(aiohttp.ClientError):
+            await client.post("/bye", 1)
+        await until(lambda: client.running.lanes["/bye"].responses[200])
+    assert spans.only("POST /bye").attributes["error.type"] == "CancelledError"
     assert not caplog.records
 
 

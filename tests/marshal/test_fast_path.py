@@ -136,6 +136,19 @@ async def test_answers_are_those_of_the_usual_path(case):
     assert [list(each.values()) for each in statuses] == [[2]]
 
 
+async def test_no_answer_to_head_has_a_body():
+    """Its client would take it for the next answer."""
+    held = Held()
+    held.gate.set()
+    async with client_of(held.service) as client, connected(client) as streams:
+        streams.writer.write(b"HEAD /echo HTTP/1.1\r\nHost: us\r\nContent-Length: 1\r\n\r\n1")
+        head = await streams.reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 405 ")
+        streams.post(b"/echo", b"2")
+        head, body = await streams.answer()
+        assert (head[:13], body) == (b"HTTP/1.1 200 ", b"2")
+
+
 async def test_what_comes_meanwhile_waits_its_turn():
     """Answers have the order of their requests; the second goes the usual way."""
     held = Held()
