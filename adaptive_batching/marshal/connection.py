@@ -156,7 +156,11 @@ class Connection(web.RequestHandler):
                 self._waiter = waiter
                 return True
         body = b"".join(payload._buffer)  # noqa: SLF001  left there, in case it needs aiohttp's task
-        visit = fast_path.begin(message, body, self.read - self.unread, self._respond)
+        try:
+            visit = fast_path.begin(message, body, self.read - self.unread, self._respond)
+        except Exception:  # noqa: BLE001  a client gets an answer, whatever went wrong
+            _log.exception("a request could not be begun; it is begun again with a task of its own")
+            return False
         if visit is None:
             return False
         self._accept()

@@ -7,12 +7,15 @@ from contextlib import asynccontextmanager
 import pytest
 from yarl import URL
 
+from adaptive_batching.instrumentation.tracing import Tracing
 from adaptive_batching.marshal import server
 from adaptive_batching.marshal.answer import as_sent
 from adaptive_batching.marshal.service import Service
 from tests.marshal.client import client_of, until
 
-_VARIES = re.compile(rb"\r\n(?:Date|Server): [^\r]*|\w+-\w+(?=\"})|(?<=X-Request-Id: )[^\r]*")
+_VARIES = re.compile(
+    rb"\r\n(?:Date|Server|Content-Length): [^\r]*|\w+-\w+(?=\"})|(?<=X-Request-Id: )[^\r]*"
+)
 
 
 class Held:
@@ -210,6 +213,44 @@ async def test_an_answer_that_is_not_read_holds_up_the_next():
         streams.writer.transport.resume_reading()
         for number in range(3):
             assert (await streams.answer())[1] == b"%d" % number * 2**23
+
+
+async def test_a_connection_that_ends_as_its_answer_comes(caplog):
+    """Its answer goes out, and whoever waited for that in vain is not told any more."""
+    held = Held()
+
+    @held.service.endpoint("/late", policy="greedy")
+    async def late(items):
+        await held.gate.wait()
+        asyncio.get_running_loop().call_soon(ending.cancel)  # between the result and its answer
+        return items
+
+    async with client_of(held.service) as client, connected(client) as streams:
+        streams.post(b"/late", b"1")
+        await until(lambda: client.stats("/late").running)
+        ending = asyncio.create_task(connection_of(client).shutdown(10))
+        held.gate.set()
+        assert (await streams.answer())[1] == b"1"
+        await asyncio.wait([ending])
+    assert not caplog.records
+
+
+async def test_what_can_not_be_begun_is_answered(caplog):
+    """By aiohttp's task, which has an answer for every error."""
+    service = Service()
+
+    @service.endpoint("/")
+    async def unasked(items):
+        raise AssertionError(items)
+
+    class Broken(Tracing):
+        def begin(self, *_about):
+            raise RuntimeError("no spans today")
+
+    async with client_of(service, tracer=Broken()) as client:
+        answer = await client.post("/", 1)
+    assert (answer.status, answer.error) == (500, "internal")
+    assert "no spans today" in caplog.text
 
 
 async def test_a_service_that_ends_answers_who_waits_and_closes():
