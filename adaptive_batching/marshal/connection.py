@@ -14,6 +14,7 @@ from aiohttp.web_protocol import RequestPayloadError
 from adaptive_batching.core import Passage
 from adaptive_batching.marshal.fast_path import FastPath, Waiting
 from adaptive_batching.marshal.kernel_wait import KernelWait
+from adaptive_batching.marshal.refusals import Refusals
 from adaptive_batching.marshal.rejections import Rejected, rejection
 from adaptive_batching.marshal.request_ids import new_request_id
 from adaptive_batching.marshal.untainted import UntaintedParser
@@ -36,6 +37,7 @@ class Connection(web.RequestHandler):
         "_fast_path",
         "_kernel_wait",
         "_parked",
+        "_refusals",
         "_socket",
         "_visit",
         "prompt",
@@ -48,6 +50,7 @@ class Connection(web.RequestHandler):
         *arguments: Any,
         fast_path: FastPath | None,
         kernel_wait: KernelWait,
+        refusals: Refusals,
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
@@ -64,7 +67,7 @@ class Connection(web.RequestHandler):
             max_msg_queue_size=self._max_msg_queue_size,
         )
         self._parser: Any = UntaintedParser(make)
-        self._fast_path, self._kernel_wait = fast_path, kernel_wait
+        self._fast_path, self._kernel_wait, self._refusals = fast_path, kernel_wait, refusals
         self._visit: Waiting | None = None
         self._parked: asyncio.Future[None] | None = None  # aiohttp's `_waiter` during a visit
 
@@ -152,8 +155,7 @@ class Connection(web.RequestHandler):
             refusal = fast_path.turn_away(message, self.unread, self.read)
             if refusal is not None:
                 self._accept()
-                self._send(refusal)
-                self._waiter = waiter
+                self._refuse(refusal, waiter)
                 return True
         body = b"".join(payload._buffer)  # noqa: SLF001  left there, in case it needs aiohttp's task
         try:
@@ -165,8 +167,7 @@ class Connection(web.RequestHandler):
             return False
         self._accept()
         if isinstance(visit, bytes):
-            self._send(visit)
-            self._waiter = waiter
+            self._refuse(visit, waiter)
         else:
             self._visit, self._parked, self._request_in_progress = visit, waiter, True
         return True
@@ -183,6 +184,19 @@ class Connection(web.RequestHandler):
         """What aiohttp does with an answer."""
         cast("asyncio.Transport", self.transport).write(answer)
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+
+    def _refuse(self, answer: bytes, waiter: "asyncio.Future[None]") -> None:
+        """Be done with a request at once, but with the next one perhaps not."""
+        self._send(answer)
+        self._waiter = waiter
+        again = self._refusals.next_look(self.read, monotonic())
+        if again is not None:
+            self._pause_transport_reading()
+            self._loop.call_at(again, self._read_on)
+
+    def _read_on(self) -> None:
+        if not (self._reading_paused or self._buffer_paused):
+            self._resume_transport_reading()
 
     def _respond(self, answer: bytes, closes: bool) -> None:  # noqa: FBT001  a callback
         """The visit ends, once its client has read enough of the answer."""

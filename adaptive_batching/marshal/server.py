@@ -12,6 +12,7 @@ from adaptive_batching.errors import UsageError
 from adaptive_batching.marshal.connection import Connection
 from adaptive_batching.marshal.fast_path import FastPath
 from adaptive_batching.marshal.kernel_wait import KernelWait
+from adaptive_batching.marshal.refusals import Refusals
 
 _CONNECTION: dict[str, Any] = {
     "keepalive_timeout": 15.0,  # also the time for all headers; aiohttp would wait an hour
@@ -39,13 +40,17 @@ class Server(web.Server):
         check_parser()
         super().__init__(handler, handler_cancellation=True)  # type: ignore[arg-type]
 
-        self._noticing: dict[str, Any] = {"fast_path": fast_path, "kernel_wait": KernelWait()}
+        self._shared: dict[str, Any] = {
+            "fast_path": fast_path,
+            "kernel_wait": KernelWait(),
+            "refusals": Refusals(),
+        }
         self._max_connections = min(most, max_connections())
 
     def __call__(self) -> web.RequestHandler:
         """One more connection."""
         loop = asyncio.get_running_loop()
-        return Connection(self, loop=loop, **self._noticing, **_CONNECTION)
+        return Connection(self, loop=loop, **self._shared, **_CONNECTION)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Drop it if it is one too many: without file descriptors nobody could be served."""

@@ -123,8 +123,8 @@ class Connection(asyncio.Protocol):
         """Hang up on it, tell it and everybody why, and fail the batch that it holds."""
         if self.gone:
             return
-        refusal = messages.encode(Refused(reason))
-        self._transport.writelines(encode_frame([refusal]))
+        if not self._transport.is_closing():
+            self._transport.writelines(encode_frame([messages.encode(Refused(reason))]))
         self._end(reason)
 
     def hang_up(self) -> None:
@@ -216,7 +216,8 @@ class Connection(asyncio.Protocol):
             return list(unfit.values())
         if len(payload) > self._terms.max_frame:
             return await self._ask_in_halves(items, len(payload))
-        if self.gone:
+        # Python 3.12 and 3.13.0 fail at `writelines` to what is being closed.
+        if self.gone or self._transport.is_closing():
             raise WorkerLost(f"{self} had gone before it got its batch")
         pieces = encode_frame([payload], self._terms.max_frame)
         self._jobs = [job for job in range(first, self._next_job) if job not in unfit]

@@ -82,7 +82,7 @@ def connection_of(client):
 
 
 def use_the_usual_path(client):
-    client.running._face.open.__self__._server._noticing["fast_path"] = None
+    client.running._face.open.__self__._server._shared["fast_path"] = None
 
 
 @pytest.mark.parametrize("usual", [False, True])

@@ -34,7 +34,7 @@ async def asked_both_ways(client, body, **headers):
     for fast_path in (client.running._sidecar, None):
         for connection in server.connections:
             connection._fast_path = fast_path
-        server._noticing["fast_path"] = fast_path
+        server._shared["fast_path"] = fast_path
         async with client.session.post(url, data=body, headers=_JSON | headers) as response:
             said = await response.read()
             said = said.replace(response.headers.get("X-Request-Id", "-").encode(), b"")
