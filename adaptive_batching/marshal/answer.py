@@ -17,7 +17,8 @@ _HEAD = (
     "\r\n"
 )
 _KNOWN = frozenset(HTTPStatus)
-_BREAKS = re.compile(r"[\r\n\0]")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # RFC 9110, 5.5: all but the tab
+_WITHOUT_BODY = frozenset({204, 304})  # RFC 9112, 6.3
 _NOT_SNIFFED = "X-Content-Type-Options: nosniff\r\n"  # bytes of a model must not become a page
 
 
@@ -76,6 +77,16 @@ def phrase_of(status: int) -> str:
     return HTTPStatus(status).phrase if status in _KNOWN else ""
 
 
+def has_body(status: int) -> bool:
+    """Whether anything follows the head of an answer; its client would take it for the next one."""
+    return status not in _WITHOUT_BODY
+
+
+def is_one_line(text: str) -> bool:
+    """Whether a header can be said, and is not two."""
+    return not _CONTROL.search(text)
+
+
 def status_of(sent: bytes) -> int:
     """The status of an answer as it goes over a connection."""
     return int(sent[9:12])
@@ -87,7 +98,7 @@ def as_sent(status: int, headers: Mapping[str, str], body: bytes, *, closes: boo
     Args:
         status: Of HTTP.
         headers: All but the body's length and those of the connection.
-        body: What follows.
+        body: What follows, if a body may follow that status.
         closes: Whether the connection ends with it.
 
     Raises:
@@ -95,12 +106,15 @@ def as_sent(status: int, headers: Mapping[str, str], body: bytes, *, closes: boo
     """
     lines = [f"HTTP/1.1 {status} {phrase_of(status)}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
-    lines.append(f"Content-Length: {len(body)}")
+    if has_body(status):
+        lines.append(f"Content-Length: {len(body)}")
+    else:
+        body = b""
     if "Date" not in headers:
         lines.append(f"Date: {rfc822_formatted_time()}")
     if closes:
         lines.append("Connection: close")
     for line in lines:
-        if _BREAKS.search(line):
+        if not is_one_line(line):
             raise ValueError(f"expected a header in one line, got {line!r}")
     return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape") + body

@@ -6,7 +6,7 @@ from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
 from aiohttp.helpers import must_be_empty_body, rfc822_formatted_time
 from multidict import CIMultiDict
 
-from adaptive_batching.marshal.answer import phrase_of
+from adaptive_batching.marshal.answer import has_body, phrase_of
 
 
 class PassedAnswer(web.StreamResponse):
@@ -64,13 +64,14 @@ class WholeAnswer(PassedAnswer):
     Args:
         status: Of HTTP.
         headers: All but the body's length.
-        body: That follows.
+        body: That follows, if a body may follow that status.
     """
 
     def __init__(self, status: int, headers: CIMultiDict[str], body: bytes) -> None:
-        headers[hdrs.CONTENT_LENGTH] = str(len(body))
+        self._body_here = body if has_body(status) else b""
+        if has_body(status):
+            headers[hdrs.CONTENT_LENGTH] = str(len(body))
         super().__init__(status, phrase_of(status), headers)
-        self._body_here = body
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Send the body."""

@@ -10,7 +10,8 @@ from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
 from multidict import CIMultiDict
 
-from adaptive_batching.marshal.answer import Answer, as_sent, stays_open
+from adaptive_batching.errors import UpstreamBroken
+from adaptive_batching.marshal.answer import Answer, as_sent, is_one_line, stays_open
 from adaptive_batching.marshal.passed_answer import WholeAnswer
 from adaptive_batching.wire.exchange import Message
 from adaptive_batching.workers.upstream_messages import Reply
@@ -56,6 +57,9 @@ class SharesOfReplies:
             name: What it is called.
             seconds: From the request's arrival until now.
             closes: Whether the connection is to end with it.
+
+        Raises:
+            UpstreamBroken: A header of the server's is none.
         """
         head = None if closes or not stays_open(request) else self._head(reply, name, seconds)
         if head is not None:
@@ -93,7 +97,11 @@ class SharesOfReplies:
 
 
 def _headers(reply: Reply, name: str, seconds: float) -> CIMultiDict[str]:
-    headers = CIMultiDict(_said(reply.message))
+    said = _said(reply.message)
+    for header, value in said:
+        if not is_one_line(header + value):
+            raise UpstreamBroken(f"expected a header in one line, got {header!r}: {value!r}")
+    headers = CIMultiDict(said)
     headers["X-Request-Id"] = name
     headers["X-Batch-Id"] = str(reply.batch_id)
     headers["X-Batch-Size"] = str(reply.batch_size)

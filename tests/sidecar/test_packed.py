@@ -12,6 +12,7 @@ from adaptive_batching.marshal.packed import PackedRequests, Response
 from adaptive_batching.wire.packed import Packed
 from adaptive_batching.wire.whole_requests import MARK, WholeRequest, pack, unpack_responses
 from tests.sidecar.asgi import served
+from tests.sidecar.raw import connect, parsed
 from tests.workers.conditions import until
 
 SECRET = "between us"
@@ -122,6 +123,37 @@ async def test_requests_of_all_paths_share_a_batch(before):
         ]
         assert [len(batch) for batch in batches] == [1, 3]
         assert await ask("DELETE", "/b/c", None) == (200, "/b/c")
+
+
+@pytest.mark.parametrize("usual", [False, True])
+async def test_t1_no_response_becomes_two(before, usual):
+    """Neither what follows one that has no body, nor a header, answers the next request."""
+    forged = b"HTTP/1.1 200 OK\r\n\r\n"
+    responses = {
+        b"204": Response(forged, 204),
+        b"304": Response(forged, 304),
+        b"two": Response(b"", 200, [(b"a", b"b\r\n\r\n" + forged)]),
+    }
+
+    async def handle_batch(requests):
+        return [responses[each.body] for each in requests]
+
+    app = PackedRequests(elsewhere, {"/shout": handle_batch}, secret=SECRET)
+    async with served(app) as url:
+        client = await before(server=URL(url), form=Packed(SECRET))
+        if usual:
+            client.running._listener._server._shared["fast_path"] = None
+        reader, writer = await connect(client.url)
+        said = b""
+        for body, end in zip(responses, (b"\r\n\r\n", b"\r\n\r\n", b'"}'), strict=True):
+            writer.write(b"POST /shout HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n" + body)
+            async with asyncio.timeout(5):
+                said += await reader.readuntil(end)
+        writer.close()
+    *bodiless, broken = parsed(said)
+    assert [each.status for each in (*bodiless, broken)] == [204, 304, 502]
+    assert not any("Content-Length" in each.headers for each in bodiless)
+    assert b"upstream_broken" in broken.body
 
 
 @pytest.mark.parametrize("path", ["batch", "", "/a b", "/a\n"])
