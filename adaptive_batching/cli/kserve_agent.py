@@ -48,7 +48,7 @@ def _translated(args: Sequence[str]) -> list[str]:
         elif name not in _WITHOUT_VALUE:
             others.append(value)
     upstream = f"--upstream=http://127.0.0.1:{component}"
-    return [upstream, "--protocol=kserve-v1", f"--port={port}", *others]
+    return [upstream, "--protocol=kserve-v1", "--host=0.0.0.0", f"--port={port}", *others]
 
 
 def _flags(args: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -437,7 +437,12 @@ class Scheduler:
         most = limits.max_batch_size
         cap = view.cap or SizeCap(most)
         if outcome is Outcome.OUT_OF_MEMORY:
-            cap.exceeded(batch.size, now)
+            if len(batch.jobs) == 1:
+                cap.absolved()
+            elif batch.reason is Reason.BISECT:
+                cap.part_exceeded(batch.size, now)
+            else:
+                cap.exceeded(batch.size, now)
         elif outcome is Outcome.DONE:
             cap.kept(batch.size, now)
         view.cap = cap if cap.items < most else None

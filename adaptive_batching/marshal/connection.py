@@ -12,6 +12,7 @@ from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestPayloadError
 
 from adaptive_batching.core import Passage
+from adaptive_batching.marshal.answer import status_of
 from adaptive_batching.marshal.fast_path import FastPath, Waiting
 from adaptive_batching.marshal.kernel_wait import KernelWait
 from adaptive_batching.marshal.refusals import Refusals
@@ -19,6 +20,7 @@ from adaptive_batching.marshal.rejections import Rejected, rejection
 from adaptive_batching.marshal.request_ids import new_request_id
 from adaptive_batching.marshal.untainted import UntaintedParser
 
+_COME_AGAIN = 503
 _log = logging.getLogger("adaptive_batching.marshal")
 
 
@@ -36,6 +38,7 @@ class Connection(web.RequestHandler):
     __slots__ = (
         "_fast_path",
         "_kernel_wait",
+        "_paced",
         "_parked",
         "_refusals",
         "_socket",
@@ -69,6 +72,7 @@ class Connection(web.RequestHandler):
         self._parser: Any = UntaintedParser(make)
         self._fast_path, self._kernel_wait, self._refusals = fast_path, kernel_wait, refusals
         self._visit: Waiting | None = None
+        self._paced = False
         self._parked: asyncio.Future[None] | None = None  # aiohttp's `_waiter` during a visit
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -186,11 +190,19 @@ class Connection(web.RequestHandler):
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
 
     def _refuse(self, answer: bytes, waiter: "asyncio.Future[None]") -> None:
-        """Be done with a request at once, but with the next one perhaps not."""
+        """Be done with a request at once, but with the next one perhaps not.
+
+        Only where requests lie unread is there too much to do; that those do which were held up
+        here says nothing.
+        """
         self._send(answer)
         self._waiter = waiter
+        paced, self._paced = self._paced, False
+        if paced or not self.unread or status_of(answer) != _COME_AGAIN:
+            return
         again = self._refusals.next_look(self.read, monotonic())
         if again is not None:
+            self._paced = True
             self._pause_transport_reading()
             self._loop.call_at(again, self._read_on)
 

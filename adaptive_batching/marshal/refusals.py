@@ -1,7 +1,7 @@
 """How much of a process's time goes into refusing."""
 
 _SHARE = 0.1  # of its time: with half of it refusals still crowded out most of the answers
-_LONGEST = 1.0  # seconds; the least that `Retry-After` asks for
+_LONGEST = 0.05  # seconds; behind a proxy others' requests come on the same connection
 _NOTICEABLE = 1e-3  # seconds; a shorter pause is not worth two system calls
 
 

@@ -10,7 +10,8 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +98,22 @@ def _route(where: str, name: str, table: dict[str, Any]) -> Route:
         raise ConfigError(f"{where}: {error}") from error
 
 
+@contextmanager
+def _named(key: str) -> Iterator[None]:
+    """Say of which key's file it is that it can't be read."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{key}: {error}") from error
+
+
 def _made(name: str, settings: RouteSettings) -> Route:
     make_policy(settings.policy)
-    file = settings.secret_file
-    secret = None if file is None else Path(file).read_text().strip()
-    known = None if settings.latency_from is None else read_model(settings.latency_from)
+    secret = known = None
+    if settings.secret_file is not None:
+        with _named("secret_file"):
+            secret = Path(settings.secret_file).read_text().strip()
+    if settings.latency_from is not None:
+        with _named("latency_from"):
+            known = read_model(settings.latency_from)
     return make_route(name, settings, secret, known)

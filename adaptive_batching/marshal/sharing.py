@@ -143,11 +143,12 @@ class BatchSharing:
         method, headers = request.method, request.headers
         if self._packed_path is not None:  # each says in the batch what it was asked, and where
             method, target = "POST", self._packed_path
-        told, trace = self._partition(headers), _trace(headers)
-        item = Forwarded(self._form, share, method, target, told, trace)
-        waits = min(patience(headers), self._terms.max_latency) - (monotonic() - begin)
+        now = monotonic()
+        waits = min(patience(headers), self._terms.max_latency) - (now - begin)
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")
+        told, trace = self._partition(headers), _trace(headers)
+        item = Forwarded(self._form, share, method, target, told, trace, now + waits)
         key: Hashable = item.key
         if not self._upstreams.mergeable(key):
             key = object()

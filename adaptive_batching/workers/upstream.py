@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from math import inf
+from math import ceil, inf
 from ssl import SSLContext
 from time import monotonic
 from typing import Any
@@ -21,8 +21,10 @@ from adaptive_batching.core.standings import Standings, State
 from adaptive_batching.errors import (
     UpstreamBroken,
     UpstreamBusy,
+    UpstreamDenial,
     UpstreamLost,
     UpstreamMismatch,
+    UpstreamRefusal,
     UpstreamTooLarge,
     UpstreamUnreachable,
     WorkerTimeout,
@@ -38,7 +40,7 @@ from adaptive_batching.workers.upstream_verification import TOLERANCE, Verificat
 from adaptive_batching.workers.warmup import Timing
 
 _BROKEN_STATUSES = frozenset({502, 504})  # of a server that is a proxy before a broken one
-_MAYBE_BROKEN = 500
+_MAYBE_BROKEN = frozenset({UpstreamRefusal, UpstreamDenial})
 _log = logging.getLogger("adaptive_batching.upstream")
 
 
@@ -166,7 +168,7 @@ class Upstreams:
         first, shares = items[0], [item.share for item in items]
         size = sum(share.size for share in shares)
         begin = monotonic()
-        headers = (*first.headers, *self._traced(items))
+        headers = (*first.headers, *self._traced(items), *_patience(items, begin))
         status, answer = await self._ask(address, first, headers, first.form.merge(shares))
         self.responses[status] += 1
         reply = Reply(status, answer, next(self._batch_ids), size, monotonic() - begin)
@@ -221,12 +223,16 @@ class Upstreams:
         return items[0].trace if len(items) == 1 else ()
 
     def _judge(self, address: Address, reply: Reply) -> None:
-        """What an answer says about the server; whose fault a 500 is, others have to show."""
+        """What an answer says about the server; whose fault an error is, others have to show.
+
+        A 404 or 400 may be about what was asked, or a model that is not loaded there.
+        """
+        kind = meaning(reply)
         if reply.status in _BROKEN_STATUSES:
             self._directory.failed(address)
-        elif meaning(reply) is UpstreamBusy:
+        elif kind is UpstreamBusy:
             self._directory.refused(address, retry_after(reply.message.headers))
-        elif reply.status == _MAYBE_BROKEN:
+        elif kind in _MAYBE_BROKEN:
             self._directory.erred(address)
         else:
             self._directory.succeeded(address)
@@ -240,3 +246,9 @@ class Upstreams:
                 "%s: requests like this are sent alone for a while: %s", first.target, error
             )
             raise UpstreamMismatch(f"a batch of {len(shares)} requests: {error}") from error
+
+
+def _patience(items: Sequence[Forwarded], now: float) -> Iterable[tuple[str, str]]:
+    """What is left to the member that waits longest: the server need not go on after that."""
+    left = max(item.due for item in items) - now
+    return [("X-Request-Timeout-Ms", f"{ceil(left * 1e3)}")] if 0 < left < inf else ()

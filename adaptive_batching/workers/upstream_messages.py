@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from math import inf
 from typing import Any
 
 import msgspec
@@ -37,6 +38,7 @@ class Forwarded(msgspec.Struct, frozen=True):
         target: Path and query, as they came.
         headers: What the server is told of the client, in an order that is the same for all;
             nothing that another may not share.
+        due: When its client gives up (monotonic seconds).
         trace: Which trace it belongs to, by headers that the server is told if it goes alone.
     """
 
@@ -46,6 +48,7 @@ class Forwarded(msgspec.Struct, frozen=True):
     target: str
     headers: tuple[tuple[str, str], ...] = ()
     trace: tuple[tuple[str, str], ...] = ()
+    due: float = inf
 
     @property
     def key(self) -> Hashable:

@@ -96,3 +96,20 @@ def test_the_cap_is_lifted():
             decides.finish(batch, Outcome.DONE, now)
     assert sizes[:2] == [2, 3]
     assert now == 22.0
+
+
+def test_one_request_that_no_memory_is_large_enough_for():
+    """When it has been found, batches are as large as before: it was not their size."""
+    decides = scheduler()
+    guilty = submit(decides, 16, 0.0)[5]
+    now, ran = 0.0, 0
+    while decides.items:
+        batch = leave(decides, now)
+        now, ran = now + 1.0, ran + 1
+        ended = Outcome.OUT_OF_MEMORY if guilty in batch.jobs else Outcome.DONE
+        decides.finish(batch, ended, now)
+        if ended is not Outcome.DONE:
+            decides.rerun(batch, batch.jobs, ended, now)
+    assert ran == 9  # it is searched for by halves
+    submit(decides, 16, now)
+    assert leave(decides, now).size == 16

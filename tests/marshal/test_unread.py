@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from time import monotonic
 
 from yarl import URL
 
@@ -77,23 +76,4 @@ async def test_who_is_refused_is_not_looked_at():
         assert client.running.lanes["/"].responses == {200: 10, 400: 1, 503: 2}
         assert client.stats("/").requests[JobOutcome.SHED] == 2
         for visitor in (first, second, third):
-            visitor.close()
-
-
-async def test_who_asks_again_at_once_is_read_later():
-    """Where refusals have had their share of the time, the next request lies in the kernel."""
-    async with client_of(slow_service()) as client:
-        first, second = [await Visitor.of(client) for _ in range(2)]
-        for number in range(8):  # until predictions are trusted
-            await first.ask(b"%d" % number)
-        first.send(b"1", "a")
-        await until(lambda: client.stats("/").running)
-        server = client.running._face.open.__self__._server
-        server._shared["refusals"]._booked = monotonic() + 0.05
-        assert b" 503 " in (await second.ask(b"2"))[0]
-        [unread] = [each for each in server.connections if not each.transport.is_reading()]
-        second.send(b"3", "b")
-        await until(unread.transport.is_reading)
-        assert (await second.answer())[0].startswith(b"HTTP/1.1 ")
-        for visitor in (first, second):
             visitor.close()

@@ -85,6 +85,19 @@ async def test_a_request_that_the_queue_never_has_room_for(model, before):
     assert "Retry-After" not in headers
 
 
+async def test_the_server_is_told_how_long_its_answer_is_waited_for(model, before):
+    """What is left to the one who waits longest; nothing if somebody waits as long as it takes."""
+    client = await before(max_latency=8.0)
+    requests = [client.predict(n, X_Request_Timeout_Ms=f"{n}000") for n in (2, 3, 4)]
+    await client.together(model, *requests, queued=2)
+    told = [int(headers["X-Request-Timeout-Ms"]) for headers in model.seen]
+    assert 0 < told[0] <= 2000
+    assert 2000 < told[1] <= 4000
+    client = await before()
+    await client.predict(1)
+    assert "X-Request-Timeout-Ms" not in model.seen[-1]
+
+
 async def test_a_server_without_time(model, before):
     """All of the batch are told what it said, and when to come again."""
     client = await before()

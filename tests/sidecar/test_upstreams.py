@@ -196,9 +196,10 @@ async def test_f12_one_of_two_is_slow(before):
         assert len(other.exchanges) >= 30
 
 
-async def test_f12_one_of_two_is_broken(before):
+@pytest.mark.parametrize("status", [500, 404, 400])
+async def test_f12_one_of_two_is_broken(before, status):
     """It answers at once, but with nothing but errors: it is left alone, and the others go on."""
-    async with scripted(answers(500)) as one, scripted(predict) as other:
+    async with scripted(answers(status)) as one, scripted(predict) as other:
         client = await before(servers=[one.url, other.url])
         statuses = [(await client.predict(n))[0] for n in range(60)]
         assert len(one.exchanges) <= 20
