@@ -10,6 +10,7 @@ from time import monotonic
 
 from adaptive_batching.core.standings import Standings, State
 from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.units import format_duration
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.upstream_addresses import Address, Location
 
@@ -148,6 +149,9 @@ class Directory:
         if address.name in self._standings:
             self._standings.refused(address.name, monotonic(), retry_after)
             self._settle()
+            if retry_after:
+                wait = format_duration(retry_after)
+                _log.warning("%s has no time, and says to come again in %s", address.name, wait)
 
     # -------------------------------------------------------------------------------- housekeeping
 

@@ -207,7 +207,7 @@ async def test_f12_one_of_two_is_broken(before, status):
         assert len(other.exchanges) >= 40
 
 
-async def test_f11_one_of_two_has_no_time(before):
+async def test_f11_one_of_two_has_no_time(before, caplog):
     """Its batch goes to the other one, and so do the next while it wants to be left alone."""
     busy = answers(503, headers=b"Retry-After: 30\r\n")
     async with scripted(busy) as one, scripted(predict) as other:
@@ -215,6 +215,7 @@ async def test_f11_one_of_two_has_no_time(before):
         for n in range(10):
             assert (await client.predict(n))[1] == {"predictions": [2 * n]}
         assert len(one.exchanges) == 1
+    assert "has no time, and says to come again in 30 s" in caplog.text
 
 
 async def test_f11_nobody_has_time(before):
