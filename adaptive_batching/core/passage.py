@@ -2,34 +2,11 @@
 
 from math import inf
 
-_SHARE = 1 / 16  # of a newcomer in the mean
-_CERTAINTY = 4.0  # mean deviations; as TCP allows for late answers (Jacobson 1988)
+from adaptive_batching.core.delay import Delay
+
 _MOST = (
     0.25  # of what a client waits: after a pause of the process nobody is refused for that alone
 )
-
-
-class _Delay:
-    """Mean and mean deviation of some seconds, exponentially weighted."""
-
-    __slots__ = ("_deviation", "_mean")
-
-    def __init__(self) -> None:
-        self._mean = self._deviation = 0.0
-
-    def __repr__(self) -> str:
-        return f"{self._mean * 1e3:.3g} ms ±{self._deviation * 1e3:.3g} ms"
-
-    @property
-    def nearly_all(self) -> float:
-        """Seconds that are seldom exceeded."""
-        return self._mean + _CERTAINTY * self._deviation
-
-    def saw(self, seconds: float) -> None:
-        """One more."""
-        surprise = seconds - self._mean
-        self._mean += _SHARE * surprise
-        self._deviation += _SHARE * (abs(surprise) - self._deviation)
 
 
 class Passage:
@@ -43,7 +20,7 @@ class Passage:
     __slots__ = ("_last", "_noticed", "_way_in", "_way_out")
 
     def __init__(self) -> None:
-        self._way_in, self._way_out = _Delay(), _Delay()
+        self._way_in, self._way_out = Delay(), Delay()
         self._last = 0.0
         self._noticed = -inf
 
