@@ -12,7 +12,6 @@ from typing import Any
 from adaptive_batching.bench.apps import throughput
 from adaptive_batching.bench.loops import loop_factory
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.marshal.lane import Lane, Posting, make_lanes
 from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.marshal import Marshal
@@ -28,10 +27,7 @@ def _unobserved(lane: Lane) -> Lane:
     def answer(item: Any, within: float) -> Awaitable[bytes]:
         return dispatcher.submit(item, None, within)
 
-    def post(item: Any, within: float) -> Call[Any, bytes] | None:
-        return dispatcher.post(item, None, within)
-
-    posting = Posting(post, dispatcher)
+    posting = Posting.to(dispatcher)
     return replace(lane, line=dispatcher, answer=answer, posting=posting, watched=())
 
 

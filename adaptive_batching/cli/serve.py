@@ -169,11 +169,12 @@ def _announce(running: Running) -> None:
         for path in running.lanes:
             click.echo(f"POST {running.url}{path}")
         shown = ["/docs", "/openapi.json"] if running.documented else []
+        shown += ["/healthz", "/readyz"]
+        if not running.admin_url:
+            shown.append("/metrics")
+        click.echo(f"GET  {running.url}{' '.join(shown)}")
         if running.admin_url:
-            click.echo(f"GET  {running.url}{' '.join([*shown, '/healthz', '/readyz'])}")
             click.echo(f"GET  {running.admin_url}/ /debug/batches /healthz /readyz /metrics")
-        else:
-            click.echo(f"GET  {running.url}{' '.join([*shown, '/healthz', '/readyz', '/metrics'])}")
     except OSError as error:
         forget_output()
         _log.warning("%s is ready; standard output can't be written: %s", running.url, error)

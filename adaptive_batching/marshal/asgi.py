@@ -20,7 +20,7 @@ from adaptive_batching.marshal.lane import Lane
 from adaptive_batching.marshal.lanes import Lanes
 from adaptive_batching.marshal.pages import readiness
 from adaptive_batching.marshal.patience import patience
-from adaptive_batching.marshal.rejections import PlainAnswer, Rejected, refusal
+from adaptive_batching.marshal.rejections import PlainAnswer, Rejected
 from adaptive_batching.marshal.request_ids import acceptable_id
 
 _log = logging.getLogger("adaptive_batching")
@@ -108,8 +108,7 @@ class AsgiService:
             return
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
             page = request.path if request.path in _PAGES else "other"
-            self._errors.enter(error, name, page if lane is None else lane.path)
-            answer = refusal(error, name)
+            answer = self._errors.answer(error, name, page if lane is None else lane.path)
         finally:
             self._door.leave()
         if lane is not None:

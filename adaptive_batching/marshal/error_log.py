@@ -4,7 +4,13 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from adaptive_batching.marshal.rejections import HANDLER_ERROR, Rejected, status_and_code
+from adaptive_batching.marshal.rejections import (
+    HANDLER_ERROR,
+    PlainAnswer,
+    Rejected,
+    refusal,
+    status_and_code,
+)
 from adaptive_batching.units import format_duration
 
 _QUIET = 1.0  # seconds without an error of a kind, after which its burst is over
@@ -64,6 +70,11 @@ class ErrorLog:
         trace = error if (status, code) == HANDLER_ERROR else None
         line = "request %s: %s: %s: %r"
         _log.warning(line, request_id, path, code, error, exc_info=trace, extra=about)
+
+    def answer(self, error: Exception, request_id: str, path: str) -> PlainAnswer:
+        """Enter an error, and return what its client is told; see `enter`."""
+        self.enter(error, request_id, path)
+        return refusal(error, request_id)
 
     def _look(self, kind: _Kind, loop: asyncio.AbstractEventLoop) -> None:
         """Whether a burst is over; if it lasts, it is told of once a minute."""

@@ -6,11 +6,14 @@ such a request costs. Whoever knows what to do with it may answer it without the
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
 
 from aiohttp.http import RawRequestMessage
 
-from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.core import Passage
+from adaptive_batching.dispatcher.calls import Call, request_name
+from adaptive_batching.marshal.request_ids import acceptable_id
 
 Respond = Callable[[bytes, bool], None]
 """Sends all of an answer, and says whether the connection ends with it."""
@@ -51,6 +54,21 @@ class FastPath(Protocol):
             What waits; or all of an answer already; or None for who needs more than that.
         """
         ...
+
+
+def received(message: RawRequestMessage, came: float, passage: Passage) -> str:
+    """The turn of a request has come as it was read: learn from that, and return its name.
+
+    Args:
+        message: Its line and headers.
+        came: When its bytes came (monotonic seconds).
+        passage: Learns.
+    """
+    name = acceptable_id(message.headers.get("X-Request-Id"))
+    request_name.set(name)
+    now = monotonic()
+    passage.noticed(now - came, 0.0, now)
+    return name
 
 
 A = TypeVar("A")

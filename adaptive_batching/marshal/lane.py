@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from adaptive_batching.core import Limits, PolicyLike
 from adaptive_batching.dispatcher import Dispatcher, Observer, Share
@@ -59,6 +59,15 @@ class Posting:
 
     post: Callable[[Any, float], Call[Any, bytes] | None]
     dispatcher: Dispatcher[Any, bytes]
+
+    @classmethod
+    def to(cls, dispatcher: Dispatcher[Any, bytes]) -> Self:
+        """To a dispatcher that is an endpoint's own."""
+
+        def post(item: Any, within: float) -> Call[Any, bytes] | None:
+            return dispatcher.post(item, None, within)
+
+        return cls(post, dispatcher)
 
 
 @dataclass(slots=True, eq=False)
@@ -124,10 +133,7 @@ def _of_handler(endpoint: Endpoint, placement: Placement, observers: ObserversBy
     def answer(item: Any, within: float) -> Awaitable[bytes]:
         return dispatcher.submit(item, None, within)
 
-    def post(item: Any, within: float) -> Call[Any, bytes] | None:
-        return dispatcher.post(item, None, within)
-
-    posting = Posting(post, dispatcher)
+    posting = Posting.to(dispatcher)
     watched = Watched(endpoint.path, dispatcher, histograms, latest)
     return _lane(endpoint, dispatcher, answer, posting, watched, dispatcher.retune)
 

@@ -18,13 +18,13 @@ from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.connection import notice
 from adaptive_batching.marshal.door import Door
 from adaptive_batching.marshal.error_log import ErrorLog
-from adaptive_batching.marshal.fast_path import Respond, Visit
+from adaptive_batching.marshal.fast_path import Respond, Visit, received
 from adaptive_batching.marshal.lane import Lane
 from adaptive_batching.marshal.negotiation import Formats
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.protocol import check_protocol
-from adaptive_batching.marshal.rejections import refusal, rejection
-from adaptive_batching.marshal.request_ids import acceptable_id, request_id
+from adaptive_batching.marshal.rejections import rejection
+from adaptive_batching.marshal.request_ids import request_id
 from adaptive_batching.marshal.unread import Unread
 from adaptive_batching.units import format_duration
 
@@ -125,10 +125,7 @@ class Marshal:
             return None
         if len(body) > lane.max_body or "Content-Encoding" in message.headers:
             return None
-        name = acceptable_id(message.headers.get("X-Request-Id"))
-        request_name.set(name)
-        now = monotonic()
-        self._passage.noticed(now - came, 0.0, now)
+        name = received(message, came, self._passage)
         try:
             return self._visit(lane, message, body, came, name, respond)
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
@@ -185,8 +182,7 @@ class Marshal:
         visit.respond(answer, closes)
 
     def _refused(self, error: Exception, lane: Lane, name: str, *, closes: bool = False) -> bytes:
-        self._errors.enter(error, name, lane.path)
-        told = refusal(error, name)
+        told = self._errors.answer(error, name, lane.path)
         self._count(told.status, lane)
         return as_sent(*told, closes=closes)
 

@@ -14,11 +14,11 @@ from adaptive_batching.errors import Overloaded, UpstreamAnswered
 from adaptive_batching.marshal.answer import as_sent
 from adaptive_batching.marshal.connection import notice
 from adaptive_batching.marshal.error_log import ErrorLog
-from adaptive_batching.marshal.fast_path import Respond, Visit
+from adaptive_batching.marshal.fast_path import Respond, Visit, received
 from adaptive_batching.marshal.protocol import check_protocol
-from adaptive_batching.marshal.rejections import Rejected, refusal, rejection
+from adaptive_batching.marshal.rejections import Rejected, rejection
 from adaptive_batching.marshal.relay import Relay
-from adaptive_batching.marshal.request_ids import acceptable_id, request_id
+from adaptive_batching.marshal.request_ids import request_id
 from adaptive_batching.marshal.share_of_reply import SharesOfReplies
 from adaptive_batching.marshal.target import origin_form
 from adaptive_batching.marshal.tenants import Tenants
@@ -120,10 +120,7 @@ class Sidecar:
         relay = self._find_relay(message.path)
         if relay is None or self.draining or not relay.shares(message):
             return None
-        name = acceptable_id(message.headers.get("X-Request-Id"))
-        request_name.set(name)
-        now = monotonic()
-        self._passage.noticed(now - came, 0.0, now)
+        name = received(message, came, self._passage)
         try:
             return self._visit(relay, message, body, came, name, respond)
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
@@ -180,8 +177,7 @@ class Sidecar:
         visit.respond(answer, closes)
 
     def _refused(self, error: Exception, relay: Relay, name: str, *, closes: bool = False) -> bytes:
-        self._errors.enter(error, name, relay.route.name)
-        told = refusal(error, name)
+        told = self._errors.answer(error, name, relay.route.name)
         self._count(told.status, relay)
         return as_sent(*told, closes=closes)
 

@@ -14,7 +14,6 @@ from adaptive_batching.errors import Overloaded
 from adaptive_batching.marshal.answer import as_sent
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.patience import patience
-from adaptive_batching.marshal.rejections import refusal
 from adaptive_batching.marshal.request_ids import acceptable_id
 from adaptive_batching.units import format_duration
 
@@ -69,5 +68,4 @@ class Unread:
             path: What is told to the log.
         """
         name = acceptable_id(headers.get("X-Request-Id"))
-        self._errors.enter(error, name, path)
-        return as_sent(*refusal(error, name))
+        return as_sent(*self._errors.answer(error, name, path))
