@@ -47,8 +47,9 @@ async def arriving_body(request: web.BaseRequest, limit: int, patience: float) -
     body = BytesIO()  # one copy of each chunk while the caches have it, and none at the end
     try:
         async with asyncio.timeout(patience):
-            while chunk := await request.content.readany():
-                body.write(chunk)
+            while not request.content.at_eof():
+                # Without a name, which would keep what has come until there is more.
+                body.write(await request.content.readany())
                 if body.tell() > limit:
                     raise too_large()
     except TimeoutError:

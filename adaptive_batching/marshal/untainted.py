@@ -5,6 +5,7 @@ the headers of whatever comes next on the connection. Behind a proxy that passes
 shares its connections among clients, one of them could speak in the name of another.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from aiohttp import StreamReader
 from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import BadHttpMessage
 
+_CHUNKED = re.compile(rb"chunked", re.IGNORECASE)  # stands in the head of each request that is
+_LITTLE = 4096  # bytes that are not looked through to get rid of them
 _END = b"\r\n\r\n"  # of chunks, with trailers or without, and of no part of a request's head
 
 
@@ -27,7 +30,6 @@ class UntaintedParser:
         self._parser = make()
         self._chunked: StreamReader | None = None  # the body of the last request, if in chunks
         self._fed = b""  # the end of what has come, with all of what may follow that body
-        self._paused = False  # with something left that has come, and is not parsed yet
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else aiohttp asks of its own."""
@@ -36,11 +38,6 @@ class UntaintedParser:
     def message_consumed(self) -> None:
         """As aiohttp's, without the detour: it is said for every request."""
         self._parser.message_consumed()
-
-    def pause_reading(self) -> None:
-        """As aiohttp's."""
-        self._paused = True
-        self._parser.pause_reading()
 
     def feed_data(self, data: bytes) -> tuple[Sequence[Any], bool, bytes]:
         """Parse what has come.
@@ -51,14 +48,13 @@ class UntaintedParser:
         """
         if data:  # else it goes on with what it was given before
             self._keep(data)
-        self._paused = False
         messages, upgraded, tail = self._parser.feed_data(data)
         for message, body in messages:
             if self._chunked is not None and not _stands_in(self._fed, message):
                 raise BadHttpMessage("a request follows another's trailers at once")
             self._chunked = body if message.chunked else None
-        if data and not (messages or self._paused or self._chunked):
-            self._fed = b""  # it was body: not to be kept beside the body, for each connection
+        if self._chunked is None and len(self._fed) > _LITTLE and not _CHUNKED.search(self._fed):
+            self._fed = b""  # not to be kept beside the body that it is, for each connection
         return messages, upgraded, tail
 
     def _keep(self, data: bytes) -> None:
