@@ -10,6 +10,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from adaptive_batching.marshal.body import arriving_body
 from adaptive_batching.marshal.untainted import UntaintedParser
+from tests.marshal.client import until
 
 _HEAD = b"POST / HTTP/1.1\r\nHost: us\r\nContent-Length: 1000000\r\n\r\n"
 _PIECE = 2**16  # bytes
@@ -36,8 +37,7 @@ async def test_who_reads_a_body_keeps_no_piece_of_it_while_the_next_comes():
     piece = bytes(_PIECE)
     before = getrefcount(piece)
     stream.feed_data(piece)
-    while not stream._waiter:
-        await asyncio.sleep(0)
+    await until(lambda: stream._waiter)
     assert getrefcount(piece) == before
     stream.feed_data(piece)
     stream.feed_eof()
