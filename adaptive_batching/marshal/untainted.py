@@ -5,7 +5,6 @@ the headers of whatever comes next on the connection. Behind a proxy that passes
 shares its connections among clients, one of them could speak in the name of another.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +12,7 @@ from aiohttp import StreamReader
 from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import BadHttpMessage
 
-_CHUNKED = re.compile(rb"chunked", re.IGNORECASE)  # stands in the head of each request that is
-_LITTLE = 4096  # bytes that are not looked through to get rid of them
+_LITTLE = 4096  # bytes that may be kept for nothing
 _END = b"\r\n\r\n"  # of chunks, with trailers or without, and of no part of a request's head
 
 
@@ -30,6 +28,9 @@ class UntaintedParser:
         self._parser = make()
         self._chunked: StreamReader | None = None  # the body of the last request, if in chunks
         self._fed = b""  # the end of what has come, with all of what may follow that body
+        self._last: RawRequestMessage | None = None
+        self._since = 0  # bytes that have come with the last request's head, and after it
+        self._paused = False  # with something left, perhaps, that has come and is not parsed yet
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else aiohttp asks of its own."""
@@ -38,6 +39,11 @@ class UntaintedParser:
     def message_consumed(self) -> None:
         """As aiohttp's, without the detour: it is said for every request."""
         self._parser.message_consumed()
+
+    def pause_reading(self) -> None:
+        """As aiohttp's."""
+        self._paused = True
+        self._parser.pause_reading()
 
     def feed_data(self, data: bytes) -> tuple[Sequence[Any], bool, bytes]:
         """Parse what has come.
@@ -48,13 +54,17 @@ class UntaintedParser:
         """
         if data:  # else it goes on with what it was given before
             self._keep(data)
+        self._paused = False
         messages, upgraded, tail = self._parser.feed_data(data)
         for message, body in messages:
             if self._chunked is not None and not _stands_in(self._fed, message):
                 raise BadHttpMessage("a request follows another's trailers at once")
             self._chunked = body if message.chunked else None
-        if self._chunked is None and len(self._fed) > _LITTLE and not _CHUNKED.search(self._fed):
-            self._fed = b""  # not to be kept beside the body that it is, for each connection
+            self._last, self._since = message, len(self._fed)
+        if not messages:
+            self._since += len(data)
+        if self._chunked is None and len(self._fed) > _LITTLE:
+            self._forget_body(unfinished=bool(messages) or self._paused)
         return messages, upgraded, tail
 
     def _keep(self, data: bytes) -> None:
@@ -70,6 +80,17 @@ class UntaintedParser:
             self._parser, self._chunked, self._fed = self._make(), None, data
         else:
             self._fed += data
+
+    def _forget_body(self, *, unfinished: bool) -> None:
+        """Keep no more than may follow the last request, if the parser may not have come to that.
+
+        With a connection each, it would take as much memory again as the bodies.
+        """
+        beyond = 0
+        if unfinished and self._last is not None:
+            length = int(self._last.headers.get("Content-Length", 0))
+            beyond = self._since - length  # its head, and what follows
+        self._fed = self._fed[-beyond:] if beyond > 0 else b""
 
 
 def _stands_in(data: bytes, message: RawRequestMessage) -> bool:
