@@ -71,6 +71,7 @@ class Relay:
             max_answer=route.max_answer,
             tls=route.tls,
             rehearsed=route.rehearsed,
+            most=route.terms.max_batch_size,
             statistics=isinstance(route.form, OpenInference),
             verify=route.verify,
             about=about,

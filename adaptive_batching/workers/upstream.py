@@ -52,6 +52,7 @@ class Upstreams:
         concurrency: Batches at a time that each server takes.
         timeout: Seconds that a batch may take.
         max_answer: Bytes that the body of an answer may have.
+        most: Items that a batch may have; a server that takes fewer is warned of.
         tls: For servers that are reached by TLS; None for the certificates of the system.
         rehearsed: What is known of batches already: items and seconds.
         statistics: Whether the servers may be asked for that; see `upstream_statistics`.
@@ -69,6 +70,7 @@ class Upstreams:
         concurrency: int,
         timeout: float,
         max_answer: int,
+        most: int,
         tls: SSLContext | None = None,
         rehearsed: Sequence[tuple[int, float]] = (),
         statistics: bool = False,
@@ -85,6 +87,7 @@ class Upstreams:
         self._standings = Standings(concurrency)
         self._directory = Directory(locations, self._standings, concurrency)
         self._rehearsed = list(rehearsed)
+        self._most = most
         self._statistics = statistics
         self._asking: asyncio.Task[None] | None = None
         self._verification = Verification(verify, TOLERANCE, self._differs)
@@ -122,10 +125,10 @@ class Upstreams:
         await self._directory.start(on_change)
         if self._statistics and not self._rehearsed:
             try:
-                self._rehearsed = await rehearsal(self._client, self._directory.next())
+                self._rehearsed = await rehearsal(self._client, self._directory.next(), self._most)
             except UpstreamUnreachable:
                 self._asking = asyncio.create_task(
-                    warn_once_started(self._client, self._directory.next)
+                    warn_once_started(self._client, self._directory.next, self._most)
                 )
 
     def choose(self) -> tuple[Address, Client]:

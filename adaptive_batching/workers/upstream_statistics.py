@@ -62,12 +62,19 @@ class _Statistics(msgspec.Struct):
 
 class _Configuration(msgspec.Struct):
     dynamic_batching: dict[str, object] | None = None
+    max_batch_size: int = 0  # of which Triton says nothing, but that the model does not batch
 
 
-async def rehearsal(client: Client, address: Address) -> list[tuple[int, float]]:
+async def rehearsal(client: Client, address: Address, most: int) -> list[tuple[int, float]]:
     """How long batches took, as items and seconds; of the model that ran most.
 
-    Warns of models that the server batches itself, which makes requests wait twice.
+    Warns of models that the server batches itself, which makes requests wait twice, and of those
+    that refuse batches as large as ours.
+
+    Args:
+        client: Asks.
+        address: The server.
+        most: Items that a batch of ours may have.
 
     Raises:
         UpstreamUnreachable: The server has not started yet.
@@ -76,28 +83,39 @@ async def rehearsal(client: Client, address: Address) -> list[tuple[int, float]]
     if statistics is None:
         return []
     for model in statistics.model_stats[:_MOST_MODELS]:
-        await _look_at(client, address, model.name)
+        await _look_at(client, address, model.name, most)
     busiest = max(statistics.model_stats, key=lambda each: each.execution_count, default=None)
     sizes = busiest.batch_stats if busiest is not None else []
     return [(each.batch_size, each.seconds) for each in sizes if each.batch_size > 0 < each.seconds]
 
 
-async def warn_once_started(client: Client, find: Callable[[], Address]) -> None:
+async def warn_once_started(client: Client, find: Callable[[], Address], most: int) -> None:
     """Warn as `rehearsal` does: a server that starts after us has run nothing, but may batch."""
     while True:
         await asyncio.sleep(_AGAIN)
         with suppress(UpstreamUnreachable):
-            await rehearsal(client, find())
+            await rehearsal(client, find(), most)
             return
 
 
-async def _look_at(client: Client, address: Address, name: str) -> None:
+async def _look_at(client: Client, address: Address, name: str, most: int) -> None:
     configuration = await _get(client, address, f"/v2/models/{name}/config", _Configuration)
-    if configuration is not None and configuration.dynamic_batching is not None:
+    if configuration is None:
+        return
+    if configuration.dynamic_batching is not None:
         _log.warning(
             "%s batches %r itself (dynamic_batching): requests wait for company twice",
             address.name,
             name,
+        )
+    if 0 < configuration.max_batch_size < most:
+        _log.warning(
+            "%s takes at most %d items for %r (max_batch_size), and our batches have up to %d:"
+            " larger ones are refused and sent again in parts; lower max_batch_size here",
+            address.name,
+            configuration.max_batch_size,
+            name,
+            most,
         )
 
 

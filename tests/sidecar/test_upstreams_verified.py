@@ -89,7 +89,9 @@ class Triton:
         if path == b"/v2/models/stats":
             await says(exchange, STATISTICS)
         elif path == b"/v2/models/digits/config":
-            await says(exchange, {"name": "digits", "dynamic_batching": {"max_queue_delay": 1}})
+            batching = {"max_queue_delay": 1}
+            about = {"name": "digits", "max_batch_size": 16, "dynamic_batching": batching}
+            await says(exchange, about)
         else:
             await says(exchange, {"error": "unknown"}, 404)
 
@@ -103,6 +105,14 @@ async def test_triton_tells_what_its_batches_took(before, caplog):
         assert stats.fixed + stats.per_item == pytest.approx(0.005, rel=0.25)
     assert "batches 'digits' itself" in caplog.text
     assert "'idle'" not in caplog.text
+
+
+@pytest.mark.parametrize(("ours", "warned"), [(16, False), (17, True)])
+async def test_batches_that_triton_would_refuse_are_warned_of(before, caplog, ours, warned):
+    """They would be sent twice each time: whole, and in parts."""
+    async with scripted(Triton()) as server:
+        await before(servers=[server.url], form=OpenInference(), max_batch_size=ours)
+    assert ("takes at most 16 items for 'digits'" in caplog.text) == warned
 
 
 async def test_a_server_that_starts_later_is_warned_of_as_well(before, caplog, monkeypatch):
