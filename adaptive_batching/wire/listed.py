@@ -129,11 +129,10 @@ class RowFormat(Generic[R]):
             return [answer]
         rows = _found(answer, shares[0])
         _check(len(rows.items), sum(share.size for share in shares))
-        ends, parts = 0, []
+        end, parts = 0, []
         for share in shares:
-            own = rows.items[ends : ends + share.size]
-            ends += share.size
-            parts.append(Message(rows.text(own), answer.headers))
+            begin, end = end, end + share.size
+            parts.append(Message(rows.text(rows.items[begin:end]), answer.headers))
         return parts
 
     def cut(self, share: R, limit: int) -> list[R]:
