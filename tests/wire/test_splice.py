@@ -51,8 +51,48 @@ def test_what_is_no_object(text):
 
 def test_nested_too_deep_for_the_strict_parser():
     """The other way has no stack that could overflow."""
-    deep = b"[" * 50_000 + b"]" * 50_000
+    deep = b"[" * 8_000 + b"]" * 8_000
     assert [bytes(each) for each in elements(b"[" + deep + b",1]")] == [deep, b"1"]
+
+
+_LONG = b"0.1," * 2**18
+_NO_NUMBERS = [b"NaN", b"-Infinity", b'{"NaN": ["Infinity", NaN]}', b"7E0", b'"7E1 \\"NaN"']
+
+
+def test_numbers_that_strict_json_lacks_stay_what_they_are():
+    """In a long text too, wherever they stand: in strings, and beside what could stand for them."""
+    text = b"[" + _LONG + b",".join(_NO_NUMBERS) + b"]"
+    assert [bytes(part) for part in elements(text)][-len(_NO_NUMBERS) :] == _NO_NUMBERS
+    found = members(b'{"a":[' + _LONG + b'NaN],"b":-Infinity,"c":"Infinity"}')
+    assert {name: bytes(value)[-4:] for name, value in found.items()} == {
+        "a": b"NaN]",
+        "b": b"nity",
+        "c": b'ity"',
+    }
+
+
+def test_no_item_becomes_its_neighbours_beside_such_a_number():
+    """What would shift them is not cut; and nothing has nothing in it."""
+    with pytest.raises(NotCuttable):
+        elements(b"[" + _LONG + b'NaN,"\0",1]')
+    assert elements(b"[" + b" " * 2**15 + b"]") == []
+
+
+@pytest.mark.parametrize("name", [b"NaN", b"Infinity", b"7E0", b"7E\\u0030"])
+def test_names_that_look_like_such_numbers_stay_what_they_are(name):
+    """Or the text is not cut."""
+    import json
+
+    found = members(b'{"%b":NaN,"b":Infinity}' % name)
+    expected = {json.loads(b'"%b"' % name): b"NaN", "b": b"Infinity"}
+    assert {name: bytes(value) for name, value in found.items()} == expected
+
+
+@pytest.mark.parametrize("end", [b'"' + b"z" * 2**20 + b'"', b"1", b"nan]", b"[" * 2**20])
+def test_a_long_text_that_is_not_strict_is_not_cut(end):
+    """Nobody else would be served meanwhile, for seconds."""
+    with pytest.raises(NotCuttable, match="strict JSON of"):
+        elements(b"[" + _LONG + end)
 
 
 @pytest.mark.parametrize("stray", [b'NaN,"a', b"NaN,/*", b"NaN,'a", b"NaN,{]", b"NaN,#", b"NaN]"])
