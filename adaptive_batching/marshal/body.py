@@ -1,6 +1,7 @@
 """The body of a request, read within a limit of bytes and of seconds."""
 
 import asyncio
+from collections.abc import Callable
 from io import BytesIO
 
 from aiohttp import web
@@ -8,50 +9,44 @@ from aiohttp import web
 from adaptive_batching.marshal.rejections import Rejected
 
 
-def arrived_body(request: web.BaseRequest, limit: int) -> bytes | None:
+def arrived_body(request: web.BaseRequest) -> bytes | None:
     """The body if all of it is here already, as it is for most; None if there is more to come.
 
-    Args:
-        request: Whose body it is.
-        limit: Bytes it may have.
-
     Raises:
-        Rejected: It is, or says that it will be, too large, or is compressed.
+        Rejected: It is compressed.
     """
     if "Content-Encoding" in request.headers:
         check_encoding(",".join(request.headers.getall("Content-Encoding")))
-    stream = request.content
-    if not stream.is_eof():
-        if (request.content_length or 0) > limit:
-            raise too_large()  # what was announced need not be read
-        return None
-    body: bytes = stream.read_nowait()
-    if len(body) > limit:
-        raise too_large()
-    return body
+    return request.content.read_nowait() if request.content.is_eof() else None
 
 
-async def arriving_body(request: web.BaseRequest, limit: int, patience: float) -> bytes:
+async def arriving_body(
+    request: web.BaseRequest, limit: int, patience: float, keep: Callable[[int], None] | None = None
+) -> bytes:
     """Wait for the rest of a body.
 
     Args:
         request: Whose body it is.
-        limit: Bytes it may have.
+        limit: Bytes after which no more is read.
         patience: Seconds it may take, all in all.
+        keep: Told how many bytes have come, each time; it may refuse them.
+
+    Returns:
+        All of it; or more than `limit` bytes if it has more.
 
     Raises:
-        Rejected: It got too large, took too long or is broken.
+        Rejected: It took too long or is broken.
     """
     if request.headers.get("Expect", "").lower() == "100-continue" and request.transport:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     body = BytesIO()  # one copy of each chunk while the caches have it, and none at the end
     try:
         async with asyncio.timeout(patience):
-            while not request.content.at_eof():
+            while body.tell() <= limit and not request.content.at_eof():
                 # Without a name, which would keep what has come until there is more.
-                body.write(await request.content.readany())
-                if body.tell() > limit:
-                    raise too_large()
+                size = body.write(await request.content.readany())
+                if keep is not None:
+                    keep(size)
     except TimeoutError:
         raise Rejected(408, "body_timeout", closes=True) from None
     except web.RequestPayloadError:

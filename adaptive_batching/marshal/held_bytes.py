@@ -32,3 +32,29 @@ class HeldBytes:
     def give_back(self, size: int) -> None:
         """Keep so many no longer."""
         self.held -= size
+
+
+class Holding:
+    """What one request keeps, all of which is given back at its end.
+
+    Args:
+        held: Where it is counted.
+
+    Attributes:
+        size: Bytes.
+    """
+
+    __slots__ = ("_held", "size")
+
+    def __init__(self, held: HeldBytes) -> None:
+        self.size = 0
+        self._held = held
+
+    def take(self, size: int) -> None:
+        """Keep so many more.
+
+        Raises:
+            QueueFull: They would be too many.
+        """
+        self._held.take(size)
+        self.size += size

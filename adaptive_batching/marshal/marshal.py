@@ -14,7 +14,7 @@ from adaptive_batching.dispatcher import Dispatcher, request_name
 from adaptive_batching.errors import DeadlineExceeded, Overloaded
 from adaptive_batching.marshal.admin import Page, find_page
 from adaptive_batching.marshal.answer import Answer, as_sent, filled_head, stays_open
-from adaptive_batching.marshal.body import arrived_body, arriving_body
+from adaptive_batching.marshal.body import arrived_body, arriving_body, too_large
 from adaptive_batching.marshal.connection import notice
 from adaptive_batching.marshal.door import Door
 from adaptive_batching.marshal.error_log import ErrorLog
@@ -199,13 +199,17 @@ class Marshal:
     async def _answer(self, request: web.BaseRequest, lane: Lane, name: str) -> web.StreamResponse:
         formats = self.door.check(request.method, request.headers, lane)
         within = self._within(lane, request.headers, self._waited(request))
-        body = arrived_body(request, lane.max_body)
+        body = arrived_body(request)
         if body is None:
+            if (request.content_length or 0) > lane.max_body:
+                raise too_large()  # what was announced need not be read
             began = monotonic()
             body = await arriving_body(request, lane.max_body, self._body_timeout)
             within -= monotonic() - began
             if within <= 0:
                 raise DeadlineExceeded("its time was over when its body had arrived")
+        if len(body) > lane.max_body:
+            raise too_large()
         answer = await self.door.answer(lane, formats.item(body), len(body), within)
         if self._own_server and stays_open(request) and not self.draining:
             return Answer(filled_head(formats.head, answer, name), answer)

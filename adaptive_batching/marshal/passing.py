@@ -113,7 +113,7 @@ class PassThrough:
     async def _body(self, request: web.BaseRequest, read: bytes) -> AsyncIterator[bytes]:
         if read:
             yield read
-        if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.transport:
+        elif request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.transport:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         while chunk := await self._next(request):
             yield chunk

@@ -17,7 +17,7 @@ from adaptive_batching.instrumentation.latest import LatestBatches
 from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.claims import Claims
 from adaptive_batching.marshal.header_view import HeaderView
-from adaptive_batching.marshal.held_bytes import HeldBytes
+from adaptive_batching.marshal.held_bytes import HeldBytes, Holding
 from adaptive_batching.marshal.passing import PassThrough
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.sharing import Asked, BatchSharing
@@ -131,23 +131,21 @@ class Relay:
         Returns:
             The server's reply to it as a member of a batch, or all that the server said to it.
         """
-        held = 0
+        holding = Holding(self._held)
         self._in_flight += 1
         try:
             path = target.partition("?")[0]
             if not self._form.wants(request.method, path) or self._must_stream(request):
                 return await self._passing(request, target)
             self._check_turn(begin)
-            body = arrived_body(request, self._terms.max_body)
-            held = self._hold(body, request)
-            if body is None:
-                body = await arriving_body(request, self._terms.max_body, self._terms.body_timeout)
-            share = self._take(request, target, body)
+            body = await self._body(request, holding)
+            too_large = len(body) > self._terms.max_body
+            share = None if too_large else self._take(request, target, body)
             if share is None:
                 return await self._passing(request, target, body)
             return await self._sharing.answer(share, request, target, begin)
         finally:
-            self.leave(held)
+            self.leave(holding.size)
 
     def shares(self, message: RawRequestMessage) -> bool:
         """Whether a request of this line and these headers may share a batch."""
@@ -208,20 +206,23 @@ class Relay:
         message = Message(body, HeaderView(request.headers))
         return self._form.take(Request(request.method, path, message, query))
 
-    def _hold(self, body: bytes | None, request: web.BaseRequest) -> int:
-        """Count the bytes of a body that is kept, or of what it may come to, and return them.
+    async def _body(self, request: web.BaseRequest, holding: Holding) -> bytes:
+        """All of a body, or the beginning of one that is too large to be kept.
+
+        What is announced is counted at once, for it will come; what is not, when it comes.
 
         Raises:
-            QueueFull: They would be too many.
+            QueueFull: Too many bytes would be kept.
+            Rejected: It took too long or is broken.
         """
-        size = self._announced(request) if body is None else len(body)
-        self._held.take(size)
-        return size
-
-    def _announced(self, request: web.BaseRequest) -> int:
-        """Bytes that a body may come to."""
-        length = request.content_length
-        return self._terms.max_body if length is None else length
+        body = arrived_body(request)
+        announced = request.content_length if body is None else len(body)
+        if announced is not None:
+            holding.take(announced)
+        if body is not None:
+            return body
+        keep = holding.take if announced is None else None
+        return await arriving_body(request, self._terms.max_body, self._terms.body_timeout, keep)
 
     def _must_stream(self, request: web.BaseRequest) -> bool:
         """Whether its body is in a coding that is not ours to read, or too large to be kept."""

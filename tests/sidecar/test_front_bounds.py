@@ -64,6 +64,56 @@ async def test_f21_bytes_are_refused_before_they_are_read(model, before):
     assert (await client.predict("y" * 100))[0] == 200
 
 
+_IN_CHUNKS = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+async def test_f21_what_nobody_announced_counts_when_it_comes(before):
+    """A byte each of many slow clients leaves room for others; but not what comes after it."""
+    client = await before(max_body=1000, bounds=Bounds(max_queue_bytes=2000))
+    async with AsyncExitStack() as slow:
+        writers = []
+        for _ in range(10):
+            _, writer = await connect(client.url)
+            slow.callback(writer.close)
+            writer.write(_IN_CHUNKS + b"1\r\n{\r\n")
+            writers.append(writer)
+        await until(lambda: held(client) == 10)
+        assert (await client.predict("x" * 900))[0] == 200
+        for writer in writers[:2]:
+            writer.write(b"3dE\r\n" + b" " * 990 + b"\r\n")
+        await until(lambda: held(client) == 10 + 2 * 990)
+        status, answer, _ = await client.predict("x" * 100)
+        assert (status, answer["error"]) == (503, "queue_full")
+        reader, writer = await connect(client.url)
+        slow.callback(writer.close)
+        writer.write(_IN_CHUNKS + b"64\r\n" + b" " * 100 + b"\r\n")
+        assert (await reader.readline()).split()[1] == b"503"
+    await until(lambda: held(client) == 0)
+
+
+async def test_a_body_in_chunks_that_is_too_large_to_be_kept_is_passed_on(model, before):
+    """As one is that says so; what had come of it goes before the rest, which has no end."""
+    client = await before(max_body=1000)
+    more = asyncio.Event()
+
+    async def parts():
+        yield b'{"instances": ["' + b"x" * 900
+        await until(lambda: held(client))
+        yield b"y" * 900
+        await more.wait()
+        yield b'"]}'
+
+    sending = asyncio.ensure_future(
+        client.session.post(f"{client.url}/v1/models/m:predict", data=parts())
+    )
+    await until(lambda: held(client) > 1000)
+    more.set()
+    async with await sending as response:
+        assert await response.json() == {"predictions": [2 * ("x" * 900 + "y" * 900)]}
+        assert "X-Batch-Size" not in response.headers
+    await until(lambda: held(client) == 0)
+
+
 async def test_f8_who_hangs_up_leaves_the_queue(model, before):
     """He takes no place in a batch, and his neighbours don't notice."""
     client = await before()
