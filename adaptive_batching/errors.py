@@ -36,6 +36,7 @@
         ├── ReentrantCall        500  a thread would wait for itself
         ├── HandlerNotFound      500  a worker process can't import the handler
         ├── ConfigError          500  a file of settings, or a variable, says what can't be
+        ├── SettingError         500  an option, or a key of a file, says what can't be
         ├── PolicyError          500  a policy answered with something impossible
         └── TraceError           400  a trace file can't be read
 
@@ -285,6 +286,23 @@ class ConfigError(UsageError):
     """A file of settings, or a variable of the environment, says what can't be; names the key."""
 
     code = "bad_config"
+
+
+class SettingError(UsageError, ValueError):
+    """One setting says what can't be, wherever it was said.
+
+    Attributes:
+        key: What it is called in a file.
+        fault: What is wrong with it: "expected at most 100%, got 200%".
+    """
+
+    def __init__(self, key: str, fault: str) -> None:
+        super().__init__(key, fault)
+        self.key = key
+        self.fault = fault
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.fault}"
 
 
 class PolicyError(UsageError):

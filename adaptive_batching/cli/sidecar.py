@@ -22,7 +22,7 @@ from adaptive_batching.cli.parameters import DURATION, POLICY
 from adaptive_batching.cli.recorders import make_recorders, opened
 from adaptive_batching.cli.telemetry_options import TelemetryOptions, telemetry_options
 from adaptive_batching.cli.upstream_options import upstream_options
-from adaptive_batching.errors import ConfigError
+from adaptive_batching.errors import ConfigError, SettingError
 from adaptive_batching.marshal.bounds import Bounds
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.routes_file import RoutesFile
@@ -50,7 +50,7 @@ _log = logging.getLogger("adaptive_batching")
 )
 @click.option(
     "--upstream",
-    "servers",
+    "upstreams",
     multiple=True,
     envvar="ADAPTIVE_BATCHING_UPSTREAM",
     metavar="URL",
@@ -140,6 +140,9 @@ def command(
         )
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
+    except SettingError as error:
+        options = {option.name: option for option in context.command.params}
+        raise click.BadParameter(error.fault, context, options[error.key]) from error
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     with telemetry.logs() as logs, opened(recorders.values()):
@@ -149,7 +152,7 @@ def command(
 
 def _route(
     *,
-    servers: tuple[str, ...],
+    upstreams: tuple[str, ...],
     protocol: str | None,
     secret_file: TextIO | None,
     latency_from: Server | None,
@@ -159,10 +162,10 @@ def _route(
     **settings: Any,
 ) -> Route:
     """The one that the options describe; those not named here are called as in a file of routes."""
-    if not servers or protocol is None:
+    if not upstreams or protocol is None:
         raise click.UsageError("expected --upstream and --protocol, or --config")
     described = RouteSettings(
-        upstreams=servers,
+        upstreams=upstreams,
         protocol=protocol,
         upstream_ca=None if upstream_ca is None else str(upstream_ca),
         upstream_cert=None if upstream_cert is None else str(upstream_cert),

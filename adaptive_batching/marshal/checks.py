@@ -6,6 +6,8 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
+from adaptive_batching.errors import SettingError
+
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 
 
@@ -27,12 +29,12 @@ def check_seconds(name: str, seconds: object) -> None:
 
     Raises:
         TypeError: It is no number.
-        ValueError: It is not positive, or endless.
+        SettingError: It is not positive, or endless.
     """
     if not isinstance(seconds, int | float):
         raise TypeError(f"{name}: expected seconds, got {seconds!r}")
     if not (seconds > 0 and isfinite(seconds)):
-        raise ValueError(f"{name}: expected a positive number of seconds, got {seconds}")
+        raise SettingError(name, f"expected a positive number of seconds, got {seconds}")
 
 
 def check_path(path: object) -> None:
@@ -53,10 +55,10 @@ def check_header_name(name: str, header: str) -> None:
     """See to it that a header can be called that.
 
     Raises:
-        ValueError: None can.
+        SettingError: None can.
     """
     if not _TOKEN.fullmatch(header):
-        raise ValueError(f"{name}: expected the name of a header, such as X-Tenant, got {header!r}")
+        raise SettingError(name, f"expected the name of a header, such as X-Tenant, got {header!r}")
 
 
 def check_shared(policy: object, cpus: object) -> None:

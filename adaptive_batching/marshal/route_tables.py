@@ -10,17 +10,16 @@
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from adaptive_batching.core import make_policy
-from adaptive_batching.errors import ConfigError
+from adaptive_batching.errors import ConfigError, SettingError
 from adaptive_batching.marshal.route import Route
-from adaptive_batching.marshal.settings import RouteSettings, make_route
+from adaptive_batching.marshal.settings import RouteSettings, make_route, named
 from adaptive_batching.marshal.toml_file import quantity, read_table, read_toml
 from adaptive_batching.simulation.model_file import read_model
 
@@ -94,26 +93,19 @@ def _route(where: str, name: str, table: dict[str, Any]) -> Route:
     settings = read_table(where, table, RouteSettings)
     try:
         return _made(name, settings)
-    except (OSError, ValueError) as error:
+    except SettingError as error:
+        raise ConfigError(f"{where}.{error.key}: {error.fault}") from error
+    except ValueError as error:
         raise ConfigError(f"{where}: {error}") from error
-
-
-@contextmanager
-def _named(key: str) -> Iterator[None]:
-    """Say of which key's file it is that it can't be read."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{key}: {error}") from error
 
 
 def _made(name: str, settings: RouteSettings) -> Route:
     make_policy(settings.policy)
     secret = known = None
     if settings.secret_file is not None:
-        with _named("secret_file"):
+        with named("secret_file"):
             secret = Path(settings.secret_file).read_text().strip()
     if settings.latency_from is not None:
-        with _named("latency_from"):
+        with named("latency_from"):
             known = read_model(settings.latency_from)
     return make_route(name, settings, secret, known)

@@ -1,14 +1,16 @@
 """What is said of a route, whether in a file or by options, and the route that it makes."""
 
 import logging
-from collections.abc import Hashable
-from math import inf
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from math import inf, nan
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from adaptive_batching.core import Fairness
+from adaptive_batching.errors import SettingError
 from adaptive_batching.marshal.checks import check_header_name, check_seconds
 from adaptive_batching.marshal.route import PARTITION_BY, Route, Terms
 from adaptive_batching.marshal.toml_file import Bytes, Duration, Share
@@ -80,10 +82,11 @@ def make_route(
         batch_fields: Whether answers have the fields of KServe's agent.
 
     Raises:
-        ValueError: Something is not as it should be, or does not go together.
+        SettingError: Something is not as it should be, or does not go together.
     """
     _check(settings)
-    servers = [Location.parse(text) for text in settings.upstreams]
+    with named("upstreams"):
+        servers = [Location.parse(text) for text in settings.upstreams]
     if settings.protocol == "packed" and secret is None and not all(map(_has_socket, servers)):
         msg = "%s: packed requests are taken from a Unix socket or with a secret: say secret_file"
         _log.warning(msg, name)
@@ -119,6 +122,15 @@ def make_route(
     )
 
 
+@contextmanager
+def named(key: str) -> Iterator[None]:
+    """Say of which setting it is that what it says, or its file, is not as it should be."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise SettingError(key, str(error)) from error
+
+
 def _essence(settings: RouteSettings) -> Hashable:
     """What is said besides that which `Relay.retune` can change."""
     said = msgspec.structs.asdict(settings)
@@ -134,11 +146,13 @@ def _check(settings: RouteSettings) -> None:
     if settings.priority_header:
         check_header_name("priority_header", settings.priority_header)
     if settings.verify > 1:
-        raise ValueError(f"verify: expected at most 100%, got {settings.verify:.0%}")
+        raise SettingError("verify", f"expected at most 100%, got {settings.verify:.0%}")
     if settings.verify and not settings.idempotent:
-        raise ValueError("verify: expected idempotent requests, for it sends some of them twice")
+        raise SettingError(
+            "verify", "expected idempotent requests, for it sends some of them twice"
+        )
     if settings.ageing is not None and not settings.priority_header:
-        raise ValueError("ageing: expected priority_header as well, which says who is ahead")
+        raise SettingError("ageing", "expected a priority header as well, which says who is ahead")
 
 
 def _has_socket(server: Location) -> bool:
@@ -149,10 +163,13 @@ def _weight(text: str) -> tuple[str, float]:
     """Read `gold=3`: a tenant and its weight."""
     tenant, equals, weight = text.rpartition("=")
     try:
-        return tenant, float(weight if equals else "")
+        number = float(weight) if equals else nan
     except ValueError:
-        msg = f"tenant_weights: expected a tenant and its weight, gold=3, got {text!r}"
-        raise ValueError(msg) from None
+        number = nan
+    if not 0 < number < inf:
+        msg = f"expected a tenant and its positive weight, gold=3, got {text!r}"
+        raise SettingError("tenant_weights", msg)
+    return tenant, number
 
 
 def _path(text: str | None) -> Path | None:

@@ -1,9 +1,10 @@
 """The protocols by name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
+from adaptive_batching.errors import SettingError
 from adaptive_batching.wire.exchange import Format
 from adaptive_batching.wire.generic import GenericJSON, parse_pointer
 from adaptive_batching.wire.msgpack import GenericMsgpack
@@ -31,6 +32,12 @@ _OTHERS: Mapping[str, Callable[[], Format[Any]]] = {
 }
 
 PROTOCOLS = tuple(sorted({**_WITH_POINTERS, **_OTHERS}))
+_USED_BY: Mapping[str, Collection[str]] = {
+    "items": ("bentoml", "json", "msgpack"),
+    "results": ("json", "msgpack"),  # an answer of bentoml is all results
+    "secret_file": ("packed",),
+    "packed_path": ("packed",),
+}
 
 
 def make_format(
@@ -50,22 +57,28 @@ def make_format(
         packed_path: Of `packed`: where it takes those of all paths; None for each at its own.
 
     Raises:
-        ValueError: There is no such protocol, or something of this is missing, wrong or of no use.
+        SettingError: There is no such protocol, or something is missing, wrong or of no use to it.
     """
-    if secret is not None and name != "packed":
-        raise ValueError(f"expected a secret with packed only, got one with {name}")
-    if packed_path is not None and name != "packed":
-        raise ValueError(f"expected a packed path with packed only, got one with {name}")
+    if name not in PROTOCOLS:
+        raise SettingError("protocol", f"expected one of {', '.join(PROTOCOLS)}, got {name!r}")
+    _check_used(
+        name,
+        items=items or None,
+        results=results or None,
+        secret_file=secret,
+        packed_path=packed_path,
+    )
+    if name == "bentoml" and not items:
+        raise SettingError("items", "expected the parameter of bentoml's endpoint, such as /texts")
     if name in _WITH_POINTERS:
-        if name == "bentoml" and (not items or results):
-            raise ValueError(
-                "expected --items with bentoml, the parameter of its endpoint such as /texts, "
-                "and no --results: they are the whole answer"
-            )
-        return _WITH_POINTERS[name](parse_pointer(items), parse_pointer(results))
-    if name not in _OTHERS:
-        raise ValueError(f"expected one of {', '.join(PROTOCOLS)}, got {name!r}")
-    if items or results:
-        those = " or ".join(_WITH_POINTERS)
-        raise ValueError(f"expected --items and --results with {those} only, got them with {name}")
+        pointers = parse_pointer("items", items), parse_pointer("results", results)
+        return _WITH_POINTERS[name](*pointers)
     return Packed(secret, packed_path) if name == "packed" else _OTHERS[name]()
+
+
+def _check_used(protocol: str, **settings: str | None) -> None:
+    """See to it that nothing is said that the protocol has no use for."""
+    for key, value in settings.items():
+        if value is not None and protocol not in _USED_BY[key]:
+            those = " or ".join(_USED_BY[key])
+            raise SettingError(key, f"expected it with {those} only, got it with {protocol}")

@@ -6,6 +6,7 @@ JSON pointers (RFC 6901) say where: `/inputs` and `/outputs`, or nothing for a b
 from abc import ABC, abstractmethod
 from typing import TypeVar
 
+from adaptive_batching.errors import SettingError
 from adaptive_batching.wire.exchange import Request
 from adaptive_batching.wire.listed import Pointer, RowFormat, Rows, RowShare, share_of
 from adaptive_batching.wire.splice import NotCuttable
@@ -55,14 +56,19 @@ class GenericJSON(Pointed[RowShare]):
         return share_of(request, rows, self._results)
 
 
-def parse_pointer(text: str) -> tuple[str, ...]:
+def parse_pointer(name: str, text: str) -> tuple[str, ...]:
     """Read a JSON pointer whose steps are names: `/inputs`, `/data/rows`, or nothing.
 
+    Args:
+        name: Of the setting that says it.
+        text: What it says.
+
     Raises:
-        ValueError: It does not begin with a slash.
+        SettingError: It does not begin with a slash.
     """
     if not text:
         return ()
     if not text.startswith("/"):
-        raise ValueError(f"expected a JSON pointer such as /inputs, or nothing, got {text!r}")
+        msg = f"expected a JSON pointer such as /inputs, or nothing, got {text!r}"
+        raise SettingError(name, msg)
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in text[1:].split("/"))

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import msgspec
 from multidict import CIMultiDict
 
+from adaptive_batching.errors import SettingError
 from adaptive_batching.wire.exchange import Message, Request, Unsplittable
 from adaptive_batching.wire.whole_requests import (
     MARK,
@@ -63,14 +64,18 @@ class Packed:
         path: The same.
 
     Raises:
-        ValueError: The secret can't be said in a header, or is none, or the path is none.
+        SettingError: The secret can't be said in a header, or is none, or the path is none.
     """
 
     def __init__(self, secret: str | None = None, path: str | None = None) -> None:
         if secret is not None:
-            check_secret(secret)
+            try:
+                check_secret(secret)
+            except ValueError as error:
+                raise SettingError("secret_file", str(error)) from error
         if path is not None and not _PATH.fullmatch(path):
-            raise ValueError(f"expected a path for packed requests, such as /batch, got {path!r}")
+            msg = f"expected a path for packed requests, such as /batch, got {path!r}"
+            raise SettingError("packed_path", msg)
         self.path = path
         self._methods = _POSTED if path is None else _WITH_BODY
         self._headers = {"content-type": PACKED_TYPE, MARK: secret or "1"}

@@ -3,6 +3,8 @@
 import ssl
 from pathlib import Path
 
+from adaptive_batching.errors import SettingError
+
 
 def tls_context(authorities: Path | None, certificate: Path | None) -> ssl.SSLContext | None:
     """What servers that are reached by TLS are met with; None for what the system believes.
@@ -13,18 +15,19 @@ def tls_context(authorities: Path | None, certificate: Path | None) -> ssl.SSLCo
         certificate: PEM file of our certificate and its key, for servers that ask for one.
 
     Raises:
-        ValueError: A file can't be read, or holds something else.
+        SettingError: A file can't be read, or holds something else.
     """
     if authorities is None and certificate is None:
         return None
     try:
         context = ssl.create_default_context(cafile=authorities)
-    except OSError as error:
-        raise ValueError(f"expected a PEM file of certificates: {authorities}: {error}") from error
+    except (OSError, ValueError) as error:
+        msg = f"expected a PEM file of certificates: {authorities}: {error}"
+        raise SettingError("upstream_ca", msg) from error
     if certificate is not None:
         try:
             context.load_cert_chain(certificate)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             msg = f"expected a PEM file of a certificate and its key: {certificate}: {error}"
-            raise ValueError(msg) from error
+            raise SettingError("upstream_cert", msg) from error
     return context

@@ -29,6 +29,11 @@ PACKED = """
 upstreams = ["http://127.0.0.1:1"]
 protocol = "packed"
 """
+JSON = """
+[routes.json]
+upstreams = ["http://127.0.0.1:1"]
+protocol = "json"
+"""
 
 
 @pytest.fixture
@@ -77,21 +82,33 @@ def test_the_environment_is_stronger(written):
         (DIGITS + "timeout = 5", "routes.digits.timeout: expected a duration with a unit"),
         (DIGITS + "timeout = 'nan s'", "routes.digits.timeout: expected"),
         (DIGITS + "max_answer = '-1'", "routes.digits.max_answer: expected a number of bytes"),
-        (DIGITS + "items = '/x'", "routes.digits: expected --items and --results with"),
+        (DIGITS + "items = '/x'", "routes.digits.items: expected it with bentoml or json"),
         (DIGITS + "policy = 'best'", "routes.digits: "),
-        (DIGITS + "secret_file = '/nowhere'", "routes.digits: .*No such file"),
+        (DIGITS + "secret_file = '/nowhere'", "routes.digits.secret_file: .*No such file"),
         (DIGITS + "upstreams = []", "Cannot overwrite a value"),
-        (DIGITS.replace("100ms", "0ms"), "routes.digits: max_latency: expected a positive number"),
-        (DIGITS + "timeout = '0s'", "routes.digits: timeout: expected a positive number"),
-        (DIGITS + "body_timeout = '0s'", "routes.digits: body_timeout: expected a positive number"),
-        (DIGITS + "verify = '200%'", "routes.digits: verify: expected at most 100%, got 200%"),
-        (DIGITS + "verify = '1%'\nidempotent = false", "routes.digits: verify: expected idempot"),
-        (DIGITS + "ageing = '1s'", "routes.digits: ageing: expected priority_header as well"),
-        (DIGITS.replace("http://127.0.0.1:1", "127.0.0.1"), "routes.digits: expected http://HOST"),
+        (DIGITS.replace("100ms", "0ms"), "routes.digits.max_latency: expected a positive number"),
+        (DIGITS + "timeout = '0s'", "routes.digits.timeout: expected a positive number"),
+        (DIGITS + "body_timeout = '0s'", "routes.digits.body_timeout: expected a positive number"),
+        (DIGITS + "verify = '200%'", "routes.digits.verify: expected at most 100%, got 200%"),
+        (DIGITS + "verify = '1%'\nidempotent = false", "routes.digits.verify: expected idempot"),
+        (DIGITS + "ageing = '1s'", "routes.digits.ageing: expected a priority header as well"),
+        (
+            DIGITS.replace("http://127.0.0.1:1", "127.0.0.1"),
+            "routes.digits.upstreams: expected http",
+        ),
         (DIGITS + DIGITS.replace("digits]", "more]"), "more.prefix: .*that of routes.digits"),
         (DIGITS.replace("digits]", "'a b']"), "routes.a b: expected a table with a name"),
-        (DIGITS.replace("x-tenant", "a b"), "routes.digits: partition_by: .* header.*'a b'"),
-        (DIGITS + "priority_header = 'a:'", "routes.digits: priority_header: .* header.*'a:'"),
+        (DIGITS.replace("x-tenant", "a b"), "routes.digits.partition_by: .* header.*'a b'"),
+        (DIGITS + "priority_header = 'a:'", "routes.digits.priority_header: .* header.*'a:'"),
+        (DIGITS + "results = '/x'", "routes.digits.results: expected it with json or msgpack"),
+        (DIGITS + "packed_path = '/x'", "routes.digits.packed_path: expected it with packed only"),
+        (DIGITS + "upstream_ca = '/nowhere'", "routes.digits.upstream_ca: .*No such file"),
+        (DIGITS + "upstream_cert = '/nowhere'", "routes.digits.upstream_cert: .*No such file"),
+        (DIGITS + "upstream_ca = '/dev/null'", "routes.digits.upstream_ca: expected a PEM file"),
+        (DIGITS.replace("tensorflow", "grpc"), "routes.digits.protocol: expected one of"),
+        (PACKED + "packed_path = 'x'", "routes.packed.packed_path: expected a path"),
+        (JSON + "items = 'x'", "routes.json.items: expected a JSON pointer"),
+        (JSON + "results = 'x'", "routes.json.results: expected a JSON pointer"),
         ("[routes.x]\nprotocol = 'json'", "routes.x: .*missing required field `upstreams`"),
     ],
 )
@@ -102,8 +119,29 @@ def test_t16_what_is_wrong_is_named(written, text, told):
         read_routes(path, {})
     result = CliRunner().invoke(main, ["check-config", str(path)])
     assert result.exit_code == 1
+    assert re.search(told, result.stderr)
     result = CliRunner().invoke(main, ["sidecar", "--config", str(path)])
     assert result.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--upstream", "127.0.0.1:1", "expected http://HOST:PORT"),
+        ("--items", "inputs", "expected a JSON pointer"),
+        ("--results", "outputs", "expected a JSON pointer"),
+        ("--packed-path", "/x", "expected it with packed only, got it with json"),
+        ("--upstream-ca", "/dev/null", "expected a PEM file of certificates"),
+        ("--upstream-cert", "/dev/null", "expected a PEM file of a certificate and its key"),
+        ("--timeout", "0s", "expected a positive number of seconds"),
+    ],
+)
+def test_an_option_that_is_wrong_is_named(option, value, told):
+    """As it is typed, not by the key that it is in a file."""
+    options = ["--upstream=http://127.0.0.1:1", "--protocol=json", f"{option}={value}"]
+    result = CliRunner().invoke(main, ["sidecar", *options])
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}': {told}" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(

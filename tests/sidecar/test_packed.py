@@ -159,7 +159,9 @@ async def test_t1_no_response_becomes_two(before, usual):
 @pytest.mark.parametrize("path", ["batch", "", "/a b", "/a\n"])
 def test_a_packed_path_that_is_none(path):
     """It is told."""
-    with pytest.raises(ValueError, match="expected a path for packed requests, such as /batch"):
+    with pytest.raises(
+        ValueError, match="packed_path: expected a path for packed requests, such as /batch"
+    ):
         Packed(SECRET, path)
 
 

@@ -334,11 +334,15 @@ def test_where_a_server_can_be():
 
 
 def test_files_that_hold_no_certificates(tmp_path, certificate):
-    """The error names the file."""
+    """The error names the setting and the file."""
     empty = tmp_path / "empty.pem"
     empty.write_text("")
-    for files in [(empty, None), (None, empty), (None, certificate[0])]:
-        with pytest.raises(ValueError, match=r"expected a PEM file of .*pem"):
+    for key, *files in [
+        ("upstream_ca", empty, None),
+        ("upstream_cert", None, empty),
+        ("upstream_cert", None, certificate[0]),
+    ]:
+        with pytest.raises(ValueError, match=rf"{key}: expected a PEM file of .*pem"):
             tls_context(*files)
     assert tls_context(None, None) is None
     assert tls_context(certificate[0], None) is not None

@@ -101,5 +101,5 @@ def test_more_requests_than_anybody_needs():
 @pytest.mark.parametrize("secret", ["", "a\nb", " a", "é"])
 def test_secrets_that_are_none(secret):
     """An empty file is not taken for a secret."""
-    with pytest.raises(ValueError, match="expected a secret"):
+    with pytest.raises(ValueError, match="secret_file: expected a secret"):
         Packed(secret)

@@ -137,11 +137,11 @@ def test_answers_that_can_not_be_split(body, message):
 
 def test_pointers():
     """As RFC 6901 writes them."""
-    assert parse_pointer("") == ()
-    assert parse_pointer("/data/rows") == ("data", "rows")
-    assert parse_pointer("/a~1b/m~0n") == ("a/b", "m~n")
-    with pytest.raises(ValueError, match="expected a JSON pointer such as /inputs"):
-        parse_pointer("inputs")
+    assert parse_pointer("items", "") == ()
+    assert parse_pointer("items", "/data/rows") == ("data", "rows")
+    assert parse_pointer("items", "/a~1b/m~0n") == ("a/b", "m~n")
+    with pytest.raises(ValueError, match="items: expected a JSON pointer such as /inputs"):
+        parse_pointer("items", "inputs")
 
 
 def test_a_piece_without_a_list():
