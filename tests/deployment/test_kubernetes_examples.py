@@ -48,7 +48,7 @@ def test_the_sidecar_starts_with_these_arguments():
     given = command.make_context("sidecar", sidecar.args[1:]).params
     ports = {port.name: port.container_port for port in sidecar.ports}
     assert ports == {"http": given["port"], "admin": given["admin_port"]}
-    assert f"--rest_api_port={given['servers'][0].rpartition(':')[2]}" in pod.containers[0].args
+    assert f"--rest_api_port={given['upstreams'][0].rpartition(':')[2]}" in pod.containers[0].args
     assert given["drain_delay"] + given["drain_timeout"] < pod.termination_grace_period_seconds
     probes = (sidecar.readiness_probe, sidecar.liveness_probe)
     assert [probe.http_get.port for probe in probes] == ["admin", "admin"]
