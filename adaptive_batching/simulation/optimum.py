@@ -14,7 +14,6 @@ from math import ceil
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln, xlogy
 
 from adaptive_batching.simulation.arrivals import Times
 
@@ -121,6 +120,11 @@ class _Decisions:
 
 
 def _poisson(numbers: Sizes, mean: Times) -> Times:
-    """Probabilities of so many arrivals; `scipy.stats`, which has them, is slow to import."""
+    """Probabilities of so many arrivals; `scipy.stats`, which has them, is slow to import.
+
+    So is this, for a server that only reads a model file: half a second.
+    """
+    from scipy.special import gammaln, xlogy  # noqa: PLC0415
+
     probabilities: Times = np.exp(xlogy(numbers, mean) - gammaln(numbers + 1) - mean)
     return probabilities

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 from rich import box
 from rich.table import Table
-from scipy.special import stdtrit
 
 from adaptive_batching.simulation.experiment import Experiment
 from adaptive_batching.simulation.report import Row
@@ -92,6 +91,8 @@ def estimate(values: Sequence[float | None]) -> Estimate | None:
     mean, number = float(measured.mean()), len(measured)
     if number < 2:
         return Estimate(mean, None)
+    from scipy.special import stdtrit  # noqa: PLC0415  slow to import; a server has no use for it
+
     error = float(measured.std(ddof=1)) / number**0.5
     return Estimate(mean, float(stdtrit(number - 1, (1 + _CONFIDENCE) / 2)) * error)
 
