@@ -62,7 +62,7 @@ class _Statistics(msgspec.Struct):
 
 class _Configuration(msgspec.Struct):
     dynamic_batching: dict[str, object] | None = None
-    max_batch_size: int = 0  # of which Triton says nothing, but that the model does not batch
+    max_batch_size: int = 0  # none: the model takes no batches as Triton understands them
 
 
 async def rehearsal(client: Client, address: Address, most: int) -> list[tuple[int, float]]:
