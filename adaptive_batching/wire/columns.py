@@ -4,7 +4,7 @@ The server does not ask that they have rows in common, so this is only right for
 inputs and outputs have the batch as their first dimension.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 
 import msgspec
@@ -76,6 +76,7 @@ class ColumnShare(msgspec.Struct, frozen=True):
         inputs: Its columns, all with as many rows.
         size: As many.
         own: The whole of it as it came; None for a piece of a request.
+        about: The headers of its body.
     """
 
     path: str
@@ -83,11 +84,13 @@ class ColumnShare(msgspec.Struct, frozen=True):
     inputs: Columns
     size: int
     own: Message | None
+    about: Mapping[str, str]
 
     @property
     def key(self) -> Hashable:
         """All but the rows."""
-        return self.path, self.beside, "columns", self.inputs.names
+        content_type = self.about.get("content-type")
+        return self.path, content_type, self.beside, "columns", self.inputs.names
 
 
 class ColumnFormat:
@@ -104,7 +107,7 @@ class ColumnFormat:
             return None
         others = tuple((name, bytes(text)) for name, text in sorted(beside.items()))
         own = as_it_came(request.message)
-        return ColumnShare(request.path, others, inputs, inputs.size, own)
+        return ColumnShare(request.path, others, inputs, inputs.size, own, own.headers)
 
     def merge(self, shares: Sequence[ColumnShare]) -> Message:
         """The rows of all; alone it goes as it came."""
@@ -114,7 +117,7 @@ class ColumnFormat:
         beside = {name: msgspec.Raw(text) for name, text in first.beside}
         inputs = Columns.joined([share.inputs for share in shares])
         body = text_of({**beside, "inputs": inputs.written()})
-        return Message(body, {"content-type": "application/json"})
+        return Message(body, first.about)
 
     def split(self, shares: Sequence[ColumnShare], answer: Message) -> list[Message]:
         """To each share its rows of each output.

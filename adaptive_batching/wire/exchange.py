@@ -29,8 +29,11 @@ class Message(msgspec.Struct, frozen=True):
 
 
 def goes_as_it_came(shares: Sequence[Any]) -> bool:
-    """Whether a request is alone and whole; shares have it as `own`, pieces of one have None."""
-    return len(shares) == 1 and shares[0].own is not None
+    """Whether a request is alone and whole; shares have it as `own`, pieces of one have None.
+
+    Packed ones never go as they came, and have nothing of the kind.
+    """
+    return len(shares) == 1 and getattr(shares[0], "own", None) is not None
 
 
 def as_it_came(message: Message, *more: str) -> Message:

@@ -3,6 +3,7 @@
 JSON pointers (RFC 6901) say where: `/inputs` and `/outputs`, or nothing for a bare list.
 """
 
+import re
 from abc import ABC, abstractmethod
 from typing import TypeVar
 
@@ -64,11 +65,11 @@ def parse_pointer(name: str, text: str) -> tuple[str, ...]:
         text: What it says.
 
     Raises:
-        SettingError: It does not begin with a slash.
+        SettingError: It does not begin with a slash, or has a ~ that stands for nothing.
     """
     if not text:
         return ()
-    if not text.startswith("/"):
+    if not text.startswith("/") or re.search("~(?![01])", text):  # RFC 6901, 3
         msg = f"expected a JSON pointer such as /inputs, or nothing, got {text!r}"
         raise SettingError(name, msg)
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in text[1:].split("/"))

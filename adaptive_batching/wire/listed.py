@@ -21,8 +21,6 @@ from adaptive_batching.wire.splice import NotCuttable, Raw, elements, joined, me
 Pointer = Sequence[str]
 """Where a value is: the names on the way to it; none for the whole text."""
 
-JSON = {"content-type": "application/json"}
-
 
 class Rows(msgspec.Struct, frozen=True):
     """A list of a JSON text, and the text around it in a form of its own.
@@ -81,17 +79,20 @@ class RowShare(msgspec.Struct, frozen=True):
         rows: Its items.
         results: Where the answer will have its list.
         own: The whole of it as it came; None for a piece of a request.
+        about: The headers of its body.
     """
 
     where: Hashable
     rows: Rows
     results: tuple[str, ...]
     own: Message | None
+    about: Mapping[str, str]
 
     @property
     def key(self) -> Hashable:
         """All but the items."""
-        return self.where, self.rows.before, self.rows.after, self.results
+        rows, content_type = self.rows, self.about.get("content-type")
+        return self.where, content_type, rows.before, rows.after, self.results
 
     @property
     def size(self) -> int:
@@ -102,7 +103,7 @@ class RowShare(msgspec.Struct, frozen=True):
 def share_of(request: Request, rows: Rows, results: Pointer) -> RowShare | None:
     """What a request brings; None if it has no item."""
     own = as_it_came(request.message)
-    return RowShare(request.path, rows, tuple(results), own) if rows.items else None
+    return RowShare(request.path, rows, tuple(results), own, own.headers) if rows.items else None
 
 
 R = TypeVar("R", bound=RowShare)
@@ -117,7 +118,7 @@ class RowFormat(Generic[R]):
         if first.own is not None and len(shares) == 1:
             return first.own
         items = [item for share in shares for item in share.rows.items]
-        return Message(shares[0].rows.text(items), self._about(shares[0]))
+        return Message(first.rows.text(items), first.about)
 
     def split(self, shares: Sequence[R], answer: Message) -> list[Message]:
         """To each share its own results, in the text of the answer.
@@ -153,9 +154,6 @@ class RowFormat(Generic[R]):
         results = [item for rows in found for item in rows.items]
         _check(len(results), share.size)
         return Message(first.text(results), answers[0].headers)
-
-    def _about(self, share: R) -> Mapping[str, str]:
-        return JSON
 
 
 def _found(answer: Message, share: RowShare) -> Rows:

@@ -3,15 +3,15 @@
 The same as generic JSON: pointers say where the lists are, and items travel as the bytes that came.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from struct import pack
 from typing import ClassVar
 
 import msgspec
 
-from adaptive_batching.wire.exchange import Request, as_it_came
+from adaptive_batching.wire.exchange import Request
 from adaptive_batching.wire.generic import Pointed
-from adaptive_batching.wire.listed import Rows, RowShare
+from adaptive_batching.wire.listed import Rows, RowShare, share_of
 from adaptive_batching.wire.splice import NotCuttable, Raw
 
 _members = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
@@ -62,33 +62,12 @@ class PackedRows(Rows, frozen=True):
         return b"".join([self.before, _header(len(parts), 0x90, 0xDC), *parts, self.after])
 
 
-class PackedShare(RowShare, frozen=True):
-    """A request of packed rows.
-
-    Attributes:
-        content_type: What its client calls MessagePack.
-    """
-
-    content_type: str
-
-    @property
-    def key(self) -> Hashable:
-        """All but the items."""
-        return self.where, self.content_type, self.rows.before, self.rows.after
-
-
-class GenericMsgpack(Pointed[PackedShare]):
+class GenericMsgpack(Pointed[RowShare]):
     """Packed rows."""
 
-    def _share(self, request: Request) -> PackedShare | None:
+    def _share(self, request: Request) -> RowShare | None:
         rows = PackedRows.find(request.message.body, self._items)
-        content_type = request.message.headers.get("content-type", "application/msgpack")
-        own = as_it_came(request.message)
-        share = PackedShare(request.path, rows, self._results, own, content_type)
-        return share if rows.items else None
-
-    def _about(self, share: PackedShare) -> Mapping[str, str]:
-        return {"content-type": share.content_type}
+        return share_of(request, rows, self._results)
 
 
 def _header(length: int, short: int, long: int) -> bytes:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import count, repeat
 
 import msgspec
+from msgspec.structs import replace
 
 from adaptive_batching.wire.exchange import Message, Request, Unsplittable, goes_as_it_came
 from adaptive_batching.wire.splice import NotCuttable, Raw, members, text_of
@@ -50,7 +51,7 @@ class OpenInference:
             return first.own
         text, tail = write_tensors(_joined([share.tensors for share in shares]))
         body = b"{" + _texts(first.beside) + b'"inputs":' + text + b"}"
-        return merged_message(body, tail)
+        return merged_message(body, tail, first.about)
 
     def split(self, shares: Sequence[TensorShare], answer: Message) -> list[Message]:
         """To each share its own rows, under the id that it came with.
@@ -74,7 +75,7 @@ class OpenInference:
         whole, rest = divmod(share.size, limit)
         sizes = [*repeat(limit, whole), *([rest] if rest else ())]
         parts = zip(*(tensor.cut(sizes) for tensor in share.tensors), strict=True)
-        return [TensorShare(share.key, own, share.beside, None, None) for own in parts]
+        return [replace(share, tensors=own, identity=None, own=None) for own in parts]
 
     def join(self, share: TensorShare, answers: Sequence[Message]) -> Message:
         """All rows of each output, beside what the first answer says.

@@ -38,7 +38,7 @@ class EmbeddingShare(RowShare, frozen=True):
     @property
     def key(self) -> Hashable:
         """All but the texts, and the user."""
-        return self.where, self.kind, self.rows.before, self.rows.after
+        return super().key, self.kind
 
     @property
     def weight(self) -> int:
@@ -65,7 +65,7 @@ class OpenAIEmbeddings(RowFormat[EmbeddingShare]):
         beside.pop("user", None)  # who it is does not change what a text means
         own = as_it_came(request.message)
         rows = rows_of(beside, "input", items)
-        return EmbeddingShare(request.path, rows, ("data",), own, kind)
+        return EmbeddingShare(request.path, rows, ("data",), own, own.headers, kind)
 
     def split(self, shares: Sequence[EmbeddingShare], answer: Message) -> list[Message]:
         """To each share its own embeddings, and its part of what was used.

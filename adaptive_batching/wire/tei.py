@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from adaptive_batching.wire.exchange import Message, Request, as_it_came, goes_as_it_came
 from adaptive_batching.wire.listed import RowFormat, RowShare
 from adaptive_batching.wire.splice import NotCuttable, Raw, elements, joined, members
-from adaptive_batching.wire.text_inputs import read_inputs, rows_of
+from adaptive_batching.wire.text_inputs import array_of, read_inputs, rows_of
 
 _EMBED = frozenset({"/embed", "/embed_sparse", "/embed_all"})
 _PREDICT = "/predict"
@@ -42,11 +42,13 @@ class TextEmbeddings(RowFormat[RowShare]):
             if request.path == _PREDICT:
                 single, items = _to_classify(texts)
                 rows = rows_of(beside, "inputs", items)
-                return PredictShare(_PREDICT, rows, (), own, single)
+                return PredictShare(_PREDICT, rows, (), own, own.headers, single)
             kind, items = read_inputs(texts)
         except NotCuttable:
             return None
-        return RowShare((request.path, kind), rows_of(beside, "inputs", items), (), own)
+        return RowShare(
+            (request.path, kind), rows_of(beside, "inputs", items), (), own, own.headers
+        )
 
     def split(self, shares: Sequence[RowShare], answer: Message) -> list[Message]:
         """To each share its own results; one alone without a list around it, if that is its way.
@@ -73,10 +75,9 @@ def _to_classify(text: Raw) -> tuple[bool, Sequence[Raw]]:
     """
     if bytes(text).startswith(b'"'):
         return True, [joined([text])]
-    items = elements(text)
-    kinds = {bytes(item)[:1] for item in items}
-    if kinds == {b'"'} and len(items) <= 2:
-        return True, [text]
-    if kinds != {b"["}:
+    kind = array_of(text)
+    if kind == "arrays":
+        return False, elements(text)
+    if kind != "strings" or len(elements(text)) > 2:
         raise NotCuttable("expected a text, a pair of texts, or an array of arrays of these")
-    return False, items
+    return True, [text]

@@ -13,8 +13,6 @@ from adaptive_batching.wire.splice import NotCuttable, Raw, elements, members, o
 from adaptive_batching.wire.tensors import Parameters, Pieces, Tensor
 
 JSON_LENGTH = "inference-header-content-length"
-_JSON = {"content-type": "application/json"}
-_BINARY = {"content-type": "application/octet-stream"}
 _BINARY_SIZE = "binary_data_size"
 _LONGEST_LENGTH = 18  # digits
 
@@ -51,17 +49,17 @@ def open_message(message: Message) -> tuple[bytes, memoryview]:
     return message.body[:end], memoryview(message.body)[end:]
 
 
-def merged_message(text: bytes, tail: Sequence[memoryview]) -> Message:
-    """A request with the bytes of many behind the JSON."""
+def merged_message(text: bytes, tail: Sequence[memoryview], headers: Mapping[str, str]) -> Message:
+    """A request with the bytes of many behind the JSON; `headers` are those of one of them."""
     if not tail:
-        return Message(text, _JSON)
-    return Message(text, {**_BINARY, JSON_LENGTH: str(len(text))}, tail=tail)
+        return Message(text, _without_length(headers))
+    return Message(text, {**headers, JSON_LENGTH: str(len(text))}, tail=tail)
 
 
 def close_message(text: bytes, tail: Sequence[memoryview], headers: Mapping[str, str]) -> Message:
     """Put the bytes behind the JSON, and say so if there are any."""
     if not tail:
-        return Message(text, {name: headers[name] for name in headers if name != JSON_LENGTH})
+        return Message(text, _without_length(headers))
     return Message(b"".join([text, *tail]), {**headers, JSON_LENGTH: str(len(text))})
 
 
@@ -86,6 +84,10 @@ def read_tensors(text: Raw, tail: memoryview) -> list[Tensor]:
     if tail:
         raise NotCuttable(f"expected the bytes of the tensors, got {len(tail)} more")
     return tensors
+
+
+def _without_length(headers: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: headers[name] for name in headers if name != JSON_LENGTH}
 
 
 def _read_length(text: Raw, limit: int) -> int:

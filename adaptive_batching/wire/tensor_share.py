@@ -1,6 +1,6 @@
 """Which requests of the Open Inference Protocol may share a batch, and what each brings there."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -34,6 +34,7 @@ class TensorShare(msgspec.Struct, frozen=True):
         beside: The texts of the other members of its JSON.
         identity: The text of its id; None if it has none.
         own: The whole of it as it came; None for a piece of a request.
+        about: The headers of its body.
     """
 
     key: Hashable
@@ -41,6 +42,7 @@ class TensorShare(msgspec.Struct, frozen=True):
     beside: Sequence[tuple[str, bytes]]
     identity: bytes | None
     own: Message | None
+    about: Mapping[str, str]
 
     @property
     def size(self) -> int:
@@ -67,9 +69,10 @@ def share_of(request: Request) -> TensorShare:
     if "outputs" in named:
         _check_outputs(named["outputs"])
     kinds = tuple(tensor.kind for tensor in tensors)
-    key = request.path, kinds, layouts, beside
     own = as_it_came(request.message, JSON_LENGTH)
-    return TensorShare(key, tensors, beside, None if identity is None else bytes(identity), own)
+    key = request.path, own.headers.get("content-type"), kinds, layouts, beside
+    named_as = None if identity is None else bytes(identity)
+    return TensorShare(key, tensors, beside, named_as, own, own.headers)
 
 
 def _beside(named: dict[str, msgspec.Raw]) -> Iterable[tuple[str, bytes]]:

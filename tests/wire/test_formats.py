@@ -5,6 +5,8 @@ import pytest
 from adaptive_batching.wire.exchange import Message, Request
 from adaptive_batching.wire.formats import PROTOCOLS, make_format
 
+OPEN_INFERENCE = b'{"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[1]}]}'
+
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_each_can_be_made(name):
@@ -62,6 +64,32 @@ def test_bentoml_endpoints():
     assert form.merge(shares).body == b'{"texts":["a","b","c"]}'
     parts = form.split(shares, Message(b'["A", "B", "C"]'))
     assert [part.body for part in parts] == [b'["A","B"]', b'["C"]']
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "body"),
+    [
+        ("json", "/any", b"[1]"),
+        ("msgpack", "/any", b"\x91\x01"),
+        ("openai-embeddings", "/v1/embeddings", b'{"input":"a"}'),
+        ("open-inference", "/v2/models/m/infer", OPEN_INFERENCE),
+        ("tei", "/embed", b'{"inputs":"a"}'),
+        ("tei", "/predict", b'{"inputs":"a"}'),
+        ("tensorflow", "/v1/models/m:predict", b'{"instances":[1]}'),
+        ("tensorflow-columns", "/v1/models/m:predict", b'{"inputs":[1]}'),
+        ("torchserve", "/predictions/m", b'{"instances":[1]}'),
+    ],
+)
+def test_content_types_are_not_mixed(name, path, body):
+    """Servers refuse some, so each keeps to its own, which is sent on with the batch."""
+    form = make_format(name)
+    keys = set()
+    for said in ({"content-type": "application/json"}, {"content-type": "text/plain"}, {}):
+        share = form.take(Request("POST", path, Message(body, said)))
+        keys.add(share.key)
+        assert form.merge([share, share]).headers == said
+        assert form.merge(form.cut(share, 1)).headers == said
+    assert len(keys) == 3
 
 
 def test_torchserve():

@@ -142,6 +142,8 @@ def test_pointers():
     assert parse_pointer("items", "/a~1b/m~0n") == ("a/b", "m~n")
     with pytest.raises(ValueError, match="items: expected a JSON pointer such as /inputs"):
         parse_pointer("items", "inputs")
+    with pytest.raises(ValueError, match=r"expected a JSON pointer .* got '/a~'"):
+        parse_pointer("items", "/a~")
 
 
 def test_a_piece_without_a_list():
