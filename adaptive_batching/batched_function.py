@@ -6,7 +6,7 @@ from types import MethodType
 from typing import Any, Generic, Never, TypeVar, cast, overload
 
 from adaptive_batching.dispatcher import Dispatcher, call_from_thread, run_in_lanes
-from adaptive_batching.dispatcher.ledger import Stats
+from adaptive_batching.dispatcher.stats import Stats
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -12,6 +12,7 @@ from math import inf, isnan, nan
 from operator import itemgetter
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -262,6 +263,7 @@ def first_difference(name: str, ours: list[object], theirs: list[object]) -> str
 
 
 # Without jitter, batches may end in one instant, in an order that is the event loop's own affair.
+@pytest.mark.no_cover
 @settings(max_examples=150)
 @given(traffic, limits, policies, slownesses, st.sampled_from([1e-6, 0.1]))
 @example(Traffic(1, 3.5, 1, 1), Limits(64, 0.012), "cork", (1, 1, 1, 1), 1e-6)
@@ -292,6 +294,7 @@ def test_live_and_simulated_decisions_are_the_same(
     assert not difference, f"{policy}, workers {slowness}, {limits}, {traffic}: {difference}"
 
 
+@pytest.mark.no_cover
 @settings(max_examples=100)
 @given(
     traffic,

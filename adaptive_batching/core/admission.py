@@ -98,6 +98,18 @@ class Admission:
             return 0.0
         return self._refuse(view, TenantJob.again(job, now), now) or 0.0
 
+    def refuse_unseen(self, now: float, patience: float) -> float | None:
+        """Turn away a job of one item that nobody looked at; see `Scheduler.refuse_unseen`."""
+        views = self._backlog.views
+        if len(views) != 1 or self._tenants is not None or self._backlog.shared:
+            return None
+        ((key, view),) = views.items()
+        wait = self.retry_after(Job(now, 1, now + patience, key), now)
+        if wait <= 0:
+            return None
+        view.arrivals.arrived(now)
+        return wait
+
     def _tenant_full(self, view: QueueView, job: Job, excess: int) -> TenantQueueFull:
         most = view.limits.max_queue
         msg = f"its tenant's items take up as much of max_queue={most} as is left for all others"

@@ -212,6 +212,10 @@ class QueueView:
         """The scheduler says that the user asks for something else."""
         self.limits, self.cap = limits, None
 
+    def digest(self, now: float) -> None:
+        """The scheduler wants it to learn from the arrivals since it was last asked to."""
+        self.arrivals.digest(now, self.window, self.line.predict(1))
+
     def duration_on(self, worker: Worker, size: float) -> float:
         """Expected seconds for a batch of `size` items on this worker."""
         return self.line.predict(size) * worker.latency.factor

@@ -3,9 +3,9 @@
 import enum
 from collections.abc import Hashable
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from adaptive_batching.core.job import Outcome, Reason
+from adaptive_batching.core.job import Batch, Outcome, Reason
 
 RECORDING = "t_seconds,size,latency_seconds,key,outcome,batch,batch_size,batch_seconds,reason"
 """The header of a recording on disk: a row for each job; the last four are empty if it never ran.
@@ -32,6 +32,23 @@ class BatchRecord(NamedTuple):
     """Items that stayed in the queue when it left."""
     worker: int = 0
     """Index of the worker that ran it."""
+
+    @classmethod
+    def of(cls, batch: Batch, outcome: Outcome, now: float) -> Self:
+        """Of a batch that ends now."""
+        return cls(  # by position: keywords double its cost
+            batch.released,
+            now,
+            batch.size,
+            len(batch.jobs),
+            batch.key,
+            batch.reason,
+            outcome,
+            batch.predicted,
+            batch.jobs[0].arrived,
+            batch.left_waiting,
+            batch.worker,
+        )
 
     @property
     def duration(self) -> float:

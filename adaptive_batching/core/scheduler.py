@@ -12,24 +12,17 @@ from types import MappingProxyType
 from adaptive_batching.core.admission import Admission
 from adaptive_batching.core.adviser import Adviser
 from adaptive_batching.core.backlog import Backlog
+from adaptive_batching.core.departures import Departures
 from adaptive_batching.core.fairness import Fairness
-from adaptive_batching.core.job import Batch, Job, Outcome, Reason
+from adaptive_batching.core.job import Batch, Job, Outcome
 from adaptive_batching.core.job_class import JobClass
 from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
-from adaptive_batching.core.policy import (
-    Dispatch,
-    Hold,
-    Limits,
-    Policy,
-    QueueView,
-    Shed,
-    ShedReason,
-)
+from adaptive_batching.core.policy import Hold, Limits, Policy, QueueView, Shed, ShedReason
 from adaptive_batching.core.punctuality import Punctuality
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.size_cap import SizeCap
-from adaptive_batching.core.suspects import NOT_BEGUN, Suspects, Verdict
+from adaptive_batching.core.suspects import Suspects, Verdict
 from adaptive_batching.core.tenants import Tenants
 
 
@@ -61,7 +54,7 @@ class Scheduler:
         self.permits = workers if isinstance(workers, Permits) else Permits(workers)
         self.latency = self.permits.latency
         self._idempotent = idempotent
-        self._suspects = Suspects(self.latency) if idempotent else None
+        self._suspects = Suspects(self.latency)
         self._punctuality = Punctuality()
         self.policy = policy
         self._adviser = Adviser(policy)
@@ -74,9 +67,11 @@ class Scheduler:
             tenants=self._tenants,
         )
         self._admission = Admission(self.permits, self._backlog, self._adviser, self._tenants)
+        self._departures = Departures(
+            self.permits, self._backlog, self._suspects, self._adviser, self._tenants
+        )
         self.draining = False
         """Whether it takes no more jobs."""
-        self._flushing = False
 
     def __repr__(self) -> str:
         return (
@@ -87,8 +82,7 @@ class Scheduler:
     @property
     def items(self) -> int:
         """Items waiting, in all queues."""
-        suspects = self._suspects
-        return self._backlog.items + (0 if suspects is None else suspects.items)
+        return self._backlog.items + self._suspects.items
 
     def queued(self, key: Hashable) -> int:
         """Items waiting in the queue of one batch key."""
@@ -113,7 +107,7 @@ class Scheduler:
     @property
     def suspects(self) -> Sequence[Job]:
         """Members of batches that failed, who wait to run again."""
-        return tuple(self._suspects or ())
+        return tuple(self._suspects)
 
     @property
     def watchful(self) -> bool:
@@ -169,15 +163,7 @@ class Scheduler:
             now: The present (seconds).
             patience: Seconds from now to the deadline.
         """
-        views = self._backlog.views
-        if len(views) != 1 or self._tenants is not None or self._backlog.shared:
-            return None
-        ((key, view),) = views.items()
-        wait = self._admission.retry_after(Job(now, 1, now + patience, key), now)
-        if wait <= 0:
-            return None
-        view.arrivals.arrived(now)
-        return wait
+        return self._admission.refuse_unseen(now, patience)
 
     def rehearse(self, timings: Iterable[tuple[int, int, float]]) -> None:
         """Learn from batches that ran before the first job came; see `Permits.rehearse`."""
@@ -185,13 +171,7 @@ class Scheduler:
 
     def cancel(self, job: Job) -> bool:
         """Take a job out of the queue; False if it has already left."""
-        if self._suspects is not None and self._suspects.remove(job):
-            return True
-        if not job.waiting:
-            return False
-        self._backlog.views[job.key].queue.remove(job)
-        self._backlog.left(job.key, job.size)
-        return True
+        return self._departures.cancel(job)
 
     def retune(self, policy: Policy, limits: Limits) -> None:
         """Decide by another policy and other limits from now on.
@@ -206,6 +186,7 @@ class Scheduler:
         if self._tenants is not None:
             self._tenants.retune(limits)
         self._admission = Admission(self.permits, self._backlog, self._adviser, self._tenants)
+        self._departures.retune(self._adviser)
         for key, view in self._backlog.views.items():
             if key not in self.classes:
                 view.retune(limits)
@@ -219,11 +200,11 @@ class Scheduler:
 
     def flush(self) -> None:
         """From now on let what waits leave as soon as a worker is free."""
-        self._flushing = True
+        self._departures.flushing = True
 
     def drain(self) -> None:
         """Flush, and take no more jobs."""
-        self._flushing = self.draining = True
+        self._departures.flushing = self.draining = True
 
     def abandon(self, due_before: float = inf) -> list[Job]:
         """Take the jobs out whose deadline is before an instant, or all, and return them."""
@@ -242,8 +223,7 @@ class Scheduler:
         """
         if now >= self._punctuality.due:
             self._punctuality.woke(now)
-        suspects = self._suspects
-        step = self._next(now) if suspects is None else self._next_after(suspects, now)
+        step = self._next_after_suspects(now) if self._suspects.items else self._next(now)
         if isinstance(step, Hold):
             self._punctuality.due = step.until
         return step
@@ -255,8 +235,8 @@ class Scheduler:
         first = backlog.most_pressing()
         until = first.queue.earliest_deadline
         if until <= now:
-            return self._expire(first, now)
-        if not self.permits.idle and (self._flushing or not self._adviser.watches):
+            return self._departures.expire(first, now)
+        if not self.permits.idle and (self._departures.flushing or not self._adviser.watches):
             return Hold(until)  # nobody computes an answer that is already late
         if not backlog.shared:
             views: Iterable[QueueView] = (first,)
@@ -264,7 +244,7 @@ class Scheduler:
             views = self._in_turn(now)
         holding: QueueView | None = None
         for view in views:
-            step = self._decide(view, now, holding)
+            step = self._departures.decide(view, now, holding)
             if not isinstance(step, Hold):
                 return step
             until = min(until, step.until)
@@ -272,44 +252,41 @@ class Scheduler:
                 holding = view
         return Hold(until)
 
-    def _next_after(self, suspects: Suspects, now: float) -> Batch | Shed | Hold:
+    def _next_after_suspects(self, now: float) -> Batch | Shed | Hold:
         """Who runs again has waited longest, and is ahead of every queue."""
+        suspects = self._suspects
         until = suspects.earliest_deadline
         if until <= now:
             return Shed(suspects.take_expired(now), ShedReason.EXPIRED)
         group = suspects.take() if self.permits.idle else None
         if group is not None:
             size = sum(job.size for job in group.jobs)
-            return self._leave(group.jobs, size, group.reason, now, group.deaths)
+            line = self.line(group.jobs[0].key)
+            return self._departures.leave(group.jobs, size, line, group.reason, now, group.deaths)
         step = self._next(now)
         return Hold(min(step.until, until)) if isinstance(step, Hold) else step
+
+    def _in_turn(self, now: float) -> Iterator[QueueView]:
+        """The queues of several keys, first who should be asked first."""
+        if self._adviser.triages:
+            self._backlog.weigh()
+            self._backlog.look_ahead(self._adviser.lookahead(self._backlog, now))
+        return self._backlog.in_turn(now)
 
     def finish(self, batch: Batch, outcome: Outcome, now: float) -> BatchRecord:
         """A batch has ended: return its permit and learn from it."""
         self.permits.give_back(batch)
-        record = BatchRecord(  # by position: keywords double its cost
-            batch.released,
-            now,
-            batch.size,
-            len(batch.jobs),
-            batch.key,
-            batch.reason,
-            outcome,
-            batch.predicted,
-            batch.jobs[0].arrived,
-            batch.left_waiting,
-            batch.worker,
-        )
+        record = BatchRecord.of(batch, outcome, now)
         if outcome is Outcome.DONE:
             line = self.line(batch.key) if self.classes else None
             self.permits.learn(batch.worker, batch.size, now - batch.released, line)
-        if self._suspects is not None:
+        if self._suspects.ever:
             self._suspects.ended(batch, outcome)
         view = self._backlog.views.get(batch.key)
         if view is not None:
             if view.cap is not None or outcome is Outcome.OUT_OF_MEMORY:
                 self._restrict(view, batch, outcome, now)
-            self._digest(view, now)
+            view.digest(now)
             view.arrivals.answered(now)
         self._adviser.observe(record)
         return record
@@ -337,119 +314,17 @@ class Scheduler:
         Returns:
             What becomes of them; who has no verdict fails as the batch did.
         """
-        if outcome not in (_REPEATABLE if self._may_repeat(batch.key) else NOT_BEGUN):
-            return _NO_VERDICTS
-        if self._suspects is None:
-            self._suspects = Suspects(self.latency)
-        return self._suspects.judge(batch, jobs, outcome, now, now if start is None else start)
-
-    # ---------------------------------------------------------------------- one queue's decision
-
-    def _decide(
-        self, view: QueueView, now: float, holding: QueueView | None = None
-    ) -> Batch | Shed | Hold:
-        """Ask the policy.
-
-        Args:
-            view: About this queue.
-            now: The present (seconds).
-            holding: One that goes first by fairness, and holds: before another tenant takes the
-                last idle worker, it does. What it waits for would not come any more.
-        """
-        if self._flushing:
-            return self._release(view, Dispatch(view.limits.max_batch_size, Reason.DRAIN), now)
-        self._digest(view, now)
-        if self.permits.uneven or view.worker is not None:
-            view.aim_at_best(now)
-        decision = self._adviser.decide(view, now)
-        if isinstance(decision, Dispatch):
-            if holding is not None and self.permits.idle == 1:
-                size = holding.limits.max_batch_size
-                return self._release(holding, Dispatch(size, Reason.NOT_WORTH_WAITING), now)
-            return self._release(view, decision, now)
-        return self._turn_away(view, decision) if isinstance(decision, Shed) else decision
-
-    def _release(self, view: QueueView, decision: Dispatch, now: float) -> Batch:
-        if not self.permits.idle:
-            raise self._adviser.broken(
-                view, "Hold or Shed while every worker is busy", decision, now
-            )
-        allowed = min(decision.size, view.limits.max_batch_size)
-        if view.head.size > view.limits.max_batch_size:
-            allowed = view.head.size  # it came before the limit; let it be told
-        waiting = view.queue.items
-        jobs = view.queue.take(allowed)
-        if not jobs:
-            expected = f"a Dispatch of at least the head's {view.head.size} items"
-            raise self._adviser.broken(view, expected, decision, now)
-        size = waiting - view.queue.items
-        self._backlog.left(jobs[0].key, size)
-        return self._leave(jobs, size, decision.reason, now)
-
-    def _leave(
-        self, jobs: list[Job], size: int, reason: Reason, now: float, deaths: int = 0
-    ) -> Batch:
-        worker = self.permits.idlest
-        batch = Batch(
-            jobs,
-            size,
-            jobs[0].key,
-            reason,
-            now,
-            self.line(jobs[0].key).predict(size) * worker.latency.factor,
-            self._backlog.items,
-            worker.index,
-            deaths,
-        )
-        if self._tenants is not None:
-            self._tenants.charge(batch, self.line(batch.key))
-        self.permits.take(batch)
-        return batch
-
-    def _turn_away(self, view: QueueView, decision: Shed) -> Shed:
-        jobs = decision.jobs
-        if not jobs:
-            raise self._adviser.broken(view, "a Shed of at least one job", decision)
-        # All at first: whoever is taken out has to be told, and a mistake tells those who wait.
-        if len(set(jobs)) < len(jobs) or not all(job.waiting for job in jobs):
-            raise self._adviser.broken(view, "a Shed of waiting jobs, each once", decision)
-        for job in jobs:
-            self.cancel(job)
-        return decision
-
-    def _expire(self, view: QueueView, now: float) -> Shed:
-        expired = view.queue.take_expired(now)
-        self._backlog.left(expired[0].key, sum(job.size for job in expired))
-        return Shed(expired, ShedReason.EXPIRED)
-
-    # ------------------------------------------------------------------------------ housekeeping
-
-    def _in_turn(self, now: float) -> Iterator[QueueView]:
-        """The queues of several keys, first who should be asked first."""
-        if self._adviser.triages:
-            self._backlog.weigh()
-            self._backlog.look_ahead(self._adviser.lookahead(self._backlog, now))
-        return self._backlog.in_turn(now)
+        start = now if start is None else start
+        idempotent = self._may_repeat(batch.key)
+        return self._suspects.judge(batch, jobs, outcome, now, start, idempotent=idempotent)
 
     def _restrict(self, view: QueueView, batch: Batch, outcome: Outcome, now: float) -> None:
         """Have batches of a key no larger than its worker's memory seems to allow."""
         limits = self.classes[batch.key].limits if batch.key in self.classes else self.limits
-        most = limits.max_batch_size
-        cap = view.cap or SizeCap(most)
-        if outcome is Outcome.OUT_OF_MEMORY:
-            if len(batch.jobs) == 1:
-                cap.absolved()
-            elif batch.reason is Reason.BISECT:
-                cap.part_exceeded(batch.size, now)
-            else:
-                cap.exceeded(batch.size, now)
-        elif outcome is Outcome.DONE:
-            cap.kept(batch.size, now)
-        view.cap = cap if cap.items < most else None
+        cap = view.cap or SizeCap(limits.max_batch_size)
+        cap.ended(batch, outcome, now)
+        view.cap = cap if cap.items < limits.max_batch_size else None
         view.limits = replace(limits, max_batch_size=cap.items)
-
-    def _digest(self, view: QueueView, now: float) -> None:
-        view.arrivals.digest(now, view.window, view.line.predict(1))
 
     def _may_repeat(self, key: Hashable) -> bool:
         """Whether running such a job twice is as good as once."""
@@ -458,5 +333,3 @@ class Scheduler:
 
 
 _WAIT = Hold()
-_REPEATABLE = frozenset(Outcome) - {Outcome.DONE, Outcome.OVERLOADED}
-_NO_VERDICTS: Mapping[Job, Verdict] = MappingProxyType({})

@@ -1,5 +1,7 @@
 """How large batches of one key may be for a memory that turned out to be too small."""
 
+from adaptive_batching.core.job import Batch, Outcome, Reason
+
 _FIRST_WAIT = 10.0  # seconds until a larger batch is tried
 _LONGEST_WAIT = 600.0  # seconds; each trial that fails costs somebody a second run
 _STEP = 4  # a trial adds a quarter
@@ -27,6 +29,18 @@ class SizeCap:
 
     def __repr__(self) -> str:
         return f"<SizeCap {self.items} of {self._most}>"
+
+    def ended(self, batch: Batch, outcome: Outcome, now: float) -> None:
+        """A batch of its key has ended, or one of the parts in which a batch runs again."""
+        if outcome is Outcome.OUT_OF_MEMORY:
+            if len(batch.jobs) == 1:
+                self.absolved()
+            elif batch.reason is Reason.BISECT:
+                self.part_exceeded(batch.size, now)
+            else:
+                self.exceeded(batch.size, now)
+        elif outcome is Outcome.DONE:
+            self.kept(batch.size, now)
 
     def exceeded(self, size: int, now: float) -> None:
         """Memory ran out over a batch of `size` items."""

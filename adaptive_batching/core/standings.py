@@ -4,7 +4,9 @@ Names and defaults are those of Envoy's outlier detection; but the last one is n
 """
 
 import enum
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from math import inf, nextafter
 
 _CONSECUTIVE_FAILURES = 5
@@ -18,6 +20,7 @@ _SLOW_START_WINDOW = 10.0  # seconds in which a server that has come back gets a
 _FIRST_PAUSE = 0.1  # seconds; of one that failed or has no time, and doubles with each in a row
 _LONGEST_PAUSE = 5.0  # seconds
 _LONGEST_RETRY_AFTER = 60.0  # seconds; what a server says is believed up to here
+_REMEMBERED = 1024  # batch keys; a client may make up any number of them
 
 
 class State(enum.Enum):
@@ -46,10 +49,19 @@ class _Standing:
     back_since: float = -inf
     answers: int = 0
     error_share: float = 0.0  # of its answers of late
+    garbled: int = 0  # batches in a row whose answers could not be shared out
+    well: OrderedDict[Hashable, bool] = field(default_factory=OrderedDict)
+    """By batch key, whether the last answer to a batch could be."""
 
     def answered(self, *, error: bool) -> None:
         self.answers += 1
         self.error_share += (error - self.error_share) / min(self.answers, _ERROR_MEMORY)
+
+    def remember(self, key: Hashable, *, well: bool) -> None:
+        self.well[key] = well
+        self.well.move_to_end(key)
+        if len(self.well) > _REMEMBERED:
+            self.well.popitem(last=False)
 
 
 class Standings:
@@ -135,6 +147,39 @@ class Standings:
             server.answers = 0
             self._eject(server, others, now)
         return broken
+
+    def shared_out(self, name: str, key: Hashable) -> None:
+        """Its answer to a batch of that key held one result for each item."""
+        server = self._servers[name]
+        server.garbled = 0
+        server.remember(key, well=True)
+
+    def garbled(self, name: str, key: Hashable, now: float) -> bool:
+        """Its answer to a batch of that key could not be shared out.
+
+        Whether another one does better is seen by its next batch: until then this one is left
+        alone. Requests that go alone get whatever it says, so that they don't speak for it.
+
+        Returns:
+            Whether it is to blame; otherwise the key is, as others do no better, or there is none.
+        """
+        server = self._servers[name]
+        server.remember(key, well=False)
+        others = [each for each in self._servers.values() if each is not server]
+        serving = [each for each in others if not each.ejected]
+        found = {each.well[key] for each in serving if key in each.well}
+        if not serving or found == {False}:
+            for each in (server, *serving):
+                each.garbled = 0
+            return False
+        if server.ejected and now < server.ejected_until:
+            return True
+        server.garbled += 1
+        if server.ejected or (True in found and server.garbled >= _CONSECUTIVE_FAILURES):
+            self._eject(server, others, now)
+        else:
+            server.paused_until = now + _pause(server.garbled)
+        return True
 
     def failed(self, name: str, now: float) -> None:
         """It could not be reached, hung up, took too long or said that it is broken."""

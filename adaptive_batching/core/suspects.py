@@ -24,10 +24,9 @@ _FATAL = (
     2  # worker deaths that a job was present at, the last time alone, after which it is refused
 )
 
-
-NOT_BEGUN = frozenset({Outcome.REFUSED, Outcome.UNSENT})
-"""Outcomes of batches that may run again whatever they do: they have not run."""
-_BLAMELESS = NOT_BEGUN | {Outcome.UNANSWERED}
+_NOT_BEGUN = frozenset({Outcome.REFUSED, Outcome.UNSENT})  # has not run, whatever it would do
+_REPEATABLE = frozenset(Outcome) - {Outcome.DONE, Outcome.OVERLOADED}
+_BLAMELESS = _NOT_BEGUN | {Outcome.UNANSWERED}
 _HALVED = frozenset({Outcome.FAILED, Outcome.OUT_OF_MEMORY})
 
 
@@ -79,6 +78,8 @@ class Suspects:
         """Who waits, the longest first."""
         self.items = 0
         """Items waiting, in all groups."""
+        self.ever = False
+        """Whether there ever were any; until then the budget is full, and ends teach nothing."""
         self._at_risk = False  # a worker is: it runs a group over which another has died
 
     def __repr__(self) -> str:
@@ -93,7 +94,14 @@ class Suspects:
         return min((job.deadline for job in self), default=inf)
 
     def judge(
-        self, batch: Batch, jobs: Sequence[Job], outcome: Outcome, now: float, start: float
+        self,
+        batch: Batch,
+        jobs: Sequence[Job],
+        outcome: Outcome,
+        now: float,
+        start: float,
+        *,
+        idempotent: bool,
     ) -> dict[Job, Verdict]:
         """What becomes of the members of a batch that failed.
 
@@ -103,10 +111,13 @@ class Suspects:
             outcome: How it ended.
             now: The present (seconds).
             start: When another run can begin, at the earliest (seconds).
+            idempotent: Whether running them twice is as good as once.
 
         Returns:
             The verdict on each; none on those for whom no other run was ever thought of.
         """
+        if outcome not in (_REPEATABLE if idempotent else _NOT_BEGUN):
+            return {}
         if outcome in _BLAMELESS:
             return self._once_more(batch, jobs, outcome, now, start)
         deaths = batch.deaths + (outcome is Outcome.LOST)
@@ -193,6 +204,7 @@ class Suspects:
         return False
 
     def _add(self, group: Group) -> None:
+        self.ever = True
         self.groups.append(group)
         for job in group.jobs:
             job.queue = self

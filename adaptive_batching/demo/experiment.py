@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from adaptive_batching.demo.digits import Digits, Line, images, measure
-from adaptive_batching.dispatcher.ledger import Stats
+from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
 from adaptive_batching.marshal.running import Running
 from adaptive_batching.marshal.service import Service

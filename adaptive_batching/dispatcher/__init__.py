@@ -4,8 +4,8 @@ from adaptive_batching.dispatcher.audience import JobObserver, Observer
 from adaptive_batching.dispatcher.calls import request_name
 from adaptive_batching.dispatcher.dispatcher import Dispatcher
 from adaptive_batching.dispatcher.lanes import run_in_lanes
-from adaptive_batching.dispatcher.ledger import Stats, WorkerStats
 from adaptive_batching.dispatcher.share import Forming, Share, of_class
+from adaptive_batching.dispatcher.stats import Stats, WorkerStats
 from adaptive_batching.dispatcher.threads import call_from_thread
 
 __all__ = [

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 
-from adaptive_batching.core import Job
+from adaptive_batching.core import Job, Scheduler
 from adaptive_batching.errors import BatchingError, NoWorkers, WorkerStartError
 from adaptive_batching.workers.interface import Workers
 
 
 class Crew:
-    """Starts workers and remembers how that went.
+    """Starts workers, remembers how that went, and keeps the scheduler's permits as they are.
 
     Args:
         workers: Where batches run.
+        scheduler: Has a permit for each that is alive.
         clock: Monotonic seconds.
         on_change: Called when one has come or gone.
 
@@ -21,11 +22,16 @@ class Crew:
     """
 
     def __init__(
-        self, workers: Workers, clock: Callable[[], float], on_change: Callable[[], None]
+        self,
+        workers: Workers,
+        scheduler: Scheduler,
+        clock: Callable[[], float],
+        on_change: Callable[[], None],
     ) -> None:
         self.ready = False
         self.failure: BatchingError | None = None
         self._workers = workers
+        self._scheduler = scheduler
         self._clock = clock
         self._on_change = on_change
         self._start_took = 0.0  # seconds; a worker that died is back no sooner
@@ -38,11 +44,13 @@ class Crew:
             await self._workers.start(self._changed)
         except Exception as error:  # noqa: BLE001  whatever it is, nobody may wait for ever
             self.failure = error if isinstance(error, BatchingError) else _start_error(error)
-            self._on_change()
+            self._tell()
         else:
             self._start_took = self._clock() - begin
             self.ready = True
             self._changed()
+        timings = self._workers.health.warm_up
+        self._scheduler.rehearse((each.worker, each.size, each.duration) for each in timings)
 
     def back(self, now: float) -> float:
         """When there is a worker again (seconds), at the earliest: none is alive now."""
@@ -66,6 +74,11 @@ class Crew:
     def _changed(self) -> None:
         health = self._workers.health
         self.failure = None if health.alive else health.failure
+        self._tell()
+
+    def _tell(self) -> None:
+        health = self._workers.health
+        self._scheduler.permits.set_alive(health.living, health.identities)
         self._on_change()
 
 

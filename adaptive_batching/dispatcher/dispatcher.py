@@ -20,7 +20,7 @@ from adaptive_batching.core import (
 from adaptive_batching.dispatcher.audience import Observer
 from adaptive_batching.dispatcher.calls import Call, TenantCall
 from adaptive_batching.dispatcher.driver import Driver
-from adaptive_batching.dispatcher.ledger import Stats
+from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.errors import UsageError, WrongEventLoop
 from adaptive_batching.workers.interface import Restartable, Scalable, Workers
 from adaptive_batching.workers.placement import check_count

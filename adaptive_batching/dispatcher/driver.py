@@ -7,11 +7,10 @@ a queue entry, not a task.
 
 import asyncio
 import contextvars
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from math import inf
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from adaptive_batching.core import (
     Batch,
@@ -20,29 +19,20 @@ from adaptive_batching.core import (
     JobOutcome,
     Limits,
     Policy,
-    Reason,
     Scheduler,
     Shed,
-    ShedReason,
     Station,
 )
 from adaptive_batching.dispatcher.attempt import Ended, is_cancelled
 from adaptive_batching.dispatcher.audience import Audience, Observer
-from adaptive_batching.dispatcher.calls import Call, share_out
+from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.crew import Crew
-from adaptive_batching.dispatcher.deadlines import Deadlines
-from adaptive_batching.dispatcher.failures import may_run_again, told_now
+from adaptive_batching.dispatcher.endings import Endings
 from adaptive_batching.dispatcher.laggards import Laggards
-from adaptive_batching.dispatcher.ledger import Ledger, Stats
-from adaptive_batching.errors import (
-    BatchingError,
-    DeadlineExceeded,
-    Draining,
-    Overloaded,
-    PolicyError,
-    QueueFull,
-    Refused,
-)
+from adaptive_batching.dispatcher.reruns import Reruns
+from adaptive_batching.dispatcher.running import RunningBatches
+from adaptive_batching.dispatcher.stats import Stats
+from adaptive_batching.errors import Draining, PolicyError, QueueFull, Refused
 from adaptive_batching.workers.interface import Workers
 
 T = TypeVar("T")
@@ -78,21 +68,22 @@ class Driver(Generic[T, R]):
         self._audience = Audience(observers)
         self._laggards = Laggards(workers, scheduler.limits.max_batch_size)
         self._next_batch_first = next_batch_first
-        self._ledger = Ledger()
-        self._ledgers = {key: Ledger() for key in scheduler.classes}
+        self._endings = Endings(scheduler, self._audience, clock)
         self._context = contextvars.Context()  # no batch runs in its first caller's context
         self._now = -inf
         self.concluded = -inf
         """When the last batch ended (monotonic seconds)."""
         self._pump_due = False
         self._timer: asyncio.TimerHandle | None = None
-        self._running: dict[Batch, asyncio.Task[None]] = {}
-        self._deadlines = Deadlines(loop, partial(self._enter, outcome=JobOutcome.EXPIRED))
+        on_expired = partial(self._endings.enter, outcome=JobOutcome.EXPIRED)
+        self._running = RunningBatches(
+            loop, self._context, workers, self._audience, self._conclude, on_expired
+        )
         self._drained = asyncio.Event()
-        self._stopped = False  # what runs is being cancelled, and nothing may begin any more
-        self.crew = Crew(workers, clock, self._workers_changed)
+        self.crew = Crew(workers, scheduler, clock, self._workers_changed)
         """Whether there are workers; asked for every call."""
-        self._starting = loop.create_task(self._start(), context=self._context)
+        self._reruns = Reruns(scheduler, self.crew, self._endings.ledgers)
+        self._starting = loop.create_task(self.crew.start(), context=self._context)
 
     def __repr__(self) -> str:
         return f"<Driver running={len(self._running)} {self._scheduler!r}>"
@@ -105,11 +96,6 @@ class Driver(Generic[T, R]):
     def station(self, now: float, upstream: int) -> Station:
         """What is predicted of it as one stage among others; see `Dispatcher.station`."""
         return Station.of(self._scheduler, now, upstream)
-
-    async def _start(self) -> None:
-        await self.crew.start()
-        timings = self._workers.health.warm_up
-        self._scheduler.rehearse((each.worker, each.size, each.duration) for each in timings)
 
     async def started(self) -> None:
         """Wait until the workers are ready.
@@ -144,7 +130,7 @@ class Driver(Generic[T, R]):
             self._scheduler.submit(call)
         except Refused as refusal:
             full = isinstance(refusal, QueueFull)
-            self._enter([call], JobOutcome.QUEUE_FULL if full else JobOutcome.SHED)
+            self._endings.enter([call], JobOutcome.QUEUE_FULL if full else JobOutcome.SHED)
             scheduler = self._scheduler
             if (scheduler.permits.idle or scheduler.watchful) and not self._pump_due:
                 self._pump_soon()  # it has come all the same, which may be news for those who wait
@@ -159,7 +145,7 @@ class Driver(Generic[T, R]):
             return None
         wait = scheduler.refuse_unseen(now, patience)
         if wait is not None:
-            self._enter([Job(now, 1, now + patience)], JobOutcome.SHED)
+            self._endings.enter([Job(now, 1, now + patience)], JobOutcome.SHED)
             if scheduler.watchful and not self._pump_due:
                 self._pump_soon()
         return wait
@@ -167,7 +153,7 @@ class Driver(Generic[T, R]):
     def withdraw(self, call: Call[T, R]) -> None:
         """Its caller has gone."""
         if self._scheduler.cancel(call):
-            self._enter([call], JobOutcome.CANCELLED)
+            self._endings.enter([call], JobOutcome.CANCELLED)
 
     def retune(self, policy: Policy, limits: Limits) -> None:
         """Decide by another policy and other limits from now on."""
@@ -193,14 +179,10 @@ class Driver(Generic[T, R]):
             async with asyncio.timeout(timeout):
                 await self._drained.wait()
         except TimeoutError:
-            self._stopped = True
-            self._give_up(Draining("the dispatcher was closed before this request's turn came"))
-            tasks = list(self._running.values())
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            for batch in list(self._running):  # cancelled before their first step
-                self._conclude(batch, Ended.stopped(batch))
+            self._reruns.stopped = True
+            closed = Draining("the dispatcher was closed before this request's turn came")
+            self._endings.give_up(closed)
+            await self._running.stop()
         self._starting.cancel()
         if self._timer is not None:
             self._timer.cancel()
@@ -208,11 +190,12 @@ class Driver(Generic[T, R]):
 
     def stats(self) -> Stats:
         """What happened so far and what waits."""
-        return Stats.of(self._scheduler, self._ledger, self._clock())
+        return Stats.of(self._scheduler, self._endings.ledgers.whole, self._clock())
 
     def stats_of(self, key: Hashable) -> Stats:
         """The same of one class of jobs."""
-        return Stats.of_class(self._scheduler, key, self._ledgers[key], self._clock())
+        ledger = self._endings.ledgers[key]
+        return Stats.of_class(self._scheduler, key, ledger, self._clock())
 
     # --------------------------------------------------------------------- the loop of decisions
 
@@ -230,16 +213,16 @@ class Driver(Generic[T, R]):
             step = self._scheduler.next(now)
             while not isinstance(step, Hold):
                 if isinstance(step, Batch):
-                    self._launch(step)
+                    self._running.launch(step)
                 else:
                     turned_away.append(step)
                 step = self._scheduler.next(now)
         except PolicyError as error:
-            self._give_up(error)
+            self._endings.give_up(error)
         else:
             self._arm(step.until)
         for shed in turned_away:  # now that it is known who is busy, and so when to come again
-            self._turn_away(shed)
+            self._endings.turn_away(shed, now)
         if not self._scheduler.items and not self._scheduler.permits.running:
             self._drained.set()
 
@@ -250,40 +233,18 @@ class Driver(Generic[T, R]):
         if until < inf:
             self._timer = self.loop.call_at(until, self._pump, until, context=self._context)
 
-    def _launch(self, batch: Batch) -> None:
-        context = None
-        if self._audience.companions:
-            context = self._context.copy()
-            context.run(self._audience.batch_left, batch)
-        self._running[batch] = self.loop.create_task(self._run(batch), context=context)
-        self._deadlines.watch(batch)
-
-    async def _run(self, batch: Batch) -> None:
-        """Run one batch; whatever happens, its permit returns and each member gets one outcome."""
-        calls = cast("list[Call[T, R]]", batch.jobs)
-        try:
-            answer = await self._workers.run([call.item for call in calls], batch.worker)
-            ended = Ended.returned(batch, answer)
-        except BaseException as error:  # noqa: BLE001  no member may be left waiting
-            ended = Ended.raising(batch, error)
-        self._conclude(batch, ended)
-        if ended.interrupted is not None:
-            raise ended.interrupted
-
     def _conclude(self, batch: Batch, ended: Ended) -> None:
         """Return the permit and answer the members, but for those who run again."""
-        del self._running[batch]
-        self._deadlines.forget(batch)
         self._now = self.concluded = now = max(self._now, self._clock())
         record = None
-        calls, results = cast("list[Call[T, R]]", batch.jobs), ended.results
+        calls, results = cast("Sequence[Call[T, R]]", batch.jobs), ended.results
         try:
             record = self._scheduler.finish(batch, ended.outcome, now)
         except PolicyError as error:
-            self._give_up(error)
+            self._endings.give_up(error)
         else:
-            if ended.raised is not None and self._may_rerun(ended.raised):
-                calls, results = self._rerun(batch, ended, ended.raised)
+            if ended.raised is not None:
+                calls, results = self._reruns.sift(batch, ended, ended.raised, now)
             self._audience.batch_ended(batch, record)
             if self._scheduler.permits.uneven or self._laggards.since:
                 self._laggards.look(self._scheduler.permits.workers, now)
@@ -291,76 +252,18 @@ class Driver(Generic[T, R]):
             self._audience.members_ended(calls, results, now, record)
         if self._next_batch_first:
             self._pump()
-        done, failed, cancelled = share_out(calls, results)
-        for ledger in self._ledgers_of(batch.key):
-            ledger.enter_batch(batch, done, failed, cancelled)
-            if batch.reason is Reason.BISECT and ended.raised is None:
-                ledger.enter_rerun(done, failed)
+        self._endings.answer(batch, ended, calls, results)
         if not (self._next_batch_first or self._pump_due):
             self._pump_soon()
 
-    def _may_rerun(self, raised: BaseException) -> bool:
-        """Whether there will be workers, and another run might not raise this."""
-        hopeful = not self._stopped and self.crew.failure is None
-        return hopeful and may_run_again(raised)
-
-    def _rerun(
-        self, batch: Batch, ended: Ended, raised: BaseException
-    ) -> tuple[list[Call[T, R]], list[Any]]:
-        """Ask who of a failed batch runs again; return the others, and what they are told."""
-        calls = cast("list[Call[T, R]]", batch.jobs)
-        members = list(zip(calls, ended.results, strict=True))
-        suspects = [call for call, result in members if result is raised and not call.future.done()]
-        start = self._now if self._scheduler.permits.capacity else self.crew.back(self._now)
-        verdicts = self._scheduler.rerun(batch, suspects, ended.outcome, self._now, start)
-        for ledger in self._ledgers_of(batch.key):
-            ledger.enter_verdicts(verdicts.values())
-        told = told_now(members, verdicts, raised)
-        return [call for call, _ in told], [result for _, result in told]
-
-    def _turn_away(self, shed: Shed) -> None:
-        expired = shed.reason is ShedReason.EXPIRED
-        for call in cast("Sequence[Call[T, R]]", shed.jobs):
-            waited = f"{self._now - call.arrived:.3f} s in the queue"
-            if expired:
-                call.fail(DeadlineExceeded(f"no worker was free in {waited}"))
-            else:
-                patience = call.deadline - call.arrived
-                retry_after = self._scheduler.retry_after(call, self._now)
-                message = f"after {waited} an answer within {patience:.3f} s is out of reach"
-                call.fail(Overloaded(message, retry_after=retry_after))
-        self._enter(shed.jobs, JobOutcome.EXPIRED if expired else JobOutcome.SHED)
-
-    def _give_up(self, error: BatchingError) -> None:
-        """Nobody will run what waits."""
-        abandoned = cast("list[Call[T, R]]", self._scheduler.abandon())
-        for call in abandoned:
-            call.fail(error)
-        self._enter(abandoned, JobOutcome.FAILED)
-
-    def _enter(self, jobs: Sequence[Job], outcome: JobOutcome) -> None:
-        """Some jobs have ended without a batch, or before theirs."""
-        self._ledger.enter(outcome, len(jobs))
-        if self._ledgers:
-            for key, count in Counter(job.key for job in jobs).items():
-                self._ledgers[key].enter(outcome, count)
-        if self._audience.of_jobs and jobs:
-            self._audience.jobs_ended(jobs, outcome, self._clock())
-
-    def _ledgers_of(self, key: Hashable) -> Iterable[Ledger]:
-        """Where it is entered what becomes of a batch: with all, and with its class."""
-        return (self._ledger, self._ledgers[key]) if self._ledgers else (self._ledger,)
-
     def _workers_changed(self) -> None:
         crew, scheduler = self.crew, self._scheduler
-        health = self._workers.health
-        scheduler.permits.set_alive(health.living, health.identities)
         if crew.failure is not None:
-            self._give_up(crew.failure)
+            self._endings.give_up(crew.failure)
         elif crew.ready and not scheduler.permits.capacity:
             back = crew.back(self._clock())
-            hopeless = cast("list[Call[T, R]]", scheduler.abandon(due_before=back))
+            hopeless = cast("Sequence[Call[T, R]]", scheduler.abandon(due_before=back))
             for call in hopeless:
                 call.fail(crew.nobody())
-            self._enter(hopeless, JobOutcome.SHED)
+            self._endings.enter(hopeless, JobOutcome.SHED)
         self._pump_soon()

@@ -1,183 +1,9 @@
-"""What a dispatcher has done, in counts."""
+"""What has become of requests and batches, in counts."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
-from typing import Self
+from collections.abc import Hashable, Iterable, Sequence
 
-from adaptive_batching.core import (
-    Batch,
-    JobOutcome,
-    LinearLatency,
-    Outlook,
-    Reason,
-    Scheduler,
-    Verdict,
-    Worker,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerStats:
-    """What one worker has done so far, and how fast it is believed to be.
-
-    Attributes:
-        alive: Whether it holds a batch or could take one.
-        batches: Ended batches.
-        fixed: Fitted seconds of any batch on it.
-        per_item: Fitted seconds that each item adds.
-        full_batch: Predicted seconds of a full batch.
-        slowness: Times as long as most workers take; 1 until the contrary is proven.
-        busy_since: When the batch left that it holds (seconds on the dispatcher's clock); None if
-            it holds none.
-    """
-
-    alive: bool
-    batches: int
-    fixed: float
-    per_item: float
-    full_batch: float
-    slowness: float
-    busy_since: float | None
-
-    @classmethod
-    def of(cls, worker: Worker, max_batch_size: int, line: LinearLatency) -> Self:
-        """Of a worker as the scheduler knows it, for batches that have this line on most."""
-        latency = worker.latency_by(line)
-        return cls(
-            worker.alive,
-            worker.batches,
-            latency.fixed,
-            latency.per_item,
-            latency.predict(max_batch_size),
-            latency.factor,
-            None if worker.batch is None else worker.released,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """What a dispatcher has done so far and what it has before it.
-
-    Attributes:
-        requests: Ended requests by outcome.
-        batches: Ended batches.
-        items: In ended batches.
-        mean_batch_size: Items; 0 before the first batch.
-        releases: Ended batches by the reason of their release.
-        verdicts: Members of batches that failed, by what became of them; only where the handler
-            is idempotent. Who runs again counts each time, and then for how that ended.
-        fixed: Fitted seconds of any batch.
-        per_item: Fitted seconds that each item adds.
-        error: Mean distance of batches from their prediction, relative (0.1 = 10 %).
-        queued: Items that wait.
-        queued_requests: Requests that wait.
-        oldest: Seconds for which the oldest of them has waited; 0 if nobody waits.
-        queued_seconds: Predicted seconds until all that waits has run, if every worker were idle.
-        saturation: Share of what the workers can do, in full batches, that comes in.
-        running: Batches that run.
-        running_requests: Requests in them.
-        idle: Workers that could take one.
-        workers: Workers that are alive.
-        per_worker: Each worker that there ever was, by index.
-    """
-
-    requests: dict[JobOutcome, int]
-    batches: int
-    items: int
-    mean_batch_size: float
-    releases: dict[Reason, int]
-    verdicts: dict[Verdict, int]
-    fixed: float
-    per_item: float
-    error: float
-    queued: int
-    queued_requests: int
-    oldest: float
-    queued_seconds: float
-    saturation: float
-    running: int
-    running_requests: int
-    idle: int
-    workers: int
-    per_worker: tuple[WorkerStats, ...]
-
-    @classmethod
-    def of(cls, scheduler: Scheduler, ledger: "Ledger", now: float) -> Self:
-        """Of a dispatcher at work; `now` is the present (seconds)."""
-        full = scheduler.limits.max_batch_size
-        outlook = Outlook.of(scheduler, now)
-        return cls(
-            requests={outcome: ledger.requests[outcome] for outcome in JobOutcome},
-            batches=ledger.batches,
-            items=ledger.items,
-            mean_batch_size=ledger.mean_batch_size,
-            releases={reason: ledger.releases[reason] for reason in Reason},
-            verdicts={verdict: ledger.verdicts[verdict] for verdict in Verdict},
-            fixed=scheduler.latency.fixed,
-            per_item=scheduler.latency.per_item,
-            error=scheduler.latency.error,
-            queued=scheduler.items,
-            queued_requests=outlook.requests,
-            oldest=outlook.oldest,
-            queued_seconds=outlook.work,
-            saturation=outlook.saturation,
-            running=scheduler.permits.running,
-            running_requests=scheduler.permits.requests(),
-            idle=scheduler.permits.idle,
-            workers=scheduler.permits.capacity,
-            per_worker=tuple(
-                WorkerStats.of(each, full, scheduler.latency) for each in scheduler.permits.workers
-            ),
-        )
-
-    @classmethod
-    def of_class(cls, scheduler: Scheduler, key: Hashable, ledger: "Ledger", now: float) -> Self:
-        """Of one class of its jobs, which has a ledger of its own."""
-        full, line = scheduler.classes[key].limits.max_batch_size, scheduler.line(key)
-        outlook = Outlook.of(scheduler, now, lambda other: other == key)
-        return replace(
-            cls.of(scheduler, ledger, now),
-            fixed=line.fixed,
-            per_item=line.per_item,
-            error=line.error,
-            queued=scheduler.queued(key),
-            queued_requests=outlook.requests,
-            oldest=outlook.oldest,
-            queued_seconds=outlook.work,
-            saturation=outlook.saturation,
-            running_requests=scheduler.permits.requests(lambda other: other == key),
-            per_worker=tuple(
-                WorkerStats.of(each, full, line) for each in scheduler.permits.workers
-            ),
-        )
-
-    @classmethod
-    def nothing(cls) -> Self:
-        """Of a dispatcher that was not used yet."""
-        requests = dict.fromkeys(JobOutcome, 0)
-        releases, verdicts = dict.fromkeys(Reason, 0), dict.fromkeys(Verdict, 0)
-        return cls(
-            requests=requests,
-            batches=0,
-            items=0,
-            mean_batch_size=0.0,
-            releases=releases,
-            verdicts=verdicts,
-            fixed=0.0,
-            per_item=0.0,
-            error=0.0,
-            queued=0,
-            queued_requests=0,
-            oldest=0.0,
-            queued_seconds=0.0,
-            saturation=0.0,
-            running=0,
-            running_requests=0,
-            idle=0,
-            workers=0,
-            per_worker=(),
-        )
+from adaptive_batching.core import Batch, Job, JobOutcome, Reason, Verdict
 
 
 class Ledger:
@@ -220,3 +46,35 @@ class Ledger:
     def mean_batch_size(self) -> float:
         """Items per batch; 0 before the first."""
         return self.items / self.batches if self.batches else 0.0
+
+
+class Ledgers:
+    """The ledger of all that a dispatcher does, and one for each class of jobs.
+
+    Args:
+        classes: Their batch keys; where there are any, every job is of one of them.
+
+    Attributes:
+        whole: Of all classes together.
+    """
+
+    __slots__ = ("_of_class", "whole")
+
+    def __init__(self, classes: Iterable[Hashable]) -> None:
+        self.whole = Ledger()
+        self._of_class = {key: Ledger() for key in classes}
+
+    def __getitem__(self, key: Hashable) -> Ledger:
+        """That of one class."""
+        return self._of_class[key]
+
+    def of(self, key: Hashable) -> Iterable[Ledger]:
+        """Where it is entered what becomes of a batch: with all, and with its class."""
+        return (self.whole, self._of_class[key]) if self._of_class else (self.whole,)
+
+    def enter(self, jobs: Sequence[Job], outcome: JobOutcome) -> None:
+        """Some requests have ended without a batch, or before theirs."""
+        self.whole.enter(outcome, len(jobs))
+        if self._of_class:
+            for key, count in Counter(job.key for job in jobs).items():
+                self._of_class[key].enter(outcome, count)

@@ -7,7 +7,7 @@ from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome, Limits
 from adaptive_batching.dispatcher.audience import Audience, Companion, Observer
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.dispatcher import Dispatcher
-from adaptive_batching.dispatcher.ledger import Stats
+from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.workers.interface import Workers
 
 T = TypeVar("T")

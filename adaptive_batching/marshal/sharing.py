@@ -11,8 +11,14 @@ from multidict import MultiMapping
 from adaptive_batching.core import Priority
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.dispatcher.calls import Call
-from adaptive_batching.errors import DeadlineExceeded, JobTooLarge, UpstreamBroken
+from adaptive_batching.errors import (
+    DeadlineExceeded,
+    JobTooLarge,
+    UpstreamBroken,
+    UpstreamMismatch,
+)
 from adaptive_batching.marshal.claims import Claims
+from adaptive_batching.marshal.header_text import check_text
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.wire.exchange import Message, Unsplittable
@@ -22,6 +28,7 @@ from adaptive_batching.workers.upstream import Upstreams
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
 
 _NOBODY = (None, Priority.NORMAL)
+_TRIES = 3  # of a request in pieces: two servers may have to show that it is to go whole
 
 
 class Asked(Protocol):
@@ -56,6 +63,7 @@ class BatchSharing:
         claims: Claims | None = None,
     ) -> None:
         self._form, self._batch_fields = route.form, route.batch_fields
+        self._idempotent = route.idempotent
         self._dispatcher = dispatcher
         self._upstreams = upstreams
         self._claims = claims
@@ -78,6 +86,8 @@ class BatchSharing:
             DeadlineExceeded: Its client has waited long enough already.
             JobTooLarge: Its pieces would never have room in the queue.
             UpstreamBroken: The answers to its pieces can't be joined.
+            UpstreamMismatch: A piece was not answered with one result for each item.
+            Rejected: A header for the server is no text.
         """
         if self._batch_fields:
             return self._with_batch_fields(share, request, target, begin)
@@ -103,17 +113,32 @@ class BatchSharing:
             return self._in_pieces(share, request, target, begin)
         return self._submitted(share, request, target, begin)
 
-    async def _in_pieces(self, share: Any, request: Asked, target: str, begin: float) -> Reply:
+    async def _in_pieces(
+        self, share: Any, request: Asked, target: str, begin: float, tries: int = _TRIES
+    ) -> Reply:
         if share.size > self._max_queue:  # QueueFull would have its client try again for ever
             most = self._max_queue
             raise JobTooLarge(f"expected at most max_queue={most} items, got {share.size}")
+        if self._is_apart(share, request, target):
+            return await self._submitted(share, request, target, begin)
         pieces = self._form.cut(share, self._terms.max_batch_size)
-        replies = await _all([self._piece(each, request, target, begin) for each in pieces])
+        try:
+            replies = await _all([self._piece(each, request, target, begin) for each in pieces])
+        except UpstreamMismatch:
+            if not (self._idempotent and tries > 1):
+                raise
+            return await self._in_pieces(share, request, target, begin, tries - 1)
         try:
             whole = self._form.join(share, [reply.message for reply in replies])
         except Unsplittable as error:
             raise UpstreamBroken(f"a request in {len(pieces)} pieces: {error}") from error
         return replace(replies[-1], message=whole)
+
+    def _is_apart(self, share: Any, request: Asked, target: str) -> bool:
+        """Whether answers to requests like it have to be left whole, and so has it."""
+        told = self._partition(request.headers)
+        key = Forwarded(self._form, share, request.method, target, told).key
+        return not self._upstreams.mergeable(key)
 
     async def _piece(self, share: Any, request: Asked, target: str, begin: float) -> Reply:
         # Since it was cut, a batch may have become smaller: see `retune`.
@@ -150,15 +175,18 @@ class BatchSharing:
         told, trace = self._partition(headers), _trace(headers)
         item = Forwarded(self._form, share, method, target, told, trace, now + waits)
         key: Hashable = item.key
+        size = share.size
         if not self._upstreams.mergeable(key):
             key = object()
+            # Larger than a batch it can't be cut; to the queue it is a full one.
+            size = min(size, self._terms.max_batch_size)
         tenant, priority = self._claims.of(headers) if self._claims is not None else _NOBODY
-        return item, key, waits, share.size, tenant, priority
+        return item, key, waits, size, tenant, priority
 
     def _partition(self, headers: MultiMapping[str]) -> tuple[tuple[str, str], ...]:
         """What the server is told of a client in a batch: the same for all of its members."""
         told = [name for name in self._partition_by if name in headers]
-        return tuple([(name, ", ".join(headers.getall(name))) for name in told]) if told else ()
+        return _passed_on([(name, ", ".join(headers.getall(name))) for name in told])
 
 
 def _trace(headers: MultiMapping[str]) -> tuple[tuple[str, str], ...]:
@@ -168,7 +196,13 @@ def _trace(headers: MultiMapping[str]) -> tuple[tuple[str, str], ...]:
         return ()
     state = headers.get("tracestate")
     own = ("traceparent", parent)
-    return (own,) if state is None else (own, ("tracestate", state))
+    return _passed_on([own] if state is None else [own, ("tracestate", state)])
+
+
+def _passed_on(headers: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    if headers:
+        check_text([value for _, value in headers])
+    return tuple(headers)
 
 
 async def _all(pieces: Sequence[Coroutine[Any, Any, Reply]]) -> list[Reply]:

@@ -19,6 +19,7 @@ from typing import Any
 from adaptive_batching.core.not_mergeable import NotMergeable
 from adaptive_batching.core.standings import Standings, State
 from adaptive_batching.errors import (
+    UpstreamAnswered,
     UpstreamBroken,
     UpstreamBusy,
     UpstreamDenial,
@@ -29,7 +30,7 @@ from adaptive_batching.errors import (
     UpstreamUnreachable,
     WorkerTimeout,
 )
-from adaptive_batching.wire.exchange import Message, Unsplittable
+from adaptive_batching.wire.exchange import Message, Unsplittable, goes_as_it_came
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.upstream_addresses import Address, Location
 from adaptive_batching.workers.upstream_client import Client
@@ -175,12 +176,12 @@ class Upstreams:
         status, answer = await self._ask(address, first, headers, first.form.merge(shares))
         self.responses[status] += 1
         reply = Reply(status, answer, next(self._batch_ids), size, monotonic() - begin)
-        self._judge(address, reply)
         if (kind := meaning(reply)) is not None:
+            self._judge(address, reply, kind)
             raise kind(reply)
         return [
             Reply(part.status or status, part, reply.batch_id, size, reply.seconds)
-            for part in self._split(first, shares, answer)
+            for part in self._split(address, first, shares, answer)
         ]
 
     async def _alone(self, address: Address, item: Forwarded) -> Reply:
@@ -225,12 +226,11 @@ class Upstreams:
             return self._about().items()
         return items[0].trace if len(items) == 1 else ()
 
-    def _judge(self, address: Address, reply: Reply) -> None:
-        """What an answer says about the server; whose fault an error is, others have to show.
+    def _judge(self, address: Address, reply: Reply, kind: type[UpstreamAnswered]) -> None:
+        """What an error says about the server; whose fault it is, others have to show.
 
         A 404 or 400 may be about what was asked, or a model that is not loaded there.
         """
-        kind = meaning(reply)
         if reply.status in _BROKEN_STATUSES:
             self._directory.failed(address)
         elif kind is UpstreamBusy:
@@ -240,15 +240,24 @@ class Upstreams:
         else:
             self._directory.succeeded(address)
 
-    def _split(self, first: Forwarded, shares: list[Any], answer: Message) -> list[Message]:
+    def _split(
+        self, address: Address, first: Forwarded, shares: list[Any], answer: Message
+    ) -> list[Message]:
+        """To each its part, if the server, or the kind of request, is one that allows for it."""
         try:
-            return first.form.split(shares, answer)
+            parts = first.form.split(shares, answer)
         except Unsplittable as error:
-            self._not_mergeable.enter(first.key, monotonic())
-            _log.warning(
-                "%s: requests like this are sent alone for a while: %s", first.target, error
-            )
+            if not self._directory.garbled(address, first.key):
+                self._directory.succeeded(address)
+                self._not_mergeable.enter(first.key, monotonic())
+                _log.warning(
+                    "%s: requests like this are sent alone for a while: %s", first.target, error
+                )
             raise UpstreamMismatch(f"a batch of {len(shares)} requests: {error}") from error
+        self._directory.succeeded(address)
+        if not goes_as_it_came(shares):  # such an answer was not cut, and shows nothing
+            self._directory.shared_out(address, first.key)
+        return parts
 
 
 def _patience(items: Sequence[Forwarded], now: float) -> Iterable[tuple[str, str]]:

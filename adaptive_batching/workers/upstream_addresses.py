@@ -50,7 +50,8 @@ class Location:
         scheme, _, path = text.partition(":")
         if scheme == "unix" and path.startswith("/") and not path.startswith("//"):
             return cls(URL("http://localhost"), path)
-        expected = f"expected http://HOST:PORT without a path, or unix:/PATH, got {text!r}"
+        places = "http://HOST:PORT or https://HOST:PORT without a path, or unix:/PATH"
+        expected = f"expected {places}, got {text!r}"
         try:
             url = URL(text)
             origin = url.origin()

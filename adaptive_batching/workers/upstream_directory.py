@@ -144,6 +144,26 @@ class Directory:
             )
             self._settle()
 
+    def shared_out(self, address: Address, key: Hashable) -> None:
+        """A server's answer to a batch of that key held one result for each item."""
+        if address.name in self._standings:
+            self._standings.shared_out(address.name, key)
+
+    def garbled(self, address: Address, key: Hashable) -> bool:
+        """A server's answer to a batch could not be shared out; whether it is to blame itself."""
+        if address.name not in self._standings:
+            return True
+        before = self._standings.ejections
+        blamed = self._standings.garbled(address.name, key, monotonic())
+        if self._standings.ejections > before:
+            _log.warning(
+                "%s answers batches with what can't be shared out, others don't: no batches for a"
+                " while",
+                address.name,
+            )
+        self._settle()
+        return blamed
+
     def refused(self, address: Address, retry_after: float | None) -> None:
         """A server has no time, for so many seconds if it says so."""
         if address.name in self._standings:

@@ -21,11 +21,13 @@ class Verified:
         same: They were answered alone as in their batches.
         different: They were not.
         unanswered: They were not answered alone.
+        skipped: Another one was under way, so that they were not sent.
     """
 
     same: int = 0
     different: int = 0
     unanswered: int = 0
+    skipped: int = 0
 
 
 class Verification:
@@ -52,7 +54,9 @@ class Verification:
         self._owed += self._share * len(items)
         if self._owed < 1 or self._task is not None:
             return
-        self._owed -= int(self._owed)
+        due = int(self._owed)
+        self._owed -= due
+        self.counts.skipped += due - 1
         index = (self.counts.same + self.counts.unanswered) % len(items)
         self._task = asyncio.create_task(self._verify(items[index], replies[index], ask))
         self._task.add_done_callback(self._done)

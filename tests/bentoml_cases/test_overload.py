@@ -78,6 +78,7 @@ def test_b3_bentoml_waits_for_half_a_minute() -> None:
     assert min(lone_requests_after_a_flood("bentoml:0")) > 20.0
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("workers", [1, 2, 4, 8])
 def test_b5_half_more_than_the_capacity(workers: int) -> None:
     """B5: who is refused is refused at once, or when his time is nearly up; nothing is wasted.
@@ -99,6 +100,7 @@ def test_b5_half_more_than_the_capacity(workers: int) -> None:
     tell(story, model, max_batch_size=20, max_latency=1.0, workers=workers)
 
 
+@pytest.mark.no_cover
 def test_b5_bentoml_drops_who_would_be_next() -> None:
     """B5: with one worker after half the time or less, though only a batch is ahead of him."""
 

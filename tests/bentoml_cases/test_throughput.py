@@ -52,6 +52,7 @@ def profile(model: Model, users: int) -> list[End]:
 Refusals = (Overloaded, DeadlineExceeded, type(None))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("users", "fixed", "per_item", "longest"),
     [(10, 0.1, 0.002, 0.21), (400, 0.0, 0.002, 0.01), (2000, 0.1, 0.002, 4.3)],

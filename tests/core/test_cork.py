@@ -88,6 +88,7 @@ def closed_loop(policy: str, callers: int, workers: int, seconds: float) -> list
 # ----------------------------------------------------------------------------------- what it gains
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("load", [0.5, 0.8])
 def test_several_workers_are_spaced_out(load: float) -> None:
     """4 workers: at least 10 % less mean latency and 15 % less p99 than greedy, which bunches."""
@@ -104,6 +105,7 @@ def test_several_workers_are_spaced_out(load: float) -> None:
     assert cork.goodput == greedy.goodput == 1.0
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("load", [0.1, 0.3, 0.5, 0.8, 0.95])
 def test_one_worker_does_not_wait(load: float) -> None:
     """With one worker and Poisson traffic, greedy is optimal: Cork stays within 1 % of it."""
@@ -112,6 +114,7 @@ def test_one_worker_does_not_wait(load: float) -> None:
     assert cork.p99_latency == pytest.approx(greedy.p99_latency, rel=0.01)
 
 
+@pytest.mark.no_cover
 def test_tight_deadlines_at_high_load() -> None:
     """4 workers at 90 % with 12 ms from arrival to answer: 96 % and more are in time."""
     row = compare("cork", 4, 0.9, max_latency=0.012)
@@ -122,6 +125,7 @@ def test_tight_deadlines_at_high_load() -> None:
 NOISY = Server(5e-3, 5e-5, jitter=0.1, pause_probability=0.005, pause=10e-3)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("load", "least"), [(0.3, 0.99), (0.6, 0.985), (0.9, 0.955), (1.1, 0.85)])
 def test_tight_deadlines_on_real_machines(load: float, least: float) -> None:
     """With jitter and pauses too; a point less than on the long run, for this one is short."""
@@ -146,6 +150,7 @@ def test_a_hung_worker_is_not_counted_on() -> None:
     assert permits.next_expected(30e-3, 0.1) == inf
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("load", [0.5, 0.7, 0.9])
 def test_long_batches_let_no_needed_worker_idle(load: float) -> None:
     """Where most of a batch is work on its items, two workers are not slower than with greedy."""
@@ -226,6 +231,7 @@ def test_a_cold_start_refuses_nothing() -> None:
     assert (step.jobs, step.reason) == (jobs[:32], Reason.FULL)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("workers", [1, 2, 4])
 @pytest.mark.parametrize("load", [0.2, 0.6])
 def test_holds_never_pass_the_deadline(workers: int, load: float) -> None:

@@ -168,3 +168,53 @@ def test_a_flood_of_bad_items():
         answer(standings, "a", "xxxxxx")
     assert standings.state("a", 0.0) is State.IN
     assert standings.state("b", 0.0) is State.IN
+
+
+def test_one_whose_answers_can_not_be_shared_out():
+    """Where another one's can, it is left alone, longer each time, and then ejected."""
+    standings = some("a", "b")
+    standings.shared_out("b", "key")
+    assert standings.garbled("a", "key", 0.0)
+    assert standings.state("a", 0.09) is State.PAUSED
+    for at in (1.0, 2.0, 3.0):
+        standings.succeeded("a", at)  # requests that went alone
+        standings.garbled("a", "key", at)
+    assert standings.state("a", 3.5) is State.PAUSED
+    standings.garbled("a", "key", 4.0)
+    assert standings.state("a", 4.0) is State.EJECTED
+    assert standings.garbled("a", "key", 5.0)  # it was under way
+    standings.garbled("a", "key", 34.0)
+    assert standings.state("a", 93.0) is State.EJECTED
+
+
+def test_a_key_whose_answers_can_not_be_shared_out():
+    """The key is to blame as soon as two servers agree, or if there is one only."""
+    assert not some("a").garbled("a", "key", 0.0)
+    standings = some("a", "b", "c")
+    assert standings.garbled("a", "key", 0.0)
+    standings.shared_out("b", "another key")
+    assert not standings.garbled("b", "key", 0.0)
+    assert standings.state("b", 0.0) is State.IN
+    standings.shared_out("c", "key")
+    assert standings.garbled("a", "key", 1.0)
+
+
+def test_nobody_is_ejected_before_another_was_asked():
+    """Until then it only waits for longer and longer, so that another one is."""
+    standings = some("a", "b")
+    for at in range(20):
+        assert standings.garbled("a", "key", 10.0 * at)
+    assert standings.state("a", 191.0) is State.PAUSED
+    assert not standings.garbled("b", "key", 191.0)
+
+
+def test_a_batch_that_could_be_shared_out():
+    """It begins anew, and keys that a client makes up are forgotten."""
+    standings = some("a", "b")
+    for number in range(2000):
+        standings.shared_out("b", number)
+        standings.garbled("a", number, number)
+        standings.shared_out("a", number)
+    assert not standings.ejections
+    standings.garbled("a", 0, 9999.0)
+    assert not standings.garbled("b", 0, 9999.0)

@@ -106,6 +106,7 @@ def test_the_door_is_closed_to_who_only_the_slow_worker_could_take() -> None:
         submit(scheduler, 1, 1e-3, 8e-3)
 
 
+@pytest.mark.no_cover
 def test_one_slow_worker_of_four_does_not_show_in_the_latency() -> None:
     """Half of the 99th percentile of who takes any idle worker, and a worker that slows down in
     the middle is passed over until it has recovered.

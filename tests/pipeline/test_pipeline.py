@@ -226,6 +226,7 @@ def linear(fixed: float, per_item: float) -> Callable[[list[str]], Awaitable[lis
     return stage
 
 
+@pytest.mark.no_cover
 def test_overload() -> None:
     """At more than twice of what the slowest stage can do, nearly all of that is answered in time.
 
@@ -248,6 +249,7 @@ def test_overload() -> None:
     tell(story, *(Stage(each, 32) for each in stages), max_latency=0.15)
 
 
+@pytest.mark.no_cover
 def test_overload_of_many_unlike_stages() -> None:
     """Stages that do not keep step lose little: whom they let in at the entrance they answer."""
     chance = random.Random(1)

@@ -14,7 +14,8 @@ from adaptive_batching.errors import WorkerStartError
 from adaptive_batching.workers import upstream_directory
 from adaptive_batching.workers.upstream_addresses import Location
 from adaptive_batching.workers.upstream_tls import tls_context
-from tests.sidecar.scripted import predict, refusing, scripted, url_of
+from tests.sidecar.scripted import OK, predict, refusing, scripted, url_of
+from tests.sidecar.test_front_admin import page, samples
 from tests.workers.conditions import until
 
 
@@ -103,7 +104,7 @@ def certificate(tmp_path_factory):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "models.test"])
-async def test_tls(before, certificate, host, names):
+async def test_tls(before, certificate, host, names, caplog):
     """A server is believed to be who it is if the certificate says so, and not otherwise."""
     names["models.test"] = ["127.0.0.1"]
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -114,7 +115,12 @@ async def test_tls(before, certificate, host, names):
         client = await before(servers=[url], more={"tls": knowing})
         assert (await client.predict(4))[1] == {"predictions": [8]}
         assert f"Host: {host}:{server.port}".encode() in server.exchanges[0].head
+        assert (await page(client, "/readyz?deep=1"))[0] == 200
+        assert "can't be reached" not in caplog.text
         stranger = await before(servers=[url])
+        assert (await page(stranger, "/readyz?deep=1"))[0] == 503
+        told = "can't be reached: [SSL: CERTIFICATE_VERIFY_FAILED]"
+        await until(lambda: told in caplog.text)
         status, answer, _ = await stranger.predict(4)
         assert (status, answer["error"]) == (502, "upstream_lost")
 
@@ -205,6 +211,54 @@ async def test_f12_one_of_two_is_broken(before, status):
         assert len(one.exchanges) <= 20
         assert statuses[-20:] == [200] * 20
         assert len(other.exchanges) >= 40
+
+
+@pytest.mark.parametrize("text", [b"hello", b'{"predictions": [1]}'])
+async def test_f12_one_of_two_answers_with_what_is_for_nobody(before, text):
+    """Its batches are answered by the other one, it is ejected, and batches go on."""
+
+    async def garbles(exchange):
+        await exchange.write(OK + b"Content-Length: %d\r\n\r\n" % len(text) + text)
+
+    async with scripted(garbles) as one, scripted(predict) as other:
+        client = await before(servers=[one.url, other.url], max_batch_size=4)
+
+        async def ejected():
+            """Asks for eight at once, and for more than a batch may have."""
+            answers = await asyncio.gather(
+                *map(client.predict, range(8)), client.predict(*range(9))
+            )
+            assert {status for status, *_ in answers} == {200}
+            assert answers[-1][1] == {"predictions": [2 * n for n in range(9)]}
+            return (await samples(client))["upstream_state", "models", "ejected", one.url]
+
+        rounds = 0
+        while not await ejected():
+            rounds += 1
+            assert rounds < 100
+            await asyncio.sleep(0.05)
+        assert (await samples(client))["upstream_keys_apart", "models"] == 0
+        assert max(map(len, other.bodies)) == 4
+        asked = len(one.exchanges)
+        await ejected()
+        assert len(one.exchanges) == asked
+
+
+async def test_f12_two_that_answer_with_another_number_of_results(before):
+    """They agree, so it is the kind of request that goes alone, and none of them is at fault."""
+
+    async def sums_up(exchange):
+        body = b'{"predictions": [%d]}' % sum(json.loads(exchange.body)["instances"])
+        await exchange.write(OK + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+    async with scripted(sums_up) as one, scripted(sums_up) as other:
+        client = await before(servers=[one.url, other.url], max_batch_size=4)
+        status, answer, _ = await client.predict(*range(9))
+        assert (status, answer) == (200, {"predictions": [36]})
+        seen = await samples(client)
+        assert seen["upstream_keys_apart", "models"] == 1
+        answers = await asyncio.gather(*map(client.predict, range(8)))
+        assert [answer["predictions"] for _, answer, _ in answers] == [[n] for n in range(8)]
 
 
 async def test_f11_one_of_two_has_no_time(before, caplog):

@@ -59,6 +59,19 @@ async def test_a_model_that_is_well(before):
         assert max(map(len, server.bodies)) > 1
 
 
+async def test_samples_are_sent_one_at_a_time(before):
+    """Who would have been one meanwhile, or beside another of his batch, is counted as skipped."""
+    async with scripted(predict) as server:
+        client = await before(servers=[server.url], more={"verify": 1.0})
+        verified = client.running.relays.find("/").upstreams.verified
+        while not verified.skipped:
+            await crowd(client, *range(8))
+        seen = await samples(client)
+        assert seen["upstream_verified_total", "models", "skipped"] == verified.skipped
+        shared = sum(len(body) for body in server.bodies if len(body) > 1)
+        assert verified.same + verified.skipped <= shared
+
+
 def durations(infer):
     """As Triton says them: nanoseconds summed, and of how many."""
     part = {"count": 10, "ns": 10_000_000}

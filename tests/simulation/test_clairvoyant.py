@@ -76,6 +76,7 @@ def test_no_schedule_is_better(world, table):
         assert bound == best
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("promise", [12e-3, 25e-3])
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("load", [0.8, 1.2])

@@ -42,6 +42,7 @@ def access_log(path, requests):
     path.write_text("".join(lines))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("write", [times, access_log])
 def test_memory_does_not_grow_with_the_trace(tmp_path, write):
     """Three times the requests, in order or to be sorted, take less than 40 bytes more for each."""

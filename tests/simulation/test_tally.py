@@ -20,6 +20,7 @@ def stream(times):
     return lambda: (Request(time) for time in times.tolist())
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("policy", ["cork", "greedy"])
 @pytest.mark.parametrize("promise", [inf, 12e-3])
 @pytest.mark.parametrize("warmup", [0.0, 0.5])
@@ -51,6 +52,7 @@ def test_answers_in_no_time():
     assert (row.p50_latency, row.mean_latency) == (0.0, 0.0)
 
 
+@pytest.mark.no_cover
 def test_memory_does_not_grow():
     """Four blocks of requests take no more than two."""
 

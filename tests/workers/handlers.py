@@ -255,7 +255,8 @@ class Decorated:
 
 def dead(pid):
     """Whether a process is gone, or only waits for somebody to ask how it ended."""
-    with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/stat") as stat:
+    gone = (FileNotFoundError, ProcessLookupError)  # before it is opened, or before it is read
+    with contextlib.suppress(*gone), open(f"/proc/{pid}/stat") as stat:
         return stat.read().rpartition(")")[2].split()[0] == "Z"
     return True
 

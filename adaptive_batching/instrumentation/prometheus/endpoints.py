@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Forming
-from adaptive_batching.dispatcher.ledger import Stats
+from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram
 from adaptive_batching.instrumentation.prometheus.definition import Definition
 from adaptive_batching.workers.interface import Health

@@ -1,0 +1,83 @@
+"""The batches that run: each is a task with one end, whatever happens to it."""
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from adaptive_batching.core import Batch, Job
+from adaptive_batching.dispatcher.attempt import Ended
+from adaptive_batching.dispatcher.audience import Audience
+from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.dispatcher.deadlines import Deadlines
+from adaptive_batching.workers.interface import Workers
+
+
+class RunningBatches:
+    """Runs batches on workers, and tells how each has ended.
+
+    Args:
+        loop: On which they run.
+        context: In which they run, or in a copy of it where somebody goes along.
+        workers: Run them.
+        audience: Hears of those that leave.
+        on_ended: Told of each batch once.
+        on_expired: Told of jobs that were failed because their deadline came under way.
+    """
+
+    __slots__ = ("_audience", "_context", "_deadlines", "_loop", "_on_ended", "_tasks", "_workers")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        context: contextvars.Context,
+        workers: Workers,
+        audience: Audience,
+        on_ended: Callable[[Batch, Ended], None],
+        on_expired: Callable[[Sequence[Job]], None],
+    ) -> None:
+        self._loop = loop
+        self._context = context
+        self._workers = workers
+        self._audience = audience
+        self._on_ended = on_ended
+        self._deadlines = Deadlines(loop, on_expired)
+        self._tasks: dict[Batch, asyncio.Task[None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def launch(self, batch: Batch) -> None:
+        """A batch leaves for its worker."""
+        context = None
+        if self._audience.companions:
+            context = self._context.copy()
+            context.run(self._audience.batch_left, batch)
+        self._tasks[batch] = self._loop.create_task(self._run(batch), context=context)
+        self._deadlines.watch(batch)
+
+    async def stop(self) -> None:
+        """Cancel them all; returns when each has ended."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for batch in list(self._tasks):  # cancelled before their first step
+            self._end(batch, Ended.stopped(batch))
+
+    async def _run(self, batch: Batch) -> None:
+        """Run one batch; whatever happens, somebody is told, so that its permit returns."""
+        calls = cast("list[Call[Any, Any]]", batch.jobs)
+        try:
+            answer = await self._workers.run([call.item for call in calls], batch.worker)
+            ended = Ended.returned(batch, answer)
+        except BaseException as error:  # noqa: BLE001  no member may be left waiting
+            ended = Ended.raising(batch, error)
+        self._end(batch, ended)
+        if ended.interrupted is not None:
+            raise ended.interrupted
+
+    def _end(self, batch: Batch, ended: Ended) -> None:
+        del self._tasks[batch]
+        self._deadlines.forget(batch)
+        self._on_ended(batch, ended)
