@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from adaptive_batching.core import RECORDING, Batch, BatchRecord, Job, JobOutcome
+from adaptive_batching.instrumentation.set_aside import set_aside
 
 _BLOCK = 4096  # rows that are compressed together: some 250 KB, which shrink to a fifth
 _PATIENCE = 10.0  # seconds after which a smaller block will do
@@ -31,7 +32,8 @@ class Recorder:
     gzip member of its own, so that after a crash the file is intact up to the last one.
 
     Args:
-        path: What it writes, compressed if its name ends in `.gz`; replaced if it exists.
+        path: What it writes, compressed if its name ends in `.gz`; what is there already is
+            renamed, see `set_aside`.
         clock: Seconds, the dispatcher's; rows count from the recorder's beginning.
     """
 
@@ -73,8 +75,10 @@ class Recorder:
         Raises:
             OSError: The file can't be written.
         """
+        head = self._packed(f"{RECORDING}\n")
+        set_aside(self.path, empty=len(head))
         self._file = self.path.open("wb")
-        self._file.write(self._packed(f"{RECORDING}\n"))
+        self._file.write(head)
         self._file.flush()
         atexit.register(self.close)
 
@@ -104,7 +108,8 @@ class Recorder:
         if self._file is None or self._ended:
             self._skipped += len(self._rows)
         else:
-            self._write(self._file, self._rows)
+            if self._rows:
+                self._write(self._file, self._rows)
             self._file.close()
         self._rows = []
         self._ended = True

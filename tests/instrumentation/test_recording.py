@@ -59,6 +59,42 @@ def test_a_plain_name_is_a_plain_file(tmp_path):
         assert read_trace(path).times.tolist() == [0.0, 1.0]
 
 
+def test_a_restart_keeps_the_earlier_recordings(tmp_path):
+    """They get numbers, but for such as nothing had come to; who still writes one goes on."""
+    path = tmp_path / "out.csv.gz"
+    first = Recorder(path)
+    told(first, 1.0)
+    first._writer.shutdown()
+    for _ in range(2):
+        with Recorder(path):
+            pass
+    told(first, 2.0)
+    first.close()
+    with Recorder(path) as third:
+        told(third, 3.0)
+        told(third, 4.0)
+        told(third, 5.0)
+    with Recorder(path) as fourth:
+        told(fourth, 6.0)
+    assert {file.name: len(rows(file)) for file in tmp_path.iterdir()} == {
+        "out.1.csv.gz": 2, "out.2.csv.gz": 3, "out.csv.gz": 1
+    }  # fmt: skip
+
+
+def test_a_recording_behind_a_link(tmp_path):
+    """The file is renamed and not the link, and what is no file stays what it is."""
+    path, there = tmp_path / "out.csv", tmp_path / "there.csv"
+    path.symlink_to(there)
+    for _ in range(2):
+        with Recorder(path, clock=lambda: 0.0) as recorder:
+            told(recorder, 1.0)
+    assert path.readlink() == there
+    assert (tmp_path / "there.1.csv").read_bytes() == there.read_bytes()
+    with Recorder("/dev/null") as recorder:
+        told(recorder, 1.0)
+    assert not recorder.dropped
+
+
 def test_every_way_to_end_is_a_row(path):
     """Answered, failed, left, refused, expired: each once, with its batch if there was one."""
 
