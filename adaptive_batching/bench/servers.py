@@ -55,6 +55,7 @@ class ServerProcess:
         connections: int,
         seconds: float,
         headers: dict[str, str] = JSON,
+        named: bool = False,
     ) -> dict[str, float]:
         """What a closed loop gets out of it, and what it spends on that."""
         before = self.cpu_seconds()
@@ -62,6 +63,7 @@ class ServerProcess:
             url=self.url + path,
             body=body,
             headers=headers,
+            named=named,
             connections=connections,
             duration=seconds,
         )

@@ -41,6 +41,7 @@ class ClosedLoop(Struct, frozen=True, kw_only=True, tag=True):
         url: Where they are posted.
         body: Of every request.
         headers: Of every request.
+        named: Whether each has an X-Request-Id of its own besides, so that no two are the same.
         connections: Clients.
         duration: Seconds.
     """
@@ -48,6 +49,7 @@ class ClosedLoop(Struct, frozen=True, kw_only=True, tag=True):
     url: str
     body: bytes
     headers: dict[str, str] = field(default_factory=JSON.copy)
+    named: bool = False
     connections: int = 64
     duration: float = 5.0
 

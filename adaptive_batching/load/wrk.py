@@ -23,6 +23,19 @@ done = function(summary, latency, requests)
 end
 """
 
+_NAMES = """\
+local line, rest, number
+init = function()
+  local whole = wrk.format()
+  local _, last = whole:find("\\r\\n", 1, true)
+  line, rest, number = whole:sub(1, last), whole:sub(last + 1), 0
+end
+request = function()
+  number = number + 1
+  return line .. "X-Request-Id: " .. number .. "\\r\\n" .. rest
+end
+"""
+
 
 def command() -> list[str] | None:
     """How to start it; None if it is not installed."""
@@ -39,6 +52,8 @@ def script(plan: ClosedLoop) -> Iterator[str]:
             for name, value in plan.headers.items()
         ]
         file.write(_SCRIPT % ("\n".join(headers), _text(plan.body)))
+        if plan.named:
+            file.write(_NAMES)
         file.flush()
         yield file.name
 

@@ -13,11 +13,13 @@ class Tiny:
     def __init__(self):
         self.url = ""
         self.seen = Counter()
+        self.names = set()
         self.most = self.under_way = 0
 
     async def answer(self, request):
         body = await request.read()
         self.seen[request.path] += 1
+        self.names.add(request.headers.get("X-Request-Id"))
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         try:

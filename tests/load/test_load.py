@@ -127,10 +127,10 @@ def tool(request, monkeypatch):
     return request.param
 
 
-async def closed(path, tool):
+async def closed(path, tool, **about):
     body = b'{"percent": "100%", "new line": "\\n"}'
     async with tiny_server() as tiny:
-        load = ClosedLoop(url=tiny.url + path, body=body, connections=8, duration=0.3)
+        load = ClosedLoop(url=tiny.url + path, body=body, connections=8, duration=0.3, **about)
         result = await run_closed_loop(load)
         assert result.tool == tool
         assert isinstance(result, Throughput)
@@ -144,6 +144,14 @@ async def test_a_closed_loop_keeps_its_connections_busy(tool):
     assert result.rate > 0
     assert 0 < result.p50 <= result.p99 < result.duration
     assert tiny.most <= 8
+
+
+@pytest.mark.parametrize("named", [False, True])
+async def test_every_request_has_a_name_of_its_own_or_none(tool, named):
+    result, tiny = await closed("/echo", tool, named=named)
+    assert result.failed == 0
+    assert (None in tiny.names) != named
+    assert len(tiny.names) == (tiny.seen["/echo"] if named else 1)
 
 
 @pytest.mark.parametrize("path", ["/fail", "/refuse"])
