@@ -46,8 +46,8 @@ def make_application(
 
     async def readiness(request: web.BaseRequest) -> web.StreamResponse:
         deep = request.query.get("deep") == "1"
-        answer = await pages.readiness(lanes.dispatchers, check, deep=deep, draining=False)
-        return as_response(answer)
+        pages.check_ready(lanes.dispatchers, draining=False)
+        return as_response(await pages.readiness(check, deep=deep))
 
     async def metrics(request: web.BaseRequest) -> web.StreamResponse:
         return pages.exposition(lanes.metrics, request)

@@ -18,7 +18,7 @@ from adaptive_batching.marshal.door import Door
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.lane import Lane
 from adaptive_batching.marshal.lanes import Lanes
-from adaptive_batching.marshal.pages import readiness
+from adaptive_batching.marshal.pages import check_ready, readiness
 from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.rejections import PlainAnswer, Rejected
 from adaptive_batching.marshal.request_ids import acceptable_id
@@ -150,9 +150,8 @@ class AsgiService:
             return PlainAnswer(200, {"Content-Type": kind}, body)
         if request.path == "/readyz":
             deep = request.query.get("deep") == "1"
-            return await readiness(
-                self.lanes.dispatchers, self._deep_check, deep=deep, draining=False
-            )
+            check_ready(self.lanes.dispatchers, draining=False)
+            return await readiness(self._deep_check, deep=deep)
         return PlainAnswer(200, {"Content-Type": "application/json"}, b'{"status": "ok"}')
 
 

@@ -31,6 +31,11 @@ class Face(Protocol):
         ...
 
     @property
+    def dropped(self) -> int:
+        """Connections that were one too many."""
+        ...
+
+    @property
     def pids(self) -> list[int]:
         """The processes that speak HTTP."""
         ...
@@ -81,7 +86,7 @@ class OwnFace:
     def __init__(self, marshal: Marshal, answering: Served) -> None:
         self.unrouted = marshal.unrouted
         self._marshal = marshal
-        listener = Listener(answering, fast_path=answering)
+        self._listener = listener = Listener(answering, fast_path=answering)
         self.open, self.shut = listener.open, listener.shut
         self.calm, self.aclose = listener.calm, listener.aclose
 
@@ -94,6 +99,11 @@ class OwnFace:
     def held_bytes(self) -> int:
         """Bytes of the bodies that wait for their answers."""
         return self._marshal.door.held_bytes
+
+    @property
+    def dropped(self) -> int:
+        """Connections that were one too many."""
+        return self._listener.dropped
 
     @property
     def pids(self) -> list[int]:

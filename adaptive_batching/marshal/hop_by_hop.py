@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-_HOP_BY_HOP = frozenset(
+HOP_BY_HOP = frozenset(
     {
         "connection",
         "keep-alive",
@@ -17,6 +17,7 @@ _HOP_BY_HOP = frozenset(
         "upgrade",
     }
 )
+"""Their names in lower case."""
 
 
 def passed_on(headers: CIMultiDictProxy[str], also_dropped: Iterable[str] = ()) -> CIMultiDict[str]:
@@ -30,7 +31,7 @@ def passed_on(headers: CIMultiDictProxy[str], also_dropped: Iterable[str] = ()) 
         for value in headers.getall("Connection", ())
         for name in value.split(",")
     }
-    dropped = _HOP_BY_HOP | {name.lower() for name in also_dropped} | (named - _KEPT)
+    dropped = HOP_BY_HOP | {name.lower() for name in also_dropped} | (named - _KEPT)
     kept = [(name, value) for name, value in headers.items() if name.lower() not in dropped]
     return CIMultiDict(kept)
 

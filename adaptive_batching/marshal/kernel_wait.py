@@ -33,7 +33,7 @@ class KernelWait:
         self._asked = now
         try:
             info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_RECEIVED.stop)
-        except (OSError, TypeError):  # a Unix socket; uvloop shows nothing of its sockets
+        except (OSError, TypeError):  # a Unix socket; older uvloops show nothing of theirs
             return 0.0
         waited = int.from_bytes(info[_LAST_RECEIVED], sys.byteorder) * 1e-3
         self._last = max(0.0, waited - _TICK)

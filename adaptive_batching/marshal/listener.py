@@ -37,6 +37,11 @@ class Listener:
         self._server: Server | None = None
         self._runner: web.ServerRunner | None = None
 
+    @property
+    def dropped(self) -> int:
+        """Connections that were one too many."""
+        return 0 if self._server is None else self._server.dropped.count
+
     async def open(
         self,
         host: str,

@@ -19,10 +19,12 @@ class ListenError(OSError):
     """Nobody can be listened to at an address.
 
     Attributes:
+        host: The address.
         unresolved: Whether it was a name that means nothing here.
     """
 
     def __init__(self, host: str, port: int, error: OSError | UnicodeError) -> None:
+        self.host = host
         self.unresolved = isinstance(error, socket.gaierror | UnicodeError)
         reason = "the host's name can't be resolved" if self.unresolved else _reason(error)
         super().__init__(f"can't listen on {host} port {port}: {reason}")

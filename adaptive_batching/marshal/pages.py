@@ -40,21 +40,13 @@ def check_ready(dispatchers: Mapping[str, Forming], *, draining: bool) -> None:
         raise NoWorkers(f"no worker is alive for {', '.join(lacking)}")
 
 
-async def readiness(
-    dispatchers: Mapping[str, Forming], check: DeepCheck, *, deep: bool, draining: bool
-) -> PlainAnswer:
-    """Whether requests should be sent here.
+async def readiness(check: DeepCheck, *, deep: bool) -> PlainAnswer:
+    """What who is ready answers.
 
     Args:
-        dispatchers: Of its endpoints or routes.
-        check: Looks whether they would be answered.
+        check: Looks whether requests would be answered.
         deep: Whether it is to look.
-        draining: Whether clients are told to go elsewhere.
-
-    Raises:
-        BatchingError: They should not; see `check_ready`.
     """
-    check_ready(dispatchers, draining=draining)
     return await _deep_readiness(check) if deep else _READY
 
 

@@ -7,6 +7,7 @@ from aiohttp.helpers import must_be_empty_body, rfc822_formatted_time
 from multidict import CIMultiDict
 
 from adaptive_batching.marshal.answer import has_body, phrase_of
+from adaptive_batching.marshal.header_text import head_bytes
 
 
 class PassedAnswer(web.StreamResponse):
@@ -55,6 +56,8 @@ class PassedAnswer(web.StreamResponse):
         headers.setdefault(hdrs.DATE, rfc822_formatted_time())
         line = f"HTTP/{version.major}.{version.minor} {self.status} {self.reason}"
         await writer.write_headers(line, headers)
+        if (as_they_came := head_bytes(line, headers)) is not None:
+            writer._headers_buf = as_they_came  # noqa: SLF001  what it has just written down
         writer.send_headers()
 
 

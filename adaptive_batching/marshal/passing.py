@@ -9,6 +9,7 @@ from aiohttp import hdrs, web
 from yarl import URL
 
 from adaptive_batching.errors import UpstreamBroken, UpstreamLost
+from adaptive_batching.marshal.header_text import check_text
 from adaptive_batching.marshal.hop_by_hop import passed_on
 from adaptive_batching.marshal.passed_answer import PassedAnswer
 from adaptive_batching.marshal.rejections import Rejected
@@ -60,7 +61,7 @@ class PassThrough:
         Raises:
             UpstreamLost: The server can't be reached, or hung up before it answered.
             UpstreamBroken: It spoke of another protocol without being asked.
-            Rejected: The body was too slow.
+            Rejected: The body was too slow, or a header is no text.
         """
         try:
             response = await self._sent(request, target, read)
@@ -82,6 +83,7 @@ class PassThrough:
         server, client = self._choose()
         url = URL(f"{server.origin}{target}", encoded=True)
         headers = passed_on(request.headers, also_dropped=[hdrs.EXPECT, "HTTP2-Settings", MARK])
+        check_text(headers.values())
         if self._about is not None:
             headers.update(self._about())
         if wants_tunnel(request):
@@ -124,6 +126,8 @@ class PassThrough:
                 return await request.content.readany()
         except TimeoutError:
             raise Rejected(408, "body_timeout", closes=True) from None
+        except web.RequestPayloadError:
+            raise Rejected(400, "malformed", closes=True) from None
 
 
 async def _sent_back(

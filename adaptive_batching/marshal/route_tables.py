@@ -24,6 +24,9 @@ from adaptive_batching.marshal.toml_file import quantity, read_table, read_toml
 from adaptive_batching.simulation.model_file import read_model
 
 PREFIX = "ADAPTIVE_BATCHING_ROUTES_"
+UNROUTED = "other"
+"""What metrics call the paths that no route has."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
@@ -42,7 +45,7 @@ def read_routes(path: Path, environment: Mapping[str, str]) -> list[Route]:
     routes = [_route(f"routes.{name}", name, table) for name, table in tables.items()]
     by_prefix: dict[str, str] = {}
     for route in routes:
-        other = by_prefix.setdefault(route.prefix, route.name)
+        other = by_prefix.setdefault(route.prefix.rstrip("/"), route.name)
         if other != route.name:
             msg = f"expected another one than that of routes.{other}, got {route.prefix!r}"
             raise ConfigError(f"routes.{route.name}.prefix: {msg}")
@@ -59,6 +62,9 @@ def _tables(path: Path) -> dict[str, dict[str, Any]]:
     for name, table in tables.items():
         if not isinstance(table, dict) or not _NAME.fullmatch(name):
             msg = "expected a table with a name of letters, digits, - and _"
+            raise ConfigError(f"routes.{name}: {msg}")
+        if name == UNROUTED:
+            msg = f"expected another name, for {name!r} are in metrics the paths that no route has"
             raise ConfigError(f"routes.{name}: {msg}")
     return tables
 

@@ -108,6 +108,7 @@ class Running:
             self._face = OwnFace(marshal, traced(marshal, tracer, self._route))
         self.metrics.responses["other"] = self._face.unrouted
         self.metrics.held_bytes = lambda: self._face.held_bytes
+        self.metrics.connections_dropped = lambda: self._face.dropped
         self._started = False
         self._reading: asyncio.Task[None] | None = None
 
@@ -202,9 +203,8 @@ class Running:
             await self._admin.aclose()
 
     async def _readiness(self, deep: bool) -> PlainAnswer:  # noqa: FBT001  called by a `Face`
-        return await pages.readiness(
-            self.dispatchers, self._deep_check, deep=deep, draining=self.draining
-        )
+        pages.check_ready(self.dispatchers, draining=self.draining)
+        return await pages.readiness(self._deep_check, deep=deep)
 
     def _retune(self, file: EndpointsFile) -> None:
         """Let hold what a file says now; who waits, waits on."""

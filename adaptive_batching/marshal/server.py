@@ -3,6 +3,8 @@
 import asyncio
 import resource
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from aiohttp import http_parser, web
@@ -10,8 +12,11 @@ from aiohttp.typedefs import Handler
 
 from adaptive_batching.errors import UsageError
 from adaptive_batching.marshal.connection import Connection
+from adaptive_batching.marshal.dropped_connections import DroppedConnections
+from adaptive_batching.marshal.fast_connection import FastConnection
 from adaptive_batching.marshal.fast_path import FastPath
 from adaptive_batching.marshal.kernel_wait import KernelWait
+from adaptive_batching.marshal.known_heads import KnownHeads
 from adaptive_batching.marshal.refusals import Refusals
 
 _CONNECTION: dict[str, Any] = {
@@ -33,6 +38,9 @@ class Server(web.Server):
 
     Raises:
         UsageError: aiohttp runs without its C parser.
+
+    Attributes:
+        dropped: Those that were one too many.
     """
 
     def __init__(
@@ -41,23 +49,29 @@ class Server(web.Server):
         check_parser()
         super().__init__(handler, handler_cancellation=True)  # type: ignore[arg-type]
 
-        self._shared: dict[str, Any] = {
-            "fast_path": fast_path,
-            "kernel_wait": KernelWait(),
-            "refusals": Refusals(),
-        }
+        self._kernel_wait = KernelWait()
+        self._connection: Callable[..., Connection] = Connection
+        if fast_path is not None:
+            self._connection = partial(
+                FastConnection,
+                fast_path=fast_path,
+                known_heads=KnownHeads(),
+                refusals=Refusals(),
+            )
         self._max_connections = min(most, max_connections())
+        self.dropped = DroppedConnections(self._max_connections)
 
     def __call__(self) -> web.RequestHandler:
         """One more connection."""
         loop = asyncio.get_running_loop()
-        return Connection(self, loop=loop, **self._shared, **_CONNECTION)
+        return self._connection(self, loop=loop, kernel_wait=self._kernel_wait, **_CONNECTION)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Drop it if it is one too many: without file descriptors nobody could be served."""
         super().connection_made(handler, transport)
         if len(self._connections) > self._max_connections:
             transport.abort()
+            self.dropped.enter()
 
 
 def max_connections() -> int:

@@ -12,7 +12,7 @@ from functools import partial
 from aiohttp import web
 
 from adaptive_batching.dispatcher import Dispatcher, Observer
-from adaptive_batching.errors import BatchingError, ConfigError
+from adaptive_batching.errors import BatchingError, ConfigError, Draining, NoWorkers
 from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal import pages
@@ -23,10 +23,15 @@ from adaptive_batching.marshal.deep_check import DeepCheck, Looks
 from adaptive_batching.marshal.held_bytes import HeldBytes
 from adaptive_batching.marshal.lanes import NO_OBSERVERS
 from adaptive_batching.marshal.listener import Listener
-from adaptive_batching.marshal.reachability import reachability, warn_of_unreachable
+from adaptive_batching.marshal.reachability import (
+    check_elsewhere,
+    reachability,
+    warn_of_unreachable,
+)
 from adaptive_batching.marshal.rejections import as_response
 from adaptive_batching.marshal.relays import Relays
 from adaptive_batching.marshal.route import Route
+from adaptive_batching.marshal.route_tables import UNROUTED
 from adaptive_batching.marshal.routes_file import RoutesFile
 from adaptive_batching.marshal.sidecar import Sidecar
 from adaptive_batching.marshal.tenants import Tenants
@@ -86,10 +91,11 @@ class SidecarRunning:
         self._sidecar = Sidecar(self.relays.find, bounds.max_in_flight, tenants)
         answering = traced(self._sidecar, tracer, self._route)
         self._listener = Listener(answering, bounds.max_connections, answering)
+        self.metrics.connections_dropped = lambda: self._listener.dropped
         self._admin_address = admin
         self._admin = Listener(make_admin(self))
         self._refreshing = asyncio.Lock()
-        self.metrics.responses["other"] = self._sidecar.unrouted
+        self.metrics.responses[UNROUTED] = self._sidecar.unrouted
         self._looking: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._started = False
@@ -107,14 +113,18 @@ class SidecarRunning:
     async def readiness(self, request: web.BaseRequest) -> web.Response:
         """What `/readyz` answers, and `/readyz?deep=1`, which connects to the servers.
 
+        What becomes of the servers makes no difference to the former: they have probes of their
+        own, and one that has no time is not to make others get what is sent here.
+
         Raises:
             Refused: No requests should be sent here.
         """
+        if self.draining:
+            raise Draining("no more requests should be sent here")
+        if not all(each.ready for each in self.dispatchers.values()):
+            raise NoWorkers("the addresses of the model servers are still looked up")
         deep = request.query.get("deep") == "1"
-        answer = await pages.readiness(
-            self.dispatchers, self._deep_check, deep=deep, draining=self.draining
-        )
-        return as_response(answer)
+        return as_response(await pages.readiness(self._deep_check, deep=deep))
 
     def announce_end(self) -> None:
         """Be not ready, and close each connection with its next answer."""
@@ -131,14 +141,18 @@ class SidecarRunning:
 
         Raises:
             ListenError: The port is taken, or the address is not ours.
+            UsageError: It is that of one of the servers.
         """
+        servers = {
+            (server, relay.route.tls) for relay in self.relays for server in relay.route.servers
+        }
+        check_elsewhere({server for server, _ in servers}, host, port, bound)
         self._started = True
         self.metrics.loop_lag.start()
         if self._admin_address is not None:
             self.admin_url = await self._admin.open(*self._admin_address)
             self.broadcast.start()
         await self.relays.start()
-        servers = {server for relay in self.relays for server in relay.route.servers}
         self._looking = asyncio.create_task(warn_of_unreachable(servers))
         if self._file is not None:
             self._reading = asyncio.create_task(self._keep_reading(self._file))
@@ -163,7 +177,8 @@ class SidecarRunning:
             _log.info("routes are now %s", ", ".join(sorted(route.name for route in routes)))
 
     def _looks(self) -> Looks:
-        return {each.route.name: partial(reachability, each.route.servers) for each in self.relays}
+        routes = [each.route for each in self.relays]
+        return {each.name: partial(reachability, each.servers, each.tls) for each in routes}
 
     def _route(self, target: str) -> str | None:
         relay = self.relays.find(target)

@@ -22,6 +22,8 @@ def wants_tunnel(request: web.BaseRequest) -> bool:
     """Whether a client asks for a WebSocket, and nothing else."""
     named = ",".join(request.headers.getall(hdrs.CONNECTION, ())).lower().split(",")
     wanted = request.headers.getall(hdrs.UPGRADE, ())
+    if not all(map(str.isascii, wanted)):  # some of what is not becomes it in lower case
+        return False
     return "upgrade" in map(str.strip, named) and [*map(str.lower, wanted)] == [WEBSOCKET]
 
 

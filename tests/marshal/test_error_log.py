@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from adaptive_batching.errors import Overloaded, WorkerLost
-from adaptive_batching.marshal import error_log
+from adaptive_batching.marshal import bursts
 from adaptive_batching.marshal.error_log import ErrorLog
 from adaptive_batching.marshal.rejections import Rejected
 from tests.marshal.client import until
@@ -29,7 +29,7 @@ async def test_errors_of_different_kinds_do_not_silence_each_other(caplog):
 @pytest.mark.parametrize("more", [0, 3])
 async def test_how_many_were_left_out_is_said(caplog, monkeypatch, more):
     """Once the burst is over, if there were any; then the next one is entered in full."""
-    monkeypatch.setattr(error_log, "_QUIET", 0.01)
+    monkeypatch.setattr(bursts, "_QUIET", 0.01)
     log = ErrorLog()
     for number in range(1 + more):
         log.enter(Overloaded(f"number {number}"), "id", "/one")
@@ -43,8 +43,8 @@ async def test_how_many_were_left_out_is_said(caplog, monkeypatch, more):
 
 async def test_a_long_burst_is_told_of_now_and_then(caplog, monkeypatch):
     """Refusals that come for minutes: the first, a line a minute, and how many at the end."""
-    monkeypatch.setattr(error_log, "_QUIET", 0.05)
-    monkeypatch.setattr(error_log, "_PROGRESS", 0.2)
+    monkeypatch.setattr(bursts, "_QUIET", 0.05)
+    monkeypatch.setattr(bursts, "_PROGRESS", 0.2)
     log, loop = ErrorLog(), asyncio.get_running_loop()
     begun, entered = loop.time(), 0
     while len(lines(caplog)) < 3 and loop.time() < begun + 5:

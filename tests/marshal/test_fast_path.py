@@ -10,6 +10,7 @@ from yarl import URL
 from adaptive_batching.instrumentation.tracing import Tracing
 from adaptive_batching.marshal import server
 from adaptive_batching.marshal.answer import as_sent
+from adaptive_batching.marshal.connection import Connection
 from adaptive_batching.marshal.service import Service
 from tests.marshal.client import client_of, until
 
@@ -74,15 +75,19 @@ def tasks_of_requests():
     return [each for each in asyncio.all_tasks() if "_handle_request" in repr(each.get_coro())]
 
 
+def connections_of(client):
+    """As the service sees them."""
+    return client.running._face.open.__self__._server.connections
+
+
 def connection_of(client):
-    """As the service sees it, if there is but one."""
-    listener = client.running._face.open.__self__
-    [connection] = listener._server.connections
+    """The only one."""
+    [connection] = connections_of(client)
     return connection
 
 
 def use_the_usual_path(client):
-    client.running._face.open.__self__._server._shared["fast_path"] = None
+    client.running._face.open.__self__._server._connection = Connection
 
 
 @pytest.mark.parametrize("usual", [False, True])

@@ -2,10 +2,11 @@
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import aiohttp
 import pytest
@@ -84,6 +85,26 @@ async def test_errors_are_those_of_a_single_marshal():
         responses = client.running.lanes["/"].responses
         await until(lambda: sum(responses.values()) == 5)
         assert responses == {400: 1, 413: 1, 500: 1, 405: 1, 504: 1}
+
+
+async def test_connections_that_a_marshal_drops_are_counted():
+    """It bears in mind how many files it may open, and the service knows."""
+
+    async def handler(items):
+        return items
+
+    _, hard = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
+    async with AsyncExitStack() as open_ones:
+        try:
+            client = await open_ones.enter_async_context(client_of(of_loop(handler)))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        where = URL(client.running.url)
+        for _ in range(2 * 96 + 1):
+            _, writer = await asyncio.open_connection(where.host, where.port)
+            open_ones.callback(writer.close)
+        await until(client.running.metrics.connections_dropped)
 
 
 async def test_the_answer_knows_the_codec():

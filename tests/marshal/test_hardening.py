@@ -12,8 +12,10 @@ from aiohttp import http_parser
 from yarl import URL
 
 from adaptive_batching.errors import UsageError
+from adaptive_batching.marshal import bursts
 from adaptive_batching.marshal.server import check_parser
 from adaptive_batching.marshal.service import Service
+from tests.instrumentation.exposed import series
 from tests.marshal.client import client_of, until
 
 
@@ -241,6 +243,21 @@ async def test_connections_stay_below_the_limit_of_open_files(monkeypatch):
             await client.get("/healthz")
         await others.aclose()
         await until_answered(client)
+
+
+async def test_connections_that_are_dropped_are_told_to_operators(monkeypatch, caplog):
+    """The first at once, how many more there were when it is over, and all in the metrics."""
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (4, 4))
+    monkeypatch.setattr(bursts, "_QUIET", 0.5)
+    async with client_of(Service()) as client, AsyncExitStack() as others:
+        for _ in range(3 + 5):
+            await others.enter_async_context(connected(client))
+        await until(lambda: len(caplog.messages) == 2)
+        first, more = caplog.messages
+        assert first.startswith("a connection was dropped: 3 are open")
+        assert more.startswith("4 more connections were dropped within ")
+        told = series(client.running.metrics.exposition("")[0].decode())
+        assert told["connections_dropped_total",] == 5
 
 
 async def until_answered(client):

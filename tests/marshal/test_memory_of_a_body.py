@@ -9,7 +9,7 @@ from aiohttp.http import HttpRequestParser
 from aiohttp.test_utils import make_mocked_request
 
 from adaptive_batching.marshal.body import arriving_body
-from adaptive_batching.marshal.untainted import UntaintedParser
+from adaptive_batching.marshal.parser import Parser
 from tests.marshal.client import until
 
 _HEAD = b"POST / HTTP/1.1\r\nHost: us\r\nContent-Length: 1000000\r\n\r\n"
@@ -19,7 +19,7 @@ _PIECE = 2**16  # bytes
 async def test_the_parser_keeps_no_bytes_that_it_has_passed_on():
     """With a connection each, that was as much again as all bodies."""
     loop = asyncio.get_running_loop()
-    parser = UntaintedParser(lambda: HttpRequestParser(BaseProtocol(loop), loop, 2**20))
+    parser = Parser(lambda: HttpRequestParser(BaseProtocol(loop), loop, 2**20))
     for piece in (_HEAD + bytes(_PIECE), bytes(_PIECE)):
         before = getrefcount(piece)
         parser.feed_data(piece)

@@ -10,6 +10,7 @@ from yarl import URL
 
 from adaptive_batching.core import JobOutcome
 from tests.sidecar.raw import exchange, parsed
+from tests.sidecar.scripted import refusing, url_of
 from tests.workers.conditions import until
 
 
@@ -42,6 +43,15 @@ async def test_health_and_readiness(model, before):
     assert (status, "draining" in text) == (503, True)
     assert (await page(client, "/healthz"))[0] == 200
     assert (await page(client, "/nothing"))[0] == 404
+
+
+async def test_readiness_is_not_that_of_the_servers(before):
+    """None is there, or none has time: that is for their own probes to say."""
+    with refusing() as one, refusing() as other:
+        client = await before(servers=[url_of(one), url_of(other)])
+        assert (await client.predict(1))[0] == 502
+        assert not any(each.stats().workers for each in client.running.dispatchers.values())
+        assert (await page(client, "/readyz"))[0] == 200
 
 
 async def test_readiness_that_is_asked_for_deeply(model, before, unused_tcp_port):

@@ -27,14 +27,26 @@ def shown(headers):
     return sorted(each for each in named if each[0] not in _VARIES)
 
 
+class NoFastPath:
+    """Everybody needs more than that."""
+
+    pressed = False
+
+    def turn_away(self, *_about):
+        return None
+
+    def begin(self, *_about):
+        return None
+
+
 async def asked_both_ways(client, body, **headers):
     """What is said to the same request, first on the fast path, then on the usual one."""
     url, answers = f"{client.url}/v1/models/m:predict", []
     server = client.running._listener._server
-    for fast_path in (client.running._sidecar, None):
+    for fast_path in (client.running._sidecar, NoFastPath()):
         for connection in server.connections:
             connection._fast_path = fast_path
-        server._shared["fast_path"] = fast_path
+        server._connection.keywords["fast_path"] = fast_path
         async with client.session.post(url, data=body, headers=_JSON | headers) as response:
             said = await response.read()
             said = said.replace(response.headers.get("X-Request-Id", "-").encode(), b"")

@@ -43,6 +43,7 @@ class Metrics(Collector):
         upstream_responses: Answers of model servers by endpoint, by whether to a `batch` or to a
             request that was `passed` on, and by status.
         held_bytes: Reads how many bytes of requests are kept.
+        connections_dropped: Reads how many connections of clients were one too many.
         log_lines_dropped: Reads how many lines of the log were not written in time.
         upstreams: Model servers by endpoint.
         loop_lag: How late timers are, once it is started.
@@ -53,6 +54,7 @@ class Metrics(Collector):
         self.responses: dict[str, Mapping[int, int]] = {}
         self.upstream_responses: dict[str, Mapping[str, Mapping[int, int]]] = {}
         self.held_bytes: Callable[[], int] = int
+        self.connections_dropped: Callable[[], int] = int
         self.log_lines_dropped: Callable[[], int] = int
         self.upstreams: dict[str, Upstreams] = {}
         self.loop_lag = LoopLag()
@@ -91,4 +93,6 @@ class Metrics(Collector):
         yield from workers.collect(readings)
         if self.upstreams:
             yield from upstreams.collect(self.upstreams, self.upstream_responses)
-        yield from program.collect(self.held_bytes, self.log_lines_dropped, self.loop_lag)
+        yield from program.collect(
+            self.held_bytes, self.connections_dropped, self.log_lines_dropped, self.loop_lag
+        )

@@ -11,7 +11,7 @@ from adaptive_batching.workers.upstream import Upstreams
 
 RESPONSES = counter("upstream_responses", "Answers of model servers by status", "to", "code")
 STATE = gauge("upstream_state", "1 for what becomes of a server", "upstream", "state")
-VERIFIED = counter("upstream_verified", "Requests that were sent alone as well", "result")
+VERIFIED = counter("upstream_verified", "Requests that were to be sent alone as well", "result")
 KEYS_APART = gauge(
     "upstream_keys_apart",
     "Batch keys whose answers could not be shared out, or differed from those alone",
@@ -46,6 +46,7 @@ def collect(
         verified.add_metric([endpoint, "same"], counts.same)
         verified.add_metric([endpoint, "different"], counts.different)
         verified.add_metric([endpoint, "unanswered"], counts.unanswered)
+        verified.add_metric([endpoint, "skipped"], counts.skipped)
         apart.add_metric([endpoint], each.kept_apart)
     yield state
     yield verified

@@ -46,9 +46,9 @@ class Front:
         self.link = Link(ToFront, self._heard, self._lost)
         self._service = RemoteService(self.link)
         self._marshal: Marshal | None = None
-        self._listener: Listener | None = None
         self._lanes: Mapping[str, Lane] = {}
         self._said: dict[str, Counter[int]] = {}
+        self._said_dropped = 0
         self._begin: asyncio.Future[Begin] = asyncio.get_running_loop().create_future()
         self._leaving: asyncio.Future[float | None] = asyncio.get_running_loop().create_future()
 
@@ -62,10 +62,10 @@ class Front:
             max_in_flight=begin.max_in_flight,
             body_timeout=begin.body_timeout,
         )
-        self._listener = Listener(self._marshal)
+        listener = Listener(self._marshal)
         try:
             bound = shared_socket(begin.host, begin.port)
-            url = await self._listener.open(begin.host, begin.port, bound)
+            url = await listener.open(begin.host, begin.port, bound)
         except ListenError as error:
             self.link.send(Listening("", str(error)))
             self.link.close()
@@ -73,16 +73,16 @@ class Front:
         self.link.send(Listening(url))
         counts = {path: lane.responses for path, lane in lanes.items()}
         counts["other"] = self._marshal.unrouted
-        counting = asyncio.create_task(self._keep_counting(counts))
+        counting = asyncio.create_task(self._keep_counting(counts, listener))
         patience = await self._leaving
         self._marshal.draining = True
-        await self._listener.shut()
+        await listener.shut()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
-                await self._listener.calm()
-        await self._listener.aclose()
+                await listener.calm()
+        await listener.aclose()
         counting.cancel()
-        self._count(counts)
+        self._count(counts, listener)
         self.link.close()
 
     async def _readiness(self, request: web.BaseRequest) -> web.Response:
@@ -114,17 +114,20 @@ class Front:
         if not self._leaving.done():
             self._leaving.set_result(patience)
 
-    async def _keep_counting(self, counts: dict[str, Counter[int]]) -> None:
+    async def _keep_counting(self, counts: dict[str, Counter[int]], listener: Listener) -> None:
         while True:
             await asyncio.sleep(_COUNTED_EVERY)
-            self._count(counts)
+            self._count(counts, listener)
 
-    def _count(self, counts: dict[str, Counter[int]]) -> None:
-        """Say what has been answered since the last time."""
+    def _count(self, counts: dict[str, Counter[int]], listener: Listener) -> None:
+        """Say what has been answered, and who was dropped, since the last time."""
         fresh = {path: count - self._said.get(path, Counter()) for path, count in counts.items()}
-        if any(fresh.values()):
+        dropped = listener.dropped - self._said_dropped
+        if dropped or any(fresh.values()):
             self._said = {path: count.copy() for path, count in counts.items()}
-            self.link.send(Counts({path: dict(count) for path, count in fresh.items() if count}))
+            self._said_dropped += dropped
+            responses = {path: dict(count) for path, count in fresh.items() if count}
+            self.link.send(Counts(responses, dropped))
 
 
 async def main(fd: int) -> None:

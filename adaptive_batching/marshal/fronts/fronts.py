@@ -50,6 +50,7 @@ class Fronts:
         body_timeout: float,
     ) -> None:
         self.unrouted: Counter[int] = Counter()
+        self.dropped = 0
         self.draining = False
         self._count = count
         self._lanes = lanes
@@ -137,6 +138,7 @@ class Fronts:
         return FrontProcess(self._requests, self._counted)
 
     def _counted(self, counts: Counts) -> None:
+        self.dropped += counts.dropped
         for path, responses in counts.responses.items():
             lane = self._lanes.get(path)
             (self.unrouted if lane is None else lane.responses).update(responses)

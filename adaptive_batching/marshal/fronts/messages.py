@@ -89,9 +89,15 @@ class Reply(_Message):
 
 
 class Counts(_Message):
-    """From a front: answers since it last said so, by path (or `other`) and status."""
+    """From a front: what it has done since it last said so.
+
+    Attributes:
+        responses: Answers by path (or `other`) and status.
+        dropped: Connections that were one too many.
+    """
 
     responses: dict[str, dict[int, int]]
+    dropped: int
 
 
 class Retuned(_Message):

@@ -24,7 +24,7 @@ class FrontProcess:
 
     Args:
         requests: Answers what it asks.
-        on_counts: Told how many answers it has given.
+        on_counts: Told how many answers it has given, and connections dropped.
     """
 
     def __init__(self, requests: Requests, on_counts: Callable[[Counts], None]) -> None:
