@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import click
 
 from adaptive_batching.cli.option_groups import Command, gather_options
+from adaptive_batching.cli.rules import needs
 
 _OPTIONS = (
     click.option(
@@ -39,4 +40,5 @@ class AdminOptions:
 
 def admin_options(command: Command) -> Command:
     """Add the options to a command, which gets them as `admin`."""
-    return gather_options(command, _OPTIONS, "admin", AdminOptions)
+    rules = [needs("admin_host", "admin_port")]
+    return gather_options(command, _OPTIONS, "admin", AdminOptions, rules)

@@ -6,6 +6,7 @@ import click
 
 from adaptive_batching.cli.option_groups import Command, add_options, gather_options
 from adaptive_batching.cli.parameters import BYTES, DURATION
+from adaptive_batching.cli.rules import names_a_header, needs
 from adaptive_batching.marshal.bounds import Bounds
 
 _COUNT = click.IntRange(1, sys.maxsize)
@@ -71,4 +72,5 @@ def bounds_options(command: Command) -> Command:
 
 def bounds_of_all(command: Command) -> Command:
     """Add those that are said beside a file of routes, as `bounds`."""
-    return gather_options(command, _OF_ALL, "bounds", Bounds)
+    rules = [names_a_header("tenant_header"), needs("max_per_tenant", "tenant_header")]
+    return gather_options(command, _OF_ALL, "bounds", Bounds, rules)

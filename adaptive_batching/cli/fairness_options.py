@@ -1,4 +1,4 @@
-"""How the tenants of a route share its servers."""
+"""Who shares the batches of a route, and how its tenants share the servers."""
 
 import click
 
@@ -7,9 +7,26 @@ from adaptive_batching.cli.parameters import DURATION
 
 _OPTIONS = (
     click.option(
+        "--partition-by",
+        multiple=True,
+        metavar="HEADER",
+        help="Keeps requests apart by this as well: X-Tenant; the servers are told it. By Accept,"
+        " Authorization and X-Api-Key they are in any case. Repeat.",
+    ),
+    click.option(
+        "--shared-header",
+        "shared_headers",
+        multiple=True,
+        envvar="ADAPTIVE_BATCHING_SHARED_HEADER",
+        metavar="HEADER",
+        help="Accept, Authorization or X-Api-Key: does not keep requests apart, and the servers"
+        " are not told it in a batch. Repeat.",
+    ),
+    click.option(
         "--tenant-weight",
         "tenant_weights",
         multiple=True,
+        envvar="ADAPTIVE_BATCHING_TENANT_WEIGHT",
         metavar="TENANT=WEIGHT",
         help="Of --tenant-header: his part of the servers, gold=3; 1 for all others. Repeat.",
     ),

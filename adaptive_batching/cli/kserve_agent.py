@@ -7,9 +7,14 @@ import click
 
 KSERVE_AGENT = "kserve-agent"
 
-_PORT_OF_AGENT = "9081"
-_PORT_OF_COMPONENT = "8080"
-_OURS = {"max-batchsize": "--max-batch-size"}
+_ADDRESS = "http://127.0.0.1:{}"
+_DEFAULTS = {
+    "upstreams": [_ADDRESS.format(8080)],
+    "protocol": "kserve-v1",
+    "host": "0.0.0.0",  # noqa: S104  as the agent does
+    "port": 9081,
+}
+_OURS = {"max-batchsize": "--max-batch-size", "port": "--port"}
 _WITHOUT_VALUE = frozenset({"enable-batcher"})
 _NOT_NEEDED = frozenset({"max-latency"})
 """How long the agent holds a batch (milliseconds). The default policy holds none for longer than
@@ -24,22 +29,23 @@ class AgentCommand(click.Command):
         compat = ["--compat", KSERVE_AGENT]
         if any([*pair] == compat for pair in pairwise(args)):
             at = args.index("--compat")
-            args = [*compat, *_translated([*args[:at], *args[at + 2 :]])]
-        elif f"--compat={KSERVE_AGENT}" in args:
+            return self._parse_flags(ctx, [*args[:at], *args[at + 2 :]])
+        if f"--compat={KSERVE_AGENT}" in args:
             rest = [arg for arg in args if arg != f"--compat={KSERVE_AGENT}"]
-            args = [*compat, *_translated(rest)]
+            return self._parse_flags(ctx, rest)
         return super().parse_args(ctx, args)
+
+    def _parse_flags(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
+        ctx.default_map = _DEFAULTS
+        return super().parse_args(ctx, ["--compat", KSERVE_AGENT, *_translated(args)])
 
 
 def _translated(args: Sequence[str]) -> list[str]:
     """Go's flags, with one dash or two; what is not KServe's is left as it is."""
-    port, component = _PORT_OF_AGENT, _PORT_OF_COMPONENT
     others: list[str] = []
     for name, value in _flags(args):
-        if name == "port":
-            port = value
-        elif name == "component-port":
-            component = value
+        if name == "component-port":
+            others += ["--upstream", _ADDRESS.format(value)]
         elif name in _OURS:
             others += [_OURS[name], value]
         elif name in _NOT_NEEDED:
@@ -47,13 +53,12 @@ def _translated(args: Sequence[str]) -> list[str]:
                 raise click.UsageError(f"--{name}: expected milliseconds, got {value!r}")
         elif name not in _WITHOUT_VALUE:
             others.append(value)
-    upstream = f"--upstream=http://127.0.0.1:{component}"
-    return [upstream, "--protocol=kserve-v1", "--host=0.0.0.0", f"--port={port}", *others]
+    return others
 
 
 def _flags(args: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Name and value of KServe's flags; all else is a value without a name."""
-    known = {*_OURS, *_NOT_NEEDED, "port", "component-port"}
+    known = {*_OURS, *_NOT_NEEDED, "component-port"}
     left = iter(args)
     for arg in left:
         name, equals, value = arg.lstrip("-").partition("=")

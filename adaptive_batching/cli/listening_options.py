@@ -13,6 +13,7 @@ import click
 
 from adaptive_batching.cli.option_groups import Command, gather_options
 from adaptive_batching.cli.parameters import DURATION
+from adaptive_batching.cli.rules import excludes
 from adaptive_batching.errors import BatchingError, ConfigError
 from adaptive_batching.marshal.client_tls import ClientTls
 from adaptive_batching.marshal.listening import ListenError, passed_socket, shared_socket
@@ -105,7 +106,8 @@ class Listening:
 
 def listening_options(command: Command) -> Command:
     """Add the options to a command, which gets them as `listening`."""
-    return gather_options(command, _OPTIONS, "listening", Listening)
+    rules = [excludes("unix_socket", "host", "port", "reuse_port")]
+    return gather_options(command, _OPTIONS, "listening", Listening, rules)
 
 
 def serve_until_told(
@@ -141,7 +143,8 @@ def serve_until_told(
             )
     except ListenError as error:
         if error.unresolved:
-            raise click.BadParameter(str(error), param_hint="--host") from error
+            option = "--host" if error.host == listening.host else "--admin-host"
+            raise click.BadParameter(str(error), param_hint=option) from error
         raise click.ClickException(str(error)) from error
     except BatchingError as error:
         raise click.ClickException(str(error)) from error

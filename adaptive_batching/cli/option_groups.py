@@ -5,6 +5,10 @@ from dataclasses import fields
 from functools import reduce, wraps
 from typing import Any
 
+from click import get_current_context
+
+from adaptive_batching.cli.rules import Rule
+
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 
@@ -14,7 +18,13 @@ def add_options(command: Command, options: Sequence[Option]) -> Command:
     return reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
-def gather_options(command: Command, options: Sequence[Option], name: str, kind: type) -> Command:
+def gather_options(
+    command: Command,
+    options: Sequence[Option],
+    name: str,
+    kind: type,
+    rules: Sequence[Rule] = (),
+) -> Command:
     """Add options that the command gets as one object.
 
     Args:
@@ -22,11 +32,14 @@ def gather_options(command: Command, options: Sequence[Option], name: str, kind:
         options: As many as the kind has fields, with their names.
         name: Of the command's parameter.
         kind: A dataclass.
+        rules: What they have to do with one another.
     """
     names = [field.name for field in fields(kind)]
 
     @wraps(command)
     def gathered(*args: Any, **values: Any) -> Any:
+        for check in rules:
+            check(get_current_context())
         values[name] = kind(**{each: values.pop(each) for each in names})
         return command(*args, **values)
 

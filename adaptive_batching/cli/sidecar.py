@@ -1,6 +1,7 @@
 """`adaptive-batching sidecar`: adaptive batching before a model server, without touching it."""
 
 import logging
+import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TextIO
@@ -11,6 +12,7 @@ from click.core import ParameterSource
 from adaptive_batching.cli.admin_options import AdminOptions, admin_options
 from adaptive_batching.cli.bounds_options import bounds_options
 from adaptive_batching.cli.endings import forget_output
+from adaptive_batching.cli.environment import warn_of_unknown
 from adaptive_batching.cli.fairness_options import fairness_options
 from adaptive_batching.cli.kserve_agent import KSERVE_AGENT, AgentCommand
 from adaptive_batching.cli.listening_options import (
@@ -99,6 +101,7 @@ _log = logging.getLogger("adaptive_batching")
     type=click.Path(),
     metavar="[ROUTE=]FILE",
     multiple=True,
+    envvar="ADAPTIVE_BATCHING_RECORD",
     help="Write every batched request of a route, without its payload, for simulate and fit: "
     "out.csv, or digits=out.csv if a file says of several; .gz compresses.",
 )
@@ -147,6 +150,7 @@ def command(
         raise click.BadParameter(str(error)) from error
     with telemetry.logs() as logs, opened(recorders.values()):
         running.metrics.log_lines_dropped = lambda: logs.dropped
+        warn_of_unknown(context, os.environ, of_a_file=config is not None)
         serve_until_told(running, listening, _announce)
 
 

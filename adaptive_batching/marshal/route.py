@@ -7,11 +7,9 @@ from ssl import SSLContext
 from typing import Any
 
 from adaptive_batching.core import Fairness, Limits, PolicyLike
+from adaptive_batching.marshal.partition import PARTITION_BY
 from adaptive_batching.wire.exchange import Format
 from adaptive_batching.workers.upstream_addresses import Location
-
-PARTITION_BY = ("accept", "authorization", "x-api-key")
-"""Headers that keep requests apart, and are what the server is told of those in a batch."""
 
 
 @dataclass(frozen=True, slots=True)

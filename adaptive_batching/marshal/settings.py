@@ -1,7 +1,8 @@
 """What is said of a route, whether in a file or by options, and the route that it makes."""
 
 import logging
-from collections.abc import Hashable, Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf, nan
 from pathlib import Path
@@ -12,7 +13,8 @@ import msgspec
 from adaptive_batching.core import Fairness
 from adaptive_batching.errors import SettingError
 from adaptive_batching.marshal.checks import check_header_name, check_seconds
-from adaptive_batching.marshal.route import PARTITION_BY, Route, Terms
+from adaptive_batching.marshal.partition import partition
+from adaptive_batching.marshal.route import Route, Terms
 from adaptive_batching.marshal.toml_file import Bytes, Duration, Share
 from adaptive_batching.simulation.model_file import rehearsed
 from adaptive_batching.simulation.servers import Server
@@ -31,7 +33,7 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     upstreams: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     protocol: str
-    prefix: Annotated[str, msgspec.Meta(pattern="^/")] = "/"
+    prefix: Annotated[str, msgspec.Meta(pattern="^/[^?#]*$")] = "/"
     items: str = ""
     results: str = ""
     secret_file: Text | None = None
@@ -39,7 +41,8 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     max_latency: Duration | None = None
     max_batch_size: Count = 64
     policy: str = "cork"
-    partition_by: tuple[Text, ...] = PARTITION_BY
+    partition_by: tuple[Text, ...] = ()
+    shared_headers: tuple[Text, ...] = ()
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
     timeout: Duration = Duration(60.0)
     idempotent: bool = True
@@ -58,8 +61,8 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 _TUNABLE = frozenset(
     {
-        *("prefix", "max_latency", "max_batch_size", "policy", "partition_by", "timeout"),
-        *("max_queue", "max_body", "max_answer", "body_timeout"),
+        *("prefix", "max_latency", "max_batch_size", "policy", "partition_by", "shared_headers"),
+        *("timeout", "max_queue", "max_body", "max_answer", "body_timeout"),
     }
 )
 
@@ -87,6 +90,11 @@ def make_route(
     _check(settings)
     with named("upstreams"):
         servers = [Location.parse(text) for text in settings.upstreams]
+        twice = [str(server) for server, count in Counter(servers).items() if count > 1]
+        if twice:
+            raise ValueError(f"expected each server once, got {', '.join(twice)} again")
+    tls = tls_context(_path(settings.upstream_ca), _path(settings.upstream_cert))
+    _check_encrypted(settings, servers)
     if settings.protocol == "packed" and secret is None and not all(map(_has_socket, servers)):
         msg = "%s: packed requests are taken from a Unix socket or with a secret: say secret_file"
         _log.warning(msg, name)
@@ -102,7 +110,7 @@ def make_route(
             settings.max_batch_size,
             settings.max_body,
             settings.body_timeout,
-            settings.partition_by,
+            partition(settings.partition_by, settings.shared_headers),
         ),
         prefix=settings.prefix,
         concurrency=settings.concurrency,
@@ -111,7 +119,7 @@ def make_route(
         max_queue=settings.max_queue,
         policy=settings.policy,
         idempotent=settings.idempotent,
-        tls=tls_context(_path(settings.upstream_ca), _path(settings.upstream_cert)),
+        tls=tls,
         rehearsed=rehearsed(known, settings.max_batch_size),
         verify=settings.verify,
         fairness=Fairness(dict(map(_weight, settings.tenant_weights)), settings.ageing),
@@ -141,8 +149,6 @@ def _check(settings: RouteSettings) -> None:
     for name in ("max_latency", "timeout", "body_timeout"):
         if (seconds := getattr(settings, name)) is not None:
             check_seconds(name, seconds)
-    for header in settings.partition_by:
-        check_header_name("partition_by", header)
     if settings.priority_header:
         check_header_name("priority_header", settings.priority_header)
     if settings.verify > 1:
@@ -153,6 +159,16 @@ def _check(settings: RouteSettings) -> None:
         )
     if settings.ageing is not None and not settings.priority_header:
         raise SettingError("ageing", "expected a priority header as well, which says who is ahead")
+
+
+def _check_encrypted(settings: RouteSettings, servers: Sequence[Location]) -> None:
+    """See to it that what is said of TLS is of use to a server."""
+    if any(server.origin.scheme == "https" for server in servers):
+        return
+    for key in ("upstream_ca", "upstream_cert"):
+        if getattr(settings, key) is not None:
+            got = ", ".join(map(str, servers))
+            raise SettingError(key, f"expected a server with https:// as well, got {got}")
 
 
 def _has_socket(server: Location) -> bool:

@@ -30,10 +30,10 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 @asynccontextmanager
-async def served(target, *options, stderr=None):
+async def served(target, *options, where="--port=0", stderr=None):
     """A service in a process of its own, and where it listens."""
     process = await asyncio.create_subprocess_exec(
-        *SERVE, target, "--port=0", *options, stdout=subprocess.PIPE, stderr=stderr
+        *SERVE, target, where, *options, stdout=subprocess.PIPE, stderr=stderr
     )
     try:
         async with asyncio.timeout(90):
@@ -53,11 +53,12 @@ async def served(target, *options, stderr=None):
 async def test_on_a_unix_socket(loop, tmp_path):
     """Another service is told that it is taken; at the end its file is gone."""
     path = tmp_path / "digits.sock"
-    options = (loop, f"--unix-socket={path}", "--drain-delay=0s")
-    async with served("tests.marshal.apps:corked", *options) as (process, url, _):
+    where = f"--unix-socket={path}"
+    options = (loop, "--drain-delay=0s")
+    async with served("tests.marshal.apps:corked", *options, where=where) as (process, url, _):
         assert url == f"http://unix:{path}:"
         taken = await asyncio.create_subprocess_exec(
-            *SERVE, "tests.marshal.apps:corked", options[1], stderr=subprocess.PIPE
+            *SERVE, "tests.marshal.apps:corked", where, stderr=subprocess.PIPE
         )
         assert f"can't listen on unix:{path}: somebody else" in (await taken.stderr.read()).decode()
         assert await taken.wait() == 1

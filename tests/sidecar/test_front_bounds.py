@@ -139,15 +139,19 @@ async def test_f8_who_hangs_up_while_his_batch_runs(model, before):
     ]
 
 
-async def test_t3_one_connection_too_many_is_dropped(model, before):
-    """The others are served, and there is room again when one of them leaves."""
+async def test_t3_one_connection_too_many_is_dropped(model, before, caplog):
+    """The others are served, and there is room again when one of them leaves; operators know."""
     client = await before(bounds=Bounds(max_connections=3))
+    metrics = client.running.metrics
+    assert metrics.connections_dropped() == 0
     async with AsyncExitStack() as others:
         for _ in range(3):
             _, writer = await connect(client.url)
             others.callback(writer.close)
         with pytest.raises((aiohttp.ClientOSError, aiohttp.ServerDisconnectedError)):
             await client.predict(1)
+        assert metrics.connections_dropped() >= 1
+        assert "a connection was dropped: 3 are open" in caplog.text
     async with asyncio.timeout(5):
         while True:
             try:

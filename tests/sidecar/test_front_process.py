@@ -47,6 +47,19 @@ async def ended(process):
         return await process.wait()
 
 
+@pytest.mark.parametrize(
+    ("host", "upstream"),
+    [("127.0.0.1", "http://127.0.0.1:8123"), ("0.0.0.0", "http://localhost:8123")],
+)
+def test_a_sidecar_is_not_its_own_model_server(host, upstream):
+    """Requests would go round until there is no room for more."""
+    where = (f"--upstream={upstream}", f"--host={host}", "--port=8123")
+    command = [*SIDECAR, *where]
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert result.returncode == 1
+    assert f"got {upstream}, where the sidecar itself is to listen" in result.stderr
+
+
 class Visitors:
     """Clients that ask again and again, and start anew when told that their connection closes."""
 

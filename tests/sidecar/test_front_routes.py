@@ -6,6 +6,7 @@ import re
 
 import aiohttp
 import pytest
+import trustme
 from click.testing import CliRunner
 
 from adaptive_batching.cli import main
@@ -54,7 +55,7 @@ def test_what_a_file_says(written):
     assert (route.name, route.prefix) == ("digits", "/v1/models/digits")
     assert [*map(str, route.servers)] == ["http://127.0.0.1:1", "unix:/run/model.sock"]
     assert (route.terms.max_latency, route.terms.max_body) == (0.1, 65536)
-    assert (route.timeout, route.terms.partition_by) == (60, ("x-tenant",))
+    assert route.timeout == 60
 
 
 def test_the_environment_is_stronger(written):
@@ -83,7 +84,19 @@ def test_the_environment_is_stronger(written):
         (DIGITS + "timeout = 'nan s'", "routes.digits.timeout: expected"),
         (DIGITS + "max_answer = '-1'", "routes.digits.max_answer: expected a number of bytes"),
         (DIGITS + "items = '/x'", "routes.digits.items: expected it with bentoml or json"),
-        (DIGITS + "policy = 'best'", "routes.digits: "),
+        (DIGITS + "policy = 'best'", "routes.digits: policy.*'best'"),
+        (DIGITS.replace("/digits", "/digits?x=1"), "routes.digits.prefix: Expected `str` matching"),
+        (
+            DIGITS.replace("x-tenant", "Host"),
+            "partition_by: .* of the client, got 'Host'",
+        ),
+        (DIGITS.replace("x-tenant", "Content-Type"), "partition_by: .* client, got 'Content-Type'"),
+        (DIGITS.replace("x-tenant", "te"), "partition_by: .* of the client, got 'te'"),
+        (DIGITS + "shared_headers = ['Cookie']", "shared_headers: .*X-Api-Key, got 'Cookie'"),
+        (
+            DIGITS.replace("x-tenant", "Accept") + "shared_headers = ['accept']",
+            "routes.digits.shared_headers: .* not in partition_by as well, got 'accept'",
+        ),
         (DIGITS + "secret_file = '/nowhere'", "routes.digits.secret_file: .*No such file"),
         (DIGITS + "upstreams = []", "Cannot overwrite a value"),
         (DIGITS.replace("100ms", "0ms"), "routes.digits.max_latency: expected a positive number"),
@@ -97,6 +110,11 @@ def test_the_environment_is_stronger(written):
             "routes.digits.upstreams: expected http",
         ),
         (DIGITS + DIGITS.replace("digits]", "more]"), "more.prefix: .*that of routes.digits"),
+        (
+            DIGITS + DIGITS.replace("digits]", "more]").replace('/digits"', '/digits/"'),
+            "more.prefix: .*that of routes.digits, got '/v1/models/digits/'",
+        ),
+        (DIGITS.replace("digits]", "other]"), "routes.other: expected another name"),
         (DIGITS.replace("digits]", "'a b']"), "routes.a b: expected a table with a name"),
         (DIGITS.replace("x-tenant", "a b"), "routes.digits.partition_by: .* header.*'a b'"),
         (DIGITS + "priority_header = 'a:'", "routes.digits.priority_header: .* header.*'a:'"),
@@ -105,9 +123,14 @@ def test_the_environment_is_stronger(written):
         (DIGITS + "upstream_ca = '/nowhere'", "routes.digits.upstream_ca: .*No such file"),
         (DIGITS + "upstream_cert = '/nowhere'", "routes.digits.upstream_cert: .*No such file"),
         (DIGITS + "upstream_ca = '/dev/null'", "routes.digits.upstream_ca: expected a PEM file"),
+        (
+            DIGITS.replace("unix:/run/model.sock", "http://127.0.0.1:1/"),
+            "routes.digits.upstreams: expected each server once, got http://127.0.0.1:1 again",
+        ),
         (DIGITS.replace("tensorflow", "grpc"), "routes.digits.protocol: expected one of"),
         (PACKED + "packed_path = 'x'", "routes.packed.packed_path: expected a path"),
         (JSON + "items = 'x'", "routes.json.items: expected a JSON pointer"),
+        (JSON + "items = '/a~2'", "routes.json.items: expected a JSON pointer"),
         (JSON + "results = 'x'", "routes.json.results: expected a JSON pointer"),
         ("[routes.x]\nprotocol = 'json'", "routes.x: .*missing required field `upstreams`"),
     ],
@@ -124,6 +147,17 @@ def test_t16_what_is_wrong_is_named(written, text, told):
     assert result.exit_code == 2
 
 
+def test_certificates_of_no_use(written, tmp_path):
+    """Whoever names one thinks that the way to the server is encrypted."""
+    authority = tmp_path / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(authority)
+    said = f"{DIGITS}upstream_ca = '{authority}'"
+    with pytest.raises(ConfigError, match="upstream_ca: expected a server with https:// as"):
+        read_routes(written(said), {})
+    [route] = read_routes(written(said.replace("http://127.0.0.1:1", "https://127.0.0.1:1")), {})
+    assert route.tls is not None
+
+
 @pytest.mark.parametrize(
     ("option", "value", "told"),
     [
@@ -134,6 +168,8 @@ def test_t16_what_is_wrong_is_named(written, text, told):
         ("--upstream-ca", "/dev/null", "expected a PEM file of certificates"),
         ("--upstream-cert", "/dev/null", "expected a PEM file of a certificate and its key"),
         ("--timeout", "0s", "expected a positive number of seconds"),
+        ("--partition-by", "a b", "expected the name of a header"),
+        ("--shared-header", "Cookie", "expected some of Accept, Authorization and X-Api-Key"),
     ],
 )
 def test_an_option_that_is_wrong_is_named(option, value, told):
@@ -244,9 +280,9 @@ async def at_work(written):
         await running.stop(1.0)
 
 
-async def predict(session, running, name, *instances):
+async def predict(session, running, name, *instances, headers=None):
     url = f"{running.url}/v1/models/{name}:predict"
-    async with session.post(url, json={"instances": instances}) as response:
+    async with session.post(url, json={"instances": instances}, headers=headers) as response:
         return response.status, await response.json()
 
 
@@ -269,6 +305,35 @@ async def test_the_longest_prefix_counts(model, at_work):
         assert (await predict(session, running, "ab", 1))[0] == 404
     counted = {name: sum(each.values()) for name, each in running.metrics.responses.items()}
     assert counted == {"a": 2, "b": 1, "other": 3}
+
+
+@pytest.mark.parametrize(
+    ("said", "batches", "told"),
+    [
+        ("", {(1, 3), (2,)}, {"Bearer a", "Bearer b"}),
+        ("shared_headers = ['authorization']", {(1, 2, 3)}, {None}),
+    ],
+)
+async def test_t8_named_headers_keep_requests_apart_besides_the_usual_ones(
+    model, at_work, said, batches, told
+):
+    """Credentials still do, and are passed on; unless it is said that they may be shared."""
+    said += "\npolicy = 'window:1h'\npartition_by = ['X-Tenant', 'accept']"
+    running = await at_work(routes(model, m=said))
+    async with aiohttp.ClientSession(headers={"X-Tenant": "t"}) as session:
+        visits = []
+        for number, name in enumerate("aba", 1):
+            own = {"Authorization": f"Bearer {name}"}
+            visits.append(
+                asyncio.ensure_future(predict(session, running, "m", number, headers=own))
+            )
+        await until(lambda: running.dispatchers["m"].stats().queued == 3)
+        running.relays.flush()
+        answers = [(await visit)[1]["predictions"] for visit in visits]
+    assert answers == [[2], [4], [6]]
+    assert {tuple(sorted(batch)) for batch in model.batches} == batches
+    assert {headers["X-Tenant"] for headers in model.seen} == {"t"}
+    assert {headers.get("Authorization") for headers in model.seen} == told
 
 
 async def test_the_dashboard_shows_routes_of_a_file(model, at_work):

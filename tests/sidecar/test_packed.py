@@ -8,6 +8,7 @@ import pytest
 from yarl import URL
 
 from adaptive_batching.errors import BatchFunctionError
+from adaptive_batching.marshal.connection import Connection
 from adaptive_batching.marshal.packed import PackedRequests, Response
 from adaptive_batching.wire.packed import Packed
 from adaptive_batching.wire.whole_requests import MARK, WholeRequest, pack, unpack_responses
@@ -142,7 +143,7 @@ async def test_t1_no_response_becomes_two(before, usual):
     async with served(app) as url:
         client = await before(server=URL(url), form=Packed(SECRET))
         if usual:
-            client.running._listener._server._shared["fast_path"] = None
+            client.running._listener._server._connection = Connection
         reader, writer = await connect(client.url)
         said = b""
         for body, end in zip(responses, (b"\r\n\r\n", b"\r\n\r\n", b'"}'), strict=True):

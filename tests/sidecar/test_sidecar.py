@@ -1,6 +1,10 @@
 """A sidecar before a model server: who shares a batch, and what everybody gets back."""
 
+import json
+
 import pytest
+
+from tests.sidecar.scripted import OK, scripted
 
 
 async def test_requests_share_a_batch(model, before):
@@ -34,6 +38,19 @@ async def test_nobody_gets_what_is_said_to_another(model, before):
     assert sorted(map(str, told)) == ["Bearer a", "Bearer b", "None", "None"]
     assert not any("Cookie" in headers for headers in model.seen)
     assert not any("Set-Cookie" in headers for *_, headers in answers)
+
+
+async def test_each_content_type_has_batches_of_its_own(model, before):
+    """What a server refuses of one client alone, it refuses of his batch, and of no other."""
+    client = await before()
+    form = "application/x-www-form-urlencoded"
+    requests = [client.predict(n, Content_Type=form) for n in range(3)]
+    requests += [client.predict(n) for n in (3, 4)]
+    await client.together(model, *requests, queued=4)
+    told = [headers["Content-Type"] for headers in model.seen]
+    assert [*zip(model.batches, told, strict=True)] == [
+        ([0], form), ([1, 2], form), ([3, 4], "application/json")
+    ]  # fmt: skip
 
 
 async def test_a_trace_goes_on_with_a_request_that_goes_alone(model, before):
@@ -74,6 +91,25 @@ async def test_a_request_over_the_limit(model, before):
     status, answer, _ = await client.predict(*range(10))
     assert (status, answer) == (200, {"predictions": [2 * n for n in range(10)]})
     assert sorted(map(len, model.batches)) == [2, 4, 4]
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_a_request_over_the_limit_that_can_not_be_cut(before, idempotent):
+    """Once it is known that its answers can't be joined it goes whole, and gets what is said."""
+
+    async def sums_up(exchange):
+        total = sum(json.loads(exchange.body)["instances"])
+        body = b'{"predictions": [%d]}' % total
+        await exchange.write(OK + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+    async with scripted(sums_up) as server:
+        more = {"idempotent": idempotent}
+        client = await before(servers=[server.url], max_batch_size=4, more=more)
+        first, second = [await client.predict(*range(10)) for _ in range(2)]
+        assert first[0] == (200 if idempotent else 502)
+        assert second[:2] == (200, {"predictions": [45]})
+        assert second[2]["X-Batch-Size"] == "10"
+        assert len(server.bodies[-1]) == 10
 
 
 async def test_a_request_that_the_queue_never_has_room_for(model, before):

@@ -1,0 +1,87 @@
+"""What the options of a sidecar and their variables come to, before it starts."""
+
+import pytest
+from click.testing import CliRunner
+
+from adaptive_batching.cli.environment import warn_of_unknown
+from adaptive_batching.cli.sidecar import command
+
+AS_THE_AGENT = ["--compat=kserve-agent"]
+
+
+@pytest.mark.parametrize(
+    ("said", "upstreams", "port"),
+    [
+        ([], ("http://127.0.0.1:8080",), 9081),
+        (["-component-port", "81", "-port=82"], ("http://127.0.0.1:81",), 82),
+        (["--upstream=http://model:80"], ("http://model:80",), 9081),
+        (["--upstream", "unix:/run/m.sock"], ("unix:/run/m.sock",), 9081),
+    ],
+)
+def test_what_is_said_takes_the_place_of_what_kserves_agent_does(said, upstreams, port):
+    """Batches for one server must not go to another one as well."""
+    params = command.make_context("sidecar", [*AS_THE_AGENT, *said]).params
+    assert params["upstreams"] == upstreams
+    assert (params["port"], params["host"], params["protocol"]) == (port, "0.0.0.0", "kserve-v1")
+
+
+def test_a_variable_is_stronger_than_what_kserves_agent_does(monkeypatch):
+    """As it is stronger than any default."""
+    monkeypatch.setenv("ADAPTIVE_BATCHING_UPSTREAM", "http://model:80")
+    params = command.make_context("sidecar", AS_THE_AGENT).params
+    assert params["upstreams"] == ("http://model:80",)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "PROT",
+            "ADAPTIVE_BATCHING_PROT means nothing here; expected such as ADAPTIVE_BATCHING_PORT",
+        ),
+        ("TENANT_WEIGHTS", "expected such as ADAPTIVE_BATCHING_TENANT_WEIGHT"),
+        ("ROUTES_M_TIMEOUT", "ADAPTIVE_BATCHING_ROUTES_M_TIMEOUT means nothing without --config"),
+    ],
+)
+def test_a_variable_that_means_nothing_is_named(name, told, caplog):
+    """Whoever misspelt it would look for the mistake elsewhere."""
+    context = command.make_context("sidecar", [])
+    warn_of_unknown(context, {f"ADAPTIVE_BATCHING_{name}": "9"}, of_a_file=False)
+    assert told in caplog.text
+
+
+def test_other_variables_are_let_alone(caplog):
+    """Those of options and of routes in a file, and what Kubernetes says of services."""
+    names = ("PORT", "UPSTREAM", "TENANT_WEIGHT", "RECORD", "SHARED_HEADER", "MAX_QUEUE", "COMPAT")
+    names += ("SERVICE_HOST", "X_SERVICE_PORT_HTTP", "X_PORT_80_TCP_ADDR", "ROUTES_M_TIMEOUT")
+    environment = dict.fromkeys([f"ADAPTIVE_BATCHING_{name}" for name in names], "9")
+    environment |= {"ADAPTIVE_BATCHING_X_PORT": "tcp://10.0.0.1:80", "ADAPTIVE": "1"}
+    context = command.make_context("sidecar", [])
+    warn_of_unknown(context, environment, of_a_file=True)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ["--unix-socket=/tmp/s", "--port=1", "--reuse-port"],
+            "--unix-socket: expected it instead of --port, --reuse-port, got both",
+        ),
+        (["--unix-socket=/tmp/s", "--host=::"], "instead of --host, got both"),
+        (["--admin-host=::"], "--admin-host: expected --admin-port as well, got it alone"),
+        (["--max-per-tenant=2"], "--max-per-tenant: expected --tenant-header as well"),
+        (["--tenant-header="], "--tenant-header: expected the name of a header, such as X-Tenant"),
+        (["--upstream=http://m:1/"], "'--upstream': expected each server once, got http://m:1"),
+        (
+            ["--port=0", "--admin-port=0", "--admin-host=nosuch.invalid"],
+            "--admin-host: can't listen on nosuch.invalid port 0",
+        ),
+    ],
+)
+def test_options_that_would_be_of_no_use(options, told):
+    """They are named, not ignored, before anything is served."""
+    whole = ["--upstream=http://m:1", "--protocol=json", *options]
+    result = CliRunner().invoke(command, whole)
+    assert result.exit_code == 2
+    assert told in " ".join(result.output.split())
