@@ -88,8 +88,10 @@ async def test_images_go_through_three_stages(folder: Path) -> None:
     out = io.BytesIO()
     Image.new("L", (64, 64), 77).save(out, "PNG")
     picture = base64.b64encode(out.getvalue()).decode()
+    nothing = base64.b64encode(b"no picture").decode()
     with started(folder, *PROGRAM, "serve", "app:service", "--port", "0") as url:
-        (status, answer), (refused, _) = await ask(url, [picture, "bm8gcGljdHVyZQ=="])
+        await ask(url, [nothing])  # Pillow loads all that it has before it gives up for once
+        (status, answer), (refused, _) = await ask(url, [picture, nothing])
     assert (status, refused) == (200, 500)
     sharpened = Image.open(io.BytesIO(base64.b64decode(str(answer))))
     assert (np.asarray(sharpened) == 77).all()
