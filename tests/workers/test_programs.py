@@ -33,6 +33,7 @@ class Mirror:
         return [Point(-point.x) for point in points]
 
 async def main():
+    asyncio.get_running_loop().slow_callback_duration = 60  # to be told of a busy machine is no fault
     pool = make_workers(Mirror, Processes())
     await pool.start(lambda: None)
     print(await pool.run([Point(1)], 0))
@@ -63,7 +64,7 @@ def run(*arguments, cwd=ROOT, **options):
     """Run Python with every warning an error; returns what it printed and complained about."""
     command = [sys.executable, "-X", "dev", "-W", "error", *arguments]
     return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, timeout=20, check=False, **options
+        command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False, **options
     )
 
 
