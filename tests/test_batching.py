@@ -345,7 +345,7 @@ class Process:
         return [2 * item for item in items]
 
 async def main():
-    asyncio.get_running_loop().slow_callback_duration = 60  # to be told of a busy machine is no fault
+    asyncio.get_running_loop().slow_callback_duration = 60  # a busy machine is no fault of ours
     assert await asyncio.gather(*map({handler}, range(5))) == [0, 2, 4, 6, 8]
 
 if __name__ == "__main__":

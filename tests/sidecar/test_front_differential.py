@@ -38,7 +38,8 @@ listen all
   bind 127.0.0.1:{port}
   server one {upstream}
 """
-_SILENCE = 0.3  # seconds after which nothing more is answered
+_SILENCE = 0.5  # seconds after which nothing more is answered, where that is not the end
+_PATIENCE = 10.0  # seconds for a stream whose last request asks for the end
 PROXIES = {
     "nginx": (NGINX, ["-p", "{folder}", "-c", "{file}"]),
     "haproxy": (HAPROXY, ["-db", "-f", "{file}"]),
@@ -99,18 +100,20 @@ async def recording():
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    yield f"http://127.0.0.1:{site.port}", found
-    await runner.cleanup()
+    try:
+        yield f"http://127.0.0.1:{site.port}", found
+    finally:
+        await runner.cleanup()
 
 
-async def requests_in(stream, url, found):
-    """Which requests of a stream reach the server."""
+async def requests_in(stream, url, found, silence):
+    """Which requests of a stream reach the server, until nothing was answered for so long."""
     found.clear()
     reader, writer = await connect(url)
     writer.write(stream)
     with suppress(ConnectionError, TimeoutError):  # who keeps it open waits for more
         while True:
-            async with asyncio.timeout(_SILENCE):
+            async with asyncio.timeout(silence):
                 if not await reader.read(2**16):
                     break
     writer.close()
@@ -124,7 +127,7 @@ async def test_t1_well_formed_streams_hold_the_same_requests_for_all(before, ano
         theirs = await another(server)
         chains = [theirs, alone, (await before(server=theirs)).url]
         for name, stream in WELL_FORMED.items():
-            first, *others = [await requests_in(stream, url, found) for url in chains]
+            first, *others = [await requests_in(stream, url, found, _PATIENCE) for url in chains]
             assert others == [first] * 2, name
             assert len(first) == requests_of(stream), name
 
@@ -136,6 +139,6 @@ async def test_t1_behind_another_proxy_nobody_finds_more_than_it_passed_on(befor
         seen = await another(server)
         both = await another(sidecar)
         for name, stream in MALFORMED.items():
-            expected = await requests_in(stream, seen, found)
-            ours = await requests_in(stream, both, found)
+            expected = await requests_in(stream, seen, found, _SILENCE)
+            ours = await requests_in(stream, both, found, _SILENCE)
             assert ours == expected[: len(ours)], name

@@ -33,7 +33,7 @@ class Mirror:
         return [Point(-point.x) for point in points]
 
 async def main():
-    asyncio.get_running_loop().slow_callback_duration = 60  # to be told of a busy machine is no fault
+    asyncio.get_running_loop().slow_callback_duration = 60  # a busy machine is no fault of ours
     pool = make_workers(Mirror, Processes())
     await pool.start(lambda: None)
     print(await pool.run([Point(1)], 0))

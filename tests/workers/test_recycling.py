@@ -43,10 +43,10 @@ def test_memory_is_looked_at_once_a_second():
     now = 0.0
     held = psutil.Process().memory_info().rss
     ballast = []
-    lifetimes = Lifetimes(None, held + 30 * MIB, clock=lambda: now, random=lambda: 0.0)
+    lifetimes = Lifetimes(None, held + 100 * MIB, clock=lambda: now, random=lambda: 0.0)
     worker = Worker(pid=psutil.Process().pid)
     assert not lifetimes.over(worker)
-    ballast.append(b"x" * 40 * MIB)
+    ballast.append(b"x" * 200 * MIB)  # more than what other tests have left may give back by then
     now = 0.9
     assert not lifetimes.over(worker)
     now = 1.0
