@@ -7,6 +7,7 @@ from math import inf
 from typing import Protocol, runtime_checkable
 
 from adaptive_batching.core.arrivals import ArrivalRate
+from adaptive_batching.core.group_size import GroupSize
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
@@ -114,7 +115,8 @@ class QueueView:
     """What a policy may know: one queue of jobs that may share a batch, and the workers.
 
     Attributes:
-        limits: What the user asked for, or less if a worker's memory is too small for that.
+        limits: What the user asked for, or less if a worker's memory is too small for that, or if
+            too many items make the batches fail that they are in.
         latency: The fitted duration of a batch, on the worker that it would run on.
         line: The same on a worker as fast as most.
         worker: Which one that is: the best of the idle ones, or of the busy ones if none is idle;
@@ -123,8 +125,8 @@ class QueueView:
     """
 
     __slots__ = (
-        "_permits", "_punctuality", "arrivals", "cap", "latency", "limits", "line", "opened",
-        "queue", "worker",
+        "_permits", "_punctuality", "arrivals", "cap", "group", "latency", "limits", "line",
+        "opened", "queue", "worker",
     )  # fmt: skip
 
     def __init__(
@@ -139,9 +141,9 @@ class QueueView:
         self.queue = queue  # the scheduler's to change; policies read it through the names below
         self._permits = permits
         self.limits = limits
-        self.cap: SizeCap | None = (
-            None  # the scheduler's; of batches that a memory is too small for
-        )
+        # The scheduler's: of batches that a memory is too small for, and of those that fail.
+        self.cap: SizeCap | None = None
+        self.group: GroupSize | None = None
         self.line = latency
         self.latency: Latency = latency
         self.worker: Worker | None = None
@@ -210,7 +212,7 @@ class QueueView:
 
     def retune(self, limits: Limits) -> None:
         """The scheduler says that the user asks for something else."""
-        self.limits, self.cap = limits, None
+        self.limits, self.cap, self.group = limits, None, None
 
     def digest(self, now: float) -> None:
         """The scheduler wants it to learn from the arrivals since it was last asked to."""
