@@ -5,6 +5,7 @@ header says where the JSON ends.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -15,15 +16,19 @@ from adaptive_batching.wire.tensors import Parameters, Pieces, Tensor
 JSON_LENGTH = "inference-header-content-length"
 _BINARY_SIZE = "binary_data_size"
 _LONGEST_LENGTH = 18  # digits
+_MOST_DIMENSIONS = 16  # more than models have: each one more is another look at all elements
 
 _NONE = msgspec.Raw()  # left out of the text, which goes by identity
+# The product of any number of sizes, each of any length, would take longer than anybody waits.
+_Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Shape: TypeAlias = Annotated[list[_Size], msgspec.Meta(max_length=_MOST_DIMENSIONS)]
 
 
 class _Described(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A tensor as JSON says it."""
 
     name: str
-    shape: list[int]
+    shape: _Shape
     datatype: str
     parameters: Parameters | msgspec.UnsetType | None = msgspec.UNSET
     data: msgspec.Raw = _NONE
@@ -120,7 +125,7 @@ def write_tensors(tensors: Sequence[Tensor]) -> tuple[bytes, list[memoryview]]:
 def _describe(text: Raw) -> list[_Described]:
     try:
         return _described.decode(text)
-    except msgspec.DecodeError:  # perhaps a NaN, which many servers write
+    except (msgspec.DecodeError, RecursionError):  # perhaps a NaN, which many servers write
         return [_describe_leniently(members(part)) for part in elements(text)]
 
 
@@ -128,7 +133,7 @@ def _describe_leniently(named: dict[str, msgspec.Raw]) -> _Described:
     data = named.pop("data", b"")
     try:
         (described,) = _described.decode(b"[" + object_of(named.items()) + b"]")
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise NotCuttable(f"expected a tensor: {error}") from error
     described.data = msgspec.Raw(bytes(data))
     return described

@@ -91,7 +91,7 @@ def _beside(named: dict[str, msgspec.Raw]) -> Iterable[tuple[str, bytes]]:
 def _check_outputs(text: Raw) -> None:
     try:
         outputs = _outputs.decode(text) or ()
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise NotCuttable(f"expected outputs to be asked for by name: {error}") from error
     for output in outputs:
         _check_of_rows(output.parameters or ())

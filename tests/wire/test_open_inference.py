@@ -11,6 +11,8 @@ from adaptive_batching.wire.exchange import Message, Request, Unsplittable
 from adaptive_batching.wire.open_inference import OpenInference
 from tests.wire.tensor_texts import JSON_LENGTH, batches, echo, request, signatures, written
 
+DEEP = "[" * 3_000 + "]" * 3_000
+
 
 def body(size=1, data="[1,2]", shape=None, extra="", more=""):
     shape = shape or [size, 2]
@@ -132,6 +134,12 @@ def test_what_is_said_of_a_whole_request(name):
         body(shape="[]"),
         body(shape=[0, 2]),
         body(shape=[-1, -2]),
+        body(shape=[1] * 16 + [2]),
+        body(shape=[1] * 3_000, data="[" * 3_000 + '"a"' + "]" * 3_000),
+        body(shape=[1], data=DEEP),
+        body(data="[1,2]", extra=f',"parameters":{{"a":{DEEP}}}'),
+        body(more=f',"outputs":[{{"name":"y","parameters":{{"a":{DEEP}}}}}]'),
+        binary(b"", "FP32", (2**63, 0)),
         body(shape=[1, 3]),
         body(data="[1,2,3]"),
         body(data="[[1],[2]]"),
@@ -159,6 +167,17 @@ def test_what_is_said_of_a_whole_request(name):
 def test_what_is_passed_on(passed):
     """Whatever is not understood is for the server to judge."""
     assert OpenInference().take(passed) is None
+
+
+@pytest.mark.parametrize("sizes", [b"9" * 19, b"9" * 4_000, b"1"])
+def test_a_shape_of_many_dimensions_is_not_multiplied(sizes):
+    """Their product would take minutes, and nobody else would be served meanwhile."""
+    shape = b",".join([sizes] * (2**22 // (len(sizes) + 1)))
+    tensor = b'{"name":"x","shape":[%b],"datatype":"FP32","data":[1]}' % shape
+    form = OpenInference()
+    assert form.take(request(Message(b'{"inputs":[%b]}' % tensor))) is None
+    with pytest.raises(Unsplittable, match="the answer is not cut"):
+        form.split([form.take(body())] * 2, Message(b'{"outputs":[%b]}' % tensor))
 
 
 def answer(outputs, **beside):
