@@ -17,6 +17,7 @@ from adaptive_batching.wire.splice import NotCuttable, Raw
 _members = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 _elements = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _encode = msgspec.msgpack.Encoder().encode
+_NOT_CUTTABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def members(text: Raw) -> dict[str, msgspec.Raw]:
@@ -27,7 +28,7 @@ def members(text: Raw) -> dict[str, msgspec.Raw]:
     """
     try:
         return _members.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except _NOT_CUTTABLE as error:
         raise NotCuttable(f"expected a map: {error}") from error
 
 
@@ -39,7 +40,7 @@ def elements(text: Raw) -> list[msgspec.Raw]:
     """
     try:
         return _elements.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except _NOT_CUTTABLE as error:
         raise NotCuttable(f"expected an array: {error}") from error
 
 

@@ -1,7 +1,7 @@
 """What goes to a model server and what comes back, and what that means for the batch."""
 
 from collections.abc import Hashable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import inf
 from typing import Any
@@ -108,6 +108,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _date(text: str) -> datetime | None:
     try:
-        return parsedate_to_datetime(text)
-    except ValueError:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
         return None
+    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)  # RFC 9110, 5.6.7

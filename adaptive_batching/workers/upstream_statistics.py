@@ -8,7 +8,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Annotated, TypeAlias, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -21,13 +22,14 @@ _TIMEOUT = 2.0  # seconds
 _AGAIN = 2.0  # seconds
 _MAX_BYTES = 2**22
 _MOST_MODELS = 16  # whose configuration is looked at
+_Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 T = TypeVar("T")
 _log = logging.getLogger("adaptive_batching.upstream")
 
 
 class _Duration(msgspec.Struct, frozen=True):
-    count: int = 0
-    ns: int = 0
+    count: _Number = 0
+    ns: _Number = 0
 
     @property
     def seconds(self) -> float:
@@ -38,7 +40,7 @@ _NOTHING = _Duration()
 
 
 class _OfSize(msgspec.Struct):
-    batch_size: int
+    batch_size: _Number
     compute_input: _Duration = _NOTHING
     compute_infer: _Duration = _NOTHING
     compute_output: _Duration = _NOTHING
@@ -99,7 +101,8 @@ async def warn_once_started(client: Client, find: Callable[[], Address], most: i
 
 
 async def _look_at(client: Client, address: Address, name: str, most: int) -> None:
-    configuration = await _get(client, address, f"/v2/models/{name}/config", _Configuration)
+    path = f"/v2/models/{quote(name, safe='')}/config"
+    configuration = await _get(client, address, path, _Configuration)
     if configuration is None:
         return
     if configuration.dynamic_batching is not None:
@@ -128,5 +131,5 @@ async def _get(client: Client, address: Address, path: str, kind: type[T]) -> T 
         return msgspec.json.decode(answer.body, type=kind) if status == 200 else None
     except UpstreamUnreachable:
         raise
-    except (BatchingError, msgspec.DecodeError):
+    except (BatchingError, ValueError, RecursionError):
         return None

@@ -290,6 +290,20 @@ async def test_f11_nobody_has_time(before):
         assert server.bodies == [[1], [2], [2], [2]]
 
 
+@pytest.mark.parametrize(
+    "date",
+    [b"Sun, 22 Nov 2026 15:00:00", b"Sun, 22 Nov 99999999999 15:00:00 GMT", b"soon"],
+    ids=["without a zone", "in no calendar", "no date"],
+)
+async def test_f11_when_to_come_again_can_not_be_told(before, date):
+    """What the server said is what its client gets, as if it had not said when."""
+    about = b"Retry-After: " + date + b"\r\nDate: Sun, 22 Nov 2026 15:00:00 GMT\r\n"
+    async with scripted(answers(503, headers=about)) as server:
+        client = await before(servers=[server.url])
+        status, answer, headers = await client.predict(1)
+    assert (status, answer, headers["Retry-After"]) == (503, {"error": "no"}, date.decode())
+
+
 async def test_f11_too_long_for_those_who_wait(before):
     """While no server wants to be asked, who can't wait for that is refused in an instant."""
     async with scripted(answers(503, headers=b"Retry-After: 20\r\n")) as server:

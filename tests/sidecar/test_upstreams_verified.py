@@ -13,7 +13,7 @@ from tests.workers.conditions import until
 
 
 async def says(exchange, value, status=200):
-    body = json.dumps(value).encode()
+    body = value if isinstance(value, bytes) else json.dumps(value).encode()
     head = OK.replace(b"200", b"%d" % status) + b"Content-Length: %d\r\n\r\n" % len(body)
     await exchange.write(head + body)
 
@@ -137,7 +137,24 @@ async def test_a_server_that_starts_later_is_warned_of_as_well(before, caplog, m
             await until(lambda: "batches 'digits' itself" in caplog.text)
 
 
-@pytest.mark.parametrize("answer", [{"model_stats": 3}, ["no"], {"model_stats": []}])
+def of_one_batch(seconds):
+    """Statistics of a single batch."""
+    batch = {"batch_size": 1, "compute_infer": {"count": 1, "ns": seconds}}
+    return {"model_stats": [{"name": "digits", "batch_stats": [batch]}]}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"model_stats": 3},
+        ["no"],
+        {"model_stats": []},
+        of_one_batch(10**400),
+        of_one_batch(-1),
+        b'{"model_stats": [{"name": "\xff"}]}',
+        b'{"model_stats": [], "more": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+    ],
+)
 async def test_a_server_without_statistics(before, answer):
     """Nothing is known, and nothing is wrong with that."""
 

@@ -88,18 +88,31 @@ def test_what_keeps_requests_apart():
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"\xc1", pack(1), pack([]), pack({"in": 1}), b"\x91\x01\x02", b"\xdd\xff\xff\xff\xff"],
+    [
+        b"",
+        b"\xc1",
+        pack(1),
+        pack([]),
+        pack({"in": 1}),
+        b"\x91\x01\x02",
+        b"\xdd\xff\xff\xff\xff",
+        b"\x81\xa1\xff\x91\x01",
+    ],
 )
 def test_what_is_passed_on(body):
-    """No list, an empty one, or no MessagePack."""
+    """No list, an empty one, no MessagePack, or a name in it that is no text."""
     assert GenericMsgpack().take(request(body)) is None
     assert GenericMsgpack(("in",)).take(request(body)) is None
 
 
 def test_answers_that_can_not_be_split():
     """Nobody is given what may be another's."""
-    form = GenericMsgpack()
+    form = GenericMsgpack(results=("out",))
     shares = [form.take(request(pack([1]))) for _ in range(2)]
-    for said, message in ((pack([1]), "expected 2 results, got 1"), (pack({}), "is not cut")):
+    for said, message in (
+        (pack({"out": [1]}), "expected 2 results, got 1"),
+        (pack({}), "is not cut"),
+        (b"\x81\xa1\xff\x91\x01", "is not cut"),
+    ):
         with pytest.raises(Unsplittable, match=message):
             form.split(shares, Message(said))
