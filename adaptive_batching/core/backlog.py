@@ -17,6 +17,7 @@ from adaptive_batching.core.tenants import Tenants
 
 _REMEMBERED = 1024  # batch keys; an emptied queue beyond that forgets its arrivals
 _FOR_EVER = 1e9  # seconds; with that much to spare what a batch is worth decides alone
+_BRIEFEST = 1e-9  # seconds; a coarse clock says of short batches that they took none
 _SAME = 1.25  # times another lookahead; to sort all queues anew for less is not worth it
 
 
@@ -182,6 +183,8 @@ class Backlog:
         """How urgent its next batch is, as an instant (seconds)."""
         items = min(view.items, view.limits.max_batch_size)
         duration = view.line.predict(items)
+        if not duration:  # a class of which no batch has run: all kinds together give an idea
+            duration = max(self._permits.latency.predict(items), _BRIEFEST)
         return view.queue.earliest_deadline - duration - self.lookahead * log(items / duration)
 
     def _place(self, view: QueueView) -> None:

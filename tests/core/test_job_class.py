@@ -108,3 +108,34 @@ def test_whether_a_batch_may_run_again_is_a_matter_of_its_class(*, idempotent: b
     batch = released(scheduler.next(0.0))
     scheduler.finish(batch, Outcome.FAILED, 1.0)
     assert bool(scheduler.rerun(batch, batch.jobs, Outcome.FAILED, 1.0)) is idempotent
+
+
+def test_a_class_of_which_nothing_is_known_when_not_all_can_be_in_time() -> None:
+    """Its batch is worth what one of any class is: of two, the larger one goes first."""
+    limits = Limits(4, 0.2)
+    known, strange = JobClass(limits), JobClass(limits)
+    scheduler = Scheduler(make_policy("cork"), limits, classes={"known": known, "strange": strange})
+    for turn in range(10):
+        run(scheduler, "known", 1 + turn % 4, 0.05, float(turn))
+    submit(scheduler, "known", 1, 20.0, 20.2)
+    busy = released(scheduler.next(20.0))
+    submit(scheduler, "known", 2, 20.04, 20.106)
+    submit(scheduler, "strange", 3, 20.04, 20.106)
+    scheduler.finish(busy, Outcome.DONE, 20.05)
+    assert released(scheduler.next(20.05)).key == "strange"
+
+
+def test_a_class_whose_batches_take_no_time_by_the_clock() -> None:
+    """It goes first where not all can be in time: nobody is put off by it."""
+    limits = Limits(4, 0.2)
+    known, brief = JobClass(limits), JobClass(limits)
+    scheduler = Scheduler(make_policy("cork"), limits, classes={"known": known, "brief": brief})
+    for turn in range(20):
+        run(scheduler, "known", 4, 0.05, 2.0 * turn)
+    run(scheduler, "brief", 4, 0.0, 50.0)
+    submit(scheduler, "known", 1, 60.0, 60.2)
+    busy = released(scheduler.next(60.0))
+    submit(scheduler, "known", 3, 60.04, 60.104)
+    submit(scheduler, "brief", 3, 60.04, 60.104)
+    scheduler.finish(busy, Outcome.DONE, 60.05)
+    assert released(scheduler.next(60.05)).key == "brief"
