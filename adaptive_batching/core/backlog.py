@@ -133,9 +133,12 @@ class Backlog:
         self.items -= items
         if not self.shared:
             return
-        view = self.views[key]
-        self._place(view)
-        if len(self.views) > _REMEMBERED and not view.queue.requests:
+        self._place(self.views[key])
+        self.forget(key)
+
+    def forget(self, key: Hashable) -> None:
+        """Remember a queue no longer if nobody waits in it and there are many."""
+        if len(self.views) > _REMEMBERED and not self.views[key].queue.requests:
             del self.views[key]
 
     def weigh(self) -> None:

@@ -25,6 +25,7 @@ from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.size_cap import SizeCap
 from adaptive_batching.core.suspects import Suspects, Verdict
 from adaptive_batching.core.tenants import Tenants
+from adaptive_batching.errors import BatchingError
 
 
 class Scheduler:
@@ -140,7 +141,11 @@ class Scheduler:
         if size > 1:
             view.arrivals.more_items += size - 1
         if (job.deadline != inf or self._tenants is not None) and self._admission.asks:
-            self._admission.check(view, job, queued)
+            try:
+                self._admission.check(view, job, queued)
+            except BatchingError:
+                backlog.forget(job.key)  # clients make up as many keys as they like
+                raise
         view.queue.append(job)
         backlog.items += size
         if backlog.shared:

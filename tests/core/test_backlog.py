@@ -21,7 +21,7 @@ from adaptive_batching.core import (
 )
 from adaptive_batching.core.policies.cork import Cork
 from adaptive_batching.core.policies.greedy import Greedy
-from adaptive_batching.errors import PolicyError
+from adaptive_batching.errors import Overloaded, PolicyError
 from adaptive_batching.simulation import Experiment, Lots, Server, poisson
 from tests.core.steps import released
 
@@ -102,6 +102,19 @@ def test_the_next_key_is_found_whatever_came_and_went() -> None:
             of_its_key = [job.deadline for job in waiting if job.key == batch.key]
             assert min(of_its_key) == min(job.deadline for job in waiting)
             scheduler.finish(batch, Outcome.DONE, now)
+
+
+def test_keys_of_which_every_job_was_refused_are_forgotten() -> None:
+    """However many are made up for jobs that are not let in, a thousand are remembered."""
+    scheduler = experienced()
+    come(scheduler, 64, "busy", 0.0, 25e-3)
+    released(scheduler.next(0.0))
+    for key in range(2_000):
+        with pytest.raises(Overloaded):
+            scheduler.submit(Job(0.0, deadline=10e-3, key=key))
+    assert len(scheduler.queues) == 1024
+    come(scheduler, 1, "another", 0.0, 25e-3)
+    assert scheduler.queued("another") == 1
 
 
 def test_a_decision_asks_about_one_of_many_keys() -> None:
