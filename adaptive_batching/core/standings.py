@@ -38,6 +38,9 @@ class State(enum.Enum):
     """It gets one batch; how that ends decides (half-open)."""
 
 
+_LEFT_ALONE = frozenset({State.PAUSED, State.EJECTED})
+
+
 @dataclass(slots=True)
 class _Standing:
     failures: int = 0  # in a row
@@ -56,6 +59,10 @@ class _Standing:
     def answered(self, *, error: bool) -> None:
         self.answers += 1
         self.error_share += (error - self.error_share) / min(self.answers, _ERROR_MEMORY)
+
+    def pause(self, now: float, times: int) -> None:
+        """Leave it alone because it failed, so many times in a row; longer if it asked for that."""
+        self.paused_until = max(self.paused_until, now + _pause(times))
 
     def remember(self, key: Hashable, *, well: bool) -> None:
         self.well[key] = well
@@ -178,7 +185,7 @@ class Standings:
         if server.ejected or (True in found and server.garbled >= _CONSECUTIVE_FAILURES):
             self._eject(server, others, now)
         else:
-            server.paused_until = now + _pause(server.garbled)
+            server.pause(now, server.garbled)
         return True
 
     def failed(self, name: str, now: float) -> None:
@@ -191,17 +198,19 @@ class Standings:
         if server.ejected or server.failures >= _CONSECUTIVE_FAILURES:
             self._eject(server, others, now)
         elif any(not each.ejected for each in others):
-            server.paused_until = now + _pause(server.failures)
+            server.pause(now, server.failures)
 
     def refused(self, name: str, now: float, retry_after: float | None = None) -> None:
         """It has no time; it says for how long (seconds), or it does not."""
         server = self._servers[name]
-        if now < server.paused_until:
+        if self.state(name, now) in _LEFT_ALONE:
             return  # one more of those that it got at the same time
         server.refusals += 1
         wait = _pause(server.refusals) if retry_after is None else retry_after
         server.paused_until = now + min(max(wait, _FIRST_PAUSE), _LONGEST_RETRY_AFTER)
         server.back_since = server.paused_until
+        if server.ejected:  # that decides nothing: it is probed once more when it has time
+            server.ejected_until = server.paused_until
 
     # ---------------------------------------------------------------------------------- decisions
 

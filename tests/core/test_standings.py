@@ -117,6 +117,41 @@ def test_no_time():
     assert standings.next_change(now) == now + 60.0
 
 
+def test_a_probe_that_finds_no_time():
+    """A server that has just been started may have none: it is probed again when it has."""
+    standings = some("a", "b", concurrency=4)
+    fail(standings, "a", 0.0)
+    standings.refused("a", 30.0, retry_after=20.0)
+    assert (standings.permits("a", 30.0), standings.next_change(30.0)) == (0, 50.0)
+    assert (standings.state("a", 50.0), standings.permits("a", 50.0)) == (State.PROBED, 1)
+    standings.refused("a", 50.0)
+    assert (standings.permits("a", 50.0), standings.next_change(50.0)) == (0, 50.2)
+    standings.succeeded("a", 50.2)
+    assert standings.state("a", 50.2) is State.SLOW_START
+
+
+def test_a_probe_that_comes_sooner_than_it_had_asked_for():
+    """What it said before it was ejected does not hide what it says to the probe."""
+    standings = some("a", "b")
+    standings.refused("a", 0.0, retry_after=60.0)
+    fail(standings, "a", 0.0)
+    standings.refused("a", 10.0)
+    assert standings.state("a", 30.0) is State.PROBED
+    standings.refused("a", 30.0, retry_after=9.0)
+    assert (standings.permits("a", 30.0), standings.next_change(30.0)) == (0, 39.0)
+
+
+def test_failures_do_not_shorten_the_time_that_it_asked_for():
+    """Of two batches one is refused for a minute, and over the other it hangs up."""
+    standings = some("a", "b")
+    standings.refused("a", 0.0, retry_after=60.0)
+    standings.failed("a", 0.1)
+    standings.shared_out("b", "key")
+    standings.garbled("a", "key", 0.2)
+    assert (standings.state("a", 59.9), standings.permits("a", 59.9)) == (State.PAUSED, 0)
+    assert standings.next_change(0.2) == 60.0
+
+
 def test_slow_start():
     """Who comes back gets its permits one by one, over ten seconds."""
     standings = some("a", concurrency=4)
