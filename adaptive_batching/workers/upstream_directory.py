@@ -208,7 +208,10 @@ class Directory:
             if name in self._standings:
                 continue
             self._standings.admit(name, since)
-            for _ in range(self._concurrency):
+            kept = [index for index, each in self._places.items() if each.name == name]
+            for index in kept:  # nobody has taken them since it was here last
+                self._places[index] = address
+            for _ in range(self._concurrency - len(kept)):
                 self._places[self._free_index()] = address
         self._settle()
 

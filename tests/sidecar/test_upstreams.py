@@ -34,6 +34,10 @@ def stats(client):
     return client.running.dispatchers["models"].stats()
 
 
+def server_names(client):
+    return list(client.running.dispatchers["models"].workers.servers)
+
+
 async def in_one_batch(client, gate, *requests, **headers):
     """Let requests wait behind the first, which a server holds until `gate` is set."""
     first = asyncio.ensure_future(client.predict(0))
@@ -169,6 +173,26 @@ async def test_a_name_with_several_addresses(before, names):
         await until(lambda: stats(client).workers == 1)
         for n in range(5):
             assert (await client.predict(n))[1] == {"predictions": [2 * n]}
+
+
+async def test_a_server_that_goes_and_comes_back(before, names):
+    """It has the place that it had, though a batch was in it all the while, and no more."""
+    gated = Gated(predict)
+    async with scripted(gated) as one:
+        names["models.test"] = ["127.0.0.1"]
+        client = await before(servers=[f"http://models.test:{one.port}"])
+        first = asyncio.ensure_future(client.predict(1))
+        await until(lambda: stats(client).running == 1)
+        for _ in range(3):
+            names["models.test"] = ["127.0.0.2"]
+            await until(lambda: server_names(client) == [f"http://127.0.0.2:{one.port}"])
+            names["models.test"] = ["127.0.0.1"]
+            await until(lambda: server_names(client) == [one.url])
+        names["models.test"] = ["127.0.0.1", "127.0.0.3"]
+        await until(lambda: len(server_names(client)) == 2)
+        assert len(stats(client).per_worker) == 2
+        gated.gate.set()
+        assert (await first)[1] == {"predictions": [2]}
 
 
 async def test_one_of_two_is_not_there(before, monkeypatch):
