@@ -176,7 +176,12 @@ class Upstreams:
         status, answer = await self._ask(address, first, headers, first.form.merge(shares))
         self.responses[status] += 1
         reply = Reply(status, answer, next(self._batch_ids), size, monotonic() - begin)
-        if (kind := meaning(reply)) is not None:
+        try:
+            kind = meaning(reply)
+        except UpstreamBroken:
+            self._directory.erred(address)
+            raise
+        if kind is not None:
             self._judge(address, reply, kind)
             raise kind(reply)
         return [

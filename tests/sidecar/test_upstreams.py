@@ -226,7 +226,7 @@ async def test_f12_one_of_two_is_slow(before):
         assert len(other.exchanges) >= 30
 
 
-@pytest.mark.parametrize("status", [500, 404, 400])
+@pytest.mark.parametrize("status", [500, 404, 400, 302])
 async def test_f12_one_of_two_is_broken(before, status):
     """It answers at once, but with nothing but errors: it is left alone, and the others go on."""
     async with scripted(answers(status)) as one, scripted(predict) as other:
