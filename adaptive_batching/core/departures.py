@@ -130,8 +130,8 @@ class Departures:
                 view, "Hold or Shed while every worker is busy", decision, now
             )
         allowed = min(decision.size, view.limits.max_batch_size)
-        if view.head.size > view.limits.max_batch_size:
-            allowed = view.head.size  # it came before the limit; let it be told
+        if view.queue.next.size > view.limits.max_batch_size:
+            allowed = view.queue.next.size  # it came before the limit; let it be told
         waiting = view.queue.items
         jobs = view.queue.take(allowed)
         if not jobs:

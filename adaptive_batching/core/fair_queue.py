@@ -25,6 +25,11 @@ class FairQueue(JobQueue):
         self._tenants = tenants
         self._lanes: Turns[Lane] = Turns()
 
+    @property
+    def next(self) -> Job:
+        """Whose turn it is, who need not be the oldest; there must be one."""
+        return self._first.next
+
     def ahead_of(self, job: Job) -> int:
         """Items that would be served before a job that came now, if nobody else came.
 
@@ -82,9 +87,14 @@ class FairQueue(JobQueue):
 
         Whoever is furthest behind goes first, and of his jobs those that are pressing.
         """
+        lane = self._first
+        return lane.tenant.received, not lane.pressing(now)
+
+    @property
+    def _first(self) -> Lane:
         lane = self._lanes.first()
         assert lane is not None
-        return lane.tenant.received, not lane.pressing(now)
+        return lane
 
     def _left(self, job: Job) -> None:
         lane = self._lanes.get(job.tenant)

@@ -49,6 +49,11 @@ class JobQueue:
         return jobs[0]
 
     @property
+    def next(self) -> Job:
+        """Who leaves first; there must be one."""
+        return self.head
+
+    @property
     def newest(self) -> Job:
         """The waiting job that came last; there must be one."""
         jobs = self._jobs

@@ -129,6 +129,15 @@ def test_a_large_request_is_not_passed_over_for_ever() -> None:
     assert max(sizes) == 8
 
 
+def test_a_lower_limit_holds_for_those_who_overtake_a_larger_request() -> None:
+    """Only who is larger than a batch may be since then goes in one of its own size."""
+    scheduler = shared()
+    come(scheduler, 1, "a", size=8)
+    come(scheduler, 6, "a", 0.1, priority=HIGH)
+    scheduler.retune(Greedy(), Limits(2))
+    assert [batch.size for batch in batches(scheduler, 0.1)] == [2, 2, 2, 8]
+
+
 def test_what_was_not_used_is_no_credit() -> None:
     """Who was away for a hundred batches does not have the next hundred to himself."""
     scheduler = shared()
