@@ -510,6 +510,26 @@ async def test_closing_twice_and_at_once() -> None:
 
 
 @virtually
+async def test_closing_when_the_last_caller_leaves_and_no_worker_is_there() -> None:
+    """Nobody is left to wait for."""
+
+    class Absent(TaskWorkers):
+        health = Health(frozenset(), None)
+
+    loop = asyncio.get_running_loop()
+    dispatcher = Dispatcher[int, int](Absent(tenfold, 1), Limits(), clock=loop.time)
+    await dispatcher.start()
+    (call,) = calls(dispatcher, 1)
+    await turns()
+    closing = asyncio.ensure_future(dispatcher.aclose())
+    await turns()
+    assert not closing.done()
+    call.cancel()
+    async with asyncio.timeout(1.0):
+        await closing
+
+
+@virtually
 async def test_a_drain_that_takes_too_long() -> None:
     """After the timeout, who waits is refused as Draining and who runs has lost the worker."""
     puppet = Puppet()

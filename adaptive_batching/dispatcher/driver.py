@@ -154,6 +154,8 @@ class Driver(Generic[T, R]):
         """Its caller has gone."""
         if self._scheduler.cancel(call):
             self._endings.enter([call], JobOutcome.CANCELLED)
+            if self.closing and not self._pump_due:
+                self._pump_soon()  # it may have been the last, with no worker to end the wait
 
     def retune(self, policy: Policy, limits: Limits) -> None:
         """Decide by another policy and other limits from now on."""
