@@ -36,7 +36,23 @@ def of_msgpack(value):
     return Message(msgspec.msgpack.encode(value), {"content-type": "application/msgpack"})
 
 
+def of_outputs(outputs, tail=b"tail"):
+    text = json.dumps({"outputs": outputs}).encode()
+    return Message(text + tail, {"inference-header-content-length": str(len(text))})
+
+
+DEEP = Message(b"[" * 900 + b"]" * 900)
+BROKEN = [
+    of_outputs(7),
+    of_outputs([7]),
+    of_outputs([{"parameters": None}]),
+    of_outputs([{"parameters": {"binary_data_size": "4"}}]),
+    of_outputs([{"parameters": {"binary_data_size": 3}, "datatype": "FP32"}]),
+    Message(b"{}tail", {"inference-header-content-length": "2"}),
+    Message(b"\x81\x80\x01", {"content-type": "application/msgpack"}),
+]
 SAME = [
+    *((each, each) for each in [DEEP, *BROKEN]),
     (of_json({"predictions": [1.0, 1e-9]}), of_json({"predictions": [1.0005, -1e-9]})),
     (of_json({"predictions": [float("nan")]}), of_json({"predictions": [float("nan")]})),
     (of_json({"id": "a", "outputs": []}), of_json({"id": "b", "outputs": []})),
@@ -60,6 +76,10 @@ DIFFERENT = [
     (of_tensor(1, datatype="INT32", kind="i"), of_tensor(2, datatype="INT32", kind="i")),
     (of_embedding(0.5), of_embedding(0.6)),
     (of_json([1]), Message(b"[1")),
+    (of_json(["süß"]), of_json(["sauer"])),
+    (of_json([10**400]), of_json([1.5])),
+    (DEEP, Message(DEEP.body.replace(b"[]", b"[1]"))),
+    *((each, of_tensor(1.0)) for each in BROKEN),
 ]
 
 
