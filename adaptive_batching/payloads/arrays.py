@@ -16,6 +16,7 @@ import numpy as np
 from adaptive_batching.errors import InvalidItem
 from adaptive_batching.payloads.marks import NUMBERS, DType, Shape
 
+_MOST_DIMENSIONS = 64  # that NumPy knows
 _FITTING = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}  # what can become what, without a loss
 
 
@@ -68,8 +69,13 @@ class ArrayType:
                 kind = Annotated[kind, msgspec.Meta(min_length=length, max_length=length)]
         return kind
 
+    @property
+    def read_as(self) -> Any:
+        """The same without a string at any depth: NumPy would make all as long as the longest."""
+        return _NUMBERS_AT_ANY_DEPTH if self.lengths is None else self.nested
+
     def from_lists(self, lists: Any) -> Any:
-        """Make the array of lists that are as `nested` says.
+        """Make the array of lists that are as `read_as` says.
 
         Raises:
             InvalidItem: Lists in one dimension differ in length, or it is not of numbers.
@@ -164,6 +170,17 @@ def _number(dtype: np.dtype[Any] | None) -> Any:
     if most > np.iinfo(np.int64).max:  # beyond what msgspec can compare with
         return Annotated[int, msgspec.Meta(ge=least)]
     return Annotated[int, msgspec.Meta(ge=least, le=most)]
+
+
+def _at_any_depth(number: Any) -> Any:
+    """Lists of such numbers, or of lists of them and so on; msgspec has no type that holds itself."""
+    kind = number
+    for _ in range(_MOST_DIMENSIONS - 1):
+        kind = number | list[kind]
+    return list[kind]
+
+
+_NUMBERS_AT_ANY_DEPTH = _at_any_depth(_number(None))
 
 
 def _fits(shape: tuple[int, ...], lengths: tuple[int | None, ...]) -> bool:

@@ -72,7 +72,7 @@ def _checked(decode: Read) -> Read:
 
 
 def _array_reader(codec: Codec, array: "ArrayType") -> Read:
-    read_lists = _checked(_decode(codec, array.nested))
+    read_lists = _checked(_decode(codec, array.read_as))
     return lambda body: array.from_lists(read_lists(body))
 
 
@@ -133,7 +133,7 @@ def array_field(kind: Any, lists: Any) -> Any:
         # What msgspec asks of its hooks for a type that they don't know.
         raise NotImplementedError(f"a {kind} has no form in a body")
     try:
-        return array.from_lists(msgspec.convert(lists, array.nested))
+        return array.from_lists(msgspec.convert(lists, array.read_as))
     except InvalidItem as error:
         raise ValueError(error.fault) from None
     except msgspec.ValidationError as error:  # msgspec would not add where the field is

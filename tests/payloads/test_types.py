@@ -190,6 +190,23 @@ def test_lists_that_are_no_such_array(kind, body):
 
 
 @pytest.mark.parametrize("codec", [Codec.JSON, Codec.MSGPACK])
+@pytest.mark.parametrize("kind", [np.ndarray, NDArray[np.float32], list[np.ndarray]])
+def test_strings_do_not_take_the_memory_of_the_longest(codec, kind):
+    """A body of a few hundred KiB would take all that the machine has, and its worker with it."""
+    encode = msgspec.json.encode if codec is Codec.JSON else msgspec.msgpack.encode
+    lists = [[["a" * 100_000], *[["b"]] * 100_000]]
+    with pytest.raises(InvalidItem, match=r"\$\[0\]"):
+        read(kind, encode(lists), codec)
+
+
+def test_arrays_of_as_many_dimensions_as_there_can_be():
+    """And no more."""
+    assert read(np.ndarray, b"[" * 64 + b"1" + b"]" * 64).shape == (1,) * 64
+    with pytest.raises(InvalidItem):
+        read(np.ndarray, b"[" * 65 + b"1" + b"]" * 65)
+
+
+@pytest.mark.parametrize("codec", [Codec.JSON, Codec.MSGPACK])
 @pytest.mark.parametrize(
     ("kind", "result"),
     [
