@@ -173,11 +173,11 @@ def _number(dtype: np.dtype[Any] | None) -> Any:
 
 
 def _at_any_depth(number: Any) -> Any:
-    """Lists of such numbers, or of lists of them and so on; msgspec has no type that holds itself."""
+    """Lists of such numbers, of lists of them, and so on."""
     kind = number
     for _ in range(_MOST_DIMENSIONS - 1):
-        kind = number | list[kind]
-    return list[kind]
+        kind = number | list[kind]  # type: ignore[valid-type]
+    return list[kind]  # type: ignore[valid-type]
 
 
 _NUMBERS_AT_ANY_DEPTH = _at_any_depth(_number(None))
