@@ -155,6 +155,19 @@ class Standings:
             self._eject(server, others, now)
         return broken
 
+    def exhausted(self, name: str, now: float, *, alone: bool) -> bool:
+        """Its memory was too small: for that batch, unless there was nobody else in it.
+
+        Returns:
+            Whether it was ejected, as by `erred`: nor is a batch answered that was to show whether
+            it is back.
+        """
+        server = self._servers[name]
+        if alone or server.ejected:
+            return self.erred(name, now)
+        server.failures = server.refusals = 0
+        return False
+
     def shared_out(self, name: str, key: Hashable) -> None:
         """Its answer to a batch of that key held one result for each item."""
         server = self._servers[name]

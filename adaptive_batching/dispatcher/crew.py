@@ -69,7 +69,11 @@ class Crew:
         """What those are told who can't wait for a worker's return."""
         now = self._clock()
         wait = self.back(now) - now
-        return NoWorkers(f"no worker is alive, nor will one be for {wait:.3f} s", retry_after=wait)
+        if self._workers.health.back_at > now:  # there are some, but they want to be left alone
+            message = f"no worker takes a batch before {wait:.3f} s are over"
+        else:
+            message = f"no worker is alive, nor will one be for {wait:.3f} s"
+        return NoWorkers(message, retry_after=wait)
 
     def _changed(self) -> None:
         health = self._workers.health

@@ -8,6 +8,7 @@ from adaptive_batching.errors import (
     BatchingError,
     DeadlineExceeded,
     HandlerError,
+    Overloaded,
     Quarantined,
     UpstreamBusy,
     UpstreamLost,
@@ -31,6 +32,8 @@ _OUTCOMES: Sequence[tuple[type[BatchingError], Outcome]] = (  # the first that i
     (UpstreamMismatch, Outcome.UNSHARED),
     (UpstreamOutOfMemory, Outcome.OUT_OF_MEMORY),
 )
+_UNRESOLVED = frozenset({Verdict.TOO_LATE, Verdict.OVER_BUDGET})
+_COME_AGAIN = 1.0  # seconds, in which ten more runs are granted
 _CURABLE = (  # of ours, those that another run may cure
     HandlerError,
     WorkerLost,
@@ -69,8 +72,8 @@ def told_now(
         verdict = verdicts.get(call)
         if verdict is Verdict.QUARANTINED:
             told.append((call, _quarantined(raised)))
-        elif verdict is Verdict.TOO_LATE and isinstance(raised, UpstreamRefusal):
-            told.append((call, _unresolved(raised)))
+        elif verdict in _UNRESOLVED and isinstance(raised, UpstreamRefusal):
+            told.append((call, _unresolved(raised, verdict)))
         elif verdict is not Verdict.AGAIN:
             told.append((call, result))
     return told
@@ -83,8 +86,13 @@ def _quarantined(lost: BaseException) -> Quarantined:
     return error
 
 
-def _unresolved(refusal: UpstreamRefusal) -> DeadlineExceeded:
+def _unresolved(refusal: UpstreamRefusal, verdict: Verdict) -> BatchingError:
     """What a client is told where a server's words may be about another one's request."""
-    error = DeadlineExceeded(f"{refusal}, and no time was left to find out over whom")
+    error: BatchingError
+    if verdict is Verdict.TOO_LATE:
+        error = DeadlineExceeded(f"{refusal}, and no time was left to find out over whom")
+    else:
+        message = f"{refusal}, and too many batches fail to find out over whom"
+        error = Overloaded(message, retry_after=_COME_AGAIN)
     error.__cause__ = refusal
     return error

@@ -25,6 +25,7 @@ from adaptive_batching.errors import (
     UpstreamDenial,
     UpstreamLost,
     UpstreamMismatch,
+    UpstreamOutOfMemory,
     UpstreamRefusal,
     UpstreamTooLarge,
     UpstreamUnreachable,
@@ -178,11 +179,11 @@ class Upstreams:
         reply = Reply(status, answer, next(self._batch_ids), size, monotonic() - begin)
         try:
             kind = meaning(reply)
-        except UpstreamBroken:
+        except UpstreamBroken as error:
             self._directory.erred(address)
-            raise
+            raise UpstreamBroken(f"{address.name}: {error}") from None
         if kind is not None:
-            self._judge(address, reply, kind)
+            self._judge(address, reply, kind, alone=len(items) == 1)
             raise kind(reply)
         return [
             Reply(part.status or status, part, reply.batch_id, size, reply.seconds)
@@ -231,7 +232,9 @@ class Upstreams:
             return self._about().items()
         return items[0].trace if len(items) == 1 else ()
 
-    def _judge(self, address: Address, reply: Reply, kind: type[UpstreamAnswered]) -> None:
+    def _judge(
+        self, address: Address, reply: Reply, kind: type[UpstreamAnswered], *, alone: bool
+    ) -> None:
         """What an error says about the server; whose fault it is, others have to show.
 
         A 404 or 400 may be about what was asked, or a model that is not loaded there.
@@ -240,6 +243,8 @@ class Upstreams:
             self._directory.failed(address)
         elif kind is UpstreamBusy:
             self._directory.refused(address, retry_after(reply.message.headers))
+        elif kind is UpstreamOutOfMemory:
+            self._directory.exhausted(address, alone=alone)
         elif kind in _MAYBE_BROKEN:
             self._directory.erred(address)
         else:

@@ -144,6 +144,16 @@ class Directory:
             )
             self._settle()
 
+    def exhausted(self, address: Address, *, alone: bool) -> None:
+        """A server's memory was too small for a batch, or for a request alone."""
+        known = address.name in self._standings
+        if known and self._standings.exhausted(address.name, monotonic(), alone=alone):
+            _log.warning(
+                "%s has no memory for single requests, others do: no batches for a while",
+                address.name,
+            )
+            self._settle()
+
     def shared_out(self, address: Address, key: Hashable) -> None:
         """A server's answer to a batch of that key held one result for each item."""
         if address.name in self._standings:

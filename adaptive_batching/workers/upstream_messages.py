@@ -84,7 +84,9 @@ def meaning(reply: Reply) -> type[UpstreamAnswered] | None:
     if 200 <= status < 300:
         return None
     if status < 400:
-        raise UpstreamBroken(f"the server answered {status} to a batch, which is no result")
+        raise UpstreamBroken(
+            f"answered {status} to a batch; expected a result, for none is followed"
+        )
     if status == _OUT_OF_MEMORY or (status in _SAY_OUT_OF_MEMORY and _says_so(reply.message.body)):
         return UpstreamOutOfMemory
     if status in _BUSY:

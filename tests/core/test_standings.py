@@ -205,6 +205,20 @@ def test_a_flood_of_bad_items():
     assert standings.state("b", 0.0) is State.IN
 
 
+def test_one_that_has_memory_for_nobody():
+    """What it says of batches may be about their size; of a request alone it can't be."""
+    standings = some("a", "b")
+    answer(standings, "b", "++++++++++")
+    for _ in range(100):
+        assert not standings.exhausted("a", 0.0, alone=False)
+    assert not any(standings.exhausted("a", 0.0, alone=True) for _ in range(9))
+    assert standings.exhausted("a", 0.0, alone=True)
+    assert not standings.exhausted("a", 1.0, alone=False)  # was under way when it was ejected
+    assert standings.state("a", 30.0) is State.PROBED
+    assert standings.exhausted("a", 30.0, alone=False)
+    assert standings.state("a", 30.0) is State.EJECTED
+
+
 def test_one_whose_answers_can_not_be_shared_out():
     """Where another one's can, it is left alone, longer each time, and then ejected."""
     standings = some("a", "b")

@@ -237,6 +237,20 @@ async def test_f12_one_of_two_is_broken(before, status):
         assert len(other.exchanges) >= 40
 
 
+@pytest.mark.parametrize(("status", "text"), [(507, "no"), (500, "CUDA out of memory")])
+async def test_f12_one_of_two_has_no_memory_at_all(before, status, text):
+    """Not even for a request alone, be it one of many at first: the other one gets the batches."""
+    async with scripted(answers(status, text)) as one, scripted(predict) as other:
+        client = await before(servers=[one.url, other.url], max_batch_size=4)
+        rounds = 0
+        while (await samples(client))["upstream_state", "models", "ejected", one.url] != 1:
+            await asyncio.gather(*map(client.predict, range(8)))
+            rounds += 1
+            assert rounds < 100
+        got = await asyncio.gather(*map(client.predict, range(8)))
+        assert [each for each, *_ in got] == [200] * 8
+
+
 @pytest.mark.parametrize("text", [b"hello", b'{"predictions": [1]}'])
 async def test_f12_one_of_two_answers_with_what_is_for_nobody(before, text):
     """Its batches are answered by the other one, it is ejected, and batches go on."""
@@ -393,11 +407,25 @@ async def test_t10_a_bad_item(before, status):
 
 
 async def test_t18_a_server_that_always_fails(before):
-    """It is asked a fifth more often than there are batches, and a hundred times."""
-    async with scripted(answers(500)) as server:
+    """It is asked a fifth more often than there are batches, and a hundred times.
+
+    What it says of a batch is told to nobody: it may be about another's request.
+    """
+
+    async def names(exchange):
+        """An error about the first of a batch."""
+        first, *_ = json.loads(exchange.body)["instances"]
+        await answers(500, f"not {first}")(exchange)
+
+    async with scripted(names) as server:
         client = await before(servers=[server.url], max_batch_size=8)
         for _ in range(40):
-            await asyncio.gather(*map(client.predict, range(20)))
+            for number, got in enumerate(await asyncio.gather(*map(client.predict, range(20)))):
+                status, answer, headers = got
+                if status == 503:
+                    assert (answer["error"], "Retry-After" in headers) == ("overloaded", True)
+                else:
+                    assert (status, answer) == (500, {"error": f"not {number}"})
         verdicts = {each.value: n for each, n in stats(client).verdicts.items()}
         first = sum(n for each, n in stats(client).releases.items() if each.value != "bisect")
         assert verdicts["over_budget"]
