@@ -67,6 +67,7 @@ class BatchSharing:
         self._dispatcher = dispatcher
         self._upstreams = upstreams
         self._claims = claims
+        self._is_packed = isinstance(route.form, Packed)
         self._packed_path = route.form.path if isinstance(route.form, Packed) else None
         self.retune(route)
 
@@ -172,6 +173,9 @@ class BatchSharing:
         waits = min(patience(headers), self._terms.max_latency) - (now - begin)
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")
+        content_type = headers.get("Content-Type", "")
+        if not (self._is_packed or content_type.isascii()):  # it is sent on with the batch
+            check_text([content_type])
         told, trace = self._partition(headers), _trace(headers)
         item = Forwarded(self._form, share, method, target, told, trace, now + waits)
         key: Hashable = item.key

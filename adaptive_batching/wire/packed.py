@@ -127,9 +127,13 @@ class Packed:
 
 
 def _named(headers: Headers) -> Mapping[str, str]:
-    named = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
+    named = [(_text(name).lower(), _text(value)) for name, value in headers]
     return CIMultiDict((name, value) for name, value in named if name not in _OF_THE_CONNECTION)
 
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")  # as aiohttp made them of bytes
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")  # as it will be written

@@ -300,7 +300,7 @@ async def test_a_body_that_can_not_be_parsed_is_not_waited_for(before, line):
 
 
 @pytest.mark.parametrize("line", [b"PUT /x", b"POST /v1/models/m:predict"])
-@pytest.mark.parametrize("name", [b"Authorization", b"X-User"])
+@pytest.mark.parametrize("name", [b"Authorization", b"Content-Type", b"X-User"])
 async def test_t1_a_header_that_is_no_text_is_not_changed_on_its_way(model, before, line, name):
     """What it says here, and to the server, is the same, or it is refused."""
     client = await before()

@@ -157,6 +157,28 @@ async def test_t1_no_response_becomes_two(before, usual):
     assert b"upstream_broken" in broken.body
 
 
+@pytest.mark.parametrize("usual", [False, True])
+async def test_headers_of_any_bytes_stay_what_they_are(before, usual):
+    """In requests and responses; names of files come in UTF-8, and in what was before it."""
+
+    async def handle_batch(requests):
+        names = [dict(each.headers)[b"x-file"] for each in requests]
+        return [Response(b"", 200, [(b"x-file", name)]) for name in names]
+
+    app = PackedRequests(elsewhere, {"/shout": handle_batch}, secret=SECRET)
+    async with served(app) as url:
+        client = await before(server=URL(url), form=Packed(SECRET))
+        if usual:
+            client.running._listener._server._connection = Connection
+        reader, writer = await connect(client.url)
+        for name in ("café".encode(), b"caf\xe9"):
+            head = b"POST /shout HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nX-File: "
+            writer.write(head + name + b"\r\n\r\n")
+            async with asyncio.timeout(5):
+                assert b"x-file: " + name + b"\r\n" in await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+
+
 @pytest.mark.parametrize("path", ["batch", "", "/a b", "/a\n"])
 def test_a_packed_path_that_is_none(path):
     """It is told."""
