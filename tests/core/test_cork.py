@@ -355,3 +355,31 @@ def test_refusal_without_any_worker() -> None:
     submit(scheduler, 1, 50.0, patience=1.0)
     scheduler.submit(Job(50.0, deadline=50.0001))
     assert scheduler.items == 2
+
+
+def test_who_is_left_of_a_flood_is_not_held_until_it_is_forgotten() -> None:
+    """Nearly all callers have gone: the rest of a full batch is not on its way any more."""
+    scheduler = trained(workers=2)
+    flood = submit(scheduler, 50 * FULL, 0.0)
+    running = []
+    while isinstance(step := scheduler.next(0.0), Batch):
+        running.append(step)
+    for job in flood[:-3]:
+        scheduler.cancel(job)
+    for batch in running:
+        scheduler.finish(batch, Outcome.DONE, SERVICE(FULL))
+    left = scheduler.next(2 * SERVICE(FULL))
+    assert isinstance(left, Batch)
+    assert left.jobs == flood[-3:]
+
+
+def test_a_lone_request_after_a_flood() -> None:
+    """It waits for others no longer than a full batch takes, beside workers that are idle."""
+    scheduler = trained(workers=2)
+    for job in submit(scheduler, 50 * FULL, 0.0):
+        scheduler.cancel(job)
+    submit(scheduler, 1, 20e-3)
+    now = 20e-3
+    while isinstance(step := scheduler.next(now), Hold):
+        now = step.until
+    assert now <= 20e-3 + SERVICE(FULL) * 1.01

@@ -72,7 +72,8 @@ class Cork:
         size = min(queue.items, limit)
         rate = queue.arrivals.rate(now, queue.window)
         item_rate = rate * queue.arrivals.mean_size
-        overloaded = item_rate * queue.latency.predict(limit) > _OVERLOADED * limit * queue.capacity
+        full = queue.latency.predict(limit)
+        overloaded = item_rate * full > _OVERLOADED * limit * queue.capacity
         due = inf
         if queue.head.deadline != inf:
             limit = _affordable(queue, limit, now)
@@ -87,8 +88,10 @@ class Cork:
             return Dispatch(limit, Reason.FULL)
         if now >= due:
             return Dispatch(limit, Reason.DEADLINE)
-        if overloaded and queue.workers > 1:
-            worth_until = now + (limit - size) / item_rate  # the rest of a full batch is on its way
+        over = queue.arrivals.newest + full  # the flood is, however high the rate still seems
+        if overloaded and queue.workers > 1 and now < over:
+            rest_comes = now + (limit - size) / item_rate  # of a full batch, which is on its way
+            worth_until = min(rest_comes, over)
         else:
             worth_until = _worth_until(queue, size, rate, now)
         if worth_until <= now:
