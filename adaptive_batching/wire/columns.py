@@ -10,6 +10,7 @@ from itertools import accumulate, pairwise
 import msgspec
 from msgspec.structs import replace
 
+from adaptive_batching.wire.brief import brief
 from adaptive_batching.wire.exchange import (
     Message,
     Request,
@@ -89,8 +90,8 @@ class ColumnShare(msgspec.Struct, frozen=True):
     @property
     def key(self) -> Hashable:
         """All but the rows."""
-        content_type = self.about.get("content-type")
-        return self.path, content_type, self.beside, "columns", self.inputs.names
+        but_rows = brief((self.beside, self.inputs.names))
+        return self.path, self.about.get("content-type"), but_rows, "columns"
 
 
 class ColumnFormat:

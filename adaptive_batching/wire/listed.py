@@ -9,6 +9,7 @@ from typing import ClassVar, Generic, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from adaptive_batching.wire.brief import brief
 from adaptive_batching.wire.exchange import (
     Message,
     Request,
@@ -91,8 +92,8 @@ class RowShare(msgspec.Struct, frozen=True):
     @property
     def key(self) -> Hashable:
         """All but the items."""
-        rows, content_type = self.rows, self.about.get("content-type")
-        return self.where, content_type, rows.before, rows.after, self.results
+        around = brief((self.rows.before, self.rows.after))
+        return self.where, self.about.get("content-type"), around, self.results
 
     @property
     def size(self) -> int:

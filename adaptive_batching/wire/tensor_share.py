@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from adaptive_batching.wire.brief import brief
 from adaptive_batching.wire.exchange import Message, Request, as_it_came
 from adaptive_batching.wire.splice import NotCuttable, Raw, members, object_of
 from adaptive_batching.wire.tensor_messages import JSON_LENGTH, open_message, read_tensors
@@ -70,7 +71,7 @@ def share_of(request: Request) -> TensorShare:
         _check_outputs(named["outputs"])
     kinds = tuple(tensor.kind for tensor in tensors)
     own = as_it_came(request.message, JSON_LENGTH)
-    key = request.path, own.headers.get("content-type"), kinds, layouts, beside
+    key = request.path, own.headers.get("content-type"), brief((kinds, layouts, beside))
     named_as = None if identity is None else bytes(identity)
     return TensorShare(key, tensors, beside, named_as, own, own.headers)
 
