@@ -125,9 +125,7 @@ class Framing:
         end = come.find(_END, at)
         if end < 0 or self.is_inside():
             raise BadHttpMessage("a head ends where none can")
-        if hdrs.TRANSFER_ENCODING in message.headers and not message.chunked:
-            # The parser overlooks that where the request wishes to upgrade.
-            raise BadHttpMessage("a body in a coding that does not say where it ends")
+        _check_coding(message)
         self._forgets = message.upgrade and not _may_be_granted(message)
         if message.method != hdrs.METH_CONNECT:
             self._in_chunks, self._left = message.chunked, _length(message)
@@ -182,6 +180,17 @@ class Lost(Exception):
         super().__init__(error.message)
         self.found = found
         self.error = error
+
+
+def _check_coding(message: RawRequestMessage) -> None:
+    """See to it that a body comes as it is, or in chunks and nothing else.
+
+    The parser overlooks what is chunked last, and all of them where the request wishes to upgrade;
+    a coding that nobody undoes would be dropped with the header.
+    """
+    codings = message.headers.getall(hdrs.TRANSFER_ENCODING, ())
+    if codings and not (message.chunked and [*map(str.lower, codings)] == ["chunked"]):
+        raise BadHttpMessage("a body in a coding other than chunks")
 
 
 def _length(message: RawRequestMessage) -> int:

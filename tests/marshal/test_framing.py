@@ -48,6 +48,10 @@ ANSWERED = {
         ],
         [404, 200, 200, 200],
     ),
+    "chunked in other letters, with spaces around": (
+        [CHUNKS.replace(b" chunked", b"\t CHUNKed  ") + EMPTY + GET],
+        [200] * 2,
+    ),
     "line ends before a request": (
         [CHUNKS + EMPTY + b"\r\n", b"\r\n\r\n" * 9, b"\r\n" + GET],
         [200] * 2,
@@ -65,6 +69,10 @@ ENDED = {
     "a coding that has no end, with a wish": (
         [to(b"/raw", b"Transfer-Encoding: gzip\r\n" + UPGRADE % b"websocket" + b"\r\n" + GET)],
         [400],
+    ),
+    "a coding before chunked, after another one": (
+        [CHUNKS + EMPTY + GET + CHUNKS.replace(b"chunked", b"gzip, chunked") + EMPTY + GET],
+        [200, 200, 400],
     ),
     "an endless line before a chunk": ([CHUNKS + b"1;" + b"x" * 2**15], [400]),
     "a chunk without a size": ([CHUNKS + b"1\r\nx\r\n", b"none\r\n"], [400]),

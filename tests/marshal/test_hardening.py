@@ -64,6 +64,12 @@ UNSPEAKABLE = {
     "a length with a sign": request(b"Content-Length: +1"),
     "an unknown coding": request(b"Transfer-Encoding: xchunked"),
     "a chunked that is not last": request(b"Transfer-Encoding: chunked, identity"),
+    "a coding before chunked": request(
+        b"Transfer-Encoding: gzip, chunked", body=b"1\r\n1\r\n0\r\n\r\n"
+    ),
+    "no coding before chunked": request(
+        b"Transfer-Encoding: identity,chunked", body=b"1\r\n1\r\n0\r\n\r\n"
+    ),
     "a space before the colon": request(b"Transfer-Encoding : chunked"),
     "a folded header": request(LENGTH, b"A: b", b" c"),
     "no host": b"POST /echo HTTP/1.1\r\nContent-Length: 1\r\n\r\n1",

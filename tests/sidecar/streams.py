@@ -41,6 +41,12 @@ MALFORMED = {
     "a length with a sign": post(b"Content-Length: +0", body=INNER),
     "an unknown coding": post(b"Transfer-Encoding: xchunked", body=CHUNKS),
     "a chunked that is not last": post(b"Transfer-Encoding: chunked, identity", body=CHUNKS),
+    "a coding before chunked": post(b"Transfer-Encoding: gzip, chunked", body=CHUNKS),
+    "a coding before chunked, without a space": post(
+        b"Transfer-Encoding: deflate,chunked", body=CHUNKS
+    ),
+    "no coding before chunked": post(b"Transfer-Encoding: identity, chunked", body=CHUNKS),
+    "an empty coding before chunked": post(b"Transfer-Encoding: , chunked", body=CHUNKS),
     "a coding twice": post(CHUNKED, b"Transfer-Encoding: identity", body=CHUNKS),
     "a vertical tab": post(b"Transfer-Encoding: \x0bchunked", body=CHUNKS),
     "a space before the colon": post(b"Transfer-Encoding : chunked", body=CHUNKS),

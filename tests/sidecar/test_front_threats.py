@@ -36,6 +36,17 @@ async def test_t1_a_request_inside_a_body_is_a_body(model, before, stream):
     assert not any(b"/smuggled" in answer.body for answer in answers)
 
 
+async def test_t1_no_batch_has_a_body_in_a_coding(model, before):
+    """Neither would the server be told of the coding, nor anything be undone."""
+    client = await before()
+    head = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: "
+    body = b'13\r\n{"instances": [21]}\r\n0\r\n\r\n'
+    for coding, status in ((b"gzip, chunked", 400), (b"Chunked", 200)):
+        sent = head + coding + b"\r\nConnection: close\r\n\r\n" + body
+        assert [each.status for each in parsed(await exchange(client.url, sent))] == [status]
+    assert model.batches == [[21]]
+
+
 @pytest.mark.parametrize(
     "body",
     [
