@@ -75,6 +75,8 @@ def _is_at(server: Location, own: str | tuple[str, int]) -> bool:
 async def _try(server: Location, tls: SSLContext | None) -> None:
     try:
         await _connected(server, tls)
+    except socket.gaierror:
+        pass  # who looks it up for requests has said so
     except (OSError, TimeoutError) as error:
         reason = str(error) or f"no answer in {_PATIENCE:g} s"
         _log.warning(

@@ -1,12 +1,16 @@
 """Where model servers are: URLs, names with several addresses, Unix sockets."""
 
 import asyncio
+import re
 import socket
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Self
 
 from yarl import URL
+
+_LABEL = "[A-Za-z0-9_-]{1,63}"  # an underscore: names of Docker Compose have some
+_HOST_NAME = re.compile(rf"(?=.{{1,254}}$){_LABEL}(\.{_LABEL})*\.?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,7 @@ class Address:
         host: What it is told that it is called.
         tls_name: Whose certificate it must have; None if that is in the URL.
         socket: The path of its Unix socket; empty if it has none.
+        nowhere: Whether its name has no IP address so far.
     """
 
     name: str
@@ -26,6 +31,7 @@ class Address:
     host: str
     tls_name: str | None = None
     socket: str = ""
+    nowhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,9 @@ class Location:
         bare = url.path in {"", "/"} and not url.query_string and not url.fragment and not url.user
         if origin.scheme not in {"http", "https"} or not bare:
             raise ValueError(expected)
+        name = origin.raw_host or ""
+        if not (_is_ip_address(name) or _HOST_NAME.fullmatch(name)):
+            raise ValueError(f"expected the name of a host, such as model.local, got {name!r}")
         return cls(origin)
 
     def __str__(self) -> str:
@@ -78,7 +87,6 @@ class Location:
 
         Raises:
             OSError: The name has no address.
-            UnicodeError: It can't be a name.
         """
         if not self.changes:
             host = self.origin.raw_authority if not self.socket else "localhost"
@@ -90,6 +98,10 @@ class Location:
         wanted = socket.AF_INET if socket.AF_INET in families else socket.AF_INET6
         hosts = dict.fromkeys(str(to[0]) for family, *_, to in found if family is wanted)
         return [self._at(host) for host in hosts]
+
+    def nowhere(self) -> Address:
+        """What stands for a server whose name has no address."""
+        return Address(str(self), self.origin, self.origin.raw_authority, nowhere=True)
 
     def _at(self, host: str) -> Address:
         origin = self.origin.with_host(host)

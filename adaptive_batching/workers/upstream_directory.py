@@ -9,7 +9,7 @@ from math import inf
 from time import monotonic
 
 from adaptive_batching.core.standings import Standings, State
-from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.errors import UpstreamUnreachable
 from adaptive_batching.units import format_duration
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.upstream_addresses import Address, Location
@@ -23,7 +23,8 @@ class Directory:
     """The servers at some locations.
 
     A server has `concurrency` places, which are workers to a dispatcher. The places of a server
-    that has gone pass to the next one that comes.
+    that has gone pass to the next one that comes. As long as no name has had an address, as those
+    of Kubernetes have none without a ready pod, each stands for a server that can't be reached.
 
     Args:
         locations: Where they are; names are looked up again every few seconds.
@@ -41,6 +42,7 @@ class Directory:
         self._standings = standings
         self._concurrency = concurrency
         self._found: dict[Location, list[Address]] = {}
+        self._missed: set[Location] = set()  # when they were looked up last
         self._places: dict[int, Address] = {}
         self._busy: set[int] = set()
         self._living: frozenset[int] = frozenset()
@@ -62,25 +64,17 @@ class Directory:
         identities: dict[int, Hashable] = {
             index: self._places[index].name for index in self._living
         }
-        servers = len(self._servers)
         return Health(
             self._living,
-            servers * self._concurrency,
-            failure=None if servers else WorkerStartError(f"no address for {' '.join(self.names)}"),
+            len(self._servers) * self._concurrency,
             identities=identities,
             back_at=-inf if self._living else self._standings.next_change(monotonic()),
         )
 
     async def start(self, on_change: Callable[[], None]) -> None:
-        """Look for the servers, and go on looking.
-
-        Raises:
-            WorkerStartError: There is none.
-        """
+        """Look for the servers, and go on looking."""
         self._on_change = on_change
         await self._resolve(since=-inf)
-        if not self._servers:
-            raise WorkerStartError(f"no address for {' '.join(self.names)}")
         if any(location.changes for location in self._locations):
             self._resolving = asyncio.create_task(self._keep_resolving())
 
@@ -98,19 +92,27 @@ class Directory:
 
     @contextmanager
     def place(self, index: int) -> Iterator[Address]:
-        """Whose place it is, which does not change meanwhile."""
+        """Whose place it is, which does not change meanwhile.
+
+        Raises:
+            UpstreamUnreachable: Its name has no address.
+        """
         self._busy.add(index)
         try:
-            yield self._places[index]
+            yield _somewhere(self._places[index])
         finally:
             self._busy.discard(index)
 
     def next(self) -> Address:
-        """Each of those that get batches in turn; any if none does."""
+        """Each of those that get batches in turn; any if none does.
+
+        Raises:
+            UpstreamUnreachable: Its name has no address.
+        """
         now = monotonic()
         servers = list(self._servers.values())
         able = [each for each in servers if self._standings.permits(each.name, now)] or servers
-        return able[next(self._turn) % len(able)]
+        return _somewhere(able[next(self._turn) % len(able)])
 
     def states(self) -> dict[str, State]:
         """What becomes of each server."""
@@ -187,7 +189,8 @@ class Directory:
 
     @property
     def _servers(self) -> dict[str, Address]:
-        return {each.name: each for found in self._found.values() for each in found}
+        found = {each.name: each for found in self._found.values() for each in found}
+        return found or {each.name: each for each in map(Location.nowhere, self._locations)}
 
     async def _keep_resolving(self) -> None:
         while True:
@@ -201,11 +204,28 @@ class Directory:
                 continue
             try:
                 self._found[location] = await location.addresses()
-            except (OSError, UnicodeError) as error:
-                if self._found.get(location) != []:
-                    _log.warning("%s has no address: %s", location, error)
-                self._found.setdefault(location, [])
+            except OSError as error:
+                self._miss(location, error)
+            else:
+                if location in self._missed:
+                    self._missed.remove(location)
+                    _log.info("%s has an address now", location)
         self._seat(since)
+
+    def _miss(self, location: Location, error: OSError) -> None:
+        """Say once that a name has no address, and what comes of it."""
+        known = self._found.setdefault(location, [])
+        if location not in self._missed:
+            self._missed.add(location)
+            meanwhile = "its servers stay the same" if known else "it gets no requests"
+            _log.warning(
+                "upstream %s has no address: %s; it is looked up every %g s, until then %s: check"
+                " the name, and that its server is up",
+                location,
+                error,
+                _RESOLVED_EVERY,
+                meanwhile,
+            )
 
     def _seat(self, since: float) -> None:
         """Give places to those that have come, and take them from those that have gone."""
@@ -213,7 +233,8 @@ class Directory:
         seated = {address.name for address in self._places.values()}
         for name in [name for name in seated if name not in servers and name in self._standings]:
             self._standings.dismiss(name)
-            _log.info("%s has gone", name)
+            if name not in self.names:  # such a one was nowhere, and has come
+                _log.info("%s has gone", name)
         for name, address in servers.items():
             if name in self._standings:
                 continue
@@ -252,6 +273,12 @@ class Directory:
         if living != self._living:
             self._living = frozenset(living)
             self._on_change()
+
+
+def _somewhere(address: Address) -> Address:
+    if address.nowhere:
+        raise UpstreamUnreachable(f"{address.name} has no address")
+    return address
 
 
 def _nobody() -> None:

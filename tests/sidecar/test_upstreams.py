@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from adaptive_batching.core import standings
-from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.wire.open_inference import OpenInference
+from adaptive_batching.wire.tensorflow import TensorFlowServing
 from adaptive_batching.workers import upstream_directory
 from adaptive_batching.workers.upstream_addresses import Location
 from adaptive_batching.workers.upstream_tls import tls_context
@@ -442,6 +443,7 @@ def test_where_a_server_can_be():
         "a:80",
         "http://u:p@a",
         "//a",
+        "http://[::1",
     ]:
         with pytest.raises(ValueError, match="expected http://HOST:PORT"):
             Location.parse(text)
@@ -468,9 +470,46 @@ def test_files_that_hold_no_certificates(tmp_path, certificate):
     assert tls_context(certificate[0], None) is not None
 
 
-@pytest.mark.parametrize("name", ["nowhere.test", "a..b"])
-async def test_a_name_without_an_address(before, names, name):
-    """The sidecar does not start, and says why."""
+@pytest.mark.parametrize("text", ["http://a..b", "http://a b", "http://*:80", "http://" + 64 * "a"])
+def test_what_can_not_be_the_name_of_a_host(text):
+    """Waiting for its address would be in vain."""
+    with pytest.raises(ValueError, match="expected the name of a host"):
+        Location.parse(text)
+
+
+@pytest.mark.parametrize("form", [TensorFlowServing(), OpenInference()])
+async def test_a_name_that_has_no_address_yet(before, names, caplog, form):
+    """The sidecar starts, says so once, and has a server as soon as there is an address."""
     names["nowhere.test"] = []
-    with pytest.raises(WorkerStartError, match=f"no address for http://{name}"):
-        await before(servers=[f"http://{name}"])
+    caplog.set_level("INFO")
+    async with scripted(predict) as one:
+        named = f"http://nowhere.test:{one.port}"
+        client = await before(servers=[named], form=form)
+        assert (await page(client, "/readyz"))[0] == 200
+        assert (await page(client, "/readyz?deep=1"))[0] == 503
+        for method, path in [("GET", "/v1/models/m"), ("POST", "/v1/models/m:predict")]:
+            async with client.session.request(
+                method, f"{client.url}{path}", json={"instances": [1]}
+            ) as response:
+                assert response.status == 502
+                assert (await response.json())["error"] == "upstream_lost"
+        looked_up = len(names.looked_up)
+        await until(lambda: len(names.looked_up) > looked_up + 2)
+        assert caplog.text.count("has no address: ") == 1
+        assert f"upstream {named} has no address: " in caplog.text
+        assert not one.exchanges
+        names["nowhere.test"] = ["127.0.0.1"]
+        await until(lambda: f"{named} has an address now" in caplog.text)
+        assert "has gone" not in caplog.text
+        assert stats(client).workers == 1
+        assert (await client.predict(1))[1] == {"predictions": [2]}
+
+
+async def test_one_of_two_names_has_no_address(before, names):
+    """The other one has all requests."""
+    names["nowhere.test"] = []
+    async with scripted(predict) as one:
+        client = await before(servers=["http://nowhere.test", one.url])
+        for n in range(5):
+            assert (await client.predict(n))[1] == {"predictions": [2 * n]}
+        assert len(one.exchanges) == 5
