@@ -113,8 +113,8 @@ class FastConnection(Connection):
             return None
         if message.should_close or message.upgrade or message.version != HttpVersion11:
             return None
-        # No answer to HEAD has a body; RFC 9112, 3.2.2: a whole URL, as to a proxy.
-        if message.method == "HEAD" or not message.path.startswith("/"):
+        # No answer to HEAD has a body; RFC 9112, 3.2.2: a whole URL, as to a proxy; a fragment.
+        if message.method == "HEAD" or not message.path.startswith("/") or "#" in message.path:
             return None
         return message, b"".join(payload._buffer)  # noqa: SLF001  left there for aiohttp's task
 

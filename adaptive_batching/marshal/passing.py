@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import aiohttp
 from aiohttp import hdrs, web
-from yarl import URL
 
 from adaptive_batching.errors import UpstreamBroken, UpstreamLost
 from adaptive_batching.marshal.header_text import check_text
@@ -81,7 +80,8 @@ class PassThrough:
         self, request: web.BaseRequest, target: str, read: bytes
     ) -> aiohttp.ClientResponse:
         server, client = self._choose()
-        url = URL(f"{server.origin}{target}", encoded=True)
+        # All of it as a path: of a URL in one string an empty query would be lost.
+        url = server.origin.with_path(target, encoded=True)
         headers = passed_on(request.headers, also_dropped=[hdrs.EXPECT, "HTTP2-Settings", MARK])
         check_text(headers.values())
         if self._about is not None:

@@ -72,6 +72,7 @@ UNSPEAKABLE = {
     ),
     "a space before the colon": request(b"Transfer-Encoding : chunked"),
     "a folded header": request(LENGTH, b"A: b", b" c"),
+    "a fragment": request(LENGTH, line=b"POST /echo#x HTTP/1.1"),
     "no host": b"POST /echo HTTP/1.1\r\nContent-Length: 1\r\n\r\n1",
     "two hosts": request(LENGTH, b"Host: there"),
     "a long header": request(LENGTH, b"A: " + b"a" * 9000),

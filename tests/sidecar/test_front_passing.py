@@ -258,12 +258,27 @@ async def test_http_2_is_not_smuggled_through_an_upgrade(before, answer):
 
 
 @pytest.mark.parametrize(
+    "target", [b"/x?", b"/x??", b"/?", b"//x", b"/x/../y", b"/x%2fy%2F%", b"/x?y=%20&&=", b"/x|y"]
+)
+async def test_a_target_is_passed_on_as_it_came(before, target):
+    """A signature may be about each of its bytes."""
+    async with scripted(OK) as (url, heard):
+        client = await before(server=url)
+        await exchange(client.url, b"GET " + target + b" HTTP/1.1\r\nHost: h\r\n" + CLOSE)
+    assert [head.split()[1] for head in heard] == [target]
+
+
+@pytest.mark.parametrize(
     ("line", "passed"),
     [
         (b"GET http://evil.test/x?y=1", b"GET /x?y=1 HTTP/1.1"),
+        (b"GET http://evil.test", b"GET / HTTP/1.1"),
+        (b"GET HTTPS://a@evil.test:1?x", b"GET /?x HTTP/1.1"),
+        (b"GET http://evil.test/x?", b"GET /x? HTTP/1.1"),
         (b"GET //evil.test/x", b"GET //evil.test/x HTTP/1.1"),
         (b"OPTIONS *", None),
         (b"CONNECT evil.test:80", None),
+        (b"CONNECT /x", None),
     ],
 )
 async def test_t9_no_request_chooses_whom_it_goes_to(before, line, passed):

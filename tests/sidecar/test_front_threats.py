@@ -47,6 +47,16 @@ async def test_t1_no_batch_has_a_body_in_a_coding(model, before):
     assert model.batches == [[21]]
 
 
+@pytest.mark.parametrize("target", [b"/x#y", b"http://h/x#y", b"/v1/models/m:predict?x#y"])
+async def test_t1_a_fragment_goes_nowhere(model, before, target):
+    """A route could be chosen by more of it than the server looks at, on either path."""
+    client = await before()
+    body = b'{"instances": [21]}'
+    head = b"POST " + target + b" HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % len(body)
+    assert [each.status for each in parsed(await exchange(client.url, head + body))] == [400]
+    assert model.seen == []
+
+
 @pytest.mark.parametrize(
     "body",
     [
