@@ -383,3 +383,29 @@ def test_a_lone_request_after_a_flood() -> None:
     while isinstance(step := scheduler.next(now), Hold):
         now = step.until
     assert now <= 20e-3 + SERVICE(FULL) * 1.01
+
+
+def test_after_a_pause_of_the_process_it_holds_again() -> None:
+    """A wake-up came later than any promise would bear; the next ones show that it was the only one."""
+    scheduler = trained(max_latency=0.1, workers=4)
+    scheduler._punctuality.due = 0.0
+    scheduler._punctuality.woke(1.0)
+    reasons: list[Reason] = []
+    ends: list[tuple[float, Batch]] = []
+    until, now = inf, 1.0
+    arrivals = now + poisson(0.4 * CAPACITY, 2.0, seed=1)
+    for arrived in arrivals.tolist():
+        while now < arrived:
+            now = min(arrived, until, *(end for end, _ in ends))
+            for end, batch in [each for each in ends if each[0] <= now]:
+                ends.remove((end, batch))
+                scheduler.finish(batch, Outcome.DONE, now)
+            if now == arrived:
+                submit(scheduler, 1, now, 0.1)
+            while isinstance(step := scheduler.next(now), Batch):
+                ends.append((now + SERVICE(step.size), step))
+                reasons.append(step.reason)
+            assert isinstance(step, Hold)
+            until = step.until
+    assert Reason.DEADLINE not in reasons[-100:]
+    assert scheduler._punctuality.late < 0.1

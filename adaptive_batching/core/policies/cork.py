@@ -33,6 +33,8 @@ _LONG_BATCHES = 0.4  # phi from which they starve the other workers, so that boa
 _BOARDING = 2.0  # times the batch size in equilibrium
 _TIGHT = 2.0  # full batches: a promise shorter than that is broken where releases bunch
 _WARY = 2.0  # times the plain hold, where bunching costs answers and not only time
+_MOST_LATE = 0.25  # of what the head waits: after a pause of the process, who never holds for fear
+# of late timers would never see that they are in time again
 _LONGEST_MARGIN = 0.8  # of max_latency: a margin may not make a full batch hopeless
 
 
@@ -83,7 +85,9 @@ class Cork:
                 return shed_or_probe(queue, late, now)
             due = _latest_release(queue, size)
             if not overloaded:  # there a late timer costs the head alone, and others fill its place
-                due -= queue.timers_late
+                due -= min(
+                    queue.timers_late, _MOST_LATE * (queue.head.deadline - queue.head.arrived)
+                )
         if queue.items >= limit or queue.items >= queue.limits.max_queue:  # nobody else may join
             return Dispatch(limit, Reason.FULL)
         if now >= due:
