@@ -386,7 +386,7 @@ def test_a_lone_request_after_a_flood() -> None:
 
 
 def test_after_a_pause_of_the_process_it_holds_again() -> None:
-    """A wake-up came later than any promise would bear; the next ones show that it was the only one."""
+    """One wake-up came later than any promise would bear; the next ones are in time."""
     scheduler = trained(max_latency=0.1, workers=4)
     scheduler._punctuality.due = 0.0
     scheduler._punctuality.woke(1.0)
