@@ -133,7 +133,8 @@ class BatchSharing:
             whole = self._form.join(share, [reply.message for reply in replies])
         except Unsplittable as error:
             raise UpstreamBroken(f"a request in {len(pieces)} pieces: {error}") from error
-        return replace(replies[-1], message=whole)
+        largest = max(replies, key=lambda reply: reply.batch_size)
+        return replace(largest, message=whole)
 
     def _is_apart(self, share: Any, request: Asked, target: str) -> bool:
         """Whether answers to requests like it have to be left whole, and so has it."""

@@ -86,11 +86,12 @@ async def test_an_answer_of_the_wrong_length(model, before):
 
 
 async def test_a_request_over_the_limit(model, before):
-    """It goes in pieces, and its answer comes back whole."""
+    """In pieces: the answer comes back whole, with what is said of the largest of their batches."""
     client = await before(max_batch_size=4)
-    status, answer, _ = await client.predict(*range(10))
+    status, answer, headers = await client.predict(*range(10))
     assert (status, answer) == (200, {"predictions": [2 * n for n in range(10)]})
     assert sorted(map(len, model.batches)) == [2, 4, 4]
+    assert (headers["X-Batch-Size"], headers["X-Batch-Id"]) == ("4", "1")
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
