@@ -20,6 +20,8 @@ from adaptive_batching.wire.exchange import (
 )
 from adaptive_batching.wire.splice import NotCuttable, Raw, elements, members, text_of
 
+_MOST_COLUMNS = 1024  # each takes more memory than its text, which alone is counted
+
 
 class Columns(msgspec.Struct, frozen=True):
     """Tensors whose first dimension is the batch.
@@ -37,11 +39,13 @@ class Columns(msgspec.Struct, frozen=True):
         """Read a tensor, or an object of tensors.
 
         Raises:
-            NotCuttable: It is neither.
+            NotCuttable: It is neither, or holds too many.
         """
         if bytes(text).startswith(b"["):
             return cls(None, [elements(text)])
         named = sorted(members(text).items())
+        if len(named) > _MOST_COLUMNS:
+            raise NotCuttable(f"expected at most {_MOST_COLUMNS} tensors, got {len(named)}")
         return cls(tuple(name for name, _ in named), [elements(tensor) for _, tensor in named])
 
     @classmethod

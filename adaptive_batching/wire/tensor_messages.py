@@ -16,6 +16,7 @@ from adaptive_batching.wire.tensors import Parameters, Pieces, Tensor
 JSON_LENGTH = "inference-header-content-length"
 _BINARY_SIZE = "binary_data_size"
 _LONGEST_LENGTH = 18  # digits
+_MOST_TENSORS = 1024  # each takes more memory than its text, which alone is counted
 _MOST_DIMENSIONS = 16  # more than models have: each one more is another look at all elements
 
 _NONE = msgspec.Raw()  # left out of the text, which goes by identity
@@ -34,7 +35,9 @@ class _Described(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
     data: msgspec.Raw = _NONE
 
 
-_described = msgspec.json.Decoder(list[_Described])
+_described: msgspec.json.Decoder[list[_Described]] = msgspec.json.Decoder(
+    Annotated[list[_Described], msgspec.Meta(max_length=_MOST_TENSORS)]
+)
 _length = msgspec.json.Decoder(int)
 
 
@@ -126,7 +129,12 @@ def _describe(text: Raw) -> list[_Described]:
     try:
         return _described.decode(text)
     except (msgspec.DecodeError, RecursionError):  # perhaps a NaN, which many servers write
-        return [_describe_leniently(members(part)) for part in elements(text)]
+        parts = elements(text)
+        if len(parts) > _MOST_TENSORS:
+            raise NotCuttable(
+                f"expected at most {_MOST_TENSORS} tensors, got {len(parts)}"
+            ) from None
+        return [_describe_leniently(members(part)) for part in parts]
 
 
 def _describe_leniently(named: dict[str, msgspec.Raw]) -> _Described:

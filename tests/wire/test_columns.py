@@ -93,6 +93,13 @@ def test_what_is_passed_on(inputs):
     assert FORM.take(request(inputs)) is None
 
 
+def test_more_columns_than_any_model_has():
+    """They would take twenty times the memory that their bytes are counted for."""
+    few, many = (json.dumps({str(n): [1] for n in range(count)}) for count in (1024, 1025))
+    assert FORM.take(request(few)) is not None
+    assert FORM.take(request(many)) is None
+
+
 def test_both_notations_at_once():
     """It is for the server to refuse that."""
     assert FORM.take(request("[1]", ',"instances":[1]')) is None

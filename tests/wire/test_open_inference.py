@@ -180,6 +180,15 @@ def test_a_shape_of_many_dimensions_is_not_multiplied(sizes):
         form.split([form.take(body())] * 2, Message(b'{"outputs":[%b]}' % tensor))
 
 
+@pytest.mark.parametrize("element", ["1", "NaN"])
+def test_more_inputs_than_any_model_has(element):
+    """They would take ten times the memory that their bytes are counted for."""
+    tensor = f'{{"name":"x","shape":[1],"datatype":"FP32","data":[{element}]}}'
+    few, many = (f'{{"inputs":[{",".join([tensor] * count)}]}}' for count in (1024, 1025))
+    assert OpenInference().take(request(Message(few.encode()))) is not None
+    assert OpenInference().take(request(Message(many.encode()))) is None
+
+
 def answer(outputs, **beside):
     return Message(json.dumps({"model_name": "m", **beside, "outputs": outputs}).encode())
 
