@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import click
 
+from adaptive_batching.cli.admin_options import AdminOptions
 from adaptive_batching.cli.option_groups import Command, gather_options
 from adaptive_batching.cli.parameters import DURATION
 from adaptive_batching.cli.rules import excludes
@@ -21,6 +22,8 @@ from adaptive_batching.marshal.run import Program, run_until_told
 from adaptive_batching.workers.named_socket import NamedSocket, check_path
 
 P = TypeVar("P", bound=Program)
+# All addresses of this machine, and a name whose address another may be.
+_OVERLAPPING = {"0.0.0.0", "::", "localhost"}  # noqa: S104  they are only compared
 PEM = click.Path(dir_okay=False, path_type=Path)
 
 _OPTIONS = (
@@ -113,6 +116,7 @@ def listening_options(command: Command) -> Command:
 def serve_until_told(
     program: P,
     listening: Listening,
+    admin: AdminOptions,
     on_ready: Callable[[P], None],
     cpus: Collection[int] | None = None,
 ) -> None:
@@ -121,13 +125,14 @@ def serve_until_told(
     Args:
         program: What is run.
         listening: Where, and how it ends.
+        admin: Where operators look.
         on_ready: Called once requests are answered.
         cpus: The cores that this process keeps to.
     """
     tls = _tls(listening)
     loop = loop_factory(wanted=listening.uvloop)
     try:
-        with _bound(listening) as bound, asyncio.Runner(loop_factory=loop) as runner:
+        with _bound(listening, admin) as bound, asyncio.Runner(loop_factory=loop) as runner:
             runner.run(
                 run_until_told(
                     program,
@@ -164,7 +169,7 @@ def _tls(listening: Listening) -> ClientTls | None:
 
 
 @contextmanager
-def _bound(listening: Listening) -> Iterator[socket.socket | None]:
+def _bound(listening: Listening, admin: AdminOptions) -> Iterator[socket.socket | None]:
     """The socket to listen on, if it is not just any on a host and port; closed at the end."""
     passed = passed_socket()
     if passed is not None:
@@ -176,10 +181,22 @@ def _bound(listening: Listening) -> Iterator[socket.socket | None]:
             raise click.BadParameter(str(error), param_hint="--unix-socket") from error
         with closing(NamedSocket(listening.unix_socket, shared=True)) as named:
             yield named.socket
-    elif listening.reuse_port:
-        yield shared_socket(listening.host, listening.port)
     else:
-        yield None
+        _check_apart(listening, admin)
+        reused = listening.reuse_port
+        yield shared_socket(listening.host, listening.port) if reused else None
+
+
+def _check_apart(listening: Listening, admin: AdminOptions) -> None:
+    """See to it that clients and operators don't come to one port.
+
+    Raises:
+        UsageError: They do.
+    """
+    hosts = {listening.host, admin.admin_host}
+    if admin.admin_port == listening.port > 0 and (len(hosts) == 1 or hosts & _OVERLAPPING):
+        msg = "--admin-port: expected another port than --port, where clients come"
+        raise click.UsageError(f"{msg}, got {listening.port} for both")
 
 
 def loop_factory(*, wanted: bool | None) -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -103,7 +103,7 @@ def command(
             raise click.UsageError(str(error)) from error
         running.metrics.log_lines_dropped = lambda: logs.dropped
         with opened(recorders.values()):
-            serve_until_told(running, listening, _announce, marshal_cpus)
+            serve_until_told(running, listening, admin, _announce, marshal_cpus)
 
 
 def _check_marshals(admin: AdminOptions, listening: Listening, tracer: Tracer | None) -> None:

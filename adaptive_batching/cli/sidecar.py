@@ -151,7 +151,7 @@ def command(
     with telemetry.logs() as logs, opened(recorders.values()):
         running.metrics.log_lines_dropped = lambda: logs.dropped
         warn_of_unknown(context, os.environ, of_a_file=config is not None)
-        serve_until_told(running, listening, _announce)
+        serve_until_told(running, listening, admin, _announce)
 
 
 def _route(

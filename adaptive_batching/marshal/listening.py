@@ -53,7 +53,7 @@ async def listen(
     try:
         await site.start()
     except (OSError, UnicodeError) as error:
-        if bound is not None:
+        if bound is not None and bound.family is socket.AF_UNIX:
             raise
         raise ListenError(host, port, error) from error
     return site.name
@@ -89,6 +89,8 @@ class _Site(web.BaseSite):
     async def start(self) -> None:
         """Accept connections from now on."""
         await super().start()
+        if (bound := self._place.get("sock")) is not None:
+            bound.listen(self._backlog)  # uvloop says nothing if another one listens there by now
         how = {**self._place, "ssl": self._ssl_context, "backlog": self._backlog}
         if self._ssl_context is not None:
             how["ssl_handshake_timeout"] = _HANDSHAKE

@@ -21,24 +21,22 @@ _log = logging.getLogger("adaptive_batching")
 
 
 def check_elsewhere(
-    servers: Iterable[Location], host: str, port: int, bound: socket.socket | None
+    servers: Iterable[Location], own: str | tuple[str, int], option: str = "--port"
 ) -> None:
     """See to it that no server is where we listen ourselves: requests would go round and round.
 
     Args:
         servers: Where requests will be sent.
-        host: The address to listen on.
-        port: The port.
-        bound: A socket to listen on instead.
+        own: The host and port to listen on, or the path of a Unix socket.
+        option: What says so.
 
     Raises:
         UsageError: One is.
     """
-    own = (host, port) if bound is None else bound.getsockname()
     for server in servers:
         if _is_at(server, own):
             msg = f"expected a model server, got {server}, where the sidecar itself is to listen"
-            raise UsageError(f"{msg}: say another --port, or where the server is")
+            raise UsageError(f"{msg}: say another {option}, or where the server is")
 
 
 async def warn_of_unreachable(servers: Iterable[tuple[Location, SSLContext | None]]) -> None:

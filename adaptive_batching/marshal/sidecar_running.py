@@ -146,7 +146,10 @@ class SidecarRunning:
         servers = {
             (server, relay.route.tls) for relay in self.relays for server in relay.route.servers
         }
-        check_elsewhere({server for server, _ in servers}, host, port, bound)
+        locations = {server for server, _ in servers}
+        check_elsewhere(locations, (host, port) if bound is None else bound.getsockname())
+        if self._admin_address is not None:
+            check_elsewhere(locations, self._admin_address, "--admin-port")
         self._started = True
         self.metrics.loop_lag.start()
         if self._admin_address is not None:

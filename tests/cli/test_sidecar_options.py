@@ -69,6 +69,11 @@ def test_other_variables_are_let_alone(caplog):
             "--unix-socket: expected it instead of --port, --reuse-port, got both",
         ),
         (["--unix-socket=/tmp/s", "--host=::"], "instead of --host, got both"),
+        (
+            ["--reuse-port", "--port=8124", "--admin-port=8124"],
+            "--admin-port: expected another port than --port, where clients come, got 8124",
+        ),
+        (["--host=0.0.0.0", "--port=9", "--admin-port=9"], "expected another port than --port"),
         (["--admin-host=::"], "--admin-host: expected --admin-port as well, got it alone"),
         (["--max-per-tenant=2"], "--max-per-tenant: expected --tenant-header as well"),
         (["--tenant-header="], "--tenant-header: expected the name of a header, such as X-Tenant"),

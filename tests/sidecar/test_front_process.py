@@ -9,7 +9,10 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from aiohttp import web
 
+from adaptive_batching.cli.listening_options import loop_factory
+from adaptive_batching.marshal.listening import ListenError, listen, shared_socket
 from adaptive_batching.simulation.traces import read_trace
 
 SIDECAR = [sys.executable, "-m", "adaptive_batching", "sidecar", "--protocol=tensorflow"]
@@ -48,16 +51,44 @@ async def ended(process):
 
 
 @pytest.mark.parametrize(
-    ("host", "upstream"),
-    [("127.0.0.1", "http://127.0.0.1:8123"), ("0.0.0.0", "http://localhost:8123")],
+    ("upstream", "where", "option"),
+    [
+        ("http://127.0.0.1:8123", ["--port=8123"], "--port"),
+        ("http://localhost:8123", ["--host=0.0.0.0", "--port=8123"], "--port"),
+        ("http://127.0.0.1:8123", ["--port=0", "--admin-port=8123"], "--admin-port"),
+    ],
 )
-def test_a_sidecar_is_not_its_own_model_server(host, upstream):
-    """Requests would go round until there is no room for more."""
-    where = (f"--upstream={upstream}", f"--host={host}", "--port=8123")
-    command = [*SIDECAR, *where]
+def test_a_sidecar_is_not_its_own_model_server(upstream, where, option):
+    """Requests would go round until there is no room for more, or meet the pages of operators."""
+    command = [*SIDECAR, f"--upstream={upstream}", *where]
     result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
     assert result.returncode == 1
     assert f"got {upstream}, where the sidecar itself is to listen" in result.stderr
+    assert f"say another {option}, or" in result.stderr
+
+
+@pytest.mark.parametrize("loop", ["--uvloop", "--no-uvloop"])
+def test_a_shared_port_that_another_one_took(loop):
+    """It is told as that of any port that is taken, whatever loop there is."""
+
+    async def listens(ours):
+        runner = web.ServerRunner(web.Server(None))
+        await runner.setup()
+        try:
+            await listen(runner, *ours.getsockname(), ours)
+        finally:
+            await runner.cleanup()
+
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+        with shared_socket("127.0.0.1", port) as ours:
+            other.listen()
+            told = f"can't listen on 127.0.0.1 port {port}: Address already in use"
+            runner = asyncio.Runner(loop_factory=loop_factory(wanted=loop == "--uvloop"))
+            with runner, pytest.raises(ListenError, match=told):
+                runner.run(listens(ours))
 
 
 class Visitors:
