@@ -17,7 +17,8 @@ def named_values(
         names: Of which something may be said.
 
     Raises:
-        BadParameter: It is said of another, of nobody in particular, or twice.
+        BadParameter: It is said of another, of nobody in particular, or twice. What is before the
+            first `=` is taken for a name unless it is a path with a directory.
     """
     values: dict[str, str] = {}
     for text in given:
@@ -28,7 +29,11 @@ def named_values(
             if len(names) != 1:
                 one_of = " or ".join(f"{name}={what}" for name in names)
                 raise click.BadParameter(f"{option}: expected {one_of}, got {text!r}")
-            [name], value = names, text
+            [only] = names
+            if equals and "/" not in name[1:]:
+                msg = f"{option}: expected {only}={what}, got {text!r}, and there is no {name!r}"
+                raise click.BadParameter(msg)
+            name, value = only, text
         if not value:
             raise click.BadParameter(f"{option}: expected a {what.lower()}, got {text!r}")
         if name in values:

@@ -73,6 +73,10 @@ def test_other_variables_are_let_alone(caplog):
             ["--reuse-port", "--port=8124", "--admin-port=8124"],
             "--admin-port: expected another port than --port, where clients come, got 8124",
         ),
+        (
+            ["--record=nope=x.csv"],
+            "--record: expected json=FILE, got 'nope=x.csv', and there is no 'nope'",
+        ),
         (["--host=0.0.0.0", "--port=9", "--admin-port=9"], "expected another port than --port"),
         (["--admin-host=::"], "--admin-host: expected --admin-port as well, got it alone"),
         (["--max-per-tenant=2"], "--max-per-tenant: expected --tenant-header as well"),

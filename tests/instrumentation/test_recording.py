@@ -81,6 +81,19 @@ def test_a_restart_keeps_the_earlier_recordings(tmp_path):
     }  # fmt: skip
 
 
+def test_two_that_record_to_one_file_lose_nothing(tmp_path, caplog):
+    """The second one finds that the first has it, though nothing is in it yet."""
+    path = tmp_path / "out.csv"
+    with Recorder(path) as first, Recorder(path) as second:
+        assert "out.csv is being recorded to by another: that goes on as " in caplog.text
+        for number in range(2):
+            told(first, number)
+        for number in range(3):
+            told(second, number)
+    found = {file.name: len(file.read_text().splitlines()) for file in tmp_path.iterdir()}
+    assert found == {"out.1.csv": 1 + 2, "out.csv": 1 + 3}
+
+
 def test_a_recording_behind_a_link(tmp_path):
     """The file is renamed and not the link, and what is no file stays what it is."""
     path, there = tmp_path / "out.csv", tmp_path / "there.csv"
