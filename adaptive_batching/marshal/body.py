@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from io import BytesIO
 
-from aiohttp import web
+from aiohttp import HttpVersion11, hdrs, web
 
 from adaptive_batching.marshal.rejections import Rejected
 
@@ -37,8 +37,7 @@ async def arriving_body(
     Raises:
         Rejected: It took too long or is broken.
     """
-    if request.headers.get("Expect", "").lower() == "100-continue" and request.transport:
-        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    ask_for_body(request)
     body = BytesIO()  # one copy of each chunk while the caches have it, and none at the end
     try:
         async with asyncio.timeout(patience):
@@ -52,6 +51,17 @@ async def arriving_body(
     except web.RequestPayloadError:
         raise Rejected(400, "malformed", closes=True) from None
     return body.getvalue()
+
+
+def ask_for_body(request: web.BaseRequest) -> None:
+    """Let a client that waits for that send its body; HTTP/1.0 has no word for it (RFC 9110, 15.2).
+
+    Args:
+        request: Whose body has not come yet.
+    """
+    waits = request.headers.get(hdrs.EXPECT, "").lower() == "100-continue"
+    if waits and request.version >= HttpVersion11 and request.transport:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
 def check_encoding(codings: str) -> None:

@@ -8,6 +8,7 @@ import aiohttp
 from aiohttp import hdrs, web
 
 from adaptive_batching.errors import UpstreamBroken, UpstreamLost
+from adaptive_batching.marshal.body import ask_for_body
 from adaptive_batching.marshal.header_text import check_text
 from adaptive_batching.marshal.hop_by_hop import passed_on
 from adaptive_batching.marshal.passed_answer import PassedAnswer
@@ -17,6 +18,7 @@ from adaptive_batching.wire.whole_requests import MARK
 from adaptive_batching.workers.upstream_addresses import Address
 from adaptive_batching.workers.upstream_client import HUNG_UP, Client
 
+_NO_CODINGS = frozenset({"", "chunked", "identity"})
 _SAFE = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
 
 
@@ -59,7 +61,8 @@ class PassThrough:
 
         Raises:
             UpstreamLost: The server can't be reached, or hung up before it answered.
-            UpstreamBroken: It spoke of another protocol without being asked.
+            UpstreamBroken: It answered with what is no HTTP, or with another protocol or a coding
+                without being asked.
             Rejected: The body was too slow, or a header is no text.
         """
         try:
@@ -74,6 +77,7 @@ class PassThrough:
                 if not wants_tunnel(request):
                     raise UpstreamBroken("a server switched protocols without being asked")
                 return await tunnel(request, response)
+            _check_coding(response)
             return await _sent_back(response, request)
 
     async def _sent(
@@ -103,8 +107,10 @@ class PassThrough:
                 raise error.__cause__ from None  # not the server's fault
             if isinstance(error, HUNG_UP):
                 client.hung_up(server)
-            msg = f"{server.name} did not answer: {type(error).__name__}: {error}"
-            raise UpstreamLost(msg) from error
+            said = f"{type(error).__name__}: {error}"
+            if isinstance(error, aiohttp.ClientResponseError):  # of which aiohttp could make none
+                raise UpstreamBroken(f"{server.name}: {said}") from error
+            raise UpstreamLost(f"{server.name} did not answer: {said}") from error
 
     def _can_be_repeated(self, request: web.BaseRequest, read: bytes) -> bool:
         """Whether nothing of it is lost, and a second time does no harm."""
@@ -115,8 +121,8 @@ class PassThrough:
     async def _body(self, request: web.BaseRequest, read: bytes) -> AsyncIterator[bytes]:
         if read:
             yield read
-        elif request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.transport:
-            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        else:
+            ask_for_body(request)
         while chunk := await self._next(request):
             yield chunk
 
@@ -128,6 +134,18 @@ class PassThrough:
             raise Rejected(408, "body_timeout", closes=True) from None
         except web.RequestPayloadError:
             raise Rejected(400, "malformed", closes=True) from None
+
+
+def _check_coding(response: aiohttp.ClientResponse) -> None:
+    """See to it that a body comes as it is, or in chunks: a coding would be dropped and not undone.
+
+    Raises:
+        UpstreamBroken: It comes in another coding, which nobody has asked for.
+    """
+    said = ",".join(response.headers.getall(hdrs.TRANSFER_ENCODING, ()))
+    if not {coding.strip().lower() for coding in said.split(",")} <= _NO_CODINGS:
+        msg = f"{response.url.origin()} answered with Transfer-Encoding: {said}, unasked"
+        raise UpstreamBroken(msg)
 
 
 async def _sent_back(

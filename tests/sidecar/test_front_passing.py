@@ -8,6 +8,7 @@ import pytest
 from yarl import URL
 
 from tests.sidecar.raw import connect, exchange, parsed
+from tests.workers.conditions import until
 
 
 @asynccontextmanager
@@ -184,6 +185,37 @@ async def test_expect_continue(model, before):
     assert answer.body == b"PUT /x 3"
     assert "Expect" not in model.seen[-1]
     writer.close()
+
+
+@pytest.mark.parametrize("line", [b"PUT /x", b"POST /v1/models/m:predict"])
+async def test_http_1_0_is_not_told_to_go_on(model, before, line):
+    """It would take that for the answer."""
+    client = await before()
+    reader, writer = await connect(client.url)
+    headers = b"Host: h\r\nContent-Length: 19\r\nExpect: 100-continue\r\n\r\n"
+    writer.write(line + b" HTTP/1.0\r\n" + headers)
+    await until(lambda: client.running._sidecar.in_flight)
+    writer.write(b'{"instances": [21]}')
+    assert [each.status for each in parsed(await reader.read())] == [200]
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-OpenSSH_9.2p1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nConnection: close\r\n\r\nok",
+    ],
+)
+async def test_f10_an_answer_that_can_not_be_passed_on(before, answer):
+    """It may have run, so it is not sent again; and nobody gets what is in a coding unawares."""
+    async with scripted(answer, OK) as (url, heard):
+        client = await before(server=url)
+        async with client.session.get(f"{client.url}/x") as response:
+            assert (response.status, (await response.json())["error"]) == (502, "upstream_broken")
+    assert len(heard) == 1
 
 
 async def test_http_1_0_gets_a_stream_as_long_as_the_connection(model, before):
