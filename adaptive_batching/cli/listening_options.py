@@ -155,6 +155,19 @@ def serve_until_told(
         raise click.ClickException(str(error)) from error
 
 
+def check_listening(listening: Listening, admin: AdminOptions) -> None:
+    """See whether anybody could be listened to, as far as that is told without trying.
+
+    Raises:
+        UsageError: What was said can't be, or not together.
+    """
+    _tls(listening)
+    if listening.unix_socket is None:
+        _check_apart(listening, admin)
+    else:
+        _check_socket(listening.unix_socket)
+
+
 def _tls(listening: Listening) -> ClientTls | None:
     """What clients are met with, if it is not plain HTTP."""
     certificate = listening.tls_cert
@@ -175,16 +188,20 @@ def _bound(listening: Listening, admin: AdminOptions) -> Iterator[socket.socket 
     if passed is not None:
         yield passed
     elif listening.unix_socket is not None:
-        try:
-            check_path(listening.unix_socket)
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint="--unix-socket") from error
+        _check_socket(listening.unix_socket)
         with closing(NamedSocket(listening.unix_socket, shared=True)) as named:
             yield named.socket
     else:
         _check_apart(listening, admin)
         reused = listening.reuse_port
         yield shared_socket(listening.host, listening.port) if reused else None
+
+
+def _check_socket(path: str) -> None:
+    try:
+        check_path(path)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--unix-socket") from error
 
 
 def _check_apart(listening: Listening, admin: AdminOptions) -> None:

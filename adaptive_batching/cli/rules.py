@@ -15,7 +15,7 @@ def needs(name: str, other: str) -> Rule:
     """Something is of no use unless another is said as well."""
 
     def check(context: click.Context) -> None:
-        if _said(context, name) and not _said(context, other):
+        if said(context, name) and not said(context, other):
             told = f"{_option(context, name)}: expected {_option(context, other)} as well"
             raise click.UsageError(f"{told}, got it alone")
 
@@ -26,8 +26,8 @@ def excludes(name: str, *others: str) -> Rule:
     """Something takes the place of others."""
 
     def check(context: click.Context) -> None:
-        beside = [_option(context, other) for other in others if _said(context, other)]
-        if beside and _said(context, name):
+        beside = [_option(context, other) for other in others if said(context, other)]
+        if beside and said(context, name):
             told = f"{_option(context, name)}: expected it instead of {', '.join(beside)}"
             raise click.UsageError(f"{told}, got both")
 
@@ -38,7 +38,7 @@ def names_a_header(name: str) -> Rule:
     """Something is not said if it is said to be nothing."""
 
     def check(context: click.Context) -> None:
-        if _said(context, name) and not context.params[name]:
+        if said(context, name) and not context.params[name]:
             option = _option(context, name)
             msg = f"{option}: expected the name of a header, such as X-Tenant, got ''"
             raise click.UsageError(msg)
@@ -46,7 +46,8 @@ def names_a_header(name: str) -> Rule:
     return check
 
 
-def _said(context: click.Context, name: str) -> bool:
+def said(context: click.Context, name: str) -> bool:
+    """Whether an option was typed, or its variable is set."""
     return context.get_parameter_source(name) not in _NOT_SAID
 
 

@@ -17,11 +17,13 @@ from adaptive_batching.cli.fairness_options import fairness_options
 from adaptive_batching.cli.kserve_agent import KSERVE_AGENT, AgentCommand
 from adaptive_batching.cli.listening_options import (
     Listening,
+    check_listening,
     listening_options,
     serve_until_told,
 )
 from adaptive_batching.cli.parameters import DURATION, POLICY
 from adaptive_batching.cli.recorders import make_recorders, opened
+from adaptive_batching.cli.rules import said
 from adaptive_batching.cli.telemetry_options import TelemetryOptions, telemetry_options
 from adaptive_batching.cli.upstream_options import upstream_options
 from adaptive_batching.errors import ConfigError, SettingError
@@ -148,6 +150,15 @@ def command(
         raise click.BadParameter(error.fault, context, options[error.key]) from error
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
+    if context.obj is not None:  # `check-config`
+        warn_of_unknown(context, os.environ, of_a_file=True)
+        check_listening(listening, admin)
+        if listening.unix_socket is not None:
+            running.check_elsewhere(listening.unix_socket)
+        elif said(context, "port"):  # the default is often that of a model server
+            running.check_elsewhere((listening.host, listening.port))
+        context.obj(running)
+        return
     with telemetry.logs() as logs, opened(recorders.values()):
         running.metrics.log_lines_dropped = lambda: logs.dropped
         warn_of_unknown(context, os.environ, of_a_file=config is not None)

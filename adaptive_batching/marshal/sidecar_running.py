@@ -143,23 +143,34 @@ class SidecarRunning:
             ListenError: The port is taken, or the address is not ours.
             UsageError: It is that of one of the servers.
         """
-        servers = {
-            (server, relay.route.tls) for relay in self.relays for server in relay.route.servers
-        }
-        locations = {server for server, _ in servers}
-        check_elsewhere(locations, (host, port) if bound is None else bound.getsockname())
-        if self._admin_address is not None:
-            check_elsewhere(locations, self._admin_address, "--admin-port")
+        self.check_elsewhere((host, port) if bound is None else bound.getsockname())
         self._started = True
         self.metrics.loop_lag.start()
         if self._admin_address is not None:
             self.admin_url = await self._admin.open(*self._admin_address)
             self.broadcast.start()
         await self.relays.start()
+        servers = {
+            (server, relay.route.tls) for relay in self.relays for server in relay.route.servers
+        }
         self._looking = asyncio.create_task(warn_of_unreachable(servers))
         if self._file is not None:
             self._reading = asyncio.create_task(self._keep_reading(self._file))
         self.url = await self._listener.open(host, port, bound, tls)
+
+    def check_elsewhere(self, own: str | tuple[str, int]) -> None:
+        """See to it that no server is where clients or operators come to ourselves.
+
+        Args:
+            own: The host and port to listen on, or the path of a Unix socket.
+
+        Raises:
+            UsageError: One is.
+        """
+        servers = {server for relay in self.relays for server in relay.route.servers}
+        check_elsewhere(servers, own)
+        if self._admin_address is not None:
+            check_elsewhere(servers, self._admin_address, "--admin-port")
 
     async def refresh(self) -> None:
         """What SIGHUP and `POST /reload` do: read the routes again, if they are in a file.

@@ -214,12 +214,46 @@ def test_check_config_with_what_is_said_beside_the_file(written):
     """Weights of tenants whom nobody tells apart would end the sidecar as it starts."""
     path = str(written(DIGITS + "tenant_weights = ['gold=3']"))
     result = CliRunner().invoke(main, ["check-config", path])
-    assert (result.exit_code, "tenant_weights: expected --tenant-header" in result.stderr) == (
-        1,
-        True,
-    )
+    assert result.exit_code == 2
+    assert "tenant_weights: expected --tenant-header" in result.stderr
     result = CliRunner().invoke(main, ["check-config", path, "--tenant-header=X-Tenant"])
     assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "told"),
+    [
+        ("MAX_PER_TENANT", "3", "--tenant-header as well, got"),
+        ("TENANT_HEADER", "X Y", "expected the name of a header, such as X-Tenant, got 'X Y'"),
+        ("MAX_LATENCY", "50ms", "in the file, got"),
+        ("UPSTREAM", "http://x:1", "in the file, got"),
+        ("PORT", "abc", "'abc' is not a valid integer"),
+        ("PORT", "1", "where the sidecar itself is to listen: say another --port"),
+        ("ADMIN_PORT", "8000", "--admin-port: expected another port than --port"),
+        ("UNIX_SOCKET", "/" + "x" * 110, "--unix-socket"),
+        ("TLS_KEY", "/x", "expected --tls-cert with --tls-key"),
+        ("RECORD", "x=x.csv", "--record: expected digits=FILE"),
+        ("ROUTES_DIGITS_TIMEOUT", "1", "ROUTES_DIGITS_TIMEOUT: expected a duration"),
+    ],
+)
+def test_check_config_reads_the_environment(written, variable, text, told):
+    """What would end the sidecar as it starts is told beforehand."""
+    variables = {f"ADAPTIVE_BATCHING_{variable}": text}
+    arguments = ["check-config", str(written(DIGITS))]
+    result = CliRunner(env=variables).invoke(main, arguments)
+    assert result.exit_code
+    assert told in " ".join(result.stderr.split())
+
+
+def test_check_config_names_variables_that_mean_nothing(written, caplog):
+    """In the log, as the sidecar does; its other options go through."""
+    variables = {"ADAPTIVE_BATCHING_PROT": "1", "ADAPTIVE_BATCHING_CONFIG": "other.toml"}
+    file = written(DIGITS.replace(":1", ":8000"))  # the default of --port, which isn't said here
+    arguments = ["check-config", "--admin-port=9000", str(file)]
+    assert not CliRunner(env=variables).invoke(main, arguments).exit_code
+    assert [each.getMessage().partition(";")[0] for each in caplog.records] == [
+        "ADAPTIVE_BATCHING_PROT means nothing here"
+    ]
 
 
 def test_a_file_is_not_mixed_with_options(written):
