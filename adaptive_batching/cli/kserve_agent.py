@@ -16,6 +16,7 @@ _DEFAULTS = {
 }
 _OURS = {"max-batchsize": "--max-batch-size", "port": "--port"}
 _WITHOUT_VALUE = frozenset({"enable-batcher"})
+_YES = frozenset({"", "1", "t", "T", "true", "TRUE", "True"})  # strconv.ParseBool
 _NOT_NEEDED = frozenset({"max-latency"})
 """How long the agent holds a batch (milliseconds). The default policy holds none for longer than
 it gains by, and the agent promises no latency, so that there is nothing to refuse by."""
@@ -37,15 +38,28 @@ class AgentCommand(click.Command):
 
     def _parse_flags(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
         ctx.default_map = _DEFAULTS
-        return super().parse_args(ctx, ["--compat", KSERVE_AGENT, *_translated(args)])
+        try:
+            return super().parse_args(ctx, ["--compat", KSERVE_AGENT, *_translated(args)])
+        except click.BadParameter as error:
+            typed = {_OURS.get(_name(arg)): arg.partition("=")[0] for arg in args}
+            options = [] if error.param is None else error.param.opts
+            error.param_hint = next((typed[each] for each in options if each in typed), None)
+            raise
 
 
 def _translated(args: Sequence[str]) -> list[str]:
-    """Go's flags, with one dash or two; what is not KServe's is left as it is."""
+    """Go's flags, with one dash or two; what is not KServe's is left as it is.
+
+    `--upstream` takes the place of `--component-port`, which KServe adds by itself.
+    """
     others: list[str] = []
+    elsewhere = any(arg.partition("=")[0] == "--upstream" for arg in args)
     for name, value in _flags(args):
         if name == "component-port":
-            others += ["--upstream", _ADDRESS.format(value)]
+            if not (value.isdecimal() and 0 < int(value) < 2**16):
+                raise click.UsageError(f"--{name}: expected a port, got {value!r}")
+            if not elsewhere:
+                others += ["--upstream", _ADDRESS.format(value)]
         elif name in _OURS:
             others += [_OURS[name], value]
         elif name in _NOT_NEEDED:
@@ -53,6 +67,9 @@ def _translated(args: Sequence[str]) -> list[str]:
                 raise click.UsageError(f"--{name}: expected milliseconds, got {value!r}")
         elif name not in _WITHOUT_VALUE:
             others.append(value)
+        elif value not in _YES:
+            msg = "expected true, for this is a batcher: say --max-batch-size 1 to have none"
+            raise click.UsageError(f"--{name}: {msg}, got {value!r}")
     return others
 
 
@@ -61,15 +78,18 @@ def _flags(args: Sequence[str]) -> Iterator[tuple[str, str]]:
     known = {*_OURS, *_NOT_NEEDED, "component-port"}
     left = iter(args)
     for arg in left:
-        name, equals, value = arg.lstrip("-").partition("=")
-        if not arg.startswith("-") or name not in known | _WITHOUT_VALUE:
+        name, (_, equals, value) = _name(arg), arg.partition("=")
+        if name not in known | _WITHOUT_VALUE:
             yield "", arg
-        elif name in _WITHOUT_VALUE:
-            yield name, ""
-        elif equals:
+        elif name in _WITHOUT_VALUE or equals:
             yield name, value
         else:
             given = next(left, None)
             if given is None:
                 raise click.UsageError(f"{arg}: expected a value")
             yield name, given
+
+
+def _name(arg: str) -> str:
+    """Of a flag, be it with one dash or two; empty if it is none."""
+    return arg.lstrip("-").partition("=")[0] if arg.startswith("-") else ""

@@ -16,6 +16,9 @@ AS_THE_AGENT = ["--compat=kserve-agent"]
         (["-component-port", "81", "-port=82"], ("http://127.0.0.1:81",), 82),
         (["--upstream=http://model:80"], ("http://model:80",), 9081),
         (["--upstream", "unix:/run/m.sock"], ("unix:/run/m.sock",), 9081),
+        (["--component-port=81", "--upstream=http://model:80"], ("http://model:80",), 9081),
+        (["--upstream=http://a:1", "-component-port", "81"], ("http://a:1",), 9081),
+        (["--enable-batcher"], ("http://127.0.0.1:8080",), 9081),
     ],
 )
 def test_what_is_said_takes_the_place_of_what_kserves_agent_does(said, upstreams, port):
@@ -23,6 +26,23 @@ def test_what_is_said_takes_the_place_of_what_kserves_agent_does(said, upstreams
     params = command.make_context("sidecar", [*AS_THE_AGENT, *said]).params
     assert params["upstreams"] == upstreams
     assert (params["port"], params["host"], params["protocol"]) == (port, "0.0.0.0", "kserve-v1")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (["--max-batchsize", "0"], "Invalid value for --max-batchsize: 0 is not"),
+        (["-max-batchsize=x"], "Invalid value for -max-batchsize: 'x' is not"),
+        (["--timeout=x"], "Invalid value for '--timeout': "),
+        (["--component-port=x"], "--component-port: expected a port, got 'x'"),
+        (["--enable-batcher=false"], "--enable-batcher: expected true, for this is a batcher"),
+    ],
+)
+def test_flags_of_kserves_agent_are_named_as_they_are_typed(said, told):
+    """Whoever types them may know no other ones."""
+    result = CliRunner().invoke(command, [*AS_THE_AGENT, *said])
+    assert result.exit_code == 2
+    assert told in " ".join(result.output.split())
 
 
 def test_a_variable_is_stronger_than_what_kserves_agent_does(monkeypatch):
