@@ -32,7 +32,6 @@ _OPTIONS = (
     ),
     click.option(
         "--priority-header",
-        default="",
         help="In which requests say `high`, to go before others of their tenant: X-Priority.",
     ),
     click.option(

@@ -20,7 +20,7 @@ from adaptive_batching.core import make_policy
 from adaptive_batching.errors import ConfigError, SettingError
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.settings import RouteSettings, make_route, named
-from adaptive_batching.marshal.toml_file import quantity, read_table, read_toml
+from adaptive_batching.marshal.toml_file import quantity, read_table, read_toml, told
 from adaptive_batching.simulation.model_file import read_model
 
 PREFIX = "ADAPTIVE_BATCHING_ROUTES_"
@@ -72,11 +72,11 @@ def _tables(path: Path) -> dict[str, dict[str, Any]]:
 def _override(tables: dict[str, dict[str, Any]], environment: Mapping[str, str]) -> None:
     """Put what variables say into the tables."""
     fields = {field.name: field.type for field in msgspec.structs.fields(RouteSettings)}
-    named = {
-        f"{PREFIX}{re.sub('[^A-Za-z0-9]', '_', name).upper()}_{field.upper()}": (name, field)
-        for name in tables
-        for field in fields
-    }
+    named: dict[str, list[tuple[str, str]]] = {}
+    for name in tables:
+        for field in fields:
+            variable = f"{PREFIX}{re.sub('[^A-Za-z0-9]', '_', name).upper()}_{field.upper()}"
+            named.setdefault(variable, []).append((name, field))
     for variable, text in environment.items():
         if not variable.startswith(PREFIX):
             continue
@@ -84,7 +84,10 @@ def _override(tables: dict[str, dict[str, Any]], environment: Mapping[str, str])
             raise ConfigError(
                 f"{variable}: expected {PREFIX}NAME_KEY with a route and key there is"
             )
-        name, field = named[variable]
+        if len(named[variable]) > 1:
+            meant = " and ".join(f"routes.{name}.{field}" for name, field in named[variable])
+            raise ConfigError(f"{variable}: expected it to mean one thing, got {meant}: rename one")
+        [(name, field)] = named[variable]
         listed = isinstance(msgspec.inspect.type_info(fields[field]), msgspec.inspect.VarTupleType)
         try:
             value: object = text.split(",") if listed else text
@@ -92,7 +95,7 @@ def _override(tables: dict[str, dict[str, Any]], environment: Mapping[str, str])
                 value, fields[field], strict=False, dec_hook=quantity
             )
         except msgspec.ValidationError as error:
-            raise ConfigError(f"{variable}: {error}") from error
+            raise ConfigError(f"{variable}: {told(error, text)}") from error
 
 
 def _route(where: str, name: str, table: dict[str, Any]) -> Route:

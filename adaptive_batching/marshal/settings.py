@@ -33,7 +33,7 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     upstreams: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     protocol: str
-    prefix: Annotated[str, msgspec.Meta(pattern="^/[^?#]*$")] = "/"
+    prefix: str = "/"
     items: str = ""
     results: str = ""
     secret_file: Text | None = None
@@ -48,7 +48,7 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     idempotent: bool = True
     verify: Share = Share(0.0)
     tenant_weights: tuple[Text, ...] = ()
-    priority_header: str = ""
+    priority_header: str | None = None
     ageing: Duration | None = None
     latency_from: Text | None = None
     upstream_ca: Text | None = None
@@ -122,8 +122,8 @@ def make_route(
         tls=tls,
         rehearsed=rehearsed(known, settings.max_batch_size),
         verify=settings.verify,
-        fairness=Fairness(dict(map(_weight, settings.tenant_weights)), settings.ageing),
-        priority_header=settings.priority_header,
+        fairness=Fairness(_weights(settings.tenant_weights), settings.ageing),
+        priority_header=settings.priority_header or "",
         batch_fields=batch_fields,
         source=(name, settings, secret),
         essence=(name, _essence(settings), secret),
@@ -149,7 +149,10 @@ def _check(settings: RouteSettings) -> None:
     for name in ("max_latency", "timeout", "body_timeout"):
         if (seconds := getattr(settings, name)) is not None:
             check_seconds(name, seconds)
-    if settings.priority_header:
+    if not settings.prefix.startswith("/") or set(settings.prefix) & set("?#"):
+        msg = "expected a path that begins with / and has no query"
+        raise SettingError("prefix", f"{msg}, got {settings.prefix!r}")
+    if settings.priority_header is not None:
         check_header_name("priority_header", settings.priority_header)
     if settings.verify > 1:
         raise SettingError("verify", f"expected at most 100%, got {settings.verify:.0%}")
@@ -173,6 +176,15 @@ def _check_encrypted(settings: RouteSettings, servers: Sequence[Location]) -> No
 
 def _has_socket(server: Location) -> bool:
     return bool(server.socket)
+
+
+def _weights(said: Sequence[str]) -> dict[Hashable, float]:
+    weights: dict[Hashable, float] = {}
+    for tenant, weight in map(_weight, said):
+        if weights.setdefault(tenant, weight) != weight:
+            msg = f"expected one weight for {tenant}, got {weights[tenant]:g} and {weight:g}"
+            raise SettingError("tenant_weights", msg)
+    return weights
 
 
 def _weight(text: str) -> tuple[str, float]:

@@ -2,7 +2,11 @@
 
 import asyncio
 import os
+import re
+import reprlib
 import tomllib
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,9 +15,14 @@ import msgspec
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.units import parse_bytes, parse_duration, parse_share
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 _LARGEST = 2**20  # bytes; nobody wrote more by hand
+_UNKNOWN = re.compile("Object contains unknown field `(.*)`")
+_EXPECTS = re.compile(r"Expected `([a-z]+)(?: \| null)?`([^,]*)")
+_KINDS = {"bool": "true or false", "int": "an integer", "str": "a text", "array": "a list"}
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = 100
 _GLANCE = 1.0  # seconds between two looks at a file
 
 
@@ -90,8 +99,30 @@ def read_table(where: str, table: object, kind: type[T]) -> T:
     try:
         return msgspec.convert(table, kind, dec_hook=quantity)
     except msgspec.ValidationError as error:
-        message, _, key = str(error).partition(" - at `$.")
-        raise ConfigError(f"{where}{key and '.' + key.rstrip('`')}: {message}") from error
+        _, _, path = str(error).partition(" - at `$.")
+        key = path.rstrip("`")
+        there = table.get(key.partition("[")[0]) if isinstance(table, dict) else table
+        fields = [field.name for field in msgspec.structs.fields(kind)]
+        msg = told(error, there, fields)
+        raise ConfigError(f"{where}{key and '.' + key}: {msg}") from error
+
+
+def told(error: msgspec.ValidationError, value: object, fields: Sequence[str] = ()) -> str:
+    """What is wrong, in words of a file, and what would be right.
+
+    Args:
+        error: What msgspec said.
+        value: What was there.
+        fields: What there may be, if that was a table.
+    """
+    message, _, _ = str(error).partition(" - at `$")
+    if unknown := _UNKNOWN.fullmatch(message):
+        near = get_close_matches(unknown[1], fields, n=1)
+        expected = f"such as {near[0]}" if near else f"some of {', '.join(fields)}"
+        return f"unknown field {unknown[1]!r}: expected {expected}"
+    if not (expects := _EXPECTS.match(message)):
+        return message
+    return f"expected {_KINDS.get(expects[1], expects[1])}{expects[2]}, got {_SHORT.repr(value)}"
 
 
 def quantity(kind: type, value: object) -> object:

@@ -148,7 +148,10 @@ async def test_endpoints_that_share_workers_have_limits_of_their_own(at_work, wr
     ("text", "message"),
     [
         ("[routes.a]\n", 'expected [endpoints."/path"] only, got routes'),
-        ('[endpoints."/square"]\nmax_batchsize = 3\n', "unknown field `max_batchsize`"),
+        (
+            '[endpoints."/square"]\nmax_batchsize = 3\n',
+            "unknown field 'max_batchsize': expected such as max_batch_size",
+        ),
         ('[endpoints."/square"]\nmax_latency = 3\n', "max_latency: "),
         ('[endpoints."/square"]\nmax_batch_size = 0\n', "max_batch_size: "),
         ("[endpoints", "expected TOML"),

@@ -77,15 +77,34 @@ def test_the_environment_is_stronger(written):
         ("", "at least one table"),
         ("[routes", "expected TOML"),
         ("port = 1\n" + DIGITS, "routes.NAME. only, got port"),
-        (DIGITS + "max_latncy = 1", "routes.digits: .*unknown field `max_latncy`"),
-        (DIGITS + "concurrency = 'many'", "routes.digits.concurrency: Expected `int`, got `str`"),
-        (DIGITS + "concurrency = 0", "routes.digits.concurrency: Expected `int` >= 1"),
+        (
+            DIGITS + "max_latncy = 1",
+            "digits: unknown field 'max_latncy': expected such as max_latency",
+        ),
+        (DIGITS + "x = 1", "digits: unknown field 'x': expected some of upstreams, protocol, pre"),
+        (DIGITS + "concurrency = 'many'", "digits.concurrency: expected an integer, got 'many'"),
+        (DIGITS + "concurrency = 0", "routes.digits.concurrency: expected an integer >= 1, got 0"),
+        (DIGITS + "idempotent = 'no'", "digits.idempotent: expected true or false, got 'no'"),
+        (JSON.replace("['", "'").replace('["', '"').replace('"]', '"'), "a list, got 'http:"),
+        (DIGITS + "priority_header = ''", "digits.priority_header: expected the name of a header"),
+        (
+            DIGITS + "tenant_weights = ['gold=1', 'gold=9']",
+            "digits.tenant_weights: expected one weight for gold, got 1 and 9",
+        ),
         (DIGITS + "timeout = 5", "routes.digits.timeout: expected a duration with a unit"),
         (DIGITS + "timeout = 'nan s'", "routes.digits.timeout: expected"),
         (DIGITS + "max_answer = '-1'", "routes.digits.max_answer: expected a number of bytes"),
         (DIGITS + "items = '/x'", "routes.digits.items: expected it with bentoml or json"),
         (DIGITS + "policy = 'best'", "routes.digits: policy.*'best'"),
-        (DIGITS.replace("/digits", "/digits?x=1"), "routes.digits.prefix: Expected `str` matching"),
+        (
+            DIGITS.replace("/digits", "/digits?x=1"),
+            "digits.prefix: expected a path that begins with",
+        ),
+        (DIGITS.replace('"/v1', '"v1'), "begins with / and has no query, got 'v1/models/digits'"),
+        (DIGITS.replace("x-tenant", "Accept-Encoding"), "got 'Accept-Encoding': .* for identity"),
+        (DIGITS.replace("x-tenant", "Expect"), "got 'Expect': the sidecar itself answers it"),
+        (DIGITS.replace("x-tenant", "X-Request-Timeout-Ms"), "told what is left to who waits"),
+        (DIGITS.replace("x-tenant", "adaptive-batching-packed"), "packed, which no client may"),
         (
             DIGITS.replace("x-tenant", "Host"),
             "partition_by: .* of the client, got 'Host'",
@@ -168,6 +187,7 @@ def test_certificates_of_no_use(written, tmp_path):
         ("--upstream-ca", "/dev/null", "expected a PEM file of certificates"),
         ("--upstream-cert", "/dev/null", "expected a PEM file of a certificate and its key"),
         ("--timeout", "0s", "expected a positive number of seconds"),
+        ("--priority-header", "", "expected the name of a header, such as X-Tenant, got ''"),
         ("--partition-by", "a b", "expected the name of a header"),
         ("--shared-header", "Cookie", "expected some of Accept, Authorization and X-Api-Key"),
     ],
@@ -183,7 +203,8 @@ def test_an_option_that_is_wrong_is_named(option, value, told):
 @pytest.mark.parametrize(
     ("variable", "text", "told"),
     [
-        ("DIGITS_CONCURRENCY", "many", "DIGITS_CONCURRENCY: Expected `int`"),
+        ("DIGITS_CONCURRENCY", "many", "DIGITS_CONCURRENCY: expected an integer, got 'many'"),
+        ("DIGITS_IDEMPOTENT", "maybe", "IDEMPOTENT: expected true or false, got 'maybe'"),
         ("DIGITS_PORT", "1", "DIGITS_PORT: expected ADAPTIVE_BATCHING_ROUTES_NAME_KEY"),
         ("FACES_TIMEOUT", "1s", "FACES_TIMEOUT: expected ADAPTIVE_BATCHING_ROUTES_NAME_KEY"),
     ],
@@ -191,6 +212,16 @@ def test_an_option_that_is_wrong_is_named(option, value, told):
 def test_a_variable_that_is_wrong_is_named(written, variable, text, told):
     with pytest.raises(ConfigError, match=told):
         read_routes(written(DIGITS), {f"ADAPTIVE_BATCHING_ROUTES_{variable}": text})
+
+
+def test_a_variable_of_two_routes(written):
+    """Of which it is, nobody could say; what is in the file for each is all right."""
+    one, other = DIGITS.replace("digits", "a-b"), DIGITS.replace("digits", "a_b")
+    path = written(one + other)
+    assert len(read_routes(path, {})) == 2
+    variable = "ADAPTIVE_BATCHING_ROUTES_A_B_TIMEOUT"
+    with pytest.raises(ConfigError, match=f"{variable}: .*, got routes.a-b.timeout and routes.a_b"):
+        read_routes(path, {variable: "1s"})
 
 
 def test_packed_requests_that_would_not_be_taken(written, caplog):
