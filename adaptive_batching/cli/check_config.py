@@ -8,6 +8,7 @@ from typing import Any, cast
 import click
 
 from adaptive_batching.cli import sidecar
+from adaptive_batching.cli.environment import VariablesCommand
 from adaptive_batching.errors import BatchingError, ConfigError
 from adaptive_batching.marshal.settings import RouteSettings
 from adaptive_batching.marshal.sidecar_running import SidecarRunning
@@ -15,7 +16,7 @@ from adaptive_batching.marshal.sidecar_running import SidecarRunning
 _ELSEWHERE = {"compat", *RouteSettings.__struct_fields__}
 
 
-class _Check(click.Command):
+class _Check(VariablesCommand):
     """The command of the sidecar, which shows the routes instead of serving them."""
 
     def invoke(self, ctx: click.Context) -> None:

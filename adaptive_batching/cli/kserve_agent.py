@@ -5,6 +5,8 @@ from itertools import pairwise
 
 import click
 
+from adaptive_batching.cli.environment import VariablesCommand
+
 KSERVE_AGENT = "kserve-agent"
 
 _ADDRESS = "http://127.0.0.1:{}"
@@ -22,7 +24,7 @@ _NOT_NEEDED = frozenset({"max-latency"})
 it gains by, and the agent promises no latency, so that there is nothing to refuse by."""
 
 
-class AgentCommand(click.Command):
+class AgentCommand(VariablesCommand):
     """A command that reads KServe's flags if it is told to by `--compat kserve-agent`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -43,7 +45,8 @@ class AgentCommand(click.Command):
         except click.BadParameter as error:
             typed = {_OURS.get(_name(arg)): arg.partition("=")[0] for arg in args}
             options = [] if error.param is None else error.param.opts
-            error.param_hint = next((typed[each] for each in options if each in typed), None)
+            told = next((typed[each] for each in options if each in typed), None)
+            error.param_hint = told or error.param_hint
             raise
 
 

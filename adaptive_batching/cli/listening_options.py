@@ -12,6 +12,7 @@ from typing import TypeVar
 import click
 
 from adaptive_batching.cli.admin_options import AdminOptions
+from adaptive_batching.cli.environment import as_said
 from adaptive_batching.cli.option_groups import Command, gather_options
 from adaptive_batching.cli.parameters import DURATION
 from adaptive_batching.cli.rules import excludes
@@ -148,8 +149,9 @@ def serve_until_told(
             )
     except ListenError as error:
         if error.unresolved:
-            option = "--host" if error.host == listening.host else "--admin-host"
-            raise click.BadParameter(str(error), param_hint=option) from error
+            name = "host" if error.host == listening.host else "admin_host"
+            hint = as_said(click.get_current_context(), name)
+            raise click.BadParameter(str(error), param_hint=hint) from error
         raise click.ClickException(str(error)) from error
     except BatchingError as error:
         raise click.ClickException(str(error)) from error
@@ -201,7 +203,8 @@ def _check_socket(path: str) -> None:
     try:
         check_path(path)
     except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--unix-socket") from error
+        hint = as_said(click.get_current_context(), "unix_socket")
+        raise click.BadParameter(str(error), param_hint=hint) from error
 
 
 def _check_apart(listening: Listening, admin: AdminOptions) -> None:
@@ -212,7 +215,8 @@ def _check_apart(listening: Listening, admin: AdminOptions) -> None:
     """
     hosts = {listening.host, admin.admin_host}
     if admin.admin_port == listening.port > 0 and (len(hosts) == 1 or hosts & _OVERLAPPING):
-        msg = "--admin-port: expected another port than --port, where clients come"
+        option = as_said(click.get_current_context(), "admin_port")
+        msg = f"{option}: expected another port than --port, where clients come"
         raise click.UsageError(f"{msg}, got {listening.port} for both")
 
 

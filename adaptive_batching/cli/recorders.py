@@ -11,7 +11,7 @@ from adaptive_batching.instrumentation.recording import Recorder
 
 
 def make_recorders(
-    records: Iterable[str], names: Collection[str], kind: str
+    records: Iterable[str], names: Collection[str], kind: str, option: str = "--record"
 ) -> dict[str, Recorder]:
     """Who is recorded where; each has a file of its own, as it has its own model.
 
@@ -19,14 +19,15 @@ def make_recorders(
         records: `[NAME=]FILE` of each use of `--record`.
         names: Who may be recorded.
         kind: What they are: endpoints or routes, one of them.
+        option: What it is called.
 
     Raises:
         BadParameter: One is not among them, or a file is not for one alone.
     """
     recorders: dict[str, Recorder] = {}
-    for name, file in named_values("--record", "FILE", records, names).items():
+    for name, file in named_values(option, "FILE", records, names).items():
         if Path(file).resolve() in {each.path.resolve() for each in recorders.values()}:
-            msg = f"--record: expected a file for each {kind}, got {file} twice"
+            msg = f"{option}: expected a file for each {kind}, got {file} twice"
             raise click.BadParameter(msg)
         recorders[name] = Recorder(file)
     return recorders

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import click
 from click.core import ParameterSource
 
+from adaptive_batching.cli.environment import as_said
+
 Rule = Callable[[click.Context], None]
 """Raises a `UsageError` if what was said can't be together."""
 
@@ -16,7 +18,7 @@ def needs(name: str, other: str) -> Rule:
 
     def check(context: click.Context) -> None:
         if said(context, name) and not said(context, other):
-            told = f"{_option(context, name)}: expected {_option(context, other)} as well"
+            told = f"{as_said(context, name)}: expected {as_said(context, other)} as well"
             raise click.UsageError(f"{told}, got it alone")
 
     return check
@@ -26,9 +28,9 @@ def excludes(name: str, *others: str) -> Rule:
     """Something takes the place of others."""
 
     def check(context: click.Context) -> None:
-        beside = [_option(context, other) for other in others if said(context, other)]
+        beside = [as_said(context, other) for other in others if said(context, other)]
         if beside and said(context, name):
-            told = f"{_option(context, name)}: expected it instead of {', '.join(beside)}"
+            told = f"{as_said(context, name)}: expected it instead of {', '.join(beside)}"
             raise click.UsageError(f"{told}, got both")
 
     return check
@@ -39,7 +41,7 @@ def names_a_header(name: str) -> Rule:
 
     def check(context: click.Context) -> None:
         if said(context, name) and not context.params[name]:
-            option = _option(context, name)
+            option = as_said(context, name)
             msg = f"{option}: expected the name of a header, such as X-Tenant, got ''"
             raise click.UsageError(msg)
 
@@ -49,9 +51,3 @@ def names_a_header(name: str) -> Rule:
 def said(context: click.Context, name: str) -> bool:
     """Whether an option was typed, or its variable is set."""
     return context.get_parameter_source(name) not in _NOT_SAID
-
-
-def _option(context: click.Context, name: str) -> str:
-    """As it is typed."""
-    [options] = [each.opts for each in context.command.params if each.name == name]
-    return max(options, key=len)

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import click
-from click.core import ParameterSource
 
 from adaptive_batching.cli.admin_options import AdminOptions, admin_options
 from adaptive_batching.cli.bounds_options import bounds_options
 from adaptive_batching.cli.endings import forget_output
-from adaptive_batching.cli.environment import warn_of_unknown
+from adaptive_batching.cli.environment import as_said, warn_of_unknown
 from adaptive_batching.cli.fairness_options import fairness_options
 from adaptive_batching.cli.kserve_agent import KSERVE_AGENT, AgentCommand
 from adaptive_batching.cli.listening_options import (
@@ -135,7 +134,7 @@ def command(
         else:
             route = _route(batch_fields=compat == KSERVE_AGENT, **of_a_route)
             routes, names = [route], [route.name]
-        recorders = make_recorders(records, names, "route")
+        recorders = make_recorders(records, names, "route", as_said(context, "records"))
         running = SidecarRunning(
             routes,
             bounds=bounds,
@@ -196,14 +195,13 @@ def _check_alone(context: click.Context, of_a_route: Collection[str]) -> None:
     Raises:
         UsageError: Something is.
     """
-    said = [
-        max(option.opts, key=len)
+    beside = [
+        as_said(context, option.name)
         for option in context.command.params
-        if option.name in of_a_route
-        and context.get_parameter_source(option.name) is not ParameterSource.DEFAULT
+        if option.name in of_a_route and said(context, option.name)
     ]
-    if said:
-        raise click.UsageError(f"expected {', '.join(said)} in the file, got it beside --config")
+    if beside:
+        raise click.UsageError(f"expected {', '.join(beside)} in the file, got it beside --config")
 
 
 def _announce(running: SidecarRunning) -> None:

@@ -53,6 +53,28 @@ def test_a_variable_is_stronger_than_what_kserves_agent_does(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("MAX_BATCH_SIZE", "abc", "value for {}: 'abc' is not a valid integer range."),
+        ("PORT", "tcp://10.0.0.1:80", "for {}: 'tcp://10.0.0.1:80' is not a valid integer range."),
+        ("PORT", "tcp://10.0.0.1:80", "what Kubernetes says of a service of that name"),
+        ("UPSTREAM", "m:1", "value for {}: expected http://HOST:PORT"),
+        ("TENANT_WEIGHT", "gold", "value for {}: expected a tenant and its positive weight"),
+        ("UNIX_SOCKET", "x" * 110, "value for {}: expected the path of a socket"),
+        ("ADMIN_HOST", "::", "{}: expected --admin-port as well"),
+        ("RECORD", "a=b", "{}: expected json=FILE"),
+    ],
+)
+def test_a_variable_that_is_wrong_is_named(name, text, told):
+    """The option that it stands for was never typed."""
+    variable = f"ADAPTIVE_BATCHING_{name}"
+    whole = ["--protocol=json", *([] if name == "UPSTREAM" else ["--upstream=http://m:1"])]
+    result = CliRunner(env={variable: text}).invoke(command, whole)
+    assert result.exit_code == 2
+    assert told.format(variable) in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
     ("name", "told"),
     [
         (

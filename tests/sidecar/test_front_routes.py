@@ -260,10 +260,10 @@ def test_check_config_with_what_is_said_beside_the_file(written):
         ("UPSTREAM", "http://x:1", "in the file, got"),
         ("PORT", "abc", "'abc' is not a valid integer"),
         ("PORT", "1", "where the sidecar itself is to listen: say another --port"),
-        ("ADMIN_PORT", "8000", "--admin-port: expected another port than --port"),
-        ("UNIX_SOCKET", "/" + "x" * 110, "--unix-socket"),
+        ("ADMIN_PORT", "8000", "_ADMIN_PORT: expected another port than --port"),
+        ("UNIX_SOCKET", "/" + "x" * 110, "_UNIX_SOCKET: expected the path"),
         ("TLS_KEY", "/x", "expected --tls-cert with --tls-key"),
-        ("RECORD", "x=x.csv", "--record: expected digits=FILE"),
+        ("RECORD", "x=x.csv", "_RECORD: expected digits=FILE"),
         ("ROUTES_DIGITS_TIMEOUT", "1", "ROUTES_DIGITS_TIMEOUT: expected a duration"),
     ],
 )
