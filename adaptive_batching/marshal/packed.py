@@ -31,6 +31,8 @@ Handler: TypeAlias = Callable[[list[Request]], Sequence[Response] | Awaitable[Se
 
 _MARK = MARK.encode()
 _MAX_BODY = 64 * 2**20
+NOT_ACCEPTED = b"packed requests are not accepted from here"
+"""The body of what is answered (403) to who packs without knowing the secret."""
 
 
 class PackedRequests:
@@ -74,7 +76,7 @@ class PackedRequests:
             return
         mark = dict(scope["headers"]).get(_MARK)
         if mark is not None and not self._is_trusted(scope, mark):
-            await _say(send, Response(b"packed requests are not accepted from here", 403))
+            await _say(send, Response(NOT_ACCEPTED, 403))
             return
         body = await _read(receive, self._max_body)
         if body is None:

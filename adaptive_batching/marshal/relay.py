@@ -1,6 +1,7 @@
 """The way of one route's requests: into a batch and back, or straight on."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from time import monotonic
@@ -18,14 +19,18 @@ from adaptive_batching.marshal.body import arrived_body, arriving_body
 from adaptive_batching.marshal.claims import Claims
 from adaptive_batching.marshal.header_view import HeaderView
 from adaptive_batching.marshal.held_bytes import HeldBytes, Holding
+from adaptive_batching.marshal.packed_upstreams import PackedUpstreams
 from adaptive_batching.marshal.passing import PassThrough
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.sharing import Asked, BatchSharing
 from adaptive_batching.marshal.traced import Tracer
 from adaptive_batching.wire.exchange import Message, Request
 from adaptive_batching.wire.open_inference import OpenInference
+from adaptive_batching.wire.packed import Packed
 from adaptive_batching.workers.upstream import Upstreams
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
+
+_log = logging.getLogger("adaptive_batching")
 
 
 class Relay:
@@ -64,7 +69,8 @@ class Relay:
         self._form, self._terms = route.form, route.terms
         traced = [] if tracer is None else [tracer.observer(route.name)]
         about = None if tracer is None else tracer.headers
-        self.upstreams = Upstreams(
+        kind = PackedUpstreams if isinstance(route.form, Packed) else Upstreams
+        self.upstreams = kind(
             route.servers,
             concurrency=route.concurrency,
             timeout=route.timeout,
@@ -101,7 +107,17 @@ class Relay:
 
     async def start(self) -> None:
         """Be ready to pass on and to batch."""
+        self.warn()
         await self.dispatcher.start()
+
+    def warn(self) -> None:
+        """Say what will not go well."""
+        if self.route.unproven:
+            _log.warning(
+                "%s: packed requests are taken from a Unix socket or with a secret, and otherwise"
+                " get 403: say secret_file (--secret-file)",
+                self.route.name,
+            )
 
     def retune(self, route: Route) -> None:
         """Go on as the relay of a route of the same essence; who waits, waits on.

@@ -55,6 +55,7 @@ class Route:
             if none do.
         batch_fields: Whether answers say in their bodies which batch they were in, as those of
             KServe's agent do.
+        unproven: Whether its servers will not accept what is packed, having no proof whose it is.
         source: What it was made of: two of equal sources do the same.
         essence: The part of it that can't change while batches are under way: where two are equal,
             a relay of the one can go on as that of the other.
@@ -77,6 +78,7 @@ class Route:
     fairness: Fairness = field(default_factory=Fairness)
     priority_header: str = ""
     batch_fields: bool = False
+    unproven: bool = False
     source: Hashable = None
     essence: Hashable = None
 

@@ -1,6 +1,5 @@
 """What is said of a route, whether in a file or by options, and the route that it makes."""
 
-import logging
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,8 +20,6 @@ from adaptive_batching.simulation.servers import Server
 from adaptive_batching.wire.formats import make_format
 from adaptive_batching.workers.upstream_addresses import Location
 from adaptive_batching.workers.upstream_tls import tls_context
-
-_log = logging.getLogger("adaptive_batching")
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -95,9 +92,7 @@ def make_route(
             raise ValueError(f"expected each server once, got {', '.join(twice)} again")
     tls = tls_context(_path(settings.upstream_ca), _path(settings.upstream_cert))
     _check_encrypted(settings, servers)
-    if settings.protocol == "packed" and secret is None and not all(map(_has_socket, servers)):
-        msg = "%s: packed requests are taken from a Unix socket or with a secret: say secret_file"
-        _log.warning(msg, name)
+    on_sockets = all(server.socket for server in servers)
     return Route(
         name,
         servers,
@@ -125,6 +120,7 @@ def make_route(
         fairness=Fairness(_weights(settings.tenant_weights), settings.ageing),
         priority_header=settings.priority_header or "",
         batch_fields=batch_fields,
+        unproven=settings.protocol == "packed" and secret is None and not on_sockets,
         source=(name, settings, secret),
         essence=(name, _essence(settings), secret),
     )
@@ -172,10 +168,6 @@ def _check_encrypted(settings: RouteSettings, servers: Sequence[Location]) -> No
         if getattr(settings, key) is not None:
             got = ", ".join(map(str, servers))
             raise SettingError(key, f"expected a server with https:// as well, got {got}")
-
-
-def _has_socket(server: Location) -> bool:
-    return bool(server.socket)
 
 
 def _weights(said: Sequence[str]) -> dict[Hashable, float]:

@@ -226,10 +226,19 @@ def test_a_variable_of_two_routes(written):
 
 def test_packed_requests_that_would_not_be_taken(written, caplog):
     """Over TCP without a secret the application has no reason to believe that they are ours."""
-    read_routes(written(PACKED.replace("http://127.0.0.1:1", "unix:/run/model.sock")), {})
+    for there, warnings in (("unix:/run/model.sock", 0), ("http://127.0.0.1:1", 1)):
+        path = written(PACKED.replace("http://127.0.0.1:1", there))
+        assert not CliRunner().invoke(main, ["check-config", str(path)]).exit_code
+        assert caplog.text.count("packed: packed requests are taken from a Unix socket") == warnings
+
+
+async def test_that_they_would_not_be_taken_is_in_the_log(written, caplog):
+    """Once, and not before there is a log that looks as it was asked to."""
+    running = SidecarRunning(RoutesFile(written(PACKED)))
     assert not caplog.records
-    read_routes(written(PACKED), {})
-    assert "packed: packed requests are taken from a Unix socket or with a secret" in caplog.text
+    await running.start("127.0.0.1", 0)
+    await running.stop(1.0)
+    assert caplog.text.count("packed: packed requests are taken from a Unix socket") == 1
 
 
 def test_check_config(written):

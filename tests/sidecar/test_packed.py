@@ -218,6 +218,21 @@ async def test_who_may_pack(shouting, tmp_path):
         assert (status, len(unpack_responses(body))) == (200, 2)
 
 
+async def test_a_wrong_secret_is_in_the_log(before, shouting, caplog):
+    """Once, for clients see a 403 and can't help it."""
+    shouting.gate.set()
+    handlers = {"/shout": shouting.handle_batch}
+    told = "/shout: the application does not accept packed requests from here, and answers 403"
+    async with served(PackedRequests(elsewhere, handlers, secret=SECRET)) as url:
+        client = await before(server=URL(url), form=Packed("wrong"))
+        for _ in range(3):
+            assert (await post(client.session, client.url, b"a"))[0] == 403
+        assert caplog.text.count(told) == 1
+        good = await before(server=URL(url), form=Packed(SECRET))
+        assert (await post(good.session, good.url, b"a"))[0] == 200
+    assert caplog.text.count(told) == 1
+
+
 async def test_bodies_that_are_not_packed(shouting):
     """What says that it is packed and is not, and what is too large, is refused."""
     app = PackedRequests(elsewhere, {"/shout": shouting.handle_batch}, secret="s", max_body=100)
