@@ -16,9 +16,8 @@ from adaptive_batching.marshal.rejections import Rejected
 from adaptive_batching.marshal.tunnel import WEBSOCKET, tunnel, wants_tunnel
 from adaptive_batching.wire.whole_requests import MARK
 from adaptive_batching.workers.upstream_addresses import Address
-from adaptive_batching.workers.upstream_client import HUNG_UP, Client
+from adaptive_batching.workers.upstream_client import HUNG_UP, Client, check_coding
 
-_NO_CODINGS = frozenset({"", "chunked", "identity"})
 _SAFE = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
 
 
@@ -77,7 +76,7 @@ class PassThrough:
                 if not wants_tunnel(request):
                     raise UpstreamBroken("a server switched protocols without being asked")
                 return await tunnel(request, response)
-            _check_coding(response)
+            check_coding(response)
             return await _sent_back(response, request)
 
     async def _sent(
@@ -134,18 +133,6 @@ class PassThrough:
             raise Rejected(408, "body_timeout", closes=True) from None
         except web.RequestPayloadError:
             raise Rejected(400, "malformed", closes=True) from None
-
-
-def _check_coding(response: aiohttp.ClientResponse) -> None:
-    """See to it that a body comes as it is, or in chunks: a coding would be dropped and not undone.
-
-    Raises:
-        UpstreamBroken: It comes in another coding, which nobody has asked for.
-    """
-    said = ",".join(response.headers.getall(hdrs.TRANSFER_ENCODING, ()))
-    if not {coding.strip().lower() for coding in said.split(",")} <= _NO_CODINGS:
-        msg = f"{response.url.origin()} answered with Transfer-Encoding: {said}, unasked"
-        raise UpstreamBroken(msg)
 
 
 async def _sent_back(

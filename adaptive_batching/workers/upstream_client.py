@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 import aiohttp
-from yarl import URL
+from aiohttp import hdrs
 
 from adaptive_batching.errors import (
     UpstreamBroken,
@@ -36,6 +36,7 @@ _NOT_CONNECTED = (
     aiohttp.ClientSSLError,
     aiohttp.ServerFingerprintMismatch,
 )
+_NO_CODINGS = frozenset({"", "chunked", "identity"})
 HUNG_UP = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
 """What it is, if it was connected, that a server ended the connection."""
 
@@ -99,7 +100,8 @@ class Client:
             async with asyncio.timeout(timeout) as clock:
                 sending = self.session(address).request(
                     method,
-                    URL(f"{address.origin}{target}", encoded=True),
+                    # All of it as a path: of a URL in one string an empty query would be lost.
+                    address.origin.with_path(target, encoded=True),
                     data=outgoing(message, size),
                     headers=_told(address, message, size, headers),
                     server_hostname=address.tls_name,
@@ -107,6 +109,7 @@ class Client:
                 )
                 async with sending as response:
                     begun = True
+                    check_coding(response)
                     body = await incoming(response, max_answer)
         except TimeoutError as error:
             if not clock.expired():  # aiohttp's own: while it connected
@@ -137,6 +140,18 @@ class Client:
         if address.socket:
             return aiohttp.UnixConnector(address.socket, limit=0, **kept)
         return aiohttp.TCPConnector(limit=0, ssl=True if self._tls is None else self._tls, **kept)
+
+
+def check_coding(response: aiohttp.ClientResponse) -> None:
+    """See to it that a body comes as it is, or in chunks: a coding would be dropped and not undone.
+
+    Raises:
+        UpstreamBroken: It comes in another coding, which nobody has asked for.
+    """
+    said = ",".join(response.headers.getall(hdrs.TRANSFER_ENCODING, ()))
+    if said and not {coding.strip().lower() for coding in said.split(",")} <= _NO_CODINGS:
+        msg = f"{response.url.origin()} answered with Transfer-Encoding: {said}, unasked"
+        raise UpstreamBroken(msg)
 
 
 def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:

@@ -300,6 +300,17 @@ async def test_a_target_is_passed_on_as_it_came(before, target):
     assert [head.split()[1] for head in heard] == [target]
 
 
+@pytest.mark.parametrize("query", [b"", b"?", b"?x=%20&&=", b"?x|y"])
+async def test_a_target_of_batches_is_told_as_it_came(before, query):
+    """It is the batch's, as it is each member's."""
+    target = b"/v1/models/m:predict" + query
+    head = b"POST " + target + b" HTTP/1.1\r\nHost: h\r\nContent-Length: 17\r\n"
+    async with scripted(OK) as (url, heard):
+        client = await before(server=url)
+        await exchange(client.url, head + CLOSE + b'{"instances":[1]}')
+    assert [head.split()[1] for head in heard] == [target]
+
+
 @pytest.mark.parametrize(
     ("line", "passed"),
     [

@@ -97,6 +97,15 @@ FAULTS = {
         BROKEN,
         1,
     ),
+    "a coding on its way": (
+        writes(
+            OK
+            + b"Transfer-Encoding: gzip, chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n"
+            % (len(PACKED), PACKED)
+        ),
+        BROKEN,
+        1,
+    ),
     "a huge answer": (writes(OK + b"Content-Length: 1000000000\r\n\r\n", "for_ever"), BROKEN, 1),
     "an endless answer": (
         writes(OK + CHUNKED + b"\r\n" + b"1000\r\n%b\r\n" % (b" " * 0x1000) * 100, "for_ever"),
