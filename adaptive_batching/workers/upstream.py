@@ -119,11 +119,7 @@ class Upstreams:
         return len(self._not_mergeable)
 
     async def start(self, on_change: Callable[[], None]) -> None:
-        """Find the servers; see `Workers.start`. Whether they answer, batches will show.
-
-        Raises:
-            WorkerStartError: None of the names has an address.
-        """
+        """Find the servers; see `Workers.start`. Whether they answer, batches will show."""
         await self._directory.start(on_change)
         if self._statistics and not self._rehearsed:
             try:

@@ -11,7 +11,7 @@ from adaptive_batching.wire.exchange import Message, Request, Unsplittable
 from adaptive_batching.wire.open_inference import OpenInference
 from tests.wire.tensor_texts import JSON_LENGTH, batches, echo, request, signatures, written
 
-DEEP = "[" * 3_000 + "]" * 3_000
+DEEP = "[" * 100_000 + "]" * 100_000
 
 
 def body(size=1, data="[1,2]", shape=None, extra="", more=""):
@@ -135,7 +135,7 @@ def test_what_is_said_of_a_whole_request(name):
         body(shape=[0, 2]),
         body(shape=[-1, -2]),
         body(shape=[1] * 16 + [2]),
-        body(shape=[1] * 3_000, data="[" * 3_000 + '"a"' + "]" * 3_000),
+        body(shape=[1] * 100_000, data="[" * 100_000 + '"a"' + "]" * 100_000),
         body(shape=[1], data=DEEP),
         body(data="[1,2]", extra=f',"parameters":{{"a":{DEEP}}}'),
         body(more=f',"outputs":[{{"name":"y","parameters":{{"a":{DEEP}}}}}]'),
