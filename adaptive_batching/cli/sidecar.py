@@ -152,10 +152,9 @@ def command(
     if context.obj is not None:  # `check-config`
         warn_of_unknown(context, os.environ, of_a_file=True)
         check_listening(listening, admin)
-        if listening.unix_socket is not None:
-            running.check_elsewhere(listening.unix_socket)
-        elif said(context, "port"):  # the default is often that of a model server
-            running.check_elsewhere((listening.host, listening.port))
+        # The default port is often that of a model server.
+        port = (listening.host, listening.port) if said(context, "port") else None
+        running.check_elsewhere(listening.unix_socket or port)
         context.obj(running)
         return
     with telemetry.logs() as logs, opened(recorders.values()):

@@ -11,6 +11,7 @@ _log = logging.getLogger("adaptive_batching")
 
 _SLOW = 1.5  # times as long as most; what differs less is everyday life on a shared machine
 _FAST_AGAIN = 1.25  # well below, or one at the limit would be reported again and again
+_PEERS = 2  # who is alone is as fast as all
 _Who = tuple[int, Hashable]  # index and identity
 _LASTING = 10.0  # seconds; any worker is slow while another one loads its model
 
@@ -34,6 +35,10 @@ class Laggards:
 
     def look(self, workers: Sequence[Worker], now: float) -> None:
         """Report who has been slow for a while, and who of them is fast again."""
+        if sum(worker.alive for worker in workers) < _PEERS:
+            self.since.clear()
+            self._reported.clear()
+            return
         present = {(worker.index, worker.identity): worker for worker in workers}
         for gone in self.since.keys() - present.keys():  # another one has taken its place
             self._forget(gone)

@@ -5,11 +5,12 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
 from aiohttp import web
+from yarl import URL
 
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.errors import BatchingError, ConfigError, Draining, NoWorkers
@@ -99,6 +100,7 @@ class SidecarRunning:
         self._looking: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._started = False
+        self._own: str | tuple[str, int] | None = None
 
     @property
     def dispatchers(self) -> dict[str, Dispatcher[Forwarded, Reply]]:
@@ -143,7 +145,8 @@ class SidecarRunning:
             ListenError: The port is taken, or the address is not ours.
             UsageError: It is that of one of the servers.
         """
-        self.check_elsewhere((host, port) if bound is None else bound.getsockname())
+        own = (host, port) if bound is None else bound.getsockname()
+        self.check_elsewhere(own)
         self._started = True
         self.metrics.loop_lag.start()
         if self._admin_address is not None:
@@ -157,26 +160,35 @@ class SidecarRunning:
         if self._file is not None:
             self._reading = asyncio.create_task(self._keep_reading(self._file))
         self.url = await self._listener.open(host, port, bound, tls)
+        self._own = own if isinstance(own, str) or own[1] else (host, URL(self.url).port or 0)
 
-    def check_elsewhere(self, own: str | tuple[str, int]) -> None:
+    def check_elsewhere(
+        self, own: str | tuple[str, int] | None, routes: Iterable[Route] | None = None
+    ) -> None:
         """See to it that no server is where clients or operators come to ourselves.
 
         Args:
-            own: The host and port to listen on, or the path of a Unix socket.
+            own: The host and port to listen on, or the path of a Unix socket; None if it isn't
+                known.
+            routes: Whose servers; None for those at work.
 
         Raises:
             UsageError: One is.
         """
-        servers = {server for relay in self.relays for server in relay.route.servers}
-        check_elsewhere(servers, own)
+        routes = [relay.route for relay in self.relays] if routes is None else routes
+        servers = {server for route in routes for server in route.servers}
+        if own is not None:
+            check_elsewhere(servers, own)
         if self._admin_address is not None:
-            check_elsewhere(servers, self._admin_address, "--admin-port")
+            host, port = self._admin_address
+            check_elsewhere(servers, (host, port or URL(self.admin_url).port or 0), "--admin-port")
 
     async def refresh(self) -> None:
         """What SIGHUP and `POST /reload` do: read the routes again, if they are in a file.
 
         Raises:
             ConfigError: The file says what can't be: all is as before.
+            UsageError: One of its servers is ourselves: all is as before.
             WorkerStartError: A route could not be started: all is as before.
         """
         if self._file is None:
@@ -187,6 +199,7 @@ class SidecarRunning:
                 self._bounds.check(routes)
             except ValueError as error:
                 raise ConfigError(str(error)) from error
+            self.check_elsewhere(self._own, routes)
             await self.relays.replace(routes)
             _log.info("routes are now %s", ", ".join(sorted(route.name for route in routes)))
 

@@ -10,7 +10,7 @@ import trustme
 from click.testing import CliRunner
 
 from adaptive_batching.cli import main
-from adaptive_batching.errors import ConfigError
+from adaptive_batching.errors import ConfigError, UsageError
 from adaptive_batching.marshal.route_tables import read_routes
 from adaptive_batching.marshal.routes_file import RoutesFile
 from adaptive_batching.marshal.sidecar_running import SidecarRunning
@@ -270,6 +270,7 @@ def test_check_config_with_what_is_said_beside_the_file(written):
         ("PORT", "abc", "'abc' is not a valid integer"),
         ("PORT", "1", "where the sidecar itself is to listen: say another --port"),
         ("ADMIN_PORT", "8000", "_ADMIN_PORT: expected another port than --port"),
+        ("ADMIN_PORT", "1", "where the sidecar itself is to listen: say another --admin-port"),
         ("UNIX_SOCKET", "/" + "x" * 110, "_UNIX_SOCKET: expected the path"),
         ("TLS_KEY", "/x", "expected --tls-cert with --tls-key"),
         ("RECORD", "x=x.csv", "_RECORD: expected digits=FILE"),
@@ -523,6 +524,18 @@ async def test_f26_under_load(model, at_work, written):
         await asyncio.gather(*visitors)
     assert all(answer == (200, {"predictions": [42, 42, 42]}) for answer in answers)
     assert max(map(len, itertools.islice(reversed(model.batches), 5))) <= 10
+
+
+@pytest.mark.parametrize("which", ["url", "admin_url"])
+async def test_a_new_file_does_not_name_the_sidecar_as_a_server(model, at_work, written, which):
+    """Requests would go round, or meet the pages of operators; all is as before."""
+    running = await at_work(routes(model, m=""))
+    own = getattr(running, which)
+    other = routes(model, n='prefix = "/n"').replace(str(model.url), own.rstrip("/"))
+    written(routes(model, m="") + other)
+    with pytest.raises(UsageError, match="where the sidecar itself is to listen"):
+        await running.refresh()
+    assert {*running.dispatchers} == {"m"}
 
 
 async def test_a_file_that_is_wrong_changes_nothing(model, at_work, written):

@@ -39,7 +39,10 @@ async def test_it_is_used_less_and_reported_once(caplog, monkeypatch):
 def workers():
     line = LinearLatency()
     line.observe(10, 20e-3)
-    return [Worker(index, line) for index in range(2)]
+    two = [Worker(index, line) for index in range(2)]
+    for worker in two:
+        worker.alive = True
+    return two
 
 
 def test_it_is_reported_once_it_has_lasted(workers, caplog):
@@ -69,3 +72,14 @@ def test_another_worker_in_the_place_of_a_slow_one(workers, caplog):
     old, new = caplog.messages
     assert old.startswith("worker 1 ('old') of ")
     assert new.startswith("worker 1 ('new') of ")
+
+
+def test_a_worker_that_is_alone(workers, caplog):
+    """It is no slower than most: there are no others."""
+    laggards = Laggards(make_workers(handlers.double_async, Tasks(2)), full=10)
+    workers[1].latency.factor = 3.0
+    laggards.look(workers, 0.0)
+    workers[0].alive = False
+    laggards.look(workers, 20.0)
+    assert not laggards.since
+    assert not caplog.messages
