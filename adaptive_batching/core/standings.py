@@ -16,6 +16,7 @@ _ERROR_MEMORY = 20.0  # answers
 _ENOUGH_ANSWERS = 10
 _BROKEN = 0.85  # share of answers that are errors, of a server that is ejected for them
 _WELL = 0.4  # the same, of another one: what spoils batches spoils them everywhere
+_FAULTLESS = 0.1  # the same, of another one beside which ten errors in a row are no accident
 _SLOW_START_WINDOW = 10.0  # seconds in which a server that has come back gets all its permits again
 _FIRST_PAUSE = 0.1  # seconds; of one that failed or has no time, and doubles with each in a row
 _LONGEST_PAUSE = 5.0  # seconds
@@ -52,6 +53,7 @@ class _Standing:
     back_since: float = -inf
     answers: int = 0
     error_share: float = 0.0  # of its answers of late
+    errors: int = 0  # in a row
     garbled: int = 0  # batches in a row whose answers could not be shared out
     well: OrderedDict[Hashable, bool] = field(default_factory=OrderedDict)
     """By batch key, whether the last answer to a batch could be."""
@@ -59,6 +61,7 @@ class _Standing:
     def answered(self, *, error: bool) -> None:
         self.answers += 1
         self.error_share += (error - self.error_share) / min(self.answers, _ERROR_MEMORY)
+        self.errors = self.errors + 1 if error else 0
 
     def pause(self, now: float, times: int) -> None:
         """Leave it alone because it failed, so many times in a row; longer if it asked for that."""
@@ -146,10 +149,7 @@ class Standings:
         server = self._servers[name]
         server.answered(error=True)
         others = [each for each in self._servers.values() if each is not server]
-        if server.ejected:
-            broken = now >= server.ejected_until
-        else:
-            broken = _is_broken(server) and any(map(_is_well, others))
+        broken = now >= server.ejected_until if server.ejected else _is_broken(server, others)
         if broken:
             server.answers = 0
             self._eject(server, others, now)
@@ -254,12 +254,18 @@ class Standings:
         return max(server.back_since + (since // step + 1) * step, nextafter(now, inf))
 
 
-def _is_broken(server: _Standing) -> bool:
-    return server.answers >= _ENOUGH_ANSWERS and server.error_share >= _BROKEN
+def _is_broken(server: _Standing, others: list[_Standing]) -> bool:
+    """Whether nearly all that it answers are errors, and another one's are not."""
+    if server.answers < _ENOUGH_ANSWERS:
+        return False
+    if server.error_share >= _BROKEN:
+        return any(_is_well(each, _WELL) for each in others)
+    # One that did well before, and has lost its model: to wait for the share would take 37 batches.
+    return server.errors >= _ENOUGH_ANSWERS and any(_is_well(each, _FAULTLESS) for each in others)
 
 
-def _is_well(server: _Standing) -> bool:
-    enough = server.answers >= _ENOUGH_ANSWERS and server.error_share <= _WELL
+def _is_well(server: _Standing, most_errors: float) -> bool:
+    enough = server.answers >= _ENOUGH_ANSWERS and server.error_share <= most_errors
     return enough and not server.ejected
 
 

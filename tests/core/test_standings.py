@@ -195,6 +195,18 @@ def test_a_broken_server_among_others_that_are_well():
     assert standings.state("a", 90.0) is State.SLOW_START
 
 
+def test_one_that_breaks_after_it_did_well():
+    """Ten errors in a row tell, if another one has hardly any; else its share has to."""
+    for others, batches in (("." * 10, 10), ("...x.." * 10, 37)):
+        standings = some("a", "b")
+        answer(standings, "a", "." * 100)
+        answer(standings, "b", others)
+        answer(standings, "a", "x" * (batches - 1))
+        assert standings.state("a", 0.0) is State.IN
+        answer(standings, "a", "x")
+        assert standings.state("a", 0.0) is State.EJECTED
+
+
 def test_a_flood_of_bad_items():
     """All servers answer with errors then, and none is to blame."""
     standings = some("a", "b")
