@@ -10,7 +10,7 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from adaptive_batching.core import make_policy
 from adaptive_batching.errors import ConfigError, SettingError
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.settings import RouteSettings, make_route, named
-from adaptive_batching.marshal.toml_file import quantity, read_table, read_toml, told
+from adaptive_batching.marshal.toml_file import quantity, read_table, read_toml, told, told_unknown
 from adaptive_batching.simulation.model_file import read_model
 
 PREFIX = "ADAPTIVE_BATCHING_ROUTES_"
@@ -75,15 +75,13 @@ def _override(tables: dict[str, dict[str, Any]], environment: Mapping[str, str])
     named: dict[str, list[tuple[str, str]]] = {}
     for name in tables:
         for field in fields:
-            variable = f"{PREFIX}{re.sub('[^A-Za-z0-9]', '_', name).upper()}_{field.upper()}"
+            variable = f"{PREFIX}{_in_variables(name)}_{field.upper()}"
             named.setdefault(variable, []).append((name, field))
     for variable, text in environment.items():
         if not variable.startswith(PREFIX):
             continue
         if variable not in named:
-            raise ConfigError(
-                f"{variable}: expected {PREFIX}NAME_KEY with a route and key there is"
-            )
+            raise ConfigError(f"{variable}: {_told_unknown(variable, tables, fields)}")
         if len(named[variable]) > 1:
             meant = " and ".join(f"routes.{name}.{field}" for name, field in named[variable])
             raise ConfigError(f"{variable}: expected it to mean one thing, got {meant}: rename one")
@@ -98,6 +96,22 @@ def _override(tables: dict[str, dict[str, Any]], environment: Mapping[str, str])
             raise ConfigError(f"{variable}: {told(error, text)}") from error
 
 
+def _in_variables(name: str) -> str:
+    return re.sub("[^A-Za-z0-9]", "_", name).upper()
+
+
+def _told_unknown(variable: str, names: Iterable[str], fields: Iterable[str]) -> str:
+    """Whether it is the route or the key of a variable that there is not."""
+    said = variable.removeprefix(PREFIX)
+    routes = {f"{_in_variables(name)}_": name for name in names}
+    stem = max((each for each in routes if said.startswith(each)), key=len, default=None)
+    if stem is None:
+        known = ", ".join(each.removesuffix("_") for each in routes)
+        return f"expected {PREFIX}NAME_KEY, where NAME is one of {known}, got {said!r}"
+    keys = [field.upper() for field in fields]
+    return f"routes.{routes[stem]}: {told_unknown(said.removeprefix(stem), keys)}"
+
+
 def _route(where: str, name: str, table: dict[str, Any]) -> Route:
     settings = read_table(where, table, RouteSettings)
     try:
@@ -109,7 +123,7 @@ def _route(where: str, name: str, table: dict[str, Any]) -> Route:
 
 
 def _made(name: str, settings: RouteSettings) -> Route:
-    make_policy(settings.policy)
+    _check_policy(settings.policy)
     secret = known = None
     if settings.secret_file is not None:
         with named("secret_file"):
@@ -118,3 +132,11 @@ def _made(name: str, settings: RouteSettings) -> Route:
         with named("latency_from"):
             known = read_model(settings.latency_from)
     return make_route(name, settings, secret, known)
+
+
+def _check_policy(name: str) -> None:
+    try:
+        make_policy(name)
+    except ValueError as error:
+        fault = str(error).removeprefix("policy").lstrip(": ")
+        raise SettingError("policy", fault) from error

@@ -19,6 +19,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 _LARGEST = 2**20  # bytes; nobody wrote more by hand
 _UNKNOWN = re.compile("Object contains unknown field `(.*)`")
+_MISSING = re.compile("Object missing required field `(.*)`")
 _EXPECTS = re.compile(r"Expected `([a-z]+)(?: \| null)?`([^,]*)")
 _KINDS = {"bool": "true or false", "int": "an integer", "str": "a text", "array": "a list"}
 _SHORT = reprlib.Repr()
@@ -99,6 +100,8 @@ def read_table(where: str, table: object, kind: type[T]) -> T:
     try:
         return msgspec.convert(table, kind, dec_hook=quantity)
     except msgspec.ValidationError as error:
+        if isinstance(table, dict) and (missing := _MISSING.fullmatch(str(error))):
+            return read_table(where, {**table, missing[1]: None}, kind)
         _, _, path = str(error).partition(" - at `$.")
         key = path.rstrip("`")
         there = table.get(key.partition("[")[0]) if isinstance(table, dict) else table
@@ -117,12 +120,18 @@ def told(error: msgspec.ValidationError, value: object, fields: Sequence[str] = 
     """
     message, _, _ = str(error).partition(" - at `$")
     if unknown := _UNKNOWN.fullmatch(message):
-        near = get_close_matches(unknown[1], fields, n=1)
-        expected = f"such as {near[0]}" if near else f"some of {', '.join(fields)}"
-        return f"unknown field {unknown[1]!r}: expected {expected}"
+        return told_unknown(unknown[1], fields)
     if not (expects := _EXPECTS.match(message)):
         return message
-    return f"expected {_KINDS.get(expects[1], expects[1])}{expects[2]}, got {_SHORT.repr(value)}"
+    got = "nothing" if value is None else _SHORT.repr(value)  # TOML has no null
+    return f"expected {_KINDS.get(expects[1], expects[1])}{expects[2]}, got {got}"
+
+
+def told_unknown(field: str, fields: Sequence[str]) -> str:
+    """That there is no such field, and which may have been meant."""
+    near = get_close_matches(field, fields, n=1)
+    expected = f"such as {near[0]}" if near else f"some of {', '.join(fields)}"
+    return f"unknown field {field!r}: expected {expected}"
 
 
 def quantity(kind: type, value: object) -> object:
@@ -133,8 +142,12 @@ def quantity(kind: type, value: object) -> object:
     """
     if isinstance(value, kind):
         return value
-    if kind is Bytes:
-        return Bytes(parse_bytes(str(value)))
-    if kind is Share:
-        return Share(parse_share(str(value)))
-    return Duration(parse_duration(str(value)))
+    try:
+        if kind is Bytes:
+            return Bytes(parse_bytes(str(value)))
+        if kind is Share:
+            return Share(parse_share(str(value)))
+        return Duration(parse_duration(str(value)))
+    except ValueError as error:
+        expected, _, _ = str(error).partition(", got ")  # a text, whatever it was in the file
+        raise ValueError(f"{expected}, got {_SHORT.repr(value)}") from error

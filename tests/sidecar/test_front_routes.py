@@ -91,11 +91,16 @@ def test_the_environment_is_stronger(written):
             DIGITS + "tenant_weights = ['gold=1', 'gold=9']",
             "digits.tenant_weights: expected one weight for gold, got 1 and 9",
         ),
-        (DIGITS + "timeout = 5", "routes.digits.timeout: expected a duration with a unit"),
+        (DIGITS + "timeout = 5", "routes.digits.timeout: expected a duration with a unit.* got 5$"),
+        (DIGITS + "timeout = '5'", "routes.digits.timeout: expected a duration.* got '5'$"),
+        (DIGITS + "verify = 0.5", "routes.digits.verify: expected a percentage.* got 0.5$"),
+        (DIGITS + "max_answer = true", "digits.max_answer: expected a number of bytes.* got True$"),
+        (DIGITS + "max_batch_size = '64'", "digits.max_batch_size: expected an int.* got '64'$"),
         (DIGITS + "timeout = 'nan s'", "routes.digits.timeout: expected"),
         (DIGITS + "max_answer = '-1'", "routes.digits.max_answer: expected a number of bytes"),
         (DIGITS + "items = '/x'", "routes.digits.items: expected it with bentoml or json"),
-        (DIGITS + "policy = 'best'", "routes.digits: policy.*'best'"),
+        (DIGITS + "policy = 'best'", "routes.digits.policy: expected one of .*, got 'best'"),
+        (DIGITS + "policy = 'window:x'", "digits.policy: 'window:x': expected a dur.*, got 'x'"),
         (
             DIGITS.replace("/digits", "/digits?x=1"),
             "digits.prefix: expected a path that begins with",
@@ -151,7 +156,8 @@ def test_the_environment_is_stronger(written):
         (JSON + "items = 'x'", "routes.json.items: expected a JSON pointer"),
         (JSON + "items = '/a~2'", "routes.json.items: expected a JSON pointer"),
         (JSON + "results = 'x'", "routes.json.results: expected a JSON pointer"),
-        ("[routes.x]\nprotocol = 'json'", "routes.x: .*missing required field `upstreams`"),
+        ("[routes.x]\nprotocol = 'json'", "routes.x.upstreams: expected a list.*, got nothing$"),
+        ("[routes.x]\nupstreams = ['http://m:1']", "x.protocol: expected a text, got nothing$"),
     ],
 )
 def test_t16_what_is_wrong_is_named(written, text, told):
@@ -205,8 +211,15 @@ def test_an_option_that_is_wrong_is_named(option, value, told):
     [
         ("DIGITS_CONCURRENCY", "many", "DIGITS_CONCURRENCY: expected an integer, got 'many'"),
         ("DIGITS_IDEMPOTENT", "maybe", "IDEMPOTENT: expected true or false, got 'maybe'"),
-        ("DIGITS_PORT", "1", "DIGITS_PORT: expected ADAPTIVE_BATCHING_ROUTES_NAME_KEY"),
-        ("FACES_TIMEOUT", "1s", "FACES_TIMEOUT: expected ADAPTIVE_BATCHING_ROUTES_NAME_KEY"),
+        ("DIGITS_MAX_LATENCY", "5", "_DIGITS_MAX_LATENCY: expected a duration.* got '5'$"),
+        (
+            "DIGITS_MAX_LATNCY",
+            "5ms",
+            "_MAX_LATNCY: routes.digits: unknown .*'MAX_LATNCY': expected such as MAX_LATENCY",
+        ),
+        ("DIGITS_X", "1", "routes.digits: unknown field 'X': expected some of UPSTREAMS, PROTOCOL"),
+        ("FACES_TIMEOUT", "1s", "NAME is one of DIGITS, got 'FACES_TIMEOUT'$"),
+        ("DIGITS", "1", "NAME is one of DIGITS, got 'DIGITS'$"),
     ],
 )
 def test_a_variable_that_is_wrong_is_named(written, variable, text, told):
