@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import click
 
 from adaptive_batching.cli.option_groups import Command, gather_options
+from adaptive_batching.cli.parameters import PORT
 from adaptive_batching.cli.rules import needs
 
 _OPTIONS = (
     click.option(
         "--admin-port",
-        type=click.IntRange(0, 65535),
+        type=PORT,
         help="Port of operators: a dashboard, /debug/batches, /healthz, /readyz, /metrics, POST"
         " /reload; 0 takes a free one. Default: none.",
     ),

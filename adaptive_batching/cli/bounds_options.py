@@ -5,11 +5,11 @@ import sys
 import click
 
 from adaptive_batching.cli.option_groups import Command, add_options, gather_options
-from adaptive_batching.cli.parameters import BYTES, DURATION
+from adaptive_batching.cli.parameters import BYTES, DURATION, WholeNumber
 from adaptive_batching.cli.rules import names_a_header, needs
 from adaptive_batching.marshal.bounds import Bounds
 
-_COUNT = click.IntRange(1, sys.maxsize)
+_COUNT = WholeNumber(1, sys.maxsize)
 _OF_A_ROUTE = (
     click.option(
         "--max-queue", type=_COUNT, default=1024, show_default=True, help="Items that may wait."

@@ -48,9 +48,9 @@ def _named(context: click.Context) -> Iterator[None]:
         if name and context.get_parameter_source(name) is ParameterSource.ENVIRONMENT:
             variable, fault = as_said(context, name), error.message
             if _of_kubernetes("", os.environ.get(variable, "")):
-                fault += (
-                    " It is what Kubernetes says of a service of that name: set the variable, or"
-                    " enableServiceLinks: false in the pod."
+                fault = (
+                    f"{fault.rstrip('.')}; it is what Kubernetes says of a service of that name:"
+                    " set the variable, or enableServiceLinks: false in the pod."
                 )
             raise click.BadParameter(fault, error.ctx, error.param, variable) from error
         raise

@@ -14,7 +14,7 @@ import click
 from adaptive_batching.cli.admin_options import AdminOptions
 from adaptive_batching.cli.environment import as_said
 from adaptive_batching.cli.option_groups import Command, gather_options
-from adaptive_batching.cli.parameters import DURATION
+from adaptive_batching.cli.parameters import DURATION, PORT, TRUTH
 from adaptive_batching.cli.rules import excludes
 from adaptive_batching.errors import BatchingError, ConfigError
 from adaptive_batching.marshal.client_tls import ClientTls
@@ -33,7 +33,7 @@ _OPTIONS = (
         "--port",
         default=8000,
         show_default=True,
-        type=click.IntRange(0, 65535),
+        type=PORT,
         help="Port; 0 takes a free one.",
     ),
     click.option(
@@ -45,6 +45,7 @@ _OPTIONS = (
     click.option(
         "--reuse-port",
         is_flag=True,
+        type=TRUTH,
         help="Let other processes listen on the same port, for a rolling restart.",
     ),
     click.option(
@@ -75,7 +76,9 @@ _OPTIONS = (
         type=DURATION,
         help="How long the last requests may take.",
     ),
-    click.option("--uvloop/--no-uvloop", default=None, help="Default: uvloop if it is installed."),
+    click.option(
+        "--uvloop/--no-uvloop", type=TRUTH, default=None, help="Default: uvloop if it is installed."
+    ),
 )
 
 

@@ -9,6 +9,7 @@ from traceback import extract_tb
 from typing import Any
 
 import click
+from click.types import BoolParamType
 
 from adaptive_batching.core import make_policy
 from adaptive_batching.units import LONGEST, parse_bytes, parse_duration, parse_share
@@ -36,6 +37,30 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer cli
             return self._parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class WholeNumber(click.IntRange):
+    """A number within bounds, of which the message says both if it is another or none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read what was typed."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            to = "on" if self.max is None else f"to {self.max}"
+            msg = f"expected a whole number from {self.min} {to}, got {value!r}"
+            self.fail(msg, param, ctx)
+
+
+class Truth(BoolParamType):
+    """Whether something is so; a variable may say what no option can."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read what a variable says."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"expected true or false, got {value!r}", param, ctx)
 
 
 def _seconds(text: str) -> float:
@@ -128,6 +153,8 @@ SHARE = Parsed("percent", parse_share)
 PART = Parsed("percent", _part)
 GOODPUT = Parsed("percent", _goodput)
 RANGE = Parsed("range", _range)
+TRUTH = Truth()
+PORT = WholeNumber(0, 65535)
 CPUS = Parsed("cpus", _cpus)
 RATE = Parsed("rate", _rate)
 ITEMS = click.IntRange(max=_MOST_ITEMS)  # the rest is said by `Limits`

@@ -17,7 +17,7 @@ from adaptive_batching.cli.listening_options import (
     serve_until_told,
 )
 from adaptive_batching.cli.named_values import named_values
-from adaptive_batching.cli.parameters import CPUS
+from adaptive_batching.cli.parameters import CPUS, WholeNumber
 from adaptive_batching.cli.recorders import make_recorders, opened
 from adaptive_batching.cli.telemetry_options import TelemetryOptions, telemetry_options
 from adaptive_batching.errors import ConfigError
@@ -59,7 +59,7 @@ _log = logging.getLogger("adaptive_batching")
 )
 @click.option(
     "--marshals",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     default=1,
     show_default=True,
     help="Processes that speak HTTP before the same workers; wants --admin-port, where the metrics"

@@ -20,7 +20,7 @@ from adaptive_batching.cli.listening_options import (
     listening_options,
     serve_until_told,
 )
-from adaptive_batching.cli.parameters import DURATION, POLICY
+from adaptive_batching.cli.parameters import DURATION, POLICY, WholeNumber
 from adaptive_batching.cli.recorders import make_recorders, opened
 from adaptive_batching.cli.rules import said
 from adaptive_batching.cli.telemetry_options import TelemetryOptions, telemetry_options
@@ -85,7 +85,7 @@ _log = logging.getLogger("adaptive_batching")
 @click.option("--max-latency", type=DURATION, help="From a request to its answer: 100ms.")
 @click.option(
     "--max-batch-size",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     default=64,
     show_default=True,
     help="Items that are sent together.",

@@ -5,14 +5,14 @@ from pathlib import Path
 import click
 
 from adaptive_batching.cli.option_groups import Command, add_options
-from adaptive_batching.cli.parameters import DURATION, SHARE, Parsed
+from adaptive_batching.cli.parameters import DURATION, SHARE, TRUTH, Parsed, WholeNumber
 from adaptive_batching.simulation.model_file import read_model
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OPTIONS = (
     click.option(
         "--concurrency",
-        type=click.IntRange(1, 1000),
+        type=WholeNumber(1, 1000),
         default=1,
         show_default=True,
         help="Batches at a time that each server takes.",
@@ -26,6 +26,7 @@ _OPTIONS = (
     ),
     click.option(
         "--idempotent/--not-idempotent",
+        type=TRUTH,
         default=True,
         show_default=True,
         help="Whether a request may be sent twice, to find who spoils a batch.",

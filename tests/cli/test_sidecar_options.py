@@ -31,8 +31,11 @@ def test_what_is_said_takes_the_place_of_what_kserves_agent_does(said, upstreams
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (["--max-batchsize", "0"], "Invalid value for --max-batchsize: 0 is not"),
-        (["-max-batchsize=x"], "Invalid value for -max-batchsize: 'x' is not"),
+        (
+            ["--max-batchsize", "0"],
+            "--max-batchsize: expected a whole number from 1 on, got '0'",
+        ),
+        (["-max-batchsize=x"], "for -max-batchsize: expected a whole number from 1 on, got 'x'"),
         (["--timeout=x"], "Invalid value for '--timeout': "),
         (["--component-port=x"], "--component-port: expected a port, got 'x'"),
         (["--enable-batcher=false"], "--enable-batcher: expected true, for this is a batcher"),
@@ -55,9 +58,14 @@ def test_a_variable_is_stronger_than_what_kserves_agent_does(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("MAX_BATCH_SIZE", "abc", "value for {}: 'abc' is not a valid integer range."),
-        ("PORT", "tcp://10.0.0.1:80", "for {}: 'tcp://10.0.0.1:80' is not a valid integer range."),
-        ("PORT", "tcp://10.0.0.1:80", "what Kubernetes says of a service of that name"),
+        ("MAX_BATCH_SIZE", "abc", "{}: expected a whole number from 1 on, got 'abc'"),
+        ("ADMIN_PORT", "abc", "{}: expected a whole number from 0 to 65535, got 'abc'"),
+        ("CONCURRENCY", "0", "{}: expected a whole number from 1 to 1000, got '0'"),
+        ("IDEMPOTENT", "maybe", "value for {}: expected true or false, got 'maybe'"),
+        ("REUSE_PORT", "2", "value for {}: expected true or false, got '2'"),
+        ("UVLOOP", "maybe", "value for {}: expected true or false, got 'maybe'"),
+        ("PORT", "tcp://10.0.0.1:80", "for {}: expected a whole number from 0 to 65535, got 'tcp:"),
+        ("PORT", "tcp://10.0.0.1:80", "got 'tcp://10.0.0.1:80'; it is what Kubernetes says"),
         ("UPSTREAM", "m:1", "value for {}: expected http://HOST:PORT"),
         ("TENANT_WEIGHT", "gold", "value for {}: expected a tenant and its positive weight"),
         ("UNIX_SOCKET", "x" * 110, "value for {}: expected the path of a socket"),
@@ -122,6 +130,7 @@ def test_other_variables_are_let_alone(caplog):
         (["--host=0.0.0.0", "--port=9", "--admin-port=9"], "expected another port than --port"),
         (["--admin-host=::"], "--admin-host: expected --admin-port as well, got it alone"),
         (["--max-per-tenant=2"], "--max-per-tenant: expected --tenant-header as well"),
+        (["--admin-port=x"], "'--admin-port': expected a whole number from 0 to 65535, got 'x'"),
         (["--tenant-header="], "--tenant-header: expected the name of a header, such as X-Tenant"),
         (["--upstream=http://m:1/"], "'--upstream': expected each server once, got http://m:1"),
         (

@@ -260,7 +260,7 @@ async def test_marshals_whose_service_has_died_say_so_and_end():
     [
         (["--marshals=2"], "expected --admin-port with it"),
         (["--marshals=2", "--admin-port=0", "--unix-socket=/x"], "got --unix-socket"),
-        (["--marshals=0"], "0 is not in the range"),
+        (["--marshals=0"], "expected a whole number from 1 on, got '0'"),
     ],
 )
 def test_what_several_marshals_can_not_do(options, message):

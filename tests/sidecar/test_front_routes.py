@@ -280,7 +280,7 @@ def test_check_config_with_what_is_said_beside_the_file(written):
         ("TENANT_HEADER", "X Y", "expected the name of a header, such as X-Tenant, got 'X Y'"),
         ("MAX_LATENCY", "50ms", "in the file, got"),
         ("UPSTREAM", "http://x:1", "in the file, got"),
-        ("PORT", "abc", "'abc' is not a valid integer"),
+        ("PORT", "abc", "_PORT: expected a whole number from 0 to 65535, got 'abc'"),
         ("PORT", "1", "where the sidecar itself is to listen: say another --port"),
         ("ADMIN_PORT", "8000", "_ADMIN_PORT: expected another port than --port"),
         ("ADMIN_PORT", "1", "where the sidecar itself is to listen: say another --admin-port"),
