@@ -26,6 +26,7 @@ copybutton_prompt_text = "$ "
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 suppress_warnings = [
+    "ref.option",  # sphinx-click links variables to options that a command has, but does not show
     "myst.xref_missing",  # links to files of the project: tests/test_examples.py follows them
 ]
 
