@@ -10,9 +10,7 @@ from adaptive_batching.core.latency import LinearLatency
 
 _KEPT = 0.98  # of what was seen before, at each batch: it is about the last 50
 _NEGLIGIBLE = 0.01  # guilty items; a failure is forgotten after some 230 batches
-_ABOUT = (
-    1.05  # times the least is as good: who has no guilty ones but in theory keeps large batches
-)
+_ABOUT = 1.05  # times the least is as good: a few guilty ones do not make batches smaller
 _HOPELESS = 16  # runs in a row that gave no answer: it is not for the items that they failed
 
 
@@ -27,11 +25,12 @@ class GroupSize:
         items: That a batch should have at the most.
     """
 
-    __slots__ = ("_failed_in_a_row", "_guilty", "_line", "_most", "_seen", "items")
+    __slots__ = ("_failed_in_a_row", "_guilty", "_line", "_most", "_seen", "_sizes", "items")
 
     def __init__(self, most: int, line: LinearLatency) -> None:
         self.items = most
         self._most = most
+        self._sizes = _halvings(most)
         self._line = line
         self._seen = self._guilty = 0.0  # items, of late
         self._failed_in_a_row = 0
@@ -83,7 +82,7 @@ class GroupSize:
         innocent = 1.0 - self.rate
         costs: list[tuple[int, float]] = []
         run_half = search_half = 0.0
-        for size in _halvings(self._most):
+        for size in self._sizes:
             run = search = self._line.predict(size)
             if size > 1:
                 search += 2.0 * (search_half - innocent**size * run_half)

@@ -20,10 +20,7 @@ from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.retry_budget import RetryBudget
 
 _REPETITIONS = (Reason.BISECT, Reason.RETRY)
-_FATAL = (
-    2  # worker deaths that a job was present at, the last time alone, after which it is refused
-)
-
+_FATAL = 2  # worker deaths that a job was present at, the last one alone, until it is refused
 _NOT_BEGUN = frozenset({Outcome.REFUSED, Outcome.UNSENT})  # has not run, whatever it would do
 _REPEATABLE = frozenset(Outcome) - {Outcome.DONE, Outcome.OVERLOADED}
 _BLAMELESS = _NOT_BEGUN | {Outcome.UNANSWERED}
