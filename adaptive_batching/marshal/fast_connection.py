@@ -13,6 +13,7 @@ from adaptive_batching.marshal.answer import status_of
 from adaptive_batching.marshal.connection import Connection
 from adaptive_batching.marshal.fast_path import FastPath, Waiting
 from adaptive_batching.marshal.known_heads import KnownHeads
+from adaptive_batching.marshal.read_size import read_little
 from adaptive_batching.marshal.refusals import Refusals
 
 _COME_AGAIN = 503
@@ -52,6 +53,11 @@ class FastConnection(Connection):
         self._visit: Waiting | None = None
         self._paced = False
         self._parked: asyncio.Future[None] | None = None  # aiohttp's `_waiter` during a visit
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by asyncio."""
+        read_little(transport)
+        super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Called by asyncio."""

@@ -12,8 +12,10 @@ from adaptive_batching.marshal.body import ask_for_body
 from adaptive_batching.marshal.header_text import check_text
 from adaptive_batching.marshal.hop_by_hop import passed_on
 from adaptive_batching.marshal.passed_answer import PassedAnswer
+from adaptive_batching.marshal.read_size import read_freely
 from adaptive_batching.marshal.rejections import Rejected
 from adaptive_batching.marshal.tunnel import WEBSOCKET, tunnel, wants_tunnel
+from adaptive_batching.wire.pieces import Pieces
 from adaptive_batching.wire.whole_requests import MARK
 from adaptive_batching.workers.upstream_addresses import Address
 from adaptive_batching.workers.upstream_client import HUNG_UP, Client, check_coding
@@ -49,7 +51,7 @@ class PassThrough:
         self._idempotent = idempotent
 
     async def __call__(
-        self, request: web.BaseRequest, target: str, read: bytes = b""
+        self, request: web.BaseRequest, target: str, read: Pieces = ()
     ) -> web.StreamResponse:
         """Answer one request.
 
@@ -64,10 +66,11 @@ class PassThrough:
                 without being asked.
             Rejected: The body was too slow, or a header is no text.
         """
+        repeatable = self._can_be_repeated(request, read)
         try:
             response = await self._sent(request, target, read)
         except UpstreamLost:
-            if not self._can_be_repeated(request, read):
+            if not repeatable:
                 raise
             response = await self._sent(request, target, read)
         self.responses[response.status] += 1
@@ -80,7 +83,7 @@ class PassThrough:
             return await _sent_back(response, request)
 
     async def _sent(
-        self, request: web.BaseRequest, target: str, read: bytes
+        self, request: web.BaseRequest, target: str, read: Pieces
     ) -> aiohttp.ClientResponse:
         server, client = self._choose()
         # All of it as a path: of a URL in one string an empty query would be lost.
@@ -111,19 +114,22 @@ class PassThrough:
                 raise UpstreamBroken(f"{server.name}: {said}") from error
             raise UpstreamLost(f"{server.name} did not answer: {said}") from error
 
-    def _can_be_repeated(self, request: web.BaseRequest, read: bytes) -> bool:
-        """Whether nothing of it is lost, and a second time does no harm."""
+    def _can_be_repeated(self, request: web.BaseRequest, read: Pieces) -> bool:
+        """Whether nothing of it will be lost, and a second time does no harm."""
         if read:
-            return self._idempotent
+            return self._idempotent and request.content.at_eof()
         return request.method in _SAFE and not (request.can_read_body or wants_tunnel(request))
 
-    async def _body(self, request: web.BaseRequest, read: bytes) -> AsyncIterator[bytes]:
-        if read:
-            yield read
-        else:
+    async def _body(
+        self, request: web.BaseRequest, read: Pieces
+    ) -> AsyncIterator[bytes | memoryview]:
+        for piece in read:
+            yield piece
+        if not read:
             ask_for_body(request)
-        while chunk := await self._next(request):
-            yield chunk
+        with read_freely(request.transport):
+            while chunk := await self._next(request):
+                yield chunk
 
     async def _next(self, request: web.BaseRequest) -> bytes:
         try:

@@ -15,7 +15,7 @@ from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.errors import Overloaded
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.latest import LatestBatches
-from adaptive_batching.marshal.body import arrived_body, arriving_body
+from adaptive_batching.marshal.body import arrived_body, arriving_body, arriving_pieces
 from adaptive_batching.marshal.claims import Claims
 from adaptive_batching.marshal.header_view import HeaderView
 from adaptive_batching.marshal.held_bytes import HeldBytes, Holding
@@ -27,6 +27,7 @@ from adaptive_batching.marshal.traced import Tracer
 from adaptive_batching.wire.exchange import Message, Request
 from adaptive_batching.wire.open_inference import OpenInference
 from adaptive_batching.wire.packed import Packed
+from adaptive_batching.wire.pieces import Pieces
 from adaptive_batching.workers.upstream import Upstreams
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
 
@@ -154,11 +155,11 @@ class Relay:
             if not self._form.wants(request.method, path) or self._must_stream(request):
                 return await self._passing(request, target)
             self._check_turn(begin)
-            body = await self._body(request, holding)
-            too_large = len(body) > self._terms.max_body
-            share = None if too_large else self._take(request, target, body)
+            message = await self._message(request, holding)
+            too_large = message.size > self._terms.max_body
+            share = None if too_large else self._take(request, target, message)
             if share is None:
-                return await self._passing(request, target, body)
+                return await self._passing(request, target, message.pieces)
             return await self._sharing.answer(share, request, target, begin)
         finally:
             self.leave(holding.size)
@@ -184,7 +185,7 @@ class Relay:
         if len(body) > self._terms.max_body:
             return None
         self._check_turn(begin)
-        share = self._take(message, message.path, body)
+        share = self._take(message, message.path, Message(body, HeaderView(message.headers)))
         if share is None:
             return None
         self._held.take(len(body))
@@ -216,13 +217,12 @@ class Relay:
         if begin + self._terms.max_latency <= monotonic():
             raise Overloaded("its time was over when its turn came")
 
-    def _take(self, request: Asked, target: str, body: bytes) -> Any:
+    def _take(self, request: Asked, target: str, message: Message) -> Any:
         """What a request brings; None if it can't share a batch."""
         path, _, query = target.partition("?")
-        message = Message(body, HeaderView(request.headers))
         return self._form.take(Request(request.method, path, message, query))
 
-    async def _body(self, request: web.BaseRequest, holding: Holding) -> bytes:
+    async def _message(self, request: web.BaseRequest, holding: Holding) -> Message:
         """All of a body, or the beginning of one that is too large to be kept.
 
         What is announced is counted at once, for it will come; what is not, when it comes.
@@ -235,10 +235,15 @@ class Relay:
         announced = request.content_length if body is None else len(body)
         if announced is not None:
             holding.take(announced)
-        if body is not None:
-            return body
-        keep = holding.take if announced is None else None
-        return await arriving_body(request, self._terms.max_body, self._terms.body_timeout, keep)
+        if body is None:
+            keep = holding.take if announced is None else None
+            bounds = self._terms.max_body, self._terms.body_timeout
+            if isinstance(self._form, OpenInference):
+                body, *more = await arriving_pieces(request, *bounds, keep)
+                tail: Pieces = tuple(memoryview(piece) for piece in more)
+                return Message(body, HeaderView(request.headers), tail=tail)
+            body = await arriving_body(request, *bounds, keep)
+        return Message(body, HeaderView(request.headers))
 
     def _must_stream(self, request: web.BaseRequest) -> bool:
         """Whether its body is in a coding that is not ours to read, or too large to be kept."""

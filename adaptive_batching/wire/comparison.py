@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from adaptive_batching.wire.exchange import Message
+from adaptive_batching.wire.pieces import whole
 from adaptive_batching.wire.tensor_messages import open_message
 
 _OF_THE_ANSWER = frozenset({"id", "created", "usage", "model_version"})  # not of what was asked
@@ -77,7 +78,7 @@ def _value(message: Message) -> Any:
             return msgspec.msgpack.decode(message.body)
         text, tail = open_message(message)
         value = json.loads(text)  # as servers write it, with NaN
-        return _with_tensors(value, tail) if tail else value
+        return _with_tensors(value, whole(tail)) if tail else value
     except Exception:  # noqa: BLE001  nobody has looked at what was answered to one alone
         return message.body
 

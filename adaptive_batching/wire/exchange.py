@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from adaptive_batching.wire.pieces import Pieces, size_of
+
 
 class Message(msgspec.Struct, frozen=True):
     """A body and what has to be said about it.
@@ -18,14 +20,24 @@ class Message(msgspec.Struct, frozen=True):
         headers: Of the body alone, names in lower case: `content-type` and what the protocol adds.
         status: Of an answer whose status and headers are all its client's own; None if they are
             those of the batch.
-        tail: Of a merged request: what the body goes on with, still where it was received; a copy
-            of large tensors would cost as much as their way here.
+        tail: What the body goes on with, still where it was received; a copy of large tensors
+            would cost as much as their way here. Only of tensors are requests shown with one.
     """
 
     body: bytes
     headers: Mapping[str, str] = {}
     status: int | None = None
-    tail: Sequence[memoryview] = ()
+    tail: Pieces = ()
+
+    @property
+    def pieces(self) -> Pieces:
+        """All of its body; none if it is empty."""
+        return (memoryview(self.body), *self.tail) if self.body else self.tail
+
+    @property
+    def size(self) -> int:
+        """Bytes of all of its body."""
+        return len(self.body) + size_of(self.tail)
 
 
 def goes_as_it_came(shares: Sequence[Any]) -> bool:
@@ -45,7 +57,7 @@ def as_it_came(message: Message, *more: str) -> Message:
         text = look_up(name)
         if text is not None:
             about[name] = text
-    return Message(message.body, about)
+    return Message(message.body, about, tail=message.tail)
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -9,13 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from math import prod
 from struct import Struct
-from typing import TypeAlias
 
 import numpy as np
 
+from adaptive_batching.wire.pieces import Pieces, cut, size_of, whole
 from adaptive_batching.wire.splice import NotCuttable, Raw, elements, joined
-
-Buffer: TypeAlias = bytes | memoryview
 
 BYTES = "BYTES"
 _ITEM_SIZE = {
@@ -48,18 +46,18 @@ def text_layout(text: bytes, shape: Sequence[int]) -> str:
     return "nested"
 
 
-def check_bytes(data: Buffer, datatype: str, shape: Sequence[int]) -> None:
+def check_bytes(data: Pieces, datatype: str, shape: Sequence[int]) -> None:
     """See whether they are the elements of such a tensor.
 
     Raises:
         NotCuttable: They are not as many as its shape says, or of an unknown type.
     """
     if datatype == BYTES:
-        if sum(1 for _ in _strings(data)) != prod(shape):
+        if sum(1 for _ in _strings(whole(data))) != prod(shape):
             raise _wrong_shape(shape)
     elif datatype not in _ITEM_SIZE:
         raise NotCuttable(f"expected a data type of the protocol, got {datatype}")
-    elif len(data) != prod(shape) * _ITEM_SIZE[datatype]:
+    elif size_of(data) != prod(shape) * _ITEM_SIZE[datatype]:
         raise _wrong_shape(shape)
 
 
@@ -82,8 +80,8 @@ def cut_text(text: bytes, shape: Sequence[int], sizes: Sequence[int]) -> list[by
 
 
 def cut_bytes(
-    data: memoryview, datatype: str, shape: Sequence[int], sizes: Iterable[int]
-) -> list[memoryview]:
+    data: Pieces, datatype: str, shape: Sequence[int], sizes: Iterable[int]
+) -> list[Pieces]:
     """Cut bytes into those of so many rows each.
 
     Raises:
@@ -91,13 +89,13 @@ def cut_bytes(
     """
     row = prod(shape[1:])
     if datatype == BYTES:
-        ends = [0, *_strings(data)]
+        ends = [0, *_strings(whole(data))]
         if len(ends) != prod(shape) + 1:
             raise _wrong_shape(shape)
-        return [data[ends[begin * row] : ends[end * row]] for begin, end in _spans(sizes)]
+        return cut(data, [ends[end * row] - ends[begin * row] for begin, end in _spans(sizes)])
     check_bytes(data, datatype, shape)
     row *= _ITEM_SIZE[datatype]
-    return [data[begin * row : end * row] for begin, end in _spans(sizes)]
+    return cut(data, [row * size for size in sizes])
 
 
 def join_texts(texts: Iterable[bytes]) -> bytes:
@@ -147,7 +145,7 @@ def _brackets(shape: Sequence[int]) -> int:
     return count
 
 
-def _strings(data: Buffer) -> Iterator[int]:
+def _strings(data: memoryview) -> Iterator[int]:
     """Where each string ends; before it stand its length and its bytes."""
     end = 0
     while end < len(data):

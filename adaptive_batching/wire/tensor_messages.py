@@ -10,8 +10,9 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from adaptive_batching.wire.exchange import Message
+from adaptive_batching.wire.pieces import Pieces, cut, size_of
 from adaptive_batching.wire.splice import NotCuttable, Raw, elements, members, object_of, text_of
-from adaptive_batching.wire.tensors import Parameters, Pieces, Tensor
+from adaptive_batching.wire.tensors import Parameters, Tensor
 
 JSON_LENGTH = "inference-header-content-length"
 _BINARY_SIZE = "binary_data_size"
@@ -41,7 +42,7 @@ _described: msgspec.json.Decoder[list[_Described]] = msgspec.json.Decoder(
 _length = msgspec.json.Decoder(int)
 
 
-def open_message(message: Message) -> tuple[bytes, memoryview]:
+def open_message(message: Message) -> tuple[bytes, Pieces]:
     """Tell the JSON of a message from the bytes behind it.
 
     Raises:
@@ -49,29 +50,30 @@ def open_message(message: Message) -> tuple[bytes, memoryview]:
     """
     length = message.headers.get(JSON_LENGTH)
     if length is None:
-        return message.body, memoryview(b"")
+        return b"".join(message.pieces) if message.tail else message.body, ()
     number = length.isascii() and length.isdigit() and len(length) <= _LONGEST_LENGTH
-    if not number or int(length) > len(message.body):
+    if not number or int(length) > message.size:
         raise NotCuttable(f"expected the length of the JSON in {JSON_LENGTH}, got {length!r}")
     end = int(length)
-    return message.body[:end], memoryview(message.body)[end:]
+    text, tail = cut(message.pieces, [end, message.size - end])
+    return b"".join(text), tail
 
 
-def merged_message(text: bytes, tail: Sequence[memoryview], headers: Mapping[str, str]) -> Message:
+def merged_message(text: bytes, tail: Pieces, headers: Mapping[str, str]) -> Message:
     """A request with the bytes of many behind the JSON; `headers` are those of one of them."""
     if not tail:
         return Message(text, _without_length(headers))
     return Message(text, {**headers, JSON_LENGTH: str(len(text))}, tail=tail)
 
 
-def close_message(text: bytes, tail: Sequence[memoryview], headers: Mapping[str, str]) -> Message:
+def close_message(text: bytes, tail: Pieces, headers: Mapping[str, str]) -> Message:
     """Put the bytes behind the JSON, and say so if there are any."""
     if not tail:
         return Message(text, _without_length(headers))
     return Message(b"".join([text, *tail]), {**headers, JSON_LENGTH: str(len(text))})
 
 
-def read_tensors(text: Raw, tail: memoryview) -> list[Tensor]:
+def read_tensors(text: Raw, tail: Pieces) -> list[Tensor]:
     """Read a list of tensors, with the bytes that stand behind the JSON.
 
     Raises:
@@ -84,13 +86,14 @@ def read_tensors(text: Raw, tail: memoryview) -> list[Tensor]:
         data: bytes | Pieces = bytes(each.data)
         size = parameters.pop(_BINARY_SIZE, None)
         if size is not None:
-            end = _read_length(size, len(tail))
+            left = size_of(tail)
+            length = _read_length(size, left)
             if data:
                 raise NotCuttable(f"expected {each.name!r} in JSON or behind it, got both")
-            data, tail = (tail[:end],), tail[end:]
+            data, tail = cut(tail, [length, left - length])
         tensors.append(Tensor(each.name, each.datatype, each.shape, parameters, data, nothing))
     if tail:
-        raise NotCuttable(f"expected the bytes of the tensors, got {len(tail)} more")
+        raise NotCuttable(f"expected the bytes of the tensors, got {size_of(tail)} more")
     return tensors
 
 
@@ -108,7 +111,7 @@ def _read_length(text: Raw, limit: int) -> int:
     return length
 
 
-def write_tensors(tensors: Sequence[Tensor]) -> tuple[bytes, list[memoryview]]:
+def write_tensors(tensors: Sequence[Tensor]) -> tuple[bytes, Pieces]:
     """Return the list in JSON, and what is to stand behind it."""
     described: list[_Described] = []
     tail: list[memoryview] = []
@@ -118,11 +121,11 @@ def write_tensors(tensors: Sequence[Tensor]) -> tuple[bytes, list[memoryview]]:
             text = msgspec.Raw(each.data)
         else:
             tail += each.data
-            size = msgspec.Raw(text_of(sum(map(len, each.data))))
+            size = msgspec.Raw(text_of(size_of(each.data)))
             parameters = {**parameters, _BINARY_SIZE: size}
         said = parameters or each.nothing
         described.append(_Described(each.name, each.shape, each.datatype, said, text))
-    return text_of(described), tail
+    return text_of(described), tuple(tail)
 
 
 def _describe(text: Raw) -> list[_Described]:

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from adaptive_batching.wire.pieces import Pieces
 from adaptive_batching.wire.splice import NotCuttable
 from adaptive_batching.wire.tensor_data import (
     check_bytes,
@@ -16,7 +17,6 @@ from adaptive_batching.wire.tensor_data import (
 )
 
 Parameters: TypeAlias = dict[str, msgspec.Raw]
-Pieces: TypeAlias = tuple[memoryview, ...]
 
 
 class Tensor(msgspec.Struct):
@@ -58,7 +58,7 @@ class Tensor(msgspec.Struct):
             raise NotCuttable(f"expected a batch as first dimension, got shape {shape}")
         if isinstance(self.data, bytes):
             return text_layout(self.data, shape)
-        check_bytes(_whole(self.data), self.datatype, shape)
+        check_bytes(self.data, self.datatype, shape)
         return "binary"
 
     def cut(self, sizes: Sequence[int]) -> "list[Tensor]":
@@ -71,12 +71,10 @@ class Tensor(msgspec.Struct):
         if shape[:1] != [total]:
             msg = f"expected {total} as first dimension of {self.name!r}, got shape {shape}"
             raise NotCuttable(msg)
-        parts: Sequence[bytes | Pieces]
         if isinstance(self.data, bytes):
-            parts = cut_text(self.data, shape, sizes)
-        else:
-            rows = cut_bytes(_whole(self.data), self.datatype, shape, sizes)
-            parts = [(row,) for row in rows]
+            texts = cut_text(self.data, shape, sizes)
+            return [self._rows(size, text) for size, text in zip(sizes, texts, strict=True)]
+        parts = cut_bytes(self.data, self.datatype, shape, sizes)
         return [self._rows(size, part) for size, part in zip(sizes, parts, strict=True)]
 
     def join(self, tensors: "Sequence[Tensor]") -> "Tensor":
@@ -92,9 +90,3 @@ class Tensor(msgspec.Struct):
     def _rows(self, count: int, data: bytes | Pieces) -> "Tensor":
         shape = [count, *self.shape[1:]]
         return Tensor(self.name, self.datatype, shape, self.parameters, data, self.nothing)
-
-
-def _whole(pieces: Pieces) -> memoryview:
-    """What was read is in one piece."""
-    (piece,) = pieces
-    return piece

@@ -21,7 +21,7 @@ def outgoing(message: Message, size: int) -> bytes | AsyncIterator[memoryview]:
 
 
 async def _parts(message: Message) -> AsyncIterator[memoryview]:
-    for piece in (memoryview(message.body), *message.tail):
+    for piece in message.pieces:
         for begin in range(0, len(piece), _PART):
             yield piece[begin : begin + _PART]
 

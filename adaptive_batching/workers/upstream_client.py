@@ -94,7 +94,7 @@ class Client:
             UpstreamTooLarge: Its answer has more than `max_answer` bytes.
             WorkerTimeout: The answer was not there after `timeout` seconds.
         """
-        size = len(message.body) + sum(map(len, message.tail))
+        size = message.size
         begun = False
         try:
             async with asyncio.timeout(timeout) as clock:

@@ -8,7 +8,7 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http import HttpRequestParser
 from aiohttp.test_utils import make_mocked_request
 
-from adaptive_batching.marshal.body import arriving_body
+from adaptive_batching.marshal.body import arriving_body, arriving_pieces
 from adaptive_batching.marshal.parser import Parser
 from tests.marshal.client import until
 
@@ -42,3 +42,19 @@ async def test_who_reads_a_body_keeps_no_piece_of_it_while_the_next_comes():
     stream.feed_data(piece)
     stream.feed_eof()
     assert await reading == piece * 2
+
+
+async def test_large_pieces_of_a_body_are_not_copied_and_small_ones_are_put_together():
+    """A copy would cost what the way here did; pieces of a byte take 80 times their room."""
+    loop = asyncio.get_running_loop()
+    connection = BaseProtocol(loop)
+    connection.connection_made(asyncio.Transport())
+    stream = StreamReader(connection, 2**20, loop=loop)
+    request = make_mocked_request("POST", "/", {"Content-Length": "140000"}, payload=stream)
+    large = bytes(_PIECE)
+    for piece in [*[b"1"] * 10_000, large, *[b"2"] * 10_000]:
+        stream.feed_data(piece)
+    stream.feed_eof()
+    first, second, third = await arriving_pieces(request, 2**20, 60.0)
+    assert (first, third) == (b"1" * 10_000, b"2" * 10_000)
+    assert second is large

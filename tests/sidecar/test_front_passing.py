@@ -1,7 +1,7 @@
 """What is passed on, is passed on as it came: messages byte for byte, and what is not HTTP."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import aiohttp
 import pytest
@@ -381,3 +381,38 @@ async def test_an_answer_keeps_headers_that_are_no_text(before):
         client = await before(server=url)
         stream = await exchange(client.url, b"GET /x HTTP/1.1\r\nHost: h\r\n" + CLOSE)
     assert name in stream
+
+
+async def test_a_body_of_which_some_is_gone_is_not_sent_again(before):
+    """The server hung up when it had more than was kept: the rest alone would be another body."""
+    requests, began, hung_up = 0, asyncio.Event(), asyncio.Event()
+
+    async def serve(reader, writer):
+        nonlocal requests
+        with suppress(asyncio.IncompleteReadError):  # at the start it is only looked for
+            await reader.readuntil(b"1" * 1500)
+            requests += 1
+            began.set()
+            if requests == 1:
+                await reader.readuntil(b"second")
+                hung_up.set()
+            else:
+                writer.write(OK)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        client = await before(
+            server=URL(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"), max_body=1000
+        )
+        reader, writer = await connect(client.url)
+        head = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n"
+        writer.write(head + CLOSE + b"5dc\r\n" + b"1" * 1500 + b"\r\n")
+        await began.wait()
+        writer.write(b"6\r\nsecond\r\n")
+        await hung_up.wait()
+        writer.write(b"5\r\nthird\r\n0\r\n\r\n")
+        async with asyncio.timeout(5):
+            [answer] = parsed(await reader.read())
+        writer.close()
+    assert (answer.status, requests) == (502, 1)

@@ -56,12 +56,12 @@ async def doubler():
     await runner.cleanup()
 
 
-async def in_bytes(client, numbers, *row):
+async def in_bytes(client, numbers, *row, **beside):
     data = np.array(numbers, np.float32).tobytes()
     shape = [len(numbers) // prod(row), *row]
     tensor = {"name": "x", "shape": shape, "datatype": "FP32"}
     described = {**tensor, "parameters": {"binary_data_size": len(data)}}
-    asked = json.dumps({"inputs": [described]}).encode()
+    asked = json.dumps({**beside, "inputs": [described]}).encode()
     async with client.session.post(
         f"{client.url}{INFER}", data=asked + data, headers={LENGTH: str(len(asked))}
     ) as response:
@@ -107,3 +107,12 @@ async def test_large_tensors_are_sent_on_in_parts(doubler, before):
     doubler.gate.set()
     assert await asyncio.gather(*tasks) == [[2 * number for number in each] for each in sent]
     assert doubler.sizes == [1, 3]
+
+
+@pytest.mark.parametrize("beside", [{}, {"parameters": {"sequence_id": 7}}])
+async def test_a_large_tensor_that_is_alone_arrives_as_it_was_sent(doubler, before, beside):
+    """Whether nobody came with it, or nobody could have."""
+    client = await before(server=doubler.url, form=OpenInference())
+    doubler.gate.set()
+    assert await in_bytes(client, range(200_000), 100_000, **beside) == [*range(0, 400_000, 2)]
+    assert doubler.sizes == [2]

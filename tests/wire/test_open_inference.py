@@ -1,6 +1,7 @@
 """The Open Inference Protocol: rows of tensors are merged and split as they came."""
 
 import json
+from itertools import pairwise
 from struct import pack
 
 import pytest
@@ -50,6 +51,28 @@ def test_merge_and_split_are_inverse(data, signature):
     parts = form.split(shares, echo(form.merge(shares)))
     for number, (batch, part) in enumerate(zip(clients, parts, strict=True)):
         assert part == written(signature, batch, "outputs", id=f'"{number}"')
+
+
+@given(st.data(), signatures())
+def test_a_body_in_pieces_is_understood_as_one_in_one_piece(data, signature):
+    """Wherever the pieces end: between tensors, within one, or within the text."""
+    form = OpenInference()
+    came = written(signature, data.draw(batches(signature)), id='"7"')
+    ends = sorted(data.draw(st.lists(st.integers(0, len(came.body)))))
+    body, *more = (came.body[begin:end] for begin, end in pairwise([0, *ends, len(came.body)]))
+    in_pieces = Message(body, came.headers, tail=tuple(map(memoryview, more)))
+    one, other = form.take(request(came)), form.take(request(in_pieces))
+    assert one.key == other.key
+    assert b"".join(form.merge([other]).pieces) == came.body
+    assert merged(form, [one, one]) == merged(form, [other, other])
+    for piece, same in zip(form.cut(one, 1), form.cut(other, 1), strict=True):
+        assert merged(form, [piece, piece]) == merged(form, [same, same])
+
+
+def merged(form, shares):
+    """All bytes of what a server is sent, and what is said of them."""
+    message = form.merge(shares)
+    return b"".join(message.pieces), message.headers
 
 
 @given(st.data(), signatures(), st.integers(1, 3))

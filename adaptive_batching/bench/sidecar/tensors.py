@@ -22,7 +22,7 @@ _HEADERS = {
 _CLIENTS = 16
 _FLOOD = 64  # clients
 _HELD = 16 * 2**20  # bytes: fewer than the flood brings
-_READ_AT_ONCE = 2**18  # bytes, by asyncio from a socket, before it is known whether they are held
+_READ_AT_ONCE = 2**18  # bytes, by uvloop from a socket, before it is known whether they are held
 _OF_COPYING = 0.8
 _OURS, _COPY = "sidecar", "copies only"
 
