@@ -1,17 +1,14 @@
 """What people type on the command line: durations, shares, ranges, names of policies."""
 
 import re
-import sys
 from collections.abc import Callable, Mapping
 from math import inf, nan
-from pathlib import Path
-from traceback import extract_tb
 from typing import Any
 
 import click
 from click.types import BoolParamType
 
-from adaptive_batching.core import make_policy
+from adaptive_batching.named_policy import check_named_policy
 from adaptive_batching.units import LONGEST, parse_bytes, parse_duration, parse_share
 from adaptive_batching.workers.pinning import check_cpus
 
@@ -90,21 +87,7 @@ def _cpus(text: str) -> tuple[int, ...]:
 
 
 def _policy_name(text: str) -> str:
-    """Check it; the user's own are looked for in the current directory first."""
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        make_policy(text)
-    except (TypeError, ValueError):
-        raise
-    except Exception as error:
-        # It is the user's own, and so is its fault; where that is helps more than where we were.
-        place = extract_tb(error.__traceback__)[-1]
-        what = f"policy {text!r} can't be made: {type(error).__name__}: {error}"
-        if not isinstance(error, SyntaxError):  # whose message has the place
-            what += f" ({place.filename}, line {place.lineno})"
-        raise ValueError(what) from error
+    check_named_policy(text)
     return text
 
 

@@ -14,11 +14,12 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from adaptive_batching.core import Limits, make_policy
-from adaptive_batching.errors import ConfigError
+from adaptive_batching.core import Limits
+from adaptive_batching.errors import ConfigError, SettingError
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.shared_workers import SharedWorkers
 from adaptive_batching.marshal.toml_file import Bytes, Duration, TomlFile, read_table, read_toml
+from adaptive_batching.named_policy import check_named_policy
 
 T = TypeVar("T")
 _Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
@@ -37,12 +38,13 @@ class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         """An endpoint as the file has it.
 
         Raises:
-            ValueError: There is no such policy, or it is not the endpoint's alone.
+            SettingError: There is no such policy, or it is not the endpoint's alone.
+            ValueError: A limit can't be.
         """
         if self.policy is not None:
-            make_policy(self.policy)
+            check_named_policy(self.policy)
             if isinstance(endpoint.placement, SharedWorkers):
-                raise ValueError("policy: expected none, for it is that of SharedWorkers")
+                raise SettingError("policy", "expected none, for it is that of SharedWorkers")
         return replace(
             endpoint,
             limits=Limits(
@@ -89,6 +91,8 @@ class EndpointsFile(TomlFile):
         if isinstance(endpoint, Endpoint):
             try:
                 return settings.applied(endpoint)
+            except SettingError as error:
+                raise ConfigError(f"{where}.{error.key}: {error.fault}") from error
             except ValueError as error:
                 raise ConfigError(f"{where}: {error}") from error
         if table:

@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from adaptive_batching.core import make_policy
 from adaptive_batching.errors import ConfigError, SettingError
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.settings import RouteSettings, make_route, named
 from adaptive_batching.marshal.toml_file import quantity, read_table, read_toml, told, told_unknown
+from adaptive_batching.named_policy import check_named_policy
 from adaptive_batching.simulation.model_file import read_model
 
 PREFIX = "ADAPTIVE_BATCHING_ROUTES_"
@@ -123,7 +123,7 @@ def _route(where: str, name: str, table: dict[str, Any]) -> Route:
 
 
 def _made(name: str, settings: RouteSettings) -> Route:
-    _check_policy(settings.policy)
+    check_named_policy(settings.policy)
     secret = known = None
     if settings.secret_file is not None:
         with named("secret_file"):
@@ -132,11 +132,3 @@ def _made(name: str, settings: RouteSettings) -> Route:
         with named("latency_from"):
             known = read_model(settings.latency_from)
     return make_route(name, settings, secret, known)
-
-
-def _check_policy(name: str) -> None:
-    try:
-        make_policy(name)
-    except ValueError as error:
-        fault = str(error).removeprefix("policy").lstrip(": ")
-        raise SettingError("policy", fault) from error

@@ -284,7 +284,7 @@ def test_a_policy_that_can_not_be_made(tmp_path, monkeypatch, module, said):
     (tmp_path / "unmade.py").write_text(module)
     result = run(*MADE, "--policy", "unmade:Own")
     assert result.exit_code == 2
-    assert f"policy 'unmade:Own' can't be made: {said}" in result.stderr
+    assert f"policy: 'unmade:Own' can't be made: {said}" in result.stderr
     assert "unmade.py, line" in result.stderr
 
 
@@ -409,7 +409,7 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--duration", "long"), "expected a duration with a unit"),
         ((*MADE, "--duration", "nan"), "expected 0 seconds or more, got 'nan'"),
         ((*MADE, "--policy", "magic"), "policy: expected one of cork, greedy"),
-        ((*MADE, "--policy", "window:2"), "policy 'window:2': expected a duration with a unit"),
+        ((*MADE, "--policy", "window:2"), "policy: 'window:2': expected a duration with a unit"),
         ((*MADE, "--latency", "1:5"), "expected a duration with a unit"),
         ((*MADE, "--latency", "8:5ms,1:3ms"), "table: expected increasing sizes"),
         ((*MADE, "--pad-to", "8,4"), "buckets: expected increasing sizes from 1"),

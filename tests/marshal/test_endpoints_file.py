@@ -117,7 +117,7 @@ async def test_a_file_that_is_wrong_changes_nothing(at_work, written, caplog):
         assert response.status == 500
         told = await response.json()
         assert told["error"] == "bad_config"
-        assert 'service.toml: endpoints."/double": policy: expected' in told["message"]
+        assert 'service.toml: endpoints."/double".policy: expected' in told["message"]
     written('[endpoints."/triple"]\n')
     await until(lambda: "there is no endpoint /triple" in caplog.text)
     assert (await client.post("/double", 1)).json == 2

@@ -100,6 +100,10 @@ def test_the_environment_is_stronger(written):
         (DIGITS + "max_answer = '-1'", "routes.digits.max_answer: expected a number of bytes"),
         (DIGITS + "items = '/x'", "routes.digits.items: expected it with bentoml or json"),
         (DIGITS + "policy = 'best'", "routes.digits.policy: expected one of .*, got 'best'"),
+        (
+            DIGITS + "policy = 'tests.sidecar.broken_policy:Own'",
+            "routes.digits.policy: 'tests.*' can't be made: ZeroDivisionError: .*, line 3\\)",
+        ),
         (DIGITS + "policy = 'window:x'", "digits.policy: 'window:x': expected a dur.*, got 'x'"),
         (
             DIGITS.replace("/digits", "/digits?x=1"),
