@@ -24,8 +24,8 @@ def read_freely(transport: Any) -> Iterator[None]:
     if not hasattr(transport, "max_size"):
         yield
         return
-    transport.max_size = _AT_ONCE
+    before, transport.max_size = transport.max_size, _AT_ONCE
     try:
         yield
     finally:
-        transport.max_size = _AT_FIRST
+        transport.max_size = before  # which is not ours to say in somebody else's application

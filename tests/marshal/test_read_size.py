@@ -54,6 +54,15 @@ async def test_much_is_read_while_somebody_waits_for_it(connected):
     assert sizes.noted == [100_000]
 
 
+async def test_a_connection_that_is_not_ours_reads_as_before(connected):
+    """Handlers may be mounted in somebody else's application."""
+    _, transport, _ = connected
+    own = transport.max_size
+    with read_freely(transport):
+        pass
+    assert transport.max_size == own
+
+
 async def test_a_connection_that_can_not_be_told_reads_as_it_does():
     """Those of TLS and of uvloop have no such size, and a lost one is None."""
     read_little(asyncio.Transport())
