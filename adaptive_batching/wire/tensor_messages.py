@@ -79,21 +79,26 @@ def read_tensors(text: Raw, tail: Pieces) -> list[Tensor]:
     Raises:
         NotCuttable: It is not what the protocol says.
     """
-    tensors = []
+    tensors, in_bytes, sizes, left = [], [], [], size_of(tail)
     for each in _describe(text):
         parameters = each.parameters or {}
         nothing = msgspec.UNSET if parameters else each.parameters
-        data: bytes | Pieces = bytes(each.data)
+        data = bytes(each.data)
         size = parameters.pop(_BINARY_SIZE, None)
+        tensor = Tensor(each.name, each.datatype, each.shape, parameters, data, nothing)
+        tensors.append(tensor)
         if size is not None:
-            left = size_of(tail)
             length = _read_length(size, left)
             if data:
                 raise NotCuttable(f"expected {each.name!r} in JSON or behind it, got both")
-            data, tail = cut(tail, [length, left - length])
-        tensors.append(Tensor(each.name, each.datatype, each.shape, parameters, data, nothing))
-    if tail:
-        raise NotCuttable(f"expected the bytes of the tensors, got {size_of(tail)} more")
+            in_bytes.append(tensor)
+            sizes.append(length)
+            left -= length
+    if left:
+        raise NotCuttable(f"expected the bytes of the tensors, got {left} more")
+    # At once: a look at all pieces for each of a thousand tensors would take as long as a batch.
+    for tensor, pieces in zip(in_bytes, cut(tail, sizes), strict=True):
+        tensor.data = pieces
     return tensors
 
 
