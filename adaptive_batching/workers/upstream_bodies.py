@@ -1,16 +1,18 @@
 """Bodies to model servers and from them: nothing is copied that need not be."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
 
 from adaptive_batching.errors import UpstreamTooLarge
 from adaptive_batching.wire.exchange import Message
+from adaptive_batching.wire.pieces import Pieces
 
 _PART = 2**18  # bytes
+_SMALL = 2**14  # bytes; to write more costs less than a copy of it
 
 
-def outgoing(message: Message, size: int) -> bytes | AsyncIterator[memoryview]:
+def outgoing(message: Message, size: int) -> bytes | AsyncIterator[bytes | memoryview]:
     """What a request is sent with; `size` is its bytes, all in all.
 
     What is large goes by parts: of all that the socket does not take at once asyncio makes a copy.
@@ -20,10 +22,26 @@ def outgoing(message: Message, size: int) -> bytes | AsyncIterator[memoryview]:
     return b"".join([message.body, *message.tail]) if message.tail else message.body
 
 
-async def _parts(message: Message) -> AsyncIterator[memoryview]:
-    for piece in message.pieces:
+async def _parts(message: Message) -> AsyncIterator[bytes | memoryview]:
+    for piece in _gathered(message.pieces):
         for begin in range(0, len(piece), _PART):
             yield piece[begin : begin + _PART]
+
+
+def _gathered(pieces: Pieces) -> Iterator[bytes | memoryview]:
+    """The same bytes; what is small is put together, for each is written by itself."""
+    small: list[memoryview] = []
+    size = 0
+    for piece in pieces:
+        if small and (len(piece) >= _SMALL or size + len(piece) > _PART):
+            yield b"".join(small)
+            small, size = [], 0
+        if len(piece) >= _SMALL:
+            yield piece
+        else:
+            small.append(piece)
+            size += len(piece)
+    yield b"".join(small)
 
 
 async def incoming(response: aiohttp.ClientResponse, limit: int) -> bytes:
