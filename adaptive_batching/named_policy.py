@@ -21,10 +21,11 @@ def check_named_policy(name: str) -> None:
         make_policy(name)
     except ValueError as error:
         raise SettingError("policy", str(error).removeprefix("policy").lstrip(": ")) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # It is the user's own, and so is its fault; where that is helps more than where we were.
         place = extract_tb(error.__traceback__)[-1]
-        fault = f"{name!r} can't be made: {type(error).__name__}: {error}"
+        said = " ".join(str(error).split())
+        fault = f"{name!r} can't be made: {type(error).__name__}: {said}"
         if not isinstance(error, SyntaxError):  # whose message has the place
             fault += f" ({place.filename}, line {place.lineno})"
         raise SettingError("policy", fault) from error

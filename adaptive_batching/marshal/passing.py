@@ -51,7 +51,12 @@ class PassThrough:
         self._idempotent = idempotent
 
     async def __call__(
-        self, request: web.BaseRequest, target: str, read: Pieces = ()
+        self,
+        request: web.BaseRequest,
+        target: str,
+        read: Pieces = (),
+        *,
+        closes: Callable[[], bool] = lambda: False,
     ) -> web.StreamResponse:
         """Answer one request.
 
@@ -59,6 +64,7 @@ class PassThrough:
             request: As it came.
             target: Its path and query.
             read: What has been read of its body.
+            closes: Whether its connection ends with its answer; asked when that begins.
 
         Raises:
             UpstreamLost: The server can't be reached, or hung up before it answered.
@@ -80,7 +86,7 @@ class PassThrough:
                     raise UpstreamBroken("a server switched protocols without being asked")
                 return await tunnel(request, response)
             check_coding(response)
-            return await _sent_back(response, request)
+            return await _sent_back(response, request, closes=closes())
 
     async def _sent(
         self, request: web.BaseRequest, target: str, read: Pieces
@@ -142,11 +148,13 @@ class PassThrough:
 
 
 async def _sent_back(
-    response: aiohttp.ClientResponse, request: web.BaseRequest
+    response: aiohttp.ClientResponse, request: web.BaseRequest, *, closes: bool
 ) -> web.StreamResponse:
     """Send the answer on while it comes; if it breaks off, so does ours."""
     headers = passed_on(response.headers)
     answer = PassedAnswer(response.status, response.reason or "", headers)
+    if closes:
+        answer.force_close()
     await answer.prepare(request)
     try:
         async for chunk in response.content.iter_any():

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
@@ -136,7 +136,11 @@ class Relay:
         await self.dispatcher.aclose(timeout)
 
     async def answer(
-        self, request: web.BaseRequest, target: str, begin: float
+        self,
+        request: web.BaseRequest,
+        target: str,
+        begin: float,
+        closes: Callable[[], bool] = lambda: False,
     ) -> Reply | web.StreamResponse:
         """Answer one request.
 
@@ -144,6 +148,8 @@ class Relay:
             request: As it came.
             target: Its path and query.
             begin: From when on its time counts (monotonic seconds).
+            closes: Whether its connection ends with its answer; asked when one that is passed on
+                begins.
 
         Returns:
             The server's reply to it as a member of a batch, or all that the server said to it.
@@ -153,13 +159,13 @@ class Relay:
         try:
             path = target.partition("?")[0]
             if not self._form.wants(request.method, path) or self._must_stream(request):
-                return await self._passing(request, target)
+                return await self._passing(request, target, closes=closes)
             self._check_turn(begin)
             message = await self._message(request, holding)
             too_large = message.size > self._terms.max_body
             share = None if too_large else self._take(request, target, message)
             if share is None:
-                return await self._passing(request, target, message.pieces)
+                return await self._passing(request, target, message.pieces, closes=closes)
             return await self._sharing.answer(share, request, target, begin)
         finally:
             self.leave(holding.size)

@@ -1,5 +1,6 @@
 """What is said of a route, whether in a file or by options, and the route that it makes."""
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from adaptive_batching.workers.upstream_tls import tls_context
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
+_PREFIX = re.compile(r"/[^\s\x00-\x1f\x7f?#]*")  # of what a request's line can hold
 
 
 class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -145,8 +147,8 @@ def _check(settings: RouteSettings) -> None:
     for name in ("max_latency", "timeout", "body_timeout"):
         if (seconds := getattr(settings, name)) is not None:
             check_seconds(name, seconds)
-    if not settings.prefix.startswith("/") or set(settings.prefix) & set("?#"):
-        msg = "expected a path that begins with / and has no query"
+    if not _PREFIX.fullmatch(settings.prefix):
+        msg = "expected a path that begins with /, and has no space and no query"
         raise SettingError("prefix", f"{msg}, got {settings.prefix!r}")
     if settings.priority_header is not None:
         check_header_name("priority_header", settings.priority_header)

@@ -75,7 +75,9 @@ class Sidecar:
             tenant = self._tenants.enter(request.headers)
             try:
                 allowance = self._passage.allowance(relay.route.terms.max_latency)
-                answer = await relay.answer(request, target, begin - allowance)
+                answer = await relay.answer(
+                    request, target, begin - allowance, closes=lambda: self.draining
+                )
             finally:
                 self._tenants.leave(tenant)
             if isinstance(answer, Reply):

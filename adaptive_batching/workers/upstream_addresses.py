@@ -9,6 +9,8 @@ from typing import Self
 
 from yarl import URL
 
+from adaptive_batching.workers.named_socket import check_path
+
 _LABEL = "[A-Za-z0-9_-]{1,63}"  # an underscore: names of Docker Compose have some
 _HOST_NAME = re.compile(rf"(?=.{{1,254}}$){_LABEL}(\.{_LABEL})*\.?")
 
@@ -55,6 +57,7 @@ class Location:
         """
         scheme, _, path = text.partition(":")
         if scheme == "unix" and path.startswith("/") and not path.startswith("//"):
+            check_path(path)
             return cls(URL("http://localhost"), path)
         places = "http://HOST:PORT or https://HOST:PORT without a path, or unix:/PATH"
         expected = f"expected {places}, got {text!r}"
@@ -64,7 +67,7 @@ class Location:
         except ValueError as error:
             raise ValueError(expected) from error
         bare = url.path in {"", "/"} and not url.query_string and not url.fragment and not url.user
-        if origin.scheme not in {"http", "https"} or not bare:
+        if origin.scheme not in {"http", "https"} or not bare or not origin.port:
             raise ValueError(expected)
         name = origin.raw_host or ""
         if not (_is_ip_address(name) or _HOST_NAME.fullmatch(name)):

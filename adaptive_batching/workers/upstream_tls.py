@@ -26,8 +26,13 @@ def tls_context(authorities: Path | None, certificate: Path | None) -> ssl.SSLCo
         raise SettingError("upstream_ca", msg) from error
     if certificate is not None:
         try:
-            context.load_cert_chain(certificate)
+            context.load_cert_chain(certificate, password=_no_password)
         except (OSError, ValueError) as error:
             msg = f"expected a PEM file of a certificate and its key: {certificate}: {error}"
             raise SettingError("upstream_cert", msg) from error
     return context
+
+
+def _no_password() -> str:
+    """OpenSSL would ask for one on the terminal otherwise, and everybody would wait."""
+    raise ValueError("the key has a password, and nobody is there to type it")

@@ -274,6 +274,7 @@ def test_a_policy_that_errs_in_another_process(tmp_path, monkeypatch):
             "ModuleNotFoundError: No module named 'nowhere_to_be_found' (",
         ),
         ("def (", "SyntaxError: "),
+        ("raise SystemExit('not\\nthis')", "SystemExit: not this ("),
         ("def Own():\n    return 1 / 0", "ZeroDivisionError: division by zero ("),
     ],
 )

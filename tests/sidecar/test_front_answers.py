@@ -58,12 +58,15 @@ async def test_an_error_without_a_type_gets_none(before, headers):
 
 
 async def test_a_sidecar_that_ends_closes_its_connections(model, before):
-    """With the next answer, so that clients look elsewhere."""
+    """With the next answer, which says so, to a batch or passed on: clients look elsewhere."""
     client = await before()
     client.running.announce_end()
     [answer] = parsed(await exchange(client.url, request()))
     assert answer.headers["Connection"] == "close"
     assert answer.body == b'{"predictions": [42]}'
+    [answer] = parsed(await exchange(client.url, b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n"))
+    assert answer.headers["Connection"] == "close"
+    assert answer.body == b"GET /x 0"
 
 
 def test_formats_look_at_headers_by_lower_case_names():

@@ -10,8 +10,9 @@ import trustme
 from click.testing import CliRunner
 
 from adaptive_batching.cli import main
-from adaptive_batching.errors import ConfigError
+from adaptive_batching.errors import ConfigError, SettingError
 from adaptive_batching.marshal.client_tls import ClientTls
+from adaptive_batching.workers.upstream_tls import tls_context
 from tests.sidecar.test_front_process import ended, running
 
 
@@ -130,6 +131,10 @@ def test_what_is_wrong_with_files_is_told(pem, authority, tmp_path):
         with pytest.raises(ConfigError) as caught:
             ClientTls(*files)
         assert told in str(caught.value)
+    both = tmp_path / "both.pem"
+    both.write_text(certificate.read_text() + locked.read_text())
+    with pytest.raises(SettingError, match=r"upstream_cert: .*both.pem: the key has a password"):
+        tls_context(None, both)
 
 
 def _locked(key):

@@ -439,6 +439,7 @@ def test_where_a_server_can_be():
         "ftp://a",
         "http://a/b",
         "http://",
+        "http://a:0",
         "unix:relative",
         "a:80",
         "http://u:p@a",
@@ -447,6 +448,9 @@ def test_where_a_server_can_be():
     ]:
         with pytest.raises(ValueError, match="expected http://HOST:PORT"):
             Location.parse(text)
+    for path in ["/" + "x" * 107, "/a\0b"]:
+        with pytest.raises(ValueError, match="expected the path of a socket, of 1 to 107 bytes"):
+            Location.parse(f"unix:{path}")
     assert str(Location.parse("unix:/run/m.sock")) == "unix:/run/m.sock"
     assert [Location.parse(f"http://{each}").changes for each in ("a", "10.0.0.1", "[::1]")] == [
         True,
