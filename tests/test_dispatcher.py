@@ -743,6 +743,21 @@ async def test_a_policy_that_can_not_observe() -> None:
     await dispatcher.aclose()
 
 
+@virtually
+async def test_a_policy_that_can_not_observe_when_nobody_waits(caplog) -> None:
+    """All are answered; the log says it, once."""
+
+    class Blind(_Policy):
+        def observe(self, batch: BatchRecord) -> None:
+            raise LookupError("where?")
+
+    dispatcher = dispatcher_of(tenfold, policy=Blind(lambda queue, now: Dispatch(1, Reason.FULL)))
+    assert [await dispatcher.submit(number) for number in (1, 2, 3)] == [10, 20, 30]
+    await dispatcher.aclose()
+    [said] = caplog.messages
+    assert "Blind.observe raised LookupError('where?')" in said
+
+
 class _Deaf:
     """An observer that fails."""
 

@@ -7,6 +7,7 @@ a queue entry, not a task.
 
 import asyncio
 import contextvars
+import logging
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from math import inf
@@ -37,6 +38,7 @@ from adaptive_batching.workers.interface import Workers
 
 T = TypeVar("T")
 R = TypeVar("R")
+_log = logging.getLogger("adaptive_batching")
 
 
 class Driver(Generic[T, R]):
@@ -75,6 +77,7 @@ class Driver(Generic[T, R]):
         """When the last batch ended (monotonic seconds)."""
         self._pump_due = False
         self._timer: asyncio.TimerHandle | None = None
+        self._logged = ""  # the policy's last mistake of which no caller was told
         on_expired = partial(self._endings.enter, outcome=JobOutcome.EXPIRED)
         self._running = RunningBatches(
             loop, self._context, workers, self._audience, self._conclude, on_expired
@@ -220,7 +223,7 @@ class Driver(Generic[T, R]):
                     turned_away.append(step)
                 step = self._scheduler.next(now)
         except PolicyError as error:
-            self._endings.give_up(error)
+            self._give_up(error)
         else:
             self._arm(step.until)
         for shed in turned_away:  # now that it is known who is busy, and so when to come again
@@ -243,7 +246,7 @@ class Driver(Generic[T, R]):
         try:
             record = self._scheduler.finish(batch, ended.outcome, now)
         except PolicyError as error:
-            self._endings.give_up(error)
+            self._give_up(error)
         else:
             if ended.raised is not None:
                 calls, results = self._reruns.sift(batch, ended, ended.raised, now)
@@ -257,6 +260,12 @@ class Driver(Generic[T, R]):
         self._endings.answer(batch, ended, calls, results)
         if not (self._next_batch_first or self._pump_due):
             self._pump_soon()
+
+    def _give_up(self, error: PolicyError) -> None:
+        """Tell all who wait what the policy did; and the log if nobody does, once."""
+        if not self._endings.give_up(error) and str(error) != self._logged:
+            self._logged = str(error)
+            _log.error("%s", error)
 
     def _workers_changed(self) -> None:
         crew, scheduler = self.crew, self._scheduler

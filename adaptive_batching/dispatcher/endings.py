@@ -53,12 +53,13 @@ class Endings:
                 call.fail(Overloaded(message, retry_after=retry_after))
         self.enter(shed.jobs, JobOutcome.EXPIRED if expired else JobOutcome.SHED)
 
-    def give_up(self, error: BatchingError) -> None:
-        """Nobody will run what waits."""
+    def give_up(self, error: BatchingError) -> bool:
+        """Nobody will run what waits; returns whether anybody is told so."""
         abandoned = cast("Sequence[Call[Any, Any]]", self._scheduler.abandon())
         for call in abandoned:
             call.fail(error)
         self.enter(abandoned, JobOutcome.FAILED)
+        return bool(abandoned)
 
     def answer(
         self, batch: Batch, ended: Ended, calls: Sequence[Call[Any, Any]], results: Sequence[Any]
