@@ -22,7 +22,7 @@ from adaptive_batching.marshal.refusals import Refusals
 _CONNECTION: dict[str, Any] = {
     "keepalive_timeout": 15.0,  # also the time for all headers; aiohttp would wait an hour
     "lingering_time": 2.0,  # seconds to read on after an early refusal, so that it is received
-    "read_bufsize": 2**16,  # bytes; half of what may lie unread before no more is taken
+    "read_bufsize": 2**17,  # bytes; half of what may lie unread before no more is taken
     "auto_decompress": False,  # compressed bodies are refused: no bomb is ever inflated
     "access_log": None,
 }

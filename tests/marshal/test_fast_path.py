@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 from contextlib import asynccontextmanager
 
 import pytest
@@ -28,6 +29,7 @@ class Held:
         self.service.endpoint("/echo", max_body=1000, policy="greedy")(self.echo)
         self.service.endpoint("/raw", codec="raw")(self.raw)
         self.service.endpoint("/large", codec="raw")(self.large)
+        self.service.endpoint("/image", codec="raw", policy="greedy")(self.image)
 
     async def echo(self, items: list) -> list:
         await self.gate.wait()
@@ -36,6 +38,10 @@ class Held:
         return items
 
     async def raw(self, items: list[bytes]) -> list[bytes]:
+        return items
+
+    async def image(self, items: list[bytes]) -> list[bytes]:
+        await self.gate.wait()
         return items
 
     async def large(self, items: list[bytes]) -> list[bytes]:
@@ -103,6 +109,23 @@ async def test_no_task_is_made_for_it(usual):
             assert len(tasks_of_requests()) == usual
             held.gate.set()
             assert (await streams.answer())[1] == b"1"
+
+
+async def test_no_task_is_made_for_an_image_that_comes_in_one_go():
+    """Requests of 64 to 128 KiB had one for each, and a third fewer of them were answered."""
+    held = Held()
+    near, far = socket.socketpair()
+    near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
+    near.sendall(
+        b"POST /image HTTP/1.1\r\nHost: us\r\nContent-Length: 120000\r\n\r\n" + bytes(120_000)
+    )
+    async with client_of(held.service) as client:
+        server = client.running._face.open.__self__._server
+        await asyncio.get_running_loop().connect_accepted_socket(server, far)
+        await until(lambda: client.stats("/image").running)
+        assert not tasks_of_requests()
+        held.gate.set()
+    near.close()
 
 
 CASES = {
