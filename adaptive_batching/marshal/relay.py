@@ -28,6 +28,7 @@ from adaptive_batching.wire.exchange import Message, Request
 from adaptive_batching.wire.open_inference import OpenInference
 from adaptive_batching.wire.packed import Packed
 from adaptive_batching.wire.pieces import Pieces
+from adaptive_batching.wire.tensor_messages import JSON_LENGTH
 from adaptive_batching.workers.upstream import Upstreams
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
 
@@ -244,7 +245,7 @@ class Relay:
         if body is None:
             keep = holding.take if announced is None else None
             bounds = self._terms.max_body, self._terms.body_timeout
-            if isinstance(self._form, OpenInference):
+            if isinstance(self._form, OpenInference) and JSON_LENGTH in request.headers:
                 body, *more = await arriving_pieces(request, *bounds, keep)
                 tail: Pieces = tuple(memoryview(piece) for piece in more)
                 return Message(body, HeaderView(request.headers), tail=tail)
