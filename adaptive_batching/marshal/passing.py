@@ -56,7 +56,7 @@ class PassThrough:
         target: str,
         read: Pieces = (),
         *,
-        closes: Callable[[], bool] = lambda: False,
+        closes: Callable[[], bool],
     ) -> web.StreamResponse:
         """Answer one request.
 

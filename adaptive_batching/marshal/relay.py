@@ -141,7 +141,8 @@ class Relay:
         request: web.BaseRequest,
         target: str,
         begin: float,
-        closes: Callable[[], bool] = lambda: False,
+        *,
+        closes: Callable[[], bool],
     ) -> Reply | web.StreamResponse:
         """Answer one request.
 
