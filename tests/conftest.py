@@ -1,6 +1,7 @@
 """For all tests."""
 
 import asyncio
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -11,3 +12,9 @@ asyncio.set_event_loop(None)
 # What an example takes says how busy the machine is: pytest's own timeout ends what hangs.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
+
+# A shell without job control starts its background jobs with SIGINT ignored, and a program inherits
+# that. A handler, also one that does nothing, is reset to the default in every program that a test
+# starts, so that Ctrl-C reaches it, while pytest itself goes on without hearing one.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)
