@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from adaptive_batching.errors import BatchFunctionError
 from adaptive_batching.wire.whole_requests import (
     MARK,
+    NOT_ACCEPTED,
     PACKED_TYPE,
     Malformed,
     check_secret,
@@ -31,8 +32,6 @@ Handler: TypeAlias = Callable[[list[Request]], Sequence[Response] | Awaitable[Se
 
 _MARK = MARK.encode()
 _MAX_BODY = 64 * 2**20
-NOT_ACCEPTED = b"packed requests are not accepted from here"
-"""The body of what is answered (403) to who packs without knowing the secret."""
 
 
 class PackedRequests:

@@ -19,16 +19,12 @@ from adaptive_batching.marshal.body import arrived_body, arriving_body, arriving
 from adaptive_batching.marshal.claims import Claims
 from adaptive_batching.marshal.header_view import HeaderView
 from adaptive_batching.marshal.held_bytes import HeldBytes, Holding
-from adaptive_batching.marshal.packed_upstreams import PackedUpstreams
 from adaptive_batching.marshal.passing import PassThrough
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.marshal.sharing import Asked, BatchSharing
 from adaptive_batching.marshal.traced import Tracer
 from adaptive_batching.wire.exchange import Message, Request
-from adaptive_batching.wire.open_inference import OpenInference
-from adaptive_batching.wire.packed import Packed
 from adaptive_batching.wire.pieces import Pieces
-from adaptive_batching.wire.tensor_messages import JSON_LENGTH
 from adaptive_batching.workers.upstream import Upstreams
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
 
@@ -71,8 +67,7 @@ class Relay:
         self._form, self._terms = route.form, route.terms
         traced = [] if tracer is None else [tracer.observer(route.name)]
         about = None if tracer is None else tracer.headers
-        kind = PackedUpstreams if isinstance(route.form, Packed) else Upstreams
-        self.upstreams = kind(
+        self.upstreams = Upstreams(
             route.servers,
             concurrency=route.concurrency,
             timeout=route.timeout,
@@ -80,7 +75,7 @@ class Relay:
             tls=route.tls,
             rehearsed=route.rehearsed,
             most=route.terms.max_batch_size,
-            statistics=isinstance(route.form, OpenInference),
+            statistics=route.form.has_statistics,
             verify=route.verify,
             about=about,
         )
@@ -246,7 +241,7 @@ class Relay:
         if body is None:
             keep = holding.take if announced is None else None
             bounds = self._terms.max_body, self._terms.body_timeout
-            if isinstance(self._form, OpenInference) and JSON_LENGTH in request.headers:
+            if self._form.reads_pieces(request.headers):
                 body, *more = await arriving_pieces(request, *bounds, keep)
                 tail: Pieces = tuple(memoryview(piece) for piece in more)
                 return Message(body, HeaderView(request.headers), tail=tail)

@@ -23,7 +23,6 @@ from adaptive_batching.marshal.patience import patience
 from adaptive_batching.marshal.route import Route
 from adaptive_batching.wire.exchange import Message, Unsplittable
 from adaptive_batching.wire.kserve_agent import with_batch_fields
-from adaptive_batching.wire.packed import Packed
 from adaptive_batching.workers.upstream import Upstreams
 from adaptive_batching.workers.upstream_messages import Forwarded, Reply
 
@@ -67,8 +66,6 @@ class BatchSharing:
         self._dispatcher = dispatcher
         self._upstreams = upstreams
         self._claims = claims
-        self._is_packed = isinstance(route.form, Packed)
-        self._packed_path = route.form.path if isinstance(route.form, Packed) else None
         self.retune(route)
 
     def answer(self, share: Any, request: Asked, target: str, begin: float) -> Awaitable[Reply]:
@@ -167,15 +164,14 @@ class BatchSharing:
         self, share: Any, request: Asked, target: str, begin: float
     ) -> tuple[Forwarded, Hashable, float, int, Hashable, Priority]:
         """What the dispatcher is told of a request."""
-        method, headers = request.method, request.headers
-        if self._packed_path is not None:  # each says in the batch what it was asked, and where
-            method, target = "POST", self._packed_path
+        headers = request.headers
+        method, target = self._form.destination(request.method, target)
         now = monotonic()
         waits = min(patience(headers), self._terms.max_latency) - (now - begin)
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")
         content_type = headers.get("Content-Type", "")
-        if not (self._is_packed or content_type.isascii()):  # it is sent on with the batch
+        if not (self._form.holds_heads or content_type.isascii()):  # it is sent on with the batch
             check_text([content_type])
         told, trace = self._partition(headers), _trace(headers)
         item = Forwarded(self._form, share, method, target, told, trace, now + waits)

@@ -5,7 +5,7 @@ answer to that. It never looks at numbers: items travel as the bytes that came.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -94,7 +94,32 @@ S = TypeVar("S", bound=Share)
 
 
 class Format(Protocol[S]):
-    """An inference protocol."""
+    """An inference protocol; what most have in common they inherit.
+
+    Attributes:
+        holds_heads: Whether a batch holds each request with its own line and headers, so that
+            those of the batch are the same for all.
+        has_statistics: Whether servers that speak it may tell how long batches took.
+    """
+
+    holds_heads: ClassVar[bool] = False
+    has_statistics: ClassVar[bool] = False
+
+    def destination(self, method: str, target: str) -> tuple[str, str]:
+        """Return the method and target of the batch that such a request joins."""
+        return method, target
+
+    def reads_pieces(self, headers: Mapping[str, str]) -> bool:
+        """Whether the body of a request is best kept in the pieces in which it arrives."""
+        return False
+
+    def objection(self, answer: bytes) -> str:
+        """Return why a server takes no batch at all, and what to do; empty if it is another error.
+
+        Args:
+            answer: The body of an error.
+        """
+        return ""
 
     def wants(self, method: str, path: str) -> bool:
         """Whether requests there may share a batch, so that their bodies are worth reading."""

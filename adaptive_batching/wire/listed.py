@@ -4,13 +4,14 @@ All protocols that are JSON in rows are this, with names of their own.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from adaptive_batching.wire.brief import brief
 from adaptive_batching.wire.exchange import (
+    Format,
     Message,
     Request,
     Unsplittable,
@@ -110,7 +111,7 @@ def share_of(request: Request, rows: Rows, results: Pointer) -> RowShare | None:
 R = TypeVar("R", bound=RowShare)
 
 
-class RowFormat(Generic[R]):
+class RowFormat(Format[R]):
     """Merging and splitting for formats whose `take` returns `RowShare`."""
 
     def merge(self, shares: Sequence[R]) -> Message:

@@ -12,9 +12,16 @@ from itertools import count, repeat
 import msgspec
 from msgspec.structs import replace
 
-from adaptive_batching.wire.exchange import Message, Request, Unsplittable, goes_as_it_came
+from adaptive_batching.wire.exchange import (
+    Format,
+    Message,
+    Request,
+    Unsplittable,
+    goes_as_it_came,
+)
 from adaptive_batching.wire.splice import NotCuttable, Raw, members, text_of
 from adaptive_batching.wire.tensor_messages import (
+    JSON_LENGTH,
     close_message,
     merged_message,
     open_message,
@@ -28,8 +35,14 @@ _PATH = re.compile(r"/v2/models/[^/]+(?:/versions/[^/]+)?/infer")
 _PATHS = 256  # that are remembered
 
 
-class OpenInference:
+class OpenInference(Format[TensorShare]):
     """Tensors in JSON, in bytes, or some in this and some in that."""
+
+    has_statistics = True
+
+    def reads_pieces(self, headers: Mapping[str, str]) -> bool:
+        """Whether tensors stand behind the JSON, which go on as they are."""
+        return JSON_LENGTH in headers
 
     def wants(self, method: str, path: str) -> bool:
         """Whether it is the verb that is answered once."""

@@ -11,9 +11,10 @@ import msgspec
 from multidict import CIMultiDict
 
 from adaptive_batching.errors import SettingError
-from adaptive_batching.wire.exchange import Message, Request, Unsplittable
+from adaptive_batching.wire.exchange import Format, Message, Request, Unsplittable
 from adaptive_batching.wire.whole_requests import (
     MARK,
+    NOT_ACCEPTED,
     PACKED_TYPE,
     Headers,
     Malformed,
@@ -34,6 +35,10 @@ _OF_THE_CONNECTION = frozenset(
 _POSTED = frozenset({"POST"})
 _WITH_BODY = frozenset({"PATCH", "POST", "PUT"})
 _PATH = re.compile(r"/[!-~]*", re.ASCII)
+_NOT_BELIEVED = (
+    "the application does not accept packed requests from here, and answers 403:"
+    " expected the secret that its PackedRequests has, in secret_file"
+)
 
 
 class PackedShare(msgspec.Struct, frozen=True):
@@ -52,7 +57,7 @@ class PackedShare(msgspec.Struct, frozen=True):
         return 1
 
 
-class Packed:
+class Packed(Format[PackedShare]):
     """Posted requests, whatever they hold.
 
     Args:
@@ -60,12 +65,11 @@ class Packed:
         path: Where the application takes those of all paths and of every method with a body, so
             that they share batches; None for each where its client sent it, and POST only.
 
-    Attributes:
-        path: The same.
-
     Raises:
         SettingError: The secret can't be said in a header, or is none, or the path is none.
     """
+
+    holds_heads = True
 
     def __init__(self, secret: str | None = None, path: str | None = None) -> None:
         if secret is not None:
@@ -76,9 +80,17 @@ class Packed:
         if path is not None and not _PATH.fullmatch(path):
             msg = f"expected a path for packed requests, such as /batch, got {path!r}"
             raise SettingError("packed_path", msg)
-        self.path = path
+        self._path = path
         self._methods = _POSTED if path is None else _WITH_BODY
         self._headers = {"content-type": PACKED_TYPE, MARK: secret or "1"}
+
+    def destination(self, method: str, target: str) -> tuple[str, str]:
+        """Return the one path for all, or where the client sent this one."""
+        return (method, target) if self._path is None else ("POST", self._path)
+
+    def objection(self, answer: bytes) -> str:
+        """Return what to do if the application does not believe that we may pack."""
+        return _NOT_BELIEVED if answer == NOT_ACCEPTED else ""
 
     def wants(self, method: str, path: str) -> bool:
         """Whether it has a body for the application to work on."""

@@ -24,11 +24,10 @@ _LISTS = {
     "classify": ("examples", "results"),  # as the server has it; its documentation says `result`
     "regress": ("examples", "results"),
 }
-_ROWS = RowFormat[RowShare]()
 _COLUMNS = ColumnFormat()
 
 
-class TensorFlowServing:
+class TensorFlowServing(RowFormat[Any]):
     """Rows; columns too, if the model is fit for that.
 
     Args:
@@ -60,7 +59,9 @@ class TensorFlowServing:
 
     def merge(self, shares: Sequence[Any]) -> Message:
         """One list of all rows, or the rows of all columns; alone it goes as it came."""
-        return _format_of(shares[0]).merge(shares)
+        if isinstance(shares[0], ColumnShare):
+            return _COLUMNS.merge(shares)
+        return super().merge(shares)
 
     def split(self, shares: Sequence[Any], answer: Message) -> list[Message]:
         """To each share its own rows.
@@ -68,11 +69,15 @@ class TensorFlowServing:
         Raises:
             Unsplittable: There is not a row for each that was sent.
         """
-        return _format_of(shares[0]).split(shares, answer)
+        if isinstance(shares[0], ColumnShare):
+            return _COLUMNS.split(shares, answer)
+        return super().split(shares, answer)
 
     def cut(self, share: Any, limit: int) -> list[Any]:
         """Shares of at most `limit` rows."""
-        return _format_of(share).cut(share, limit)
+        if isinstance(share, ColumnShare):
+            return _COLUMNS.cut(share, limit)
+        return super().cut(share, limit)
 
     def join(self, share: Any, answers: Sequence[Message]) -> Message:
         """All rows.
@@ -80,7 +85,9 @@ class TensorFlowServing:
         Raises:
             Unsplittable: There is not a row for each that was sent.
         """
-        return _format_of(share).join(share, answers)
+        if isinstance(share, ColumnShare):
+            return _COLUMNS.join(share, answers)
+        return super().join(share, answers)
 
 
 @lru_cache(_PATHS)
@@ -88,10 +95,6 @@ def _verb(path: str) -> str | None:
     """What a path asks for; looked up, as it is asked twice for each request."""
     found = _PATH.fullmatch(path)
     return None if found is None else found[1]
-
-
-def _format_of(share: RowShare | ColumnShare) -> ColumnFormat | RowFormat[RowShare]:
-    return _COLUMNS if isinstance(share, ColumnShare) else _ROWS
 
 
 def _is_cloud_event(request: Request) -> bool:

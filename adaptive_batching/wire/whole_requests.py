@@ -12,6 +12,8 @@ MARK = "adaptive-batching-packed"
 """The header of a packed body; its value is the secret of both sides, or `1`. Nobody else may say
 it: a sidecar drops it from what clients send."""
 PACKED_TYPE = "application/x-adaptive-batching-packed"
+NOT_ACCEPTED = b"packed requests are not accepted from here"
+"""The body of what is answered (403) to who packs without knowing the secret."""
 
 _MAX_REQUESTS = 2**16  # a few bytes could claim millions, each of which costs memory
 Headers = list[tuple[bytes, bytes]]

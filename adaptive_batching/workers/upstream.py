@@ -90,6 +90,7 @@ class Upstreams:
         self._directory = Directory(locations, self._standings, concurrency)
         self._rehearsed = list(rehearsed)
         self._most = most
+        self._objection = ""
         self._statistics = statistics
         self._asking: asyncio.Task[None] | None = None
         self._verification = Verification(verify, TOLERANCE, self._differs)
@@ -178,6 +179,7 @@ class Upstreams:
         except UpstreamBroken as error:
             self._directory.erred(address)
             raise UpstreamBroken(f"{address.name}: {error}") from None
+        self._heed(first, "" if kind is None else first.form.objection(answer.body))
         if kind is not None:
             self._judge(address, reply, kind, alone=len(items) == 1)
             raise kind(reply)
@@ -185,6 +187,12 @@ class Upstreams:
             Reply(part.status or status, part, reply.batch_id, size, reply.seconds)
             for part in self._split(address, first, shares, answer)
         ]
+
+    def _heed(self, first: Forwarded, objection: str) -> None:
+        """Log why a server takes no batches, once until it does: no client can help it."""
+        if objection and not self._objection:
+            _log.warning("%s: %s", first.target, objection)
+        self._objection = objection
 
     async def _alone(self, address: Address, item: Forwarded) -> Reply:
         (reply,) = await self._run([item], address)
