@@ -38,11 +38,6 @@ class ServerProcess:
         times = [each.cpu_times() for each in (main, *main.children(recursive=True))]
         return sum(each.user + each.system for each in times)
 
-    def own_cpu_seconds(self) -> float:
-        """What its main process alone has computed so far."""
-        times = psutil.Process(self.pid).cpu_times()
-        return times.user + times.system
-
     def memory(self) -> int:
         """Bytes that its main process holds (RSS)."""
         return int(psutil.Process(self.pid).memory_info().rss)

@@ -17,7 +17,7 @@ from adaptive_batching.cli.listening_options import (
     serve_until_told,
 )
 from adaptive_batching.cli.named_values import named_values
-from adaptive_batching.cli.parameters import CPUS, WholeNumber
+from adaptive_batching.cli.parameters import CPUS
 from adaptive_batching.cli.recorders import make_recorders, opened
 from adaptive_batching.cli.telemetry_options import TelemetryOptions, telemetry_options
 from adaptive_batching.errors import ConfigError
@@ -25,7 +25,6 @@ from adaptive_batching.marshal.endpoints import Endpoint
 from adaptive_batching.marshal.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.running import Running
 from adaptive_batching.marshal.service import Service
-from adaptive_batching.marshal.traced import Tracer
 
 _log = logging.getLogger("adaptive_batching")
 
@@ -58,14 +57,6 @@ _log = logging.getLogger("adaptive_batching")
     " SIGHUP and when it is written.",
 )
 @click.option(
-    "--marshals",
-    type=WholeNumber(1),
-    default=1,
-    show_default=True,
-    help="Processes that speak HTTP before the same workers; wants --admin-port, where the metrics"
-    " of all are.",
-)
-@click.option(
     "--marshal-cpus",
     type=CPUS,
     metavar="CPUS",
@@ -79,7 +70,6 @@ def command(
     records: tuple[str, ...],
     moves: tuple[str, ...],
     config: Path | None,
-    marshals: int,
     marshal_cpus: tuple[int, ...] | None,
 ) -> None:
     """Serve the endpoints of MODULE:SERVICE over HTTP.
@@ -94,30 +84,14 @@ def command(
         recorders = make_recorders(records, labels, "endpoint")
         observers = {path: [recorder] for path, recorder in recorders.items()}
         tracer = telemetry.tracer()
-        if marshals > 1:
-            _check_marshals(admin, listening, tracer)
         file = None if config is None else EndpointsFile(config)
         try:
-            running = service.prepared(observers, admin.address, tracer, marshals, file)
+            running = service.prepared(observers, admin.address, tracer, file)
         except ConfigError as error:
             raise click.UsageError(str(error)) from error
         running.metrics.log_lines_dropped = lambda: logs.dropped
         with opened(recorders.values()):
             serve_until_told(running, listening, admin, _announce, marshal_cpus)
-
-
-def _check_marshals(admin: AdminOptions, listening: Listening, tracer: Tracer | None) -> None:
-    """See to it that several marshals are not asked for what one process has to do.
-
-    Raises:
-        UsageError: They are.
-    """
-    if admin.address is None:
-        raise click.UsageError("--marshals: expected --admin-port with it, where metrics are")
-    if listening.unix_socket is not None:
-        raise click.UsageError("--marshals: expected a host and port, got --unix-socket")
-    if tracer is not None:
-        raise click.UsageError("--marshals: expected no tracing, whose spans begin in one process")
 
 
 def _load(target: str) -> Service:

@@ -36,18 +36,6 @@ class Rejected(Exception):
         self.headers = headers or {}
 
 
-class ToldElsewhere(Rejected):
-    """Another process of the service has said what the client is told, and has logged why.
-
-    Attributes:
-        answer: That.
-    """
-
-    def __init__(self, answer: "PlainAnswer") -> None:
-        super().__init__(answer.status, "told_elsewhere")
-        self.answer = answer
-
-
 HANDLER_ERROR: Final = (500, "handler_error")
 
 
@@ -68,8 +56,6 @@ class PlainAnswer(NamedTuple):
 
 def refusal(error: Exception, request_id: str) -> PlainAnswer:
     """What the client of a request that failed is told."""
-    if isinstance(error, ToldElsewhere):
-        return error.answer
     status, code = status_and_code(error)
     headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
     if isinstance(error, Rejected):

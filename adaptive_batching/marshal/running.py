@@ -21,12 +21,10 @@ from adaptive_batching.marshal.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.deep_check import check_of_examples
 from adaptive_batching.marshal.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.endpoints_file import EndpointsFile
-from adaptive_batching.marshal.face import Face, OwnFace
-from adaptive_batching.marshal.fronts.fronts import Fronts
 from adaptive_batching.marshal.lanes import NO_OBSERVERS, Lanes
 from adaptive_batching.marshal.listener import Listener
 from adaptive_batching.marshal.marshal import Marshal
-from adaptive_batching.marshal.rejections import PlainAnswer, as_response
+from adaptive_batching.marshal.rejections import as_response
 from adaptive_batching.marshal.traced import Tracer, traced, with_tracer
 
 _log = logging.getLogger("adaptive_batching")
@@ -45,7 +43,6 @@ class Running:
             clients are.
         observers: Those of each path.
         tracer: Makes spans of requests and batches: `instrumentation.tracing.Tracing`.
-        marshals: Processes that speak HTTP; 1 is this one, which also forms the batches.
         file: Says what else holds for the endpoints, and may be written anew.
 
     Raises:
@@ -73,7 +70,6 @@ class Running:
         admin: tuple[str, int] | None = None,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
         tracer: Tracer | None = None,
-        marshals: int = 1,
         file: EndpointsFile | None = None,
     ) -> None:
         self.url = self.admin_url = ""
@@ -90,32 +86,21 @@ class Running:
         self._admin_address, self.documented = admin, documented
         self._admin = Listener(make_admin(self))
         self._refreshing = asyncio.Lock()
-        if marshals > 1:
-            self._face: Face = Fronts(
-                marshals,
-                self.lanes,
-                self._readiness,
-                max_in_flight=max_in_flight,
-                body_timeout=body_timeout,
-            )
-        else:
-            marshal = Marshal(
-                self.lanes,
-                self._pages(),
-                max_in_flight=max_in_flight,
-                body_timeout=body_timeout,
-            )
-            self._face = OwnFace(marshal, traced(marshal, tracer, self._route))
-        self.metrics.responses["other"] = self._face.unrouted
-        self.metrics.held_bytes = lambda: self._face.held_bytes
-        self.metrics.connections_dropped = lambda: self._face.dropped
+        self._marshal = marshal = Marshal(
+            self.lanes, self._pages(), max_in_flight=max_in_flight, body_timeout=body_timeout
+        )
+        answering = traced(marshal, tracer, self._route)
+        self._listener = listener = Listener(answering, fast_path=answering)
+        self.metrics.responses["other"] = marshal.unrouted
+        self.metrics.held_bytes = lambda: marshal.door.held_bytes
+        self.metrics.connections_dropped = lambda: listener.dropped
         self._started = False
         self._reading: asyncio.Task[None] | None = None
 
     @property
     def draining(self) -> bool:
         """Whether clients are told to go elsewhere; what comes is answered all the same."""
-        return self._face.draining
+        return self._marshal.draining
 
     async def readiness(self, request: web.BaseRequest) -> web.Response:
         """What `/readyz` answers, and `/readyz?deep=1`, which sends each endpoint its example.
@@ -124,16 +109,13 @@ class Running:
             Refused: No requests should be sent here.
             CrashLoop: The workers of an endpoint die too often.
         """
-        return as_response(await self._readiness(request.query.get("deep") == "1"))
-
-    @property
-    def marshals(self) -> list[int]:
-        """The processes that speak HTTP."""
-        return self._face.pids
+        pages.check_ready(self.dispatchers, draining=self.draining)
+        deep = request.query.get("deep") == "1"
+        return as_response(await pages.readiness(self._deep_check, deep=deep))
 
     def announce_end(self) -> None:
         """Be not ready, and close each connection with its next answer."""
-        self._face.drain()
+        self._marshal.draining = True
 
     async def start(
         self,
@@ -155,7 +137,7 @@ class Running:
         if self._admin_address is not None:
             self.admin_url = await self._admin.open(*self._admin_address)
             self.broadcast.start()
-        self.url = await self._face.open(host, port, bound, tls)
+        self.url = await self._listener.open(host, port, bound, tls)
         if self._file is not None:
             self._reading = asyncio.create_task(self._keep_reading(self._file))
         await self._lanes.start()
@@ -190,26 +172,21 @@ class Running:
         if self._reading is not None:
             self._reading.cancel()
         deadline = time.monotonic() + timeout
-        await self._face.shut()
+        await self._listener.shut()
         self._lanes.flush()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
-                    await self._face.calm()
+                    await self._listener.calm()
             await self._lanes.aclose(max(0.0, deadline - time.monotonic()))
         finally:
-            await self._face.aclose()
+            await self._listener.aclose()
             self.broadcast.stop()
             await self._admin.aclose()
-
-    async def _readiness(self, deep: bool) -> PlainAnswer:  # noqa: FBT001  called by a `Face`
-        pages.check_ready(self.dispatchers, draining=self.draining)
-        return await pages.readiness(self._deep_check, deep=deep)
 
     def _retune(self, file: EndpointsFile) -> None:
         """Let hold what a file says now; who waits, waits on."""
         self._lanes.retune(file.applied(self._described))
-        self._face.retuned()
         _log.info("limits and policies are as %s has them now", file.path)
 
     async def _keep_reading(self, file: EndpointsFile) -> None:

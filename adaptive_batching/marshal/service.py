@@ -293,7 +293,6 @@ class Service:
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
         admin: tuple[str, int] | None = None,
         tracer: Tracer | None = None,
-        marshals: int = 1,
         file: EndpointsFile | None = None,
     ) -> Running:
         """What serves it, not yet started; for those who start and stop it themselves."""
@@ -306,7 +305,6 @@ class Service:
             admin=admin,
             observers=observers,
             tracer=tracer,
-            marshals=marshals,
             file=file,
         )
 

@@ -4,7 +4,6 @@ from adaptive_batching.bench.http import (
     closed_loop,
     dashboard,
     latency,
-    marshals,
     observability,
     recovery,
     throughput,
@@ -16,6 +15,5 @@ PARTS = {
     "closed-loop": closed_loop.measure,
     "recovery": recovery.measure,
     "dashboard": dashboard.measure,
-    "marshals": marshals.measure,
     "observability": observability.measure,
 }
