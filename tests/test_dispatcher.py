@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import functools
 import logging
+import types
 from collections.abc import Callable, Coroutine
 from math import inf, nan
 from types import SimpleNamespace
@@ -481,6 +482,64 @@ async def test_a_timeout_of_the_caller() -> None:
             await dispatcher.submit(1)
     puppet.finish()
     await dispatcher.aclose()
+
+
+# ------------------------------------------------------------------------------------ eager tasks
+
+
+class FirstStepAtOnce:
+    """A task factory that runs a coroutine's first step at once, which Python 3.11 has none for."""
+
+    def __call__(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Any, context: Any = None
+    ) -> asyncio.Future[Any]:
+        context = contextvars.copy_context() if context is None else context
+        try:
+            first = context.run(coroutine.send, None)
+        except StopIteration as end:
+            ended = loop.create_future()
+            ended.set_result(end.value)
+            return ended
+        return asyncio.Task(self.go_on(coroutine, first), loop=loop, context=context)
+
+    @staticmethod
+    @types.coroutine
+    def go_on(coroutine: Any, awaited: Any) -> Any:
+        while True:
+            try:
+                try:
+                    result = yield awaited
+                except BaseException as error:  # noqa: BLE001  a cancellation too
+                    awaited = coroutine.throw(error)
+                else:
+                    awaited = coroutine.send(result)
+            except StopIteration as end:
+                return end.value
+
+
+async def at_once(items: list[int]) -> list[int]:
+    return [10 * item for item in items]
+
+
+@pytest.mark.parametrize("next_batch_first", [False, True])
+@pytest.mark.parametrize("handler", [at_once, tenfold])
+@virtually
+async def test_eager_tasks(handler: Any, *, next_batch_first: bool) -> None:
+    """Under an eager task factory each call is answered, whether its handler suspends or not."""
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(getattr(asyncio, "eager_task_factory", FirstStepAtOnce()))
+    dispatcher = Dispatcher[int, int](
+        TaskWorkers(handler, 2),
+        Limits(max_batch_size=2, max_latency=100.0),
+        clock=loop.time,
+        next_batch_first=next_batch_first,
+    )
+    async with asyncio.timeout(50.0):
+        async with dispatcher:
+            answers = [dispatcher.submit(number) for number in range(4000)]
+            assert await asyncio.gather(*answers) == [10 * number for number in range(4000)]
+            assert await dispatcher.submit(7) == 70
+            assert dispatcher.stats().running == 0
 
 
 # -------------------------------------------------------------------------------- closing, opening

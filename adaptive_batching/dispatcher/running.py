@@ -48,12 +48,16 @@ class RunningBatches:
         return len(self._tasks)
 
     def launch(self, batch: Batch) -> None:
-        """A batch leaves for its worker."""
+        """Start a batch on its worker, in a later turn of the loop.
+
+        The loop's own task factory is not asked, for an eager one would run the batch here, and
+        it could end within the very decision that released it.
+        """
         context = None
         if self._audience.companions:
             context = self._context.copy()
             context.run(self._audience.batch_left, batch)
-        self._tasks[batch] = self._loop.create_task(self._run(batch), context=context)
+        self._tasks[batch] = asyncio.Task(self._run(batch), loop=self._loop, context=context)
         self._deadlines.watch(batch)
 
     async def stop(self) -> None:
