@@ -7,7 +7,6 @@ from math import inf
 from typing import Protocol, runtime_checkable
 
 from adaptive_batching.core.arrivals import ArrivalRate
-from adaptive_batching.core.group_size import GroupSize
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
@@ -125,7 +124,7 @@ class QueueView:
     """
 
     __slots__ = (
-        "_permits", "_punctuality", "arrivals", "cap", "group", "latency", "limits", "line",
+        "_permits", "_punctuality", "arrivals", "cap", "latency", "limits", "line",
         "opened", "queue", "worker",
     )  # fmt: skip
 
@@ -141,9 +140,7 @@ class QueueView:
         self.queue = queue  # the scheduler's to change; policies read it through the names below
         self._permits = permits
         self.limits = limits
-        # The scheduler's: of batches that a memory is too small for, and of those that fail.
-        self.cap: SizeCap | None = None
-        self.group: GroupSize | None = None
+        self.cap: SizeCap | None = None  # the scheduler's: once a batch ran out of memory
         self.line = latency
         self.latency: Latency = latency
         self.worker: Worker | None = None
@@ -212,7 +209,7 @@ class QueueView:
 
     def retune(self, limits: Limits) -> None:
         """The scheduler says that the user asks for something else."""
-        self.limits, self.cap, self.group = limits, None, None
+        self.limits, self.cap = limits, None
 
     def digest(self, now: float) -> None:
         """The scheduler wants it to learn from the arrivals since it was last asked to."""

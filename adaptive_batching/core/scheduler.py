@@ -14,7 +14,6 @@ from adaptive_batching.core.adviser import Adviser
 from adaptive_batching.core.backlog import Backlog
 from adaptive_batching.core.departures import Departures
 from adaptive_batching.core.fairness import Fairness
-from adaptive_batching.core.group_size import GroupSize
 from adaptive_batching.core.job import Batch, Job, Outcome
 from adaptive_batching.core.job_class import JobClass
 from adaptive_batching.core.latency import LinearLatency
@@ -290,7 +289,7 @@ class Scheduler:
             self._suspects.ended(batch, outcome)
         view = self._backlog.views.get(batch.key)
         if view is not None:
-            if outcome is not Outcome.DONE or view.cap is not None or view.group is not None:
+            if outcome is Outcome.OUT_OF_MEMORY or view.cap is not None:
                 self._restrict(view, batch, outcome, now)
             view.digest(now)
             view.arrivals.answered(now)
@@ -325,19 +324,13 @@ class Scheduler:
         return self._suspects.judge(batch, jobs, outcome, now, start, idempotent=idempotent)
 
     def _restrict(self, view: QueueView, batch: Batch, outcome: Outcome, now: float) -> None:
-        """Have batches of a key as large as its worker's memory and its faulty items allow."""
+        """Limit the batches of a key to what its worker's memory holds."""
         limits = self.classes[batch.key].limits if batch.key in self.classes else self.limits
         most = limits.max_batch_size
-        if view.cap is not None or outcome is Outcome.OUT_OF_MEMORY:
-            cap = view.cap or SizeCap(most)
-            cap.ended(batch, outcome, now)
-            view.cap = cap if cap.items < most else None
-        if view.group is not None or (outcome is Outcome.FAILED and self._may_repeat(batch.key)):
-            group = view.group or GroupSize(most, view.line)
-            group.ended(batch, outcome)
-            view.group = group if group.needed else None
-        allowed = [each.items for each in (view.cap, view.group) if each is not None]
-        view.limits = replace(limits, max_batch_size=min(allowed, default=most))
+        cap = view.cap or SizeCap(most)
+        cap.ended(batch, outcome, now)
+        view.cap = cap if cap.items < most else None
+        view.limits = replace(limits, max_batch_size=cap.items)
 
     def _may_repeat(self, key: Hashable) -> bool:
         """Whether running such a job twice is as good as once."""
