@@ -13,6 +13,12 @@ recovery = Service("recovery")
 overload = Service("overload")
 
 
+@throughput.endpoint("/in-process", max_batch_size=64)
+async def in_process(items: list[Any]) -> list[Any]:
+    """Return the items; no other process has a part in it."""
+    return items
+
+
 @throughput.endpoint("/no-op", max_batch_size=64)
 class NoOp:
     """A model that costs nothing."""

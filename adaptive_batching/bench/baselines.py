@@ -1,11 +1,15 @@
-"""What ours is measured beside, with our server's settings: `python -m … LOOP KIND [UPSTREAM]`."""
+"""What ours is measured beside: `python -m … LOOP KIND [UPSTREAM]`."""
 
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 import aiohttp
+import httptools
+import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from yarl import URL
@@ -13,14 +17,44 @@ from yarl import URL
 from adaptive_batching.bench.apps import OverloadedModel
 from adaptive_batching.bench.loops import loop_factory
 from adaptive_batching.marshal.hop_by_hop import passed_on
-from adaptive_batching.marshal.server import Server
 
 _HEADERS = {"Content-Type": "application/json", "X-Request-Id": "1"}
+_ANSWER = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Request-Id: 1\r\n"
+    b"Content-Length: %d\r\n\r\n%b"
+)
 
 
-async def _echo(request: web.BaseRequest) -> web.Response:
-    """The baseline of HTTP: nothing behind."""
-    return web.Response(body=await request.read(), headers=_HEADERS)
+async def _route(request: web.BaseRequest) -> web.Response:
+    """The baseline of HTTP: JSON in and out, and nothing behind."""
+    item = msgspec.json.decode(await request.read())
+    return web.Response(body=msgspec.json.encode(item), headers=_HEADERS)
+
+
+class _Protocol(asyncio.Protocol):
+    """The floor: does as `_route`, without limits, errors or anything else of a server."""
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpRequestParser(self)
+        self._body = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by asyncio."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by asyncio."""
+        self._parser.feed_data(data)
+
+    def on_body(self, body: bytes) -> None:
+        """Called by the parser."""
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        """Called by the parser."""
+        result = msgspec.json.encode(msgspec.json.decode(self._body))
+        self._body = b""
+        self._transport.write(_ANSWER % (len(result), result))
 
 
 async def _model(request: web.BaseRequest) -> web.Response:
@@ -93,23 +127,33 @@ async def _copy(
 
 
 async def _serve(handler: Handler) -> None:
-    runner = web.ServerRunner(Server(handler))
+    application = web.Application(client_max_size=2**30)
+    application.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(application, access_log=None)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    sys.stdout.write(f"http://127.0.0.1:{site.port}/\n")
+    assert runner.server is not None
+    await _listen(runner.server)
+
+
+async def _listen(protocol: Callable[[], asyncio.Protocol]) -> None:
+    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    sys.stdout.write(f"http://127.0.0.1:{port}/\n")
     sys.stdout.flush()
-    await asyncio.Event().wait()
+    await server.serve_forever()
 
 
 async def _main(kind: str, server: str = "") -> None:
     handlers: dict[str, Handler] = {
-        "echo": _echo,
+        "route": _route,
         "model": _model,
         "slow-model": _SlowModel(),
         "tensors": _tensors,
     }
     proxies = {"proxy": _proxy, "copy": _copy}
+    if kind == "protocol":
+        await _listen(_Protocol)
+        return
     if kind in handlers:
         await _serve(handlers[kind])
         return

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import psutil
 
+from adaptive_batching.bench.traffic import Traffic
 from adaptive_batching.load import ClosedLoop, run_closed_loop
-from adaptive_batching.load.plans import JSON
 
 _START = 60.0  # seconds
 _URL = re.compile(r"(http://[^/\s]+)")
@@ -45,20 +45,20 @@ class ServerProcess:
     async def under_load(
         self,
         path: str,
-        body: bytes,
+        traffic: Traffic,
         *,
         connections: int,
         seconds: float,
-        headers: dict[str, str] = JSON,
-        named: bool = False,
+        repeated: bool = False,
     ) -> dict[str, float]:
         """What a closed loop gets out of it, and what it spends on that."""
         before = self.cpu_seconds()
         plan = ClosedLoop(
             url=self.url + path,
-            body=body,
-            headers=headers,
-            named=named,
+            bodies=traffic.bodies,
+            answers=traffic.answers,
+            headers=traffic.headers,
+            repeated=repeated,
             connections=connections,
             duration=seconds,
         )
@@ -70,6 +70,7 @@ class ServerProcess:
             "p99 ms": result.p99 * 1e3,
             "failed": result.failed,
             "CPU µs/request": spent / max(1, result.requests) * 1e6,
+            "generator busy": result.busy,
         }
 
 

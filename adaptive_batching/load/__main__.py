@@ -14,14 +14,14 @@ from adaptive_batching.load.plans import Answer, ClosedLoop, OpenLoop, Throughpu
 def main() -> None:
     """Carry out one plan."""
     plan = msgspec.json.decode(sys.stdin.buffer.read(), type=OpenLoop | ClosedLoop)
+    sys.stdout.buffer.write(msgspec.json.encode(_carry_out(plan)))
+
+
+def _carry_out(plan: OpenLoop | ClosedLoop) -> list[Answer] | Throughput:
+    if isinstance(plan, ClosedLoop):
+        return closed_loop(plan)
     with asyncio.Runner(loop_factory=_punctual_loop) as runner:
-        sys.stdout.buffer.write(msgspec.json.encode(runner.run(_carry_out(plan))))
-
-
-async def _carry_out(plan: OpenLoop | ClosedLoop) -> list[Answer] | Throughput:
-    if isinstance(plan, OpenLoop):
-        return await open_loop(plan)
-    return await closed_loop(plan)
+        return runner.run(open_loop(plan))
 
 
 def _punctual_loop() -> asyncio.AbstractEventLoop:

@@ -5,7 +5,6 @@ queue.
 """
 
 import asyncio
-from collections.abc import Mapping
 from typing import NamedTuple, Self, cast
 from urllib.parse import urlsplit
 
@@ -80,17 +79,6 @@ class Connection(asyncio.Protocol):
         """Called by asyncio."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(ConnectionResetError("closed before the answer"))
-
-
-def post_request(url: str, body: bytes, headers: Mapping[str, str]) -> bytes:
-    """The bytes of a request that posts a body."""
-    parts = urlsplit(url)
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    head = (
-        f"POST {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
-        f"{lines}Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
 
 
 def _content_length(head: bytes) -> int:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from random import Random
 from time import perf_counter
 
-from adaptive_batching.load.connection import Connection, Response, post_request
+from adaptive_batching.load.connection import Connection, Response
 from adaptive_batching.load.plans import JSON, Answer, End, OpenLoop
+from adaptive_batching.load.requests import Requests
 
 
 async def open_loop(plan: OpenLoop) -> list[Answer]:
@@ -71,7 +72,7 @@ class _Pool:
 
     def __init__(self, plan: OpenLoop) -> None:
         self._plan = plan
-        self._requests = [post_request(plan.url, body, JSON) for body in plan.bodies]
+        self._requests = Requests(plan.url, plan.bodies, JSON)
         self._permits = asyncio.Semaphore(plan.connections)
         self._idle: list[Connection] = []
 
@@ -79,7 +80,7 @@ class _Pool:
         async with asyncio.timeout(self._plan.patience), self._permits:
             connection = await self._connection()
             try:
-                return await connection.post(self._requests[item])
+                return await connection.post(self._requests.post(item))
             finally:
                 if connection.usable:
                     self._idle.append(connection)

@@ -39,17 +39,20 @@ class ClosedLoop(Struct, frozen=True, kw_only=True, tag=True):
 
     Attributes:
         url: Where they are posted.
-        body: Of every request.
-        headers: Of every request.
-        named: Whether each has an X-Request-Id of its own besides, so that no two are the same.
+        bodies: Sent by turns.
+        answers: What the answer to each body contains; empty if answers are not compared.
+        headers: Of every request, beside an `X-Request-Id` and a `traceparent`.
+        repeated: Whether these two are the same in every request. Otherwise no two heads are the
+            same, as in real traffic.
         connections: Clients.
         duration: Seconds.
     """
 
     url: str
-    body: bytes
+    bodies: list[bytes]
+    answers: list[bytes] = []
     headers: dict[str, str] = field(default_factory=JSON.copy)
-    named: bool = False
+    repeated: bool = False
     connections: int = 64
     duration: float = 5.0
 
@@ -99,20 +102,20 @@ class Throughput(Struct, frozen=True, kw_only=True):
     """What a closed loop came to. Times in seconds.
 
     Attributes:
-        tool: What sent the requests.
         requests: Responses, good and bad.
-        failed: Responses other than 2xx, and broken connections.
+        failed: Responses other than 2xx, wrong answers, and broken connections.
         duration: From the beginning to the end.
         p50: Median latency.
         p99: 99th percentile of the latency.
+        busy: Share of a core that the generator used; near 1 it is what limits the rate.
     """
 
-    tool: str
     requests: int
     failed: int
     duration: float
     p50: float
     p99: float
+    busy: float
 
     @property
     def rate(self) -> float:

@@ -6,7 +6,6 @@ from asyncio.subprocess import PIPE
 
 import msgspec
 
-from adaptive_batching.load import wrk
 from adaptive_batching.load.plans import Answer, ClosedLoop, OpenLoop, Throughput
 
 
@@ -24,31 +23,23 @@ async def run_open_loop(plan: OpenLoop) -> list[Answer]:
 
 
 async def run_closed_loop(plan: ClosedLoop) -> Throughput:
-    """Send as fast as the answers come: with `wrk` if it is installed, else with our own client.
+    """Send as fast as the answers come.
 
     Raises:
         LoadError: The generator failed, rather than its requests.
     """
-    command = wrk.command()
-    if command is None:
-        return msgspec.json.decode(await _generate(plan), type=Throughput)
-    with wrk.script(plan) as path:
-        return wrk.result(await _output([*command, *wrk.arguments(plan, path)]))
+    return msgspec.json.decode(await _generate(plan), type=Throughput)
 
 
 async def _generate(plan: OpenLoop | ClosedLoop) -> bytes:
     command = [sys.executable, "-P", "-m", "adaptive_batching.load"]
-    return await _output(command, msgspec.json.encode(plan))
-
-
-async def _output(command: list[str], told: bytes = b"") -> bytes:
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     try:
-        output, complaint = await process.communicate(told)
+        output, complaint = await process.communicate(msgspec.json.encode(plan))
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
-        raise LoadError(complaint.decode(errors="replace").strip() or f"{command[0]} failed")
+        raise LoadError(complaint.decode(errors="replace").strip() or "the generator failed")
     return output

@@ -17,9 +17,9 @@ class Tiny:
         self.most = self.under_way = 0
 
     async def answer(self, request):
-        body = await request.read()
+        body = await request.content.read()
         self.seen[request.path] += 1
-        self.names.add(request.headers.get("X-Request-Id"))
+        self.names.add((request.headers["X-Request-Id"], request.headers["traceparent"]))
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         try:

@@ -1,6 +1,6 @@
 """The generators against a real server: nothing sent is lost count of."""
 
-import shutil
+import re
 from itertools import pairwise
 
 import pytest
@@ -117,52 +117,81 @@ async def test_what_a_generator_complains_of():
         await run_open_loop(plan("", bodies=[]))
 
 
-@pytest.fixture(params=["own", "wrk"])
-def tool(request, monkeypatch):
-    """With wrk and without it."""
-    if request.param == "own":
-        monkeypatch.setenv("PATH", "")
-    elif shutil.which("wrk") is None:
-        pytest.skip("wrk is not installed")
-    return request.param
-
-
-async def closed(path, tool, **about):
-    body = b'{"percent": "100%", "new line": "\\n"}'
+async def closed(path, **about):
+    bodies = [b'{"percent": "100%", "new line": "\\n"}', b'"another"']
     async with tiny_server() as tiny:
-        load = ClosedLoop(url=tiny.url + path, body=body, connections=8, duration=0.3, **about)
-        result = await run_closed_loop(load)
-        assert result.tool == tool
+        plan = ClosedLoop(
+            url=tiny.url + path,
+            **{"bodies": bodies, "answers": bodies, "connections": 8, "duration": 0.3, **about},
+        )
+        result = await run_closed_loop(plan)
         assert isinstance(result, Throughput)
         return result, tiny
 
 
-async def test_a_closed_loop_keeps_its_connections_busy(tool):
-    result, tiny = await closed("/echo", tool)
+async def test_a_closed_loop_keeps_its_connections_busy():
+    result, tiny = await closed("/echo")
     assert result.failed == 0
-    assert result.requests == pytest.approx(tiny.seen["/echo"], abs=8)
+    assert result.requests == tiny.seen["/echo"] > 8
     assert result.rate > 0
     assert 0 < result.p50 <= result.p99 < result.duration
+    assert 0 < result.busy <= 1.1
     assert tiny.most <= 8
 
 
-@pytest.mark.parametrize("named", [False, True])
-async def test_every_request_has_a_name_of_its_own_or_none(tool, named):
-    result, tiny = await closed("/echo", tool, named=named)
+@pytest.mark.parametrize("repeated", [False, True])
+async def test_every_request_has_names_of_its_own_unless_heads_repeat(repeated):
+    """A request id and a trace, of the form that W3C's Trace Context asks for."""
+    result, tiny = await closed("/echo", repeated=repeated)
     assert result.failed == 0
-    assert (None in tiny.names) != named
-    assert len(tiny.names) == (tiny.seen["/echo"] if named else 1)
+    assert len(tiny.names) == (1 if repeated else tiny.seen["/echo"])
+    assert all(
+        re.fullmatch("[0-9a-f]{32}", name)
+        and re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-01", trace)
+        for name, trace in tiny.names
+    )
+
+
+async def test_requests_of_an_open_loop_have_names_of_their_own():
+    async with tiny_server() as tiny:
+        answers = await run_open_loop(plan(f"{tiny.url}/echo"))
+    assert len(tiny.names) == len(answers)
+
+
+async def test_an_answer_to_another_request_has_failed():
+    result, _ = await closed("/echo", answers=[b"100%", b"100%"])
+    assert 0 < result.failed < result.requests
+    assert result.failed == pytest.approx(result.requests / 2, abs=1)
+
+
+async def test_a_body_that_no_socket_takes_at_once():
+    """Tensors are larger than what the kernel buffers."""
+    bodies = [bytes([number]) * 2**22 for number in (1, 2)]
+    result, _ = await closed("/echo", bodies=bodies, answers=bodies, connections=2, duration=0.05)
+    assert (result.failed, result.requests >= 2) == (0, True)
 
 
 @pytest.mark.parametrize("path", ["/fail", "/refuse"])
-async def test_failures_are_no_throughput(path, tool):
-    result, _ = await closed(path, tool)
+async def test_failures_are_no_throughput(path):
+    result, _ = await closed(path)
     assert result.failed == result.requests > 0
     assert result.rate == 0
 
 
-async def test_a_server_that_hangs_up(tool):
-    result, tiny = await closed("/drop", tool)
+async def test_a_closed_loop_opens_another_connection_for_each_that_the_server_closes():
+    result, tiny = await closed("/once")
+    assert result.failed == 0
+    assert result.requests == tiny.seen["/once"] > 8
+
+
+async def test_a_server_that_hangs_up():
+    result, tiny = await closed("/drop")
     assert (result.requests, result.rate) == (0, 0)
     assert result.failed > 0
     assert tiny.seen["/drop"] > 8
+
+
+async def test_no_server_for_a_closed_loop():
+    plan = ClosedLoop(url="http://127.0.0.1:1/", bodies=[b"1"], duration=0.1)
+    result = await run_closed_loop(plan)
+    assert result.requests == 0 < result.failed

@@ -6,9 +6,9 @@ from statistics import fmean, median
 from adaptive_batching.bench.contest import take_turns
 from adaptive_batching.bench.report import Report, Row, Verdict, ratio
 from adaptive_batching.bench.servers import service
+from adaptive_batching.bench.traffic import ROWS
 from adaptive_batching.load import ClosedLoop, End, OpenLoop, run_closed_loop, run_open_loop
 
-_BODY = b"[5.1, 3.5, 1.4, 0.2]"
 _CONNECTIONS = 64
 _POLICIES = ("cork", "greedy", "window:5ms")
 _RATES = (200.0, 1_000.0)  # requests a second, in an open loop
@@ -60,11 +60,17 @@ async def measure(*, loop: str, quick: bool) -> Report:
 
 async def _closed(url: str, seconds: float) -> float:
     """Requests a second."""
-    plan = ClosedLoop(url=url, body=_BODY, connections=_CONNECTIONS, duration=seconds)
+    plan = ClosedLoop(
+        url=url,
+        bodies=ROWS.bodies,
+        answers=ROWS.answers,
+        connections=_CONNECTIONS,
+        duration=seconds,
+    )
     return (await run_closed_loop(plan)).rate
 
 
 async def _open(url: str, rate: float, seconds: float) -> float:
     """Mean latency of those that were answered (milliseconds)."""
-    answers = await run_open_loop(OpenLoop(url=url, bodies=[_BODY], phases=[(rate, seconds)]))
+    answers = await run_open_loop(OpenLoop(url=url, bodies=ROWS.bodies, phases=[(rate, seconds)]))
     return fmean(each.latency for each in answers if each.end is End.ANSWERED) * 1e3

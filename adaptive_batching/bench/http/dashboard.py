@@ -11,8 +11,8 @@ from yarl import URL
 from adaptive_batching.bench.contest import take_turns
 from adaptive_batching.bench.report import Report, Row, Verdict, ratio
 from adaptive_batching.bench.servers import ServerProcess, service_with_admin_port
+from adaptive_batching.bench.traffic import ROWS
 
-_BODY = b"[5.1, 3.5, 1.4, 0.2]"
 _CONNECTIONS = 64
 _VIEWERS = 20
 _REQUIRED = 0.97  # times the throughput without viewers
@@ -47,9 +47,7 @@ async def measure(*, loop: str, quick: bool) -> Report:
 async def _rounds(server: ServerProcess, viewers: int) -> dict[str, float]:
     seconds = 2.0
     async with _watching(server.admin_url, viewers) as received:
-        figures = await server.under_load(
-            "/no-op", _BODY, connections=_CONNECTIONS, seconds=seconds
-        )
+        figures = await server.under_load("/no-op", ROWS, connections=_CONNECTIONS, seconds=seconds)
     return {**figures, "kB/s a viewer": sum(received) / max(1, viewers) / seconds / 1e3}
 
 

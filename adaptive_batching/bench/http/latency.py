@@ -6,9 +6,9 @@ from statistics import median, quantiles
 from adaptive_batching.bench.contest import take_turns
 from adaptive_batching.bench.report import Report, Row, Verdict
 from adaptive_batching.bench.servers import service
+from adaptive_batching.bench.traffic import ROWS
 from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
 
-_BODY = b"[5.1, 3.5, 1.4, 0.2]"
 _RATES = (200.0, 1_000.0, 4_000.0)  # requests a second
 _REQUIRED = 1.0  # ms above greedy
 
@@ -40,7 +40,7 @@ async def measure(*, loop: str, quick: bool) -> Report:
 async def _open(url: str, rate: float, seconds: float) -> dict[str, float]:
     warm_up = seconds / 5
     phases = [(rate, warm_up + seconds)]
-    answers = await run_open_loop(OpenLoop(url=url, bodies=[_BODY], phases=phases))
+    answers = await run_open_loop(OpenLoop(url=url, bodies=ROWS.bodies, phases=phases))
     counted = [answer for answer in answers if answer.scheduled >= warm_up]
     return {
         "p50 ms": percentile(counted, 50) or 0.0,

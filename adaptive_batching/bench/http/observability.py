@@ -15,8 +15,8 @@ import aiohttp
 from adaptive_batching.bench.contest import take_turns
 from adaptive_batching.bench.report import Report, Row, Verdict, ratio
 from adaptive_batching.bench.servers import ServerProcess, service, unobserved
+from adaptive_batching.bench.traffic import ROWS
 
-_BODY = b"[5.1, 3.5, 1.4, 0.2]"
 _CONNECTIONS = 64
 _REQUIRED = 0.85  # times the same service with nobody who looks at it
 _SCRAPES = 1.0  # seconds from one to the next: fifteen times as often as usual
@@ -78,7 +78,7 @@ def _traced(
 
 
 async def _loaded(server: ServerProcess, seconds: float) -> dict[str, float]:
-    return await server.under_load("/no-op", _BODY, connections=_CONNECTIONS, seconds=seconds)
+    return await server.under_load("/no-op", ROWS, connections=_CONNECTIONS, seconds=seconds)
 
 
 async def _watched(server: ServerProcess, seconds: float) -> dict[str, float]:

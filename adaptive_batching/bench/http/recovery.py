@@ -4,9 +4,9 @@ from adaptive_batching.bench.apps import MAX_LATENCY, RECOVERY_CAPACITY
 from adaptive_batching.bench.http.latency import percentile
 from adaptive_batching.bench.report import Report, Row, Verdict
 from adaptive_batching.bench.servers import service
+from adaptive_batching.bench.traffic import ROWS
 from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
 
-_BODY = b"[5.1, 3.5, 1.4, 0.2]"
 _LIGHT = 200.0  # requests a second
 _TIMES = 2  # the capacity
 
@@ -17,7 +17,7 @@ async def measure(*, loop: str, quick: bool) -> Report:
     overload = _TIMES * RECOVERY_CAPACITY
     phases = [(_LIGHT, before), (overload, flood), (_LIGHT, after)]
     async with service("recovery", loop) as server:
-        plan = OpenLoop(url=f"{server.url}/model", bodies=[_BODY], phases=phases)
+        plan = OpenLoop(url=f"{server.url}/model", bodies=ROWS.bodies, phases=phases)
         answers = await run_open_loop(plan)
     end = before + flood
     spans = {

@@ -2,58 +2,75 @@
 
 from functools import partial
 from statistics import median
+from typing import NamedTuple
 
 from adaptive_batching.bench.contest import take_turns
 from adaptive_batching.bench.report import Report, Row, Verdict, ratio
-from adaptive_batching.bench.servers import baseline, service
+from adaptive_batching.bench.servers import ServerProcess, baseline, service
+from adaptive_batching.bench.traffic import ROWS
 
-_BODY = b"[5.1, 3.5, 1.4, 0.2]"
 _CONNECTIONS = 64
-_REQUIRED = 0.7  # times bare
-_OURS, _BARE = "service", "bare aiohttp"
-_OURS_NAMED, _BARE_NAMED = f"{_OURS}, named", f"{_BARE}, named"
+_BARE, _FLOOR = "bare aiohttp", "bare Protocol"
+_IN_PROCESS, _PROCESS = "in process", "one worker process"
+_SAME_HEADS = ", same heads"
+_REQUIRED = {_IN_PROCESS: 1.8, _PROCESS: 1.6}  # times a bare route
+_REPEATED = 1.1  # times new heads: by no more than noise
+
+
+class _Target(NamedTuple):
+    server: ServerProcess
+    path: str
+    repeated: bool = False
 
 
 async def measure(*, loop: str, quick: bool) -> Report:
-    """A model that costs nothing, as many requests as clients can send.
+    """Beside a bare route, and a bare protocol: what parsing and JSON alone cost.
 
-    Once with the same headers in all requests, once with a name (X-Request-Id) in each: what came
-    before is cheaper.
+    No two requests are the same. What the same heads again and again would gain is measured as
+    well, for comparison: nothing, if no head is remembered.
     """
-    seconds, rounds = (1.0, 1) if quick else (5.0, 5)
-    async with service("throughput", loop) as ours, baseline(loop, "echo") as bare:
-        asked = {
-            _OURS: (ours, "/no-op", False),
-            _OURS_NAMED: (ours, "/no-op", True),
-            _BARE: (bare, "/", False),
-            _BARE_NAMED: (bare, "/", True),
+    seconds, rounds = (1.0, 1) if quick else (4.0, 5)
+    async with (
+        service("throughput", loop) as ours,
+        baseline(loop, "route") as route,
+        baseline(loop, "protocol") as protocol,
+    ):
+        targets = {
+            _IN_PROCESS: _Target(ours, "/in-process"),
+            _PROCESS: _Target(ours, "/no-op"),
+            _BARE: _Target(route, "/"),
+            _FLOOR: _Target(protocol, "/"),
+            _PROCESS + _SAME_HEADS: _Target(ours, "/no-op", repeated=True),
+            _BARE + _SAME_HEADS: _Target(route, "/", repeated=True),
         }
         contestants = {
             name: partial(
-                server.under_load,
-                path,
-                _BODY,
+                target.server.under_load,
+                target.path,
+                ROWS,
                 connections=_CONNECTIONS,
                 seconds=seconds,
-                named=named,
+                repeated=target.repeated,
             )
-            for name, (server, path, named) in asked.items()
+            for name, target in targets.items()
         }
         await take_turns(contestants, 0 if quick else 1)  # to warm up
         taken = await take_turns(contestants, rounds)
     rates = {name: [row["requests/s"] for row in turns] for name, turns in taken.items()}
-    times = ratio(rates[_OURS], rates[_BARE])
+    times = {name: ratio(rates[name], rates[_BARE]) for name in targets}
     rows: list[Row] = [
         {
             "server": name,
             **{figure: median(row[figure] for row in turns) for figure in turns[0]},
-            "times bare": ratio(rates[name], rates[_BARE_NAMED if asked[name][2] else _BARE]),
+            "times bare": times[name],
         }
         for name, turns in taken.items()
     ]
-    title = f"throughput: no-op model in a process, {_CONNECTIONS} clients in a closed loop, {loop}"
-    return Report(
-        title,
-        rows,
-        [Verdict("requests/s", times, "at least", _REQUIRED, "times bare")],
-    )
+    verdicts = [
+        Verdict(name, times[name], "at least", required, "times bare")
+        for name, required in _REQUIRED.items()
+    ]
+    gained = ratio(rates[_PROCESS + _SAME_HEADS], rates[_PROCESS])
+    verdicts.append(Verdict("same heads", gained, "at most", _REPEATED, "times new ones"))
+    title = f"throughput: no-op model, {_CONNECTIONS} clients in a closed loop, new heads, {loop}"
+    return Report(title, rows, verdicts)

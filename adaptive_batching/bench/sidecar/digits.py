@@ -9,10 +9,12 @@ import msgspec
 from adaptive_batching.bench.contest import take_turns
 from adaptive_batching.bench.report import Report, Row, Verdict, ratio
 from adaptive_batching.bench.servers import ServerProcess, one_at_a_time, sidecar
+from adaptive_batching.bench.traffic import Traffic
 from adaptive_batching.bench.unavailable import Unavailable
 
 _PATH = "/v1/models/digits:predict"
-_BODY = msgspec.json.encode({"instances": [[float(5 * n % 17) for n in range(64)]]})
+_IMAGES = ([float((5 * n + shade) % 17) for n in range(64)] for shade in range(17))
+_TRAFFIC = Traffic([msgspec.json.encode({"instances": [image]}) for image in _IMAGES])
 _WITHIN = 0.1  # seconds
 _CLIENTS = {"direct": (1, 2, 4, 8), "sidecar": (16, 32, 64, 96)}
 _REQUIRED = 8.0  # times direct
@@ -61,7 +63,7 @@ async def _best(
     tried = [
         {
             "clients": float(number),
-            **await server.under_load(_PATH, _BODY, connections=number, seconds=seconds),
+            **await server.under_load(_PATH, _TRAFFIC, connections=number, seconds=seconds),
         }
         for number in clients
     ]

@@ -8,6 +8,7 @@ from statistics import quantiles
 from adaptive_batching.bench.apps import OVERLOAD_BATCH, OVERLOAD_CAPACITY, OVERLOAD_PROMISE
 from adaptive_batching.bench.report import Report, Row, Verdict
 from adaptive_batching.bench.servers import ServerProcess, baseline, service, sidecar
+from adaptive_batching.bench.traffic import INSTANCES, ROWS, Traffic
 from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
 
 _FIRST = 2.05  # times the capacity; with four in five sent again, and again, it is five times
@@ -17,7 +18,9 @@ _GOODPUT = 0.9  # of the capacity
 _LATE = 1.1  # times max_latency
 _PATIENCE = 10.0  # seconds: who hangs up and connects again would load the machine more than us
 _ROWS = 4_000
-_LARGE = b'{"instances": [' + b"[0.5]," * (_ROWS - 1) + b"[0.5]]}"
+_LARGE = Traffic(
+    [b'{"instances": [' + b"[0.%d]," % n * (_ROWS - 1) + b"[0.%d]]}" % n for n in range(1, 10)]
+)
 _PROTOCOL = ("--protocol", "tensorflow", "--max-latency", f"{OVERLOAD_PROMISE}s")
 
 
@@ -28,13 +31,13 @@ class _Target:
     Attributes:
         name: What it is called in the report.
         url: Where requests are posted.
-        body: Of each of them.
+        bodies: Of them, by turns.
         capacity: How many it can answer in a second.
     """
 
     name: str
     url: str
-    body: bytes
+    bodies: list[bytes]
     capacity: float
 
 
@@ -63,15 +66,15 @@ async def _sidecar(loop: str) -> AsyncIterator[_Target]:
         baseline(loop, "slow-model") as model,
         sidecar(model.url, loop, *_PROTOCOL, *size) as server,
     ):
-        body = b'{"instances": [[5.1, 3.5]]}'
-        yield _Target("sidecar, slow model", _predict(server), body, await _capacity(model))
+        capacity = await _capacity(model)
+        yield _Target("sidecar, slow model", _predict(server), INSTANCES.bodies, capacity)
 
 
 @asynccontextmanager
 async def _service(loop: str) -> AsyncIterator[_Target]:
     async with service("overload", loop) as server:
         url = f"{server.url}/model"
-        yield _Target("service, slow model", url, b"[5.1, 3.5]", OVERLOAD_CAPACITY)
+        yield _Target("service, slow model", url, ROWS.bodies, OVERLOAD_CAPACITY)
 
 
 @asynccontextmanager
@@ -85,15 +88,15 @@ async def _saturated_sidecar(loop: str) -> AsyncIterator[_Target]:
         url = _predict(server)
         path = url.removeprefix(server.url)
         figures = await server.under_load(path, _LARGE, connections=16, seconds=2.0)
-        yield _Target("sidecar, itself saturated", url, _LARGE, figures["requests/s"])
+        yield _Target("sidecar, itself saturated", url, _LARGE.bodies, figures["requests/s"])
 
 
 async def _capacity(model: ServerProcess) -> float:
     """Items that a model server can answer in a second: full batches, one after the other."""
-    rows = b",".join([b"[5.1, 3.5]"] * OVERLOAD_BATCH)
+    rows = b",".join(ROWS.bodies[:OVERLOAD_BATCH])
     path = _predict(model).removeprefix(model.url)
-    body = b'{"instances": [%b]}' % rows
-    figures = await model.under_load(path, body, connections=1, seconds=2.0)
+    batch = Traffic([b'{"instances": [%b]}' % rows])
+    figures = await model.under_load(path, batch, connections=1, seconds=2.0)
     return OVERLOAD_BATCH * figures["requests/s"]
 
 
@@ -105,7 +108,7 @@ async def _overload(target: _Target, before: float, flood: float, after: float) 
     light = _LIGHT * target.capacity
     plan = OpenLoop(
         url=target.url,
-        bodies=[target.body],
+        bodies=target.bodies,
         phases=[(light, before), (_FIRST * target.capacity, flood), (light, after)],
         retries=_RETRIES,
         patience=_PATIENCE,

@@ -11,6 +11,7 @@ from statistics import median, quantiles
 from adaptive_batching.bench.contest import take_turns
 from adaptive_batching.bench.report import Report, Row, Verdict, ratio
 from adaptive_batching.bench.servers import baseline, service, sidecar
+from adaptive_batching.bench.traffic import INSTANCES, ROWS
 from adaptive_batching.bench.unavailable import Unavailable
 from adaptive_batching.load import End, OpenLoop, run_open_loop
 
@@ -44,12 +45,12 @@ async def measure(*, loop: str, quick: bool) -> Report:
         service("throughput", loop) as served,
     ):
         targets = {
-            "sidecar": (f"{ours.url}/v1/models/no-op:predict", b'{"instances": [[5.1, 3.5]]}'),
-            "service": (f"{served.url}/no-op", b"[5.1, 3.5]"),
+            "sidecar": (f"{ours.url}/v1/models/no-op:predict", INSTANCES.bodies),
+            "service": (f"{served.url}/no-op", ROWS.bodies),
         }
-        for name, (url, body) in targets.items():
+        for name, (url, bodies) in targets.items():
             contestants = {
-                who: partial(_beside, arguments, url, body, seconds)
+                who: partial(_beside, arguments, url, bodies, seconds)
                 for who, arguments in _ATTACKS.items()
             }
             taken = await take_turns(contestants, rounds)
@@ -69,10 +70,10 @@ async def measure(*, loop: str, quick: bool) -> Report:
 
 
 async def _beside(
-    arguments: tuple[str, ...], url: str, body: bytes, seconds: float
+    arguments: tuple[str, ...], url: str, bodies: list[bytes], seconds: float
 ) -> dict[str, float]:
     async with _slow_clients(arguments, url, seconds):
-        plan = OpenLoop(url=url, bodies=[body], phases=[(_RATE, seconds)])
+        plan = OpenLoop(url=url, bodies=bodies, phases=[(_RATE, seconds)])
         answers = await run_open_loop(plan)
     percentiles = quantiles((each.latency - each.lag for each in answers), n=100)
     return {

@@ -8,17 +8,21 @@ from statistics import median
 from adaptive_batching.bench.contest import take_turns
 from adaptive_batching.bench.report import Report, Row, Verdict, ratio
 from adaptive_batching.bench.servers import ServerProcess, baseline, sidecar
+from adaptive_batching.bench.traffic import Traffic
 
 _PATH = "/v2/models/no-op/infer"
 _SHAPE = [1, 3, 224, 224]
 _BYTES = 4 * 3 * 224 * 224  # 588 KiB: an image as most networks for images take it
 _INPUT = {"name": "image", "datatype": "FP32", "shape": _SHAPE}
 _DESCRIBED = json.dumps({"inputs": [{**_INPUT, "parameters": {"binary_data_size": _BYTES}}]})
-_BODY = _DESCRIBED.encode() + bytes(_BYTES)
-_HEADERS = {
-    "Content-Type": "application/octet-stream",
-    "Inference-Header-Content-Length": str(len(_DESCRIBED)),
-}
+_TRAFFIC = Traffic(
+    bodies=[_DESCRIBED.encode() + bytes([number]) * _BYTES for number in range(4)],
+    answers=[b"[7]"] * 4,
+    headers={
+        "Content-Type": "application/octet-stream",
+        "Inference-Header-Content-Length": str(len(_DESCRIBED)),
+    },
+)
 _CLIENTS = 16
 _FLOOD = 64  # clients
 _HELD = 16 * 2**20  # bytes: fewer than the flood brings
@@ -79,6 +83,4 @@ async def _growth(server: ServerProcess, seconds: float) -> float:
 
 
 async def _load(server: ServerProcess, clients: int, seconds: float) -> dict[str, float]:
-    return await server.under_load(
-        _PATH, _BODY, headers=_HEADERS, connections=clients, seconds=seconds
-    )
+    return await server.under_load(_PATH, _TRAFFIC, connections=clients, seconds=seconds)
