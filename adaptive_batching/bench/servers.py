@@ -7,6 +7,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -80,11 +81,15 @@ async def service(
     loop: str,
     *options: str,
     module: str = "apps",
+    walk: Path | None = None,
 ) -> AsyncIterator[ServerProcess]:
-    """Serve one of `bench.apps`, or of another module of ours, as users do."""
+    """Serve one of `bench.apps`, or of another module of ours, as users do.
+
+    With `walk`, `bench.walked` writes there what requests cross.
+    """
     target = f"adaptive_batching.bench.{module}:{name}"
     arguments = ["serve", target, *options, *_as_users_do(loop)]
-    async with _running("adaptive_batching", *arguments) as server:
+    async with _running(*_ours(walk), *arguments) as server:
         yield server
 
 
@@ -105,10 +110,12 @@ async def unobserved(loop: str) -> AsyncIterator[ServerProcess]:
 
 
 @asynccontextmanager
-async def sidecar(upstream: str, loop: str, *options: str) -> AsyncIterator[ServerProcess]:
-    """Put a sidecar before a server, as users do."""
+async def sidecar(
+    upstream: str, loop: str, *options: str, walk: Path | None = None
+) -> AsyncIterator[ServerProcess]:
+    """Put a sidecar before a server, as users do; `walk` as for a service."""
     arguments = ["sidecar", "--upstream", upstream, *options, *_as_users_do(loop)]
-    async with _running("adaptive_batching", *arguments) as server:
+    async with _running(*_ours(walk), *arguments) as server:
         yield server
 
 
@@ -124,6 +131,10 @@ async def one_at_a_time() -> AsyncIterator[ServerProcess]:
     """Run the demo's model in a server without batches."""
     async with _running("adaptive_batching.demo.one_at_a_time") as server:
         yield server
+
+
+def _ours(walk: Path | None) -> tuple[str, ...]:
+    return ("adaptive_batching",) if walk is None else ("adaptive_batching.bench.walked", str(walk))
 
 
 def _as_users_do(loop: str) -> list[str]:

@@ -16,6 +16,7 @@ from adaptive_batching.bench import (
     pipeline,
     sidecar,
     simulator,
+    walk,
     workers,
 )
 from adaptive_batching.bench.chaos import run as chaos
@@ -149,6 +150,13 @@ def _sidecar(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> No
         return reports
 
     _report(measure(), "asyncio", form)
+
+
+@command.command("walk")
+@_format
+def _walk(form: str) -> None:
+    """Files and calls of ours that one request crosses."""
+    _report(walk.measure(), "asyncio", form)
 
 
 @command.command("pipeline")

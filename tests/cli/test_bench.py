@@ -13,7 +13,8 @@ from adaptive_batching.cli import main
 
 
 def run(*arguments):
-    result = CliRunner().invoke(main, ["bench", *arguments, "--quick"])
+    quick = [] if "walk" in arguments else ["--quick"]
+    result = CliRunner().invoke(main, ["bench", *arguments, *quick])
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -232,3 +233,15 @@ def test_http_dashboard():
     assert watched["kB/s a viewer"] > 0
     assert watched["failed"] == 0
     assert [verdict["what"] for verdict in report["verdicts"]] == ["requests/s"]
+
+
+def test_walk():
+    """Files and calls that a request crosses, and which files those are."""
+    whole, *each = reports("walk")
+    assert [row["request of"] for row in whole["rows"]] == ["service", "sidecar"]
+    for row, crossed in zip(whole["rows"], each, strict=True):
+        assert crossed["rows"][0]["calls"] >= crossed["rows"][-1]["calls"] >= 0.5
+        assert len(crossed["rows"]) == pytest.approx(row["files"], rel=0.2)
+        assert any(file["file"].startswith("marshal/") for file in crossed["rows"])
+        assert any(file["file"].startswith("core/") for file in crossed["rows"])
+    assert len(whole["verdicts"]) == 4
