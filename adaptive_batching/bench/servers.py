@@ -14,6 +14,7 @@ import psutil
 from adaptive_batching.bench.traffic import Traffic
 from adaptive_batching.load import ClosedLoop, run_closed_loop
 
+_PROGRAMS = "adaptive_batching.bench.programs"
 _START = 60.0  # seconds
 _URL = re.compile(r"(http://[^/\s]+)")
 _ADMIN_URL = re.compile(r"(http://[^/\s]+)/ .*/metrics")
@@ -83,11 +84,11 @@ async def service(
     module: str = "apps",
     walk: Path | None = None,
 ) -> AsyncIterator[ServerProcess]:
-    """Serve one of `bench.apps`, or of another module of ours, as users do.
+    """Serve one of `programs.apps`, or of another module of ours, as users do.
 
-    With `walk`, `bench.walked` writes there what requests cross.
+    With `walk`, `programs.walked` writes there what requests cross.
     """
-    target = f"adaptive_batching.bench.{module}:{name}"
+    target = f"{_PROGRAMS}.{module}:{name}"
     arguments = ["serve", target, *options, *_as_users_do(loop)]
     async with _running(*_ours(walk), *arguments) as server:
         yield server
@@ -95,8 +96,8 @@ async def service(
 
 @asynccontextmanager
 async def service_with_admin_port(name: str, loop: str) -> AsyncIterator[ServerProcess]:
-    """Serve one of `bench.apps` with a port for operators."""
-    target = f"adaptive_batching.bench.apps:{name}"
+    """Serve one of `programs.apps` with a port for operators."""
+    target = f"{_PROGRAMS}.apps:{name}"
     options = [*_as_users_do(loop), "--admin-port", "0"]
     async with _running("adaptive_batching", "serve", target, *options) as server:
         yield server
@@ -104,8 +105,8 @@ async def service_with_admin_port(name: str, loop: str) -> AsyncIterator[ServerP
 
 @asynccontextmanager
 async def unobserved(loop: str) -> AsyncIterator[ServerProcess]:
-    """Serve `bench.apps:throughput` with nobody who looks at it."""
-    async with _running("adaptive_batching.bench.unobserved", loop) as server:
+    """Serve `programs.apps:throughput` with nobody who looks at it."""
+    async with _running(f"{_PROGRAMS}.unobserved", loop) as server:
         yield server
 
 
@@ -121,8 +122,8 @@ async def sidecar(
 
 @asynccontextmanager
 async def baseline(loop: str, kind: str, *upstream: str) -> AsyncIterator[ServerProcess]:
-    """Run one of `bench.baselines`; `proxy` and `copy` stand before an upstream."""
-    async with _running("adaptive_batching.bench.baselines", loop, kind, *upstream) as server:
+    """Run one of `programs.baselines`; `proxy` and `copy` stand before an upstream."""
+    async with _running(f"{_PROGRAMS}.baselines", loop, kind, *upstream) as server:
         yield server
 
 
@@ -134,7 +135,7 @@ async def one_at_a_time() -> AsyncIterator[ServerProcess]:
 
 
 def _ours(walk: Path | None) -> tuple[str, ...]:
-    return ("adaptive_batching",) if walk is None else ("adaptive_batching.bench.walked", str(walk))
+    return ("adaptive_batching",) if walk is None else (f"{_PROGRAMS}.walked", str(walk))
 
 
 def _as_users_do(loop: str) -> list[str]:

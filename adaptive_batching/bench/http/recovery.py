@@ -1,7 +1,7 @@
 """Light traffic after an overload: when is all well again?"""
 
-from adaptive_batching.bench.apps import MAX_LATENCY, RECOVERY_CAPACITY
 from adaptive_batching.bench.http.latency import percentile
+from adaptive_batching.bench.programs.apps import MAX_LATENCY, RECOVERY_CAPACITY
 from adaptive_batching.bench.report import Report, Row, Verdict
 from adaptive_batching.bench.servers import service
 from adaptive_batching.bench.traffic import ROWS

@@ -5,7 +5,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from statistics import quantiles
 
-from adaptive_batching.bench.apps import OVERLOAD_BATCH, OVERLOAD_CAPACITY, OVERLOAD_PROMISE
+from adaptive_batching.bench.programs.apps import (
+    OVERLOAD_BATCH,
+    OVERLOAD_CAPACITY,
+    OVERLOAD_PROMISE,
+)
 from adaptive_batching.bench.report import Report, Row, Verdict
 from adaptive_batching.bench.servers import ServerProcess, baseline, service, sidecar
 from adaptive_batching.bench.traffic import INSTANCES, ROWS, Traffic

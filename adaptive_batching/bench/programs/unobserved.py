@@ -9,8 +9,8 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
 
-from adaptive_batching.bench.apps import throughput
 from adaptive_batching.bench.loops import loop_factory
+from adaptive_batching.bench.programs.apps import throughput
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.marshal.lane import Lane, Posting, make_lanes
 from adaptive_batching.marshal.listener import Listener

@@ -14,8 +14,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from yarl import URL
 
-from adaptive_batching.bench.apps import OverloadedModel
 from adaptive_batching.bench.loops import loop_factory
+from adaptive_batching.bench.programs.apps import OverloadedModel
 from adaptive_batching.marshal.hop_by_hop import passed_on
 
 _HEADERS = {"Content-Type": "application/json", "X-Request-Id": "1"}

@@ -1,4 +1,4 @@
-"""What the HTTP benchmarks serve: `adaptive-batching serve adaptive_batching.bench.apps:…`."""
+"""What the HTTP benchmarks serve, by `adaptive-batching serve`."""
 
 import time
 from typing import Any

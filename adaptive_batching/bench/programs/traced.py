@@ -6,7 +6,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from adaptive_batching.bench.apps import throughput
+from adaptive_batching.bench.programs.apps import throughput
 
 __all__ = ["throughput"]
 
