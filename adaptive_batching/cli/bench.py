@@ -3,8 +3,8 @@
 import asyncio
 import json
 import random
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Coroutine, Mapping
+from typing import Any, Protocol
 
 import click
 from rich.console import Console
@@ -26,9 +26,15 @@ from adaptive_batching.bench.unavailable import Unavailable
 from adaptive_batching.cli.endings import writing
 from adaptive_batching.cli.parameters import SECONDS
 
-_WIDTH = 110  # a line that the terminal wraps is better than a number cut short
+_WIDTH = 130  # a line that the terminal wraps is better than a number cut short
 
 Measurement = Coroutine[Any, Any, list[Report]]
+
+
+class Part(Protocol):
+    """Measures one part of a benchmark."""
+
+    async def __call__(self, *, loop: str, quick: bool) -> Report: ...  # noqa: D102
 
 
 def _checked(_context: click.Context, _parameter: click.Parameter, loop: str) -> str:
@@ -117,12 +123,8 @@ def _ray(form: str, *, quick: bool) -> None:
 @_quick
 @_format
 def _http(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
-    """A service under load: throughput, latency, a closed loop, recovery, viewers."""
-
-    async def measure() -> list[Report]:
-        return [await http.PARTS[part](loop=loop, quick=quick) for part in parts]
-
-    _report(measure(), "asyncio", form)
+    """A service under load: throughput, latency, closed loops, recovery, viewers."""
+    _report(_parts(http.PARTS, parts, loop, quick=quick), "asyncio", form)
 
 
 @command.command("sidecar")
@@ -139,17 +141,7 @@ def _http(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
 @_format
 def _sidecar(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
     """A sidecar before slow and fast models: throughput, overload, slow clients, a real model."""
-
-    async def measure() -> list[Report]:
-        reports = []
-        for part in parts:
-            try:
-                reports.append(await sidecar.PARTS[part](loop=loop, quick=quick))
-            except Unavailable as missing:
-                click.echo(f"{part} is left out: {missing}", err=True)
-        return reports
-
-    _report(measure(), "asyncio", form)
+    _report(_parts(sidecar.PARTS, parts, loop, quick=quick), "asyncio", form)
 
 
 @command.command("walk")
@@ -200,6 +192,18 @@ def _chaos(duration: float, every: float, seed: int | None, loop: str, form: str
 def _simulator(form: str, *, quick: bool) -> None:
     """Speed of the simulator."""
     _report(_single(simulator.measure(quick=quick)), "asyncio", form)
+
+
+async def _parts(
+    measurements: Mapping[str, Part], parts: tuple[str, ...], loop: str, *, quick: bool
+) -> list[Report]:
+    reports = []
+    for part in parts:
+        try:
+            reports.append(await measurements[part](loop=loop, quick=quick))
+        except Unavailable as missing:
+            click.echo(f"{part} is left out: {missing}", err=True)
+    return reports
 
 
 async def _single(measurement: Coroutine[Any, Any, Report]) -> list[Report]:

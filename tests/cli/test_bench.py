@@ -122,6 +122,15 @@ def test_http_closed_loop():
     assert len(report["verdicts"]) == 3
 
 
+@pytest.mark.real_servers
+def test_http_mosec():
+    """Two policies of ours and mosec, which is installed for it: all are answered."""
+    report = http("mosec")
+    assert [row["server"] for row in report["rows"]] == ["cork", "greedy", "mosec, wait 5 ms"]
+    assert all(row["failed"] == 0 < row["CPU µs/request"] for row in report["rows"])
+    assert [verdict["what"] for verdict in report["verdicts"]] == ["cork"]
+
+
 def test_http_observability():
     """The same service with nobody who looks, as it is, and with everybody who may."""
     report = http("observability")
