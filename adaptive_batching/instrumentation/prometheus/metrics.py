@@ -3,35 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from adaptive_batching.dispatcher import Forming
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.loop_lag import LoopLag
-from adaptive_batching.instrumentation.prometheus import (
-    batches,
-    model,
-    program,
-    queue,
-    requests,
-    upstreams,
-    workers,
-)
-from adaptive_batching.instrumentation.prometheus.endpoints import Reading
+from adaptive_batching.instrumentation.prometheus.table import DEFINITIONS, Reading, Sources
 from adaptive_batching.workers.upstream import Upstreams
-
-DEFINITIONS = (
-    *requests.DEFINITIONS,
-    *queue.DEFINITIONS,
-    *batches.DEFINITIONS,
-    *model.DEFINITIONS,
-    *workers.DEFINITIONS,
-    *upstreams.DEFINITIONS,
-    *program.DEFINITIONS,
-)
-"""Every metric that there is."""
 
 
 class Metrics(Collector):
@@ -85,14 +65,10 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Read everything; called by the registry."""
-        readings = {name: Reading.of(*watched) for name, watched in self._endpoints.items()}
-        yield from requests.collect(readings, self.responses)
-        yield from queue.collect(readings)
-        yield from batches.collect(readings)
-        yield from model.collect(readings)
-        yield from workers.collect(readings)
-        if self.upstreams:
-            yield from upstreams.collect(self.upstreams, self.upstream_responses)
-        yield from program.collect(
-            self.held_bytes, self.connections_dropped, self.log_lines_dropped, self.loop_lag
-        )
+        readings = {
+            name: Reading(each.stats(), each.limits, each.workers.health, histograms)
+            for name, (each, histograms) in self._endpoints.items()
+        }
+        responses = self.responses, self.upstreams, self.upstream_responses
+        sources = Sources(readings, *responses, {"": self})
+        return (metric for each in DEFINITIONS for metric in each.collect(sources))

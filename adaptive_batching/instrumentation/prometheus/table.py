@@ -1,0 +1,273 @@
+"""Every metric: its type, source, name, meaning and labels. Alerts and dashboards rest on these."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+from http import HTTPStatus
+from importlib.metadata import PackageNotFoundError, version
+from operator import attrgetter
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from adaptive_batching.core import Limits
+from adaptive_batching.dispatcher.stats import Stats
+from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram
+from adaptive_batching.instrumentation.loop_lag import LoopLag
+from adaptive_batching.workers.interface import Health
+from adaptive_batching.workers.upstream import Upstreams
+
+T = TypeVar("T")
+
+COUNTER, GAUGE, HISTOGRAM = CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+_STATUSES = frozenset(status.value for status in HTTPStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One endpoint as it is now.
+
+    Attributes:
+        stats: What its dispatcher has done, and has before it.
+        limits: What it promises.
+        health: How its workers are.
+        histograms: Of its batches so far.
+    """
+
+    stats: Stats
+    limits: Limits
+    health: Health
+    histograms: BatchHistograms
+
+
+class Process(Protocol):
+    """The whole process."""
+
+    held_bytes: Callable[[], int]
+    connections_dropped: Callable[[], int]
+    log_lines_dropped: Callable[[], int]
+    loop_lag: LoopLag
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """All that metrics are read from, at one moment, by endpoint; the process has none."""
+
+    endpoints: Mapping[str, Reading]
+    responses: Mapping[str, Mapping[int, int]]
+    upstreams: Mapping[str, Upstreams]
+    upstream_responses: Mapping[str, Mapping[str, Mapping[int, int]]]
+    process: Mapping[str, Process]
+
+
+Source: TypeAlias = Callable[[Sources], Mapping[str, T]]
+
+ENDPOINTS: Source[Reading] = attrgetter("endpoints")
+RESPONSES: Source[Mapping[int, int]] = attrgetter("responses")
+UPSTREAMS: Source[Upstreams] = attrgetter("upstreams")
+UPSTREAM_RESPONSES: Source[Mapping[str, Mapping[int, int]]] = attrgetter("upstream_responses")
+
+PROCESS: Source[Process] = attrgetter("process")
+
+
+@dataclass(frozen=True, slots=True)
+class Definition(Generic[T]):
+    """One metric.
+
+    Attributes:
+        kind: Its type, as a family of series.
+        name: As Prometheus knows it.
+        meaning: In a line.
+        labels: What its series differ by.
+        source: What it is read from.
+        read: Returns a number or a histogram, or several of them by the values of further labels.
+    """
+
+    kind: Callable[..., Any]
+    name: str
+    meaning: str
+    labels: tuple[str, ...]
+    source: Source[T]
+    read: Callable[[T], Any]
+
+    def family(self) -> Any:
+        """The metric without a series yet."""
+        return self.kind(self.name, self.meaning, labels=self.labels)
+
+    def collect(self, sources: Sources) -> Iterator[Metric]:
+        """Its series of this moment; no metric where nothing has them."""
+        things = self.source(sources)
+        family = self.family()
+        for endpoint, thing in things.items():
+            for values, value in _series(self.read(thing)):
+                labels = values if self.source is PROCESS else (endpoint, *values)
+                if isinstance(value, Histogram):
+                    family.add_metric(labels, value.cumulative(), value.total)
+                else:
+                    family.add_metric(labels, value)
+        if things:
+            yield family
+
+
+def _series(read: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Figures by the values of their labels, which are enums, texts, numbers, several or none."""
+    if not isinstance(read, Mapping):
+        yield (), read
+        return
+    for key, figure in read.items():
+        value = key.value if isinstance(key, Enum) else key
+        yield value if isinstance(value, tuple) else (str(value),), figure
+
+
+def _define(
+    kind: Callable[..., Any],
+    source: Source[T],
+    name: str,
+    meaning: str,
+    read: Callable[[T], Any],
+    *labels: str,
+) -> Definition[T]:
+    name = f"adaptive_batching_{name}{'_total' if kind is CounterMetricFamily else ''}"
+    first = () if source is PROCESS else ("endpoint",)
+    return Definition(kind, name, meaning, (*first, *labels), source, read)
+
+
+def _codes(responses: Mapping[int, int]) -> Mapping[str, int]:
+    """By the statuses that HTTP knows; a server may make up others, which are counted together."""
+    codes: Counter[str] = Counter()
+    for status, count in responses.items():
+        codes[str(status) if status in _STATUSES else f"{status // 100}xx"] += count
+    return codes
+
+
+def _upstream_codes(
+    responses: Mapping[str, Mapping[int, int]],
+) -> Mapping[tuple[str, str], int]:
+    return {
+        (to, code): count
+        for to, by_status in responses.items()
+        for code, count in _codes(by_status).items()
+    }
+
+
+def _states(upstreams: Upstreams) -> Mapping[tuple[str, str], bool]:
+    return {
+        (server, state.value): state is now
+        for server, now in upstreams.servers.items()
+        for state in type(now)
+    }
+
+
+def _workers(reading: Reading, figure: str) -> Mapping[int, float]:
+    """By index, which a worker keeps when it is started again: as many values as workers."""
+    return {n: getattr(each, figure) for n, each in enumerate(reading.stats.per_worker)}
+
+
+def _version() -> str:
+    try:
+        return version("adaptive-batching")
+    except PackageNotFoundError:  # run from its sources
+        return "unknown"
+
+
+# fmt: off
+DEFINITIONS: tuple[Definition[Any], ...] = (
+    _define(COUNTER, ENDPOINTS, "requests", "Ended requests by outcome",
+        lambda it: it.stats.requests, "outcome"),
+    _define(COUNTER, RESPONSES, "http_responses", "HTTP responses by status", _codes, "code"),
+    _define(HISTOGRAM, ENDPOINTS, "request_duration_seconds",
+        "From a request's arrival to its answer, for those that ran and ended by their "
+        "deadline",
+        lambda it: it.histograms.latency),
+    _define(GAUGE, ENDPOINTS, "max_latency_seconds", "What is promised; +Inf if nothing is",
+        lambda it: it.limits.max_latency),
+
+    _define(GAUGE, ENDPOINTS, "queue_items", "Items that wait", lambda it: it.stats.queued),
+    _define(GAUGE, ENDPOINTS, "queue_requests", "Requests that wait",
+        lambda it: it.stats.queued_requests),
+    _define(GAUGE, ENDPOINTS, "max_queue_items", "Items that may wait",
+        lambda it: it.limits.max_queue),
+    _define(GAUGE, ENDPOINTS, "queue_oldest_seconds",
+        "How long the oldest request has waited; 0 if none waits",
+        lambda it: it.stats.oldest),
+    _define(GAUGE, ENDPOINTS, "queue_predicted_seconds",
+        "Predicted time until all that waits has run, on the workers alive",
+        lambda it: it.stats.queued_seconds),
+    _define(HISTOGRAM, ENDPOINTS, "queue_wait_seconds",
+        "From a request's arrival to the release of its batch",
+        lambda it: it.histograms.wait),
+
+    _define(COUNTER, ENDPOINTS, "batches", "Ended batches by why they left",
+        lambda it: it.stats.releases, "reason"),
+    _define(HISTOGRAM, ENDPOINTS, "batch_size", "Items in a batch", lambda it: it.histograms.size),
+    _define(GAUGE, ENDPOINTS, "max_batch_size", "Items that a batch may have",
+        lambda it: it.limits.max_batch_size),
+    _define(HISTOGRAM, ENDPOINTS, "batch_duration_seconds", "How long a worker held a batch",
+        lambda it: it.histograms.duration),
+    _define(COUNTER, ENDPOINTS, "batch_prediction_error_seconds",
+        "How far batches were from their prediction, summed up",
+        lambda it: it.histograms.error),
+    _define(GAUGE, ENDPOINTS, "running_batches", "Batches that run", lambda it: it.stats.running),
+    _define(COUNTER, ENDPOINTS, "bisect", "Members of failed batches by what became of them",
+        lambda it: it.stats.verdicts, "result"),
+
+    _define(GAUGE, ENDPOINTS, "model_fixed_seconds", "Fitted seconds of any batch",
+        lambda it: it.stats.fixed),
+    _define(GAUGE, ENDPOINTS, "model_per_item_seconds", "Fitted seconds of each item",
+        lambda it: it.stats.per_item),
+    _define(GAUGE, ENDPOINTS, "model_error_ratio",
+        "How far batches are from the fitted line, in the mean",
+        lambda it: it.stats.error),
+    _define(GAUGE, ENDPOINTS, "saturation_ratio",
+        "Share of what the workers can do, in full batches, that comes in",
+        lambda it: it.stats.saturation),
+
+    _define(GAUGE, ENDPOINTS, "workers", "Workers that are alive, and that should be",
+        lambda it: {"alive": it.health.alive, "missing": it.health.missing}, "state"),
+    _define(GAUGE, ENDPOINTS, "permits",
+        "Batches that may run at a time: those that do, and those that could",
+        lambda it: {"taken": it.stats.running, "idle": it.stats.idle}, "state"),
+    _define(COUNTER, ENDPOINTS, "worker_restarts", "Workers that died, started again",
+        lambda it: it.health.restarts),
+    _define(COUNTER, ENDPOINTS, "worker_renewals", "Workers that made way for fresh ones",
+        lambda it: it.health.renewed),
+    _define(GAUGE, ENDPOINTS, "crash_loop",
+        "1 while workers die too often for an endpoint to be ready",
+        lambda it: it.health.crash_loop is not None),
+    _define(COUNTER, ENDPOINTS, "worker_batches", "Batches that a worker has ended",
+        lambda it: _workers(it, "batches"), "worker"),
+    _define(GAUGE, ENDPOINTS, "worker_full_batch_seconds", "Predicted seconds of a full batch",
+        lambda it: _workers(it, "full_batch"), "worker"),
+    _define(GAUGE, ENDPOINTS, "worker_slowness", "Times as long as most workers take",
+        lambda it: _workers(it, "slowness"), "worker"),
+
+    _define(COUNTER, UPSTREAM_RESPONSES, "upstream_responses", "Answers of model servers by status",
+        _upstream_codes, "to", "code"),
+    _define(GAUGE, UPSTREAMS, "upstream_state", "1 for what becomes of a server",
+        _states, "upstream", "state"),
+    _define(COUNTER, UPSTREAMS, "upstream_verified", "Requests that were to be sent alone as well",
+        lambda it: asdict(it.verified), "result"),
+    _define(GAUGE, UPSTREAMS, "upstream_keys_apart",
+        "Batch keys whose answers could not be shared out, or differed from those alone",
+        lambda it: it.kept_apart),
+
+    _define(GAUGE, PROCESS, "build_info", "1, with the version that runs",
+        lambda it: {_version(): 1}, "version"),
+    _define(GAUGE, PROCESS, "held_bytes", "Bytes of requests that are kept",
+        lambda it: it.held_bytes()),
+    _define(COUNTER, PROCESS, "connections_dropped", "Connections that were one too many",
+        lambda it: it.connections_dropped()),
+    _define(COUNTER, PROCESS, "log_lines_dropped", "Lines of the log that were not written in time",
+        lambda it: it.log_lines_dropped()),
+    _define(HISTOGRAM, PROCESS, "event_loop_lag_seconds",
+        "How late timers are, looked at ten times a second",
+        lambda it: it.loop_lag.seconds),
+)
+# fmt: on
+"""Every metric that there is."""
