@@ -26,13 +26,13 @@ from adaptive_batching.errors import (
     WorkerError,
 )
 from adaptive_batching.instrumentation.recording import Recorder
-from adaptive_batching.marshal.shared_workers import SharedWorkers
+from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.payloads.marks import DType, Shape
 from adaptive_batching.pipeline import Pipeline, PipelineStats, Stage
 from adaptive_batching.workers.placement import External, Processes, RayWorkers, Tasks, Threads
 
 if TYPE_CHECKING:
-    from adaptive_batching.marshal.service import Service
+    from adaptive_batching.marshal.service.service import Service
 
 __all__ = [
     "BatchFunctionError",
@@ -76,7 +76,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import the HTTP service when it is asked for: aiohttp doubles the time of an import."""
     if name == "Service":
-        from adaptive_batching.marshal.service import Service  # noqa: PLC0415
+        from adaptive_batching.marshal.service.service import Service  # noqa: PLC0415
 
         return Service
     msg = f"module {__name__!r} has no attribute {name!r}"

@@ -14,9 +14,9 @@ from adaptive_batching.handler_types import (
     Preprocessing,
     Processing,
 )
-from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import Placement, place
-from adaptive_batching.workers.warmup import make_warm_up
+from adaptive_batching.workers.warm_up import make_warm_up
 
 T = TypeVar("T")
 R = TypeVar("R")

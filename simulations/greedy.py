@@ -19,7 +19,7 @@ import numpy as np
 from adaptive_batching import BatchRecord, Dispatch, Hold, QueueView, Reason
 from adaptive_batching.core import Limits, PolicyLike
 from adaptive_batching.simulation import Experiment, Server, limit_of, poisson
-from adaptive_batching.simulation.optimum import least_mean_latency
+from adaptive_batching.simulation.bounds.optimum import least_mean_latency
 
 SERVER = Server(5e-3, 0.05e-3)
 CAPACITY = 64 / SERVER.mean(64)  # requests a second

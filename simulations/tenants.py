@@ -33,7 +33,7 @@ from adaptive_batching.core import (
     make_policy,
 )
 from adaptive_batching.simulation import Server, poisson, simulate
-from adaptive_batching.simulation.tenants import Claim
+from adaptive_batching.simulation.clients.tenants import Claim
 
 SERVER = Server(5e-3, 0.05e-3, jitter=0.1)
 CAPACITY = 64 / 8.2e-3  # requests a second and worker

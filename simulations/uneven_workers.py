@@ -18,7 +18,7 @@ from dataclasses import replace
 from math import inf
 
 from adaptive_batching.core import Limits, Scheduler, make_policy
-from adaptive_batching.core.latency import LinearLatency
+from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.simulation import (
     Drift,

@@ -44,7 +44,7 @@ def test_the_import_brings_no_http_along() -> None:
 def test_simulate_starts_without_statistics():
     """What `simulate` does not need takes longer to import than most runs last."""
     code = (
-        "import sys, adaptive_batching.cli.simulate;"
+        "import sys, adaptive_batching.cli.commands.simulate;"
         "print({'scipy.stats', 'scipy.optimize'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -54,6 +54,6 @@ def test_simulate_starts_without_statistics():
 @pytest.mark.parametrize("program", ["serve", "sidecar"])
 def test_a_server_brings_no_scipy_along(program: str) -> None:
     """It has no use for it, and would start half a second later with 17 MiB more."""
-    code = f"import sys, adaptive_batching.cli.{program}; print('scipy' in sys.modules)"
+    code = f"import sys, adaptive_batching.cli.commands.{program}; print('scipy' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout == "False\n"

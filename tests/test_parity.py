@@ -37,8 +37,8 @@ from adaptive_batching.errors import (
     WorkerLost,
 )
 from adaptive_batching.simulation import History, Server, UnevenServers, simulate
-from adaptive_batching.simulation.conditions import Crashes, Failures, Situated
-from adaptive_batching.simulation.tenants import NOBODY, Claim
+from adaptive_batching.simulation.clients.tenants import NOBODY, Claim
+from adaptive_batching.simulation.servers.conditions import Crashes, Failures, Situated
 from adaptive_batching.workers.interface import Health, Workers
 from adaptive_batching.workers.local import TaskWorkers
 from tests.virtual_time import run_virtually

@@ -20,8 +20,8 @@ DOCUMENTED = {"_asdict", "_exit", "_fields", "_ignore_", "_make", "_missing_", "
 
 # What the old HTTP edge and one actor's name still use; nothing may be added.
 LEFT: dict[str, set[str]] = {
-    "adaptive_batching.marshal.answer": {"_reason", "_status"},
-    "adaptive_batching.marshal.connection": {
+    "adaptive_batching.marshal.http.answer": {"_reason", "_status"},
+    "adaptive_batching.marshal.http.connection": {
         "_loop",
         "_max_msg_queue_size",
         "_messages",
@@ -29,7 +29,7 @@ LEFT: dict[str, set[str]] = {
         "_read_bufsize",
         "_request_in_progress",
     },
-    "adaptive_batching.marshal.fast_connection": {
+    "adaptive_batching.marshal.http.fast_connection": {
         "_buffer",
         "_buffer_paused",
         "_close",
@@ -51,15 +51,15 @@ LEFT: dict[str, set[str]] = {
         "_resume_transport_reading",
         "_waiter",
     },
-    "adaptive_batching.marshal.listening": {"_backlog", "_runner", "_server", "_ssl_context"},
-    "adaptive_batching.marshal.parser": {"aiohttp.web_protocol._ErrInfo"},
-    "adaptive_batching.marshal.passed_answer": {
+    "adaptive_batching.marshal.http.listening": {"_backlog", "_runner", "_server", "_ssl_context"},
+    "adaptive_batching.marshal.http.parser": {"aiohttp.web_protocol._ErrInfo"},
+    "adaptive_batching.marshal.sidecar.proxy_response": {
         "_eof_sent",
         "_headers_buf",
         "_payload_writer",
         "_req",
     },
-    "adaptive_batching.marshal.server": {"_connections"},
+    "adaptive_batching.marshal.http.server": {"_connections"},
     "adaptive_batching.workers.ray_actor": {"_actor_id"},
 }
 

@@ -19,7 +19,7 @@ import numpy as np
 from adaptive_batching.bench.contest import take_turns
 from adaptive_batching.bench.loops import loop_name
 from adaptive_batching.bench.report import Report, Row, Verdict, ratio
-from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import Processes
 
 _OURS = "WorkerPool"

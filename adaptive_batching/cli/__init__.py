@@ -4,7 +4,7 @@ import importlib
 
 import click
 
-from adaptive_batching.cli.endings import interruptible
+from adaptive_batching.cli.interruption import interruptible
 
 _COMMANDS = {
     "bench": "Measure the cost of batching beside bare baselines.",
@@ -35,7 +35,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"{__name__}.{cmd_name.replace('-', '_')}")
+        module = importlib.import_module(f"{__name__}.commands.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import click
 
-from adaptive_batching.cli.environment import VariablesCommand
+from adaptive_batching.cli.options.environment import VariablesCommand
 
 KSERVE_AGENT = "kserve-agent"
 

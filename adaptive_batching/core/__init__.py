@@ -1,11 +1,11 @@
 """Decides when a batch leaves. No clock, no loop, no I/O: `now` is always an argument."""
 
-from adaptive_batching.core.fairness import Fairness
+from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.queueing_delay import Passage
+from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.job import Batch, Job, Outcome, Priority, Reason, TenantJob
 from adaptive_batching.core.job_class import JobClass
-from adaptive_batching.core.latency import LinearLatency
-from adaptive_batching.core.outlook import Outlook
-from adaptive_batching.core.passage import Passage
+from adaptive_batching.core.load import Outlook
 from adaptive_batching.core.policies import PolicyLike, make_policy
 from adaptive_batching.core.policy import (
     Decision,
@@ -18,8 +18,8 @@ from adaptive_batching.core.policy import (
     ShedReason,
 )
 from adaptive_batching.core.records import RECORDING, BatchRecord, JobOutcome, JobRecord
+from adaptive_batching.core.retry.bisection import Verdict
 from adaptive_batching.core.scheduler import Scheduler
-from adaptive_batching.core.suspects import Verdict
 from adaptive_batching.core.tandem import Station, Tandem
 from adaptive_batching.core.worker import Worker
 

@@ -2,13 +2,13 @@
 
 from math import ceil, inf
 
-from adaptive_batching.core.adviser import Adviser
-from adaptive_batching.core.backlog import Backlog
+from adaptive_batching.core.checked_policy import Adviser
+from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job, TenantJob
-from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Limits, QueueView
-from adaptive_batching.core.tenants import Tenants
+from adaptive_batching.core.queues import Backlog
 from adaptive_batching.errors import (
     Draining,
     JobTooLarge,

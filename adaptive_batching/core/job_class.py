@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from adaptive_batching.core.latency import LinearLatency
+from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.policy import Limits
 
 

@@ -6,8 +6,8 @@ from math import exp, inf
 from statistics import median_low
 from types import MappingProxyType
 
+from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.job import Batch
-from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.worker import Worker
 
 _ALWAYS_THE_SAME: Mapping[int, Hashable] = MappingProxyType({})

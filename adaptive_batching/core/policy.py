@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol, runtime_checkable
 
-from adaptive_batching.core.arrivals import ArrivalRate
+from adaptive_batching.core.estimators.arrivals import ArrivalRate
+from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.timer_lateness import Punctuality
 from adaptive_batching.core.job import Job, Reason
-from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
-from adaptive_batching.core.punctuality import Punctuality
 from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
-from adaptive_batching.core.size_cap import SizeCap
+from adaptive_batching.core.retry.memory_limit import SizeCap
 from adaptive_batching.core.worker import Latency, Worker
 
 RATE_WINDOW = 16  # full batches: short enough to turn with the traffic, long enough to count it

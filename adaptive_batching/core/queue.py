@@ -7,7 +7,7 @@ from itertools import count, takewhile
 from math import inf
 from operator import itemgetter
 
-from adaptive_batching.core.arrivals import ArrivalRate
+from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.job import Job
 
 

@@ -10,20 +10,20 @@ from math import inf
 from types import MappingProxyType
 
 from adaptive_batching.core.admission import Admission
-from adaptive_batching.core.adviser import Adviser
-from adaptive_batching.core.backlog import Backlog
-from adaptive_batching.core.departures import Departures
-from adaptive_batching.core.fairness import Fairness
+from adaptive_batching.core.checked_policy import Adviser
+from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.timer_lateness import Punctuality
+from adaptive_batching.core.fairness.fairness import Fairness
+from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, Job, Outcome
 from adaptive_batching.core.job_class import JobClass
-from adaptive_batching.core.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Hold, Limits, Policy, QueueView, Shed, ShedReason
-from adaptive_batching.core.punctuality import Punctuality
+from adaptive_batching.core.queues import Backlog
 from adaptive_batching.core.records import BatchRecord
-from adaptive_batching.core.size_cap import SizeCap
-from adaptive_batching.core.suspects import Suspects, Verdict
-from adaptive_batching.core.tenants import Tenants
+from adaptive_batching.core.release import Departures
+from adaptive_batching.core.retry.bisection import Suspects, Verdict
+from adaptive_batching.core.retry.memory_limit import SizeCap
 from adaptive_batching.errors import BatchingError
 
 

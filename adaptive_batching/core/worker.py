@@ -4,8 +4,8 @@ from collections.abc import Hashable, Iterable
 from math import exp, inf, log, sqrt
 from typing import Protocol
 
+from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.job import Batch
-from adaptive_batching.core.latency import LinearLatency
 
 _MEMORY = 50.0  # batches of its own, as for the level of the line
 _PROVEN_AFTER = 5  # batches

@@ -12,8 +12,8 @@ import numpy as np
 from adaptive_batching.demo.digits import Digits, Line, images, measure
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
-from adaptive_batching.marshal.running import Running
-from adaptive_batching.marshal.service import Service
+from adaptive_batching.marshal.service.runner import Running
+from adaptive_batching.marshal.service.service import Service
 
 MAX_LATENCY = 0.1  # seconds
 _PATH = "/predict"

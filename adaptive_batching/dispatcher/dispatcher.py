@@ -17,9 +17,9 @@ from adaptive_batching.core import (
     Station,
     make_policy,
 )
-from adaptive_batching.dispatcher.audience import Observer
 from adaptive_batching.dispatcher.calls import Call, TenantCall
 from adaptive_batching.dispatcher.driver import Driver
+from adaptive_batching.dispatcher.observers import Observer
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.errors import UsageError, WrongEventLoop
 from adaptive_batching.workers.interface import Restartable, Scalable, Workers

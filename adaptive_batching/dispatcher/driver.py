@@ -24,14 +24,14 @@ from adaptive_batching.core import (
     Shed,
     Station,
 )
-from adaptive_batching.dispatcher.attempt import Ended, is_cancelled
-from adaptive_batching.dispatcher.audience import Audience, Observer
 from adaptive_batching.dispatcher.calls import Call
-from adaptive_batching.dispatcher.crew import Crew
-from adaptive_batching.dispatcher.endings import Endings
-from adaptive_batching.dispatcher.laggards import Laggards
+from adaptive_batching.dispatcher.completion import Endings
+from adaptive_batching.dispatcher.observers import Audience, Observer
+from adaptive_batching.dispatcher.outcome import Ended, is_cancelled
+from adaptive_batching.dispatcher.readiness import Crew
 from adaptive_batching.dispatcher.reruns import Reruns
 from adaptive_batching.dispatcher.running import RunningBatches
+from adaptive_batching.dispatcher.slow_workers import Laggards
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.errors import Draining, PolicyError, QueueFull, Refused
 from adaptive_batching.workers.interface import Workers

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from adaptive_batching.core import Batch, Scheduler
-from adaptive_batching.dispatcher.attempt import Ended
 from adaptive_batching.dispatcher.calls import Call
-from adaptive_batching.dispatcher.crew import Crew
+from adaptive_batching.dispatcher.counters import Ledgers
 from adaptive_batching.dispatcher.failures import may_run_again, told_now
-from adaptive_batching.dispatcher.ledger import Ledgers
+from adaptive_batching.dispatcher.outcome import Ended
+from adaptive_batching.dispatcher.readiness import Crew
 
 
 class Reruns:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from adaptive_batching.core import Batch, Job
-from adaptive_batching.dispatcher.attempt import Ended
-from adaptive_batching.dispatcher.audience import Audience
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.deadlines import Deadlines
+from adaptive_batching.dispatcher.observers import Audience
+from adaptive_batching.dispatcher.outcome import Ended
 from adaptive_batching.workers.interface import Workers
 
 

@@ -4,9 +4,9 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome, Limits
-from adaptive_batching.dispatcher.audience import Audience, Companion, Observer
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.dispatcher import Dispatcher
+from adaptive_batching.dispatcher.observers import Audience, Companion, Observer
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.workers.interface import Workers
 

@@ -13,7 +13,7 @@ from adaptive_batching.core import (
     Verdict,
     Worker,
 )
-from adaptive_batching.dispatcher.ledger import Ledger
+from adaptive_batching.dispatcher.counters import Ledger
 
 
 @dataclass(frozen=True, slots=True)

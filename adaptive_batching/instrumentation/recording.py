@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from adaptive_batching.core import RECORDING, Batch, BatchRecord, Job, JobOutcome
-from adaptive_batching.instrumentation.set_aside import opened_anew
+from adaptive_batching.instrumentation.rotation import opened_anew
 
 _BLOCK = 4096  # rows that are compressed together: some 250 KB, which shrink to a fifth
 _PATIENCE = 10.0  # seconds after which a smaller block will do

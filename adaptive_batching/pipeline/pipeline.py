@@ -10,7 +10,7 @@ from typing import Any, Generic, Self, TypeVar
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.dispatcher import Dispatcher, call_from_thread, run_in_lanes
 from adaptive_batching.errors import WrongEventLoop
-from adaptive_batching.pipeline.flow import Flow
+from adaptive_batching.pipeline.execution import Flow
 from adaptive_batching.pipeline.stage import Stage, Wrap
 from adaptive_batching.pipeline.stats import PipelineStats
 from adaptive_batching.workers.interface import Restartable

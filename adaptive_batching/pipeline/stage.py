@@ -8,11 +8,11 @@ from typing import Any
 
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
+from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler import is_async
 from adaptive_batching.workers.interface import Workers
-from adaptive_batching.workers.making import make_workers
 from adaptive_batching.workers.placement import External, Placement, place
-from adaptive_batching.workers.warmup import make_warm_up
+from adaptive_batching.workers.warm_up import make_warm_up
 
 Wrap = Callable[[Any], Callable[[list[Any]], Any]]
 

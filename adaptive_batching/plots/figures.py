@@ -14,8 +14,8 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from adaptive_batching.core import BatchRecord, JobOutcome
 from adaptive_batching.plots.runs import Load, Run
-from adaptive_batching.simulation.arrivals import Times
-from adaptive_batching.simulation.curves import Curve
+from adaptive_batching.simulation.servers.curves import Curve
+from adaptive_batching.simulation.traffic.arrivals import Times
 
 _INK, _GRID, _LIMIT = "#010203", "#040506", "#070809"  # replaced by what the page says
 _COLORS = (

@@ -7,8 +7,8 @@ from math import inf
 from adaptive_batching.plots import figures
 from adaptive_batching.plots.runs import Load, Run
 from adaptive_batching.simulation import Limit, Row
-from adaptive_batching.simulation.curves import Curve
-from adaptive_batching.simulation.report import grid
+from adaptive_batching.simulation.servers.curves import Curve
+from adaptive_batching.simulation.study.report import grid
 
 _CSS = """
 :root { color-scheme: light dark; --ink: #1c2126; --soft: #5b6570; --grid: #d5dade;

@@ -7,7 +7,7 @@ import numpy as np
 
 from adaptive_batching.core import BatchRecord, LinearLatency, Outcome
 from adaptive_batching.simulation import Experiment, History, Limit, Row, limit_of
-from adaptive_batching.simulation.shaping import expect_factor
+from adaptive_batching.simulation.traffic.shaping import expect_factor
 
 _MOST_SWEPT = 20_000  # requests at each load: a curve needs no more, and a page shouldn't take long
 

@@ -9,8 +9,8 @@ from adaptive_batching.core import JobOutcome, JobRecord, Scheduler, make_policy
 from adaptive_batching.replay.live import Conditions, send
 from adaptive_batching.replay.overhead import Overhead, overhead_of, probe
 from adaptive_batching.simulation import History, Row, simulate, summarize
-from adaptive_batching.simulation.arrivals import Times
-from adaptive_batching.simulation.servers import in_runs
+from adaptive_batching.simulation.servers.servers import in_runs
+from adaptive_batching.simulation.traffic.arrivals import Times
 
 _RUN = 32  # neighbouring requests: about those of a batch, whose answers wait for each other
 _STREAM = 5  # workers with the same seed must not share our random numbers

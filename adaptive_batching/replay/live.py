@@ -9,11 +9,11 @@ import numpy as np
 
 from adaptive_batching.core import JobOutcome, JobRecord, Limits
 from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
-from adaptive_batching.marshal.service import Service
+from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.replay.model import Sleeper
 from adaptive_batching.replay.watch import Watch
 from adaptive_batching.simulation import History
-from adaptive_batching.simulation.arrivals import Times
+from adaptive_batching.simulation.traffic.arrivals import Times
 
 _PATH = "/sleep"
 _OUTCOMES = {

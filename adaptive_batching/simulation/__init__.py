@@ -1,29 +1,29 @@
 """Drives the production scheduler through virtual time."""
 
-from adaptive_batching.simulation.arrivals import clumped, mmpp, poisson
-from adaptive_batching.simulation.closed_loop import ClosedLoop, Span
-from adaptive_batching.simulation.conditions import (
+from adaptive_batching.simulation.bounds.limit import Limit, limit_of
+from adaptive_batching.simulation.clients.closed_loop import ClosedLoop, Span
+from adaptive_batching.simulation.clients.keys import Lots
+from adaptive_batching.simulation.clients.retries import Retries
+from adaptive_batching.simulation.kernel.engine import drive, simulate
+from adaptive_batching.simulation.kernel.fleet import Balance, Fleet, drive_fleet
+from adaptive_batching.simulation.kernel.history import Collector, History
+from adaptive_batching.simulation.servers.conditions import (
     ColdStart,
     Crashes,
     Drift,
     Failures,
     SharedDevice,
 )
-from adaptive_batching.simulation.curves import Padded, Table
-from adaptive_batching.simulation.engine import drive, simulate
-from adaptive_batching.simulation.experiment import Experiment
-from adaptive_batching.simulation.feed import Feed
-from adaptive_batching.simulation.fleet import Balance, Fleet, drive_fleet
-from adaptive_batching.simulation.history import Collector, History
-from adaptive_batching.simulation.keys import Lots
-from adaptive_batching.simulation.limit import Limit, limit_of
-from adaptive_batching.simulation.replications import replicate
-from adaptive_batching.simulation.report import Row, summarize, table
-from adaptive_batching.simulation.retries import Retries
-from adaptive_batching.simulation.servers import Server, UnevenServers
-from adaptive_batching.simulation.shaping import scale_rate, speedup, superpose
-from adaptive_batching.simulation.tally import Tally
-from adaptive_batching.simulation.traces import Request, Trace, read_trace, stream_trace
+from adaptive_batching.simulation.servers.curves import Padded, Table
+from adaptive_batching.simulation.servers.servers import Server, UnevenServers
+from adaptive_batching.simulation.study.experiment import Experiment
+from adaptive_batching.simulation.study.replications import replicate
+from adaptive_batching.simulation.study.report import Row, summarize, table
+from adaptive_batching.simulation.study.tally import Tally
+from adaptive_batching.simulation.traffic.arrival_stream import Feed
+from adaptive_batching.simulation.traffic.arrivals import clumped, mmpp, poisson
+from adaptive_batching.simulation.traffic.shaping import scale_rate, speedup, superpose
+from adaptive_batching.simulation.traffic.traces import Request, Trace, read_trace, stream_trace
 
 __all__ = [
     "Balance",

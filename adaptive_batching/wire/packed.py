@@ -1,7 +1,7 @@
 """Whole requests in one body, for a Python web application that wants a list of requests.
 
 The body of a batch is an array of requests, that of its answer one of responses in the same order.
-`marshal/packed.py` is the other side.
+`contrib/packed.py` is the other side.
 """
 
 import re

@@ -21,14 +21,14 @@ from typing import Any, cast
 
 from adaptive_batching.errors import BatchFunctionError
 from adaptive_batching.wire.frames import FrameTooLong, Part, encode
-from adaptive_batching.workers import puller
-from adaptive_batching.workers.instructions import Instructions
-from adaptive_batching.workers.layout import returning
-from adaptive_batching.workers.parcel import Raised, pack, unpack
+from adaptive_batching.workers.external import puller
 from adaptive_batching.workers.pinning import pin
-from adaptive_batching.workers.servant import Servant
-from adaptive_batching.workers.shared_memory import End, SharedMemory
-from adaptive_batching.workers.stream import payloads, send
+from adaptive_batching.workers.process.frame_layout import returning
+from adaptive_batching.workers.process.instructions import Instructions
+from adaptive_batching.workers.process.serialization import Raised, pack, unpack
+from adaptive_batching.workers.process.shared_memory import End, SharedMemory
+from adaptive_batching.workers.process.stream import payloads, send
+from adaptive_batching.workers.process.worker_loop import Servant
 
 _PR_SET_PDEATHSIG = 1
 

@@ -6,7 +6,7 @@ from math import inf
 from typing import Any, Protocol, runtime_checkable
 
 from adaptive_batching.errors import CrashLoop, WorkerStartError
-from adaptive_batching.workers.warmup import Timing
+from adaptive_batching.workers.warm_up import Timing
 
 
 @dataclass(frozen=True, slots=True)

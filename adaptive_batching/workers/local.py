@@ -9,7 +9,7 @@ from typing import Any
 from adaptive_batching.errors import BatchFunctionError, WorkerStartError
 from adaptive_batching.workers.handler import build, is_async
 from adaptive_batching.workers.interface import Health
-from adaptive_batching.workers.warmup import NO_WARM_UP, Durations, Timing, WarmUp, timings, warmed
+from adaptive_batching.workers.warm_up import NO_WARM_UP, Durations, Timing, WarmUp, timings, warmed
 
 _Call = Callable[[list[Any]], Any]
 _Wrap = Callable[[_Call], _Call]

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from adaptive_batching.wire.frames import MAX_LENGTH
 from adaptive_batching.wire.worker_messages import MAX_CHATTER, MAX_FRAME
+from adaptive_batching.workers.external.named_socket import PREFIX, check_path
 from adaptive_batching.workers.handler import is_async
-from adaptive_batching.workers.named_socket import PREFIX, check_path
 
 # seconds; proxies in front give up after a minute by default, so no one is left for a later answer
 _TIMEOUT = 60.0

@@ -19,8 +19,8 @@ from ray.exceptions import RayError, RayTaskError
 
 from adaptive_batching.errors import WorkerLost, WorkerStartError, WorkerTimeout
 from adaptive_batching.units import format_duration
-from adaptive_batching.workers.parcel import pack_items, unpack_answer, unpack_beside
-from adaptive_batching.workers.servant import Servant
+from adaptive_batching.workers.process.serialization import pack_items, unpack_answer, unpack_beside
+from adaptive_batching.workers.process.worker_loop import Servant
 
 _LIFE = "life"  # Ray's name for the thread that only waits for the end
 

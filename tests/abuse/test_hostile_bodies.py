@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from yarl import URL
 
-from tests.marshal import documented
+from tests.marshal.admin import documented
 from tests.marshal.client import client_of
 
 CONNECTIONS = 25

@@ -13,10 +13,11 @@ import aiohttp
 import pytest
 from click.testing import CliRunner
 
-from adaptive_batching.cli import main, serve
-from adaptive_batching.cli.serve import command
-from adaptive_batching.marshal.run import _told_to_stop
-from adaptive_batching.simulation.traces import read_trace
+from adaptive_batching.cli import main
+from adaptive_batching.cli.commands import serve
+from adaptive_batching.cli.commands.serve import command
+from adaptive_batching.marshal.http.run import _told_to_stop
+from adaptive_batching.simulation.traffic.traces import read_trace
 
 SERVE = [sys.executable, "-m", "adaptive_batching", "serve"]
 

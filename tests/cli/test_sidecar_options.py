@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from adaptive_batching.cli.environment import warn_of_unknown
-from adaptive_batching.cli.sidecar import command
+from adaptive_batching.cli.commands.sidecar import command
+from adaptive_batching.cli.options.environment import warn_of_unknown
 
 AS_THE_AGENT = ["--compat=kserve-agent"]
 

@@ -15,9 +15,10 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from adaptive_batching.cli import main, simulate
+from adaptive_batching.cli import main
+from adaptive_batching.cli.commands import simulate
 from adaptive_batching.cli.progress import progress
-from adaptive_batching.simulation import seeds
+from adaptive_batching.simulation.study import seeds
 
 RECORDED = Path(__file__).parents[2] / "../shared/traces/azure_llm_2023_conv.csv.gz"
 MADE = ("--arrivals", "poisson", "--rate", "2000", "--duration", "1")

@@ -10,8 +10,8 @@ from asyncio.subprocess import PIPE
 import pytest
 
 from tests.marshal import apps
+from tests.marshal.admin.test_admin import LOOPBACK
 from tests.marshal.client import client_of, until
-from tests.marshal.test_admin import LOOPBACK
 
 
 async def top(*arguments):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from adaptive_batching.core import Batch, Job, Limits, Outcome, Reason, Scheduler, make_policy
-from adaptive_batching.core.latency import LinearLatency
+from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.worker import Pace
 from adaptive_batching.errors import Overloaded

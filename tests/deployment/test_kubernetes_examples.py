@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import yaml
 
-from adaptive_batching.cli.sidecar import command
+from adaptive_batching.cli.commands.sidecar import command
 from tests.deployment import manifests
 from tests.deployment.manifests import checked
 from tests.deployment.promql import known_labels, known_names, labels_of, named

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from yarl import URL
 
-from adaptive_batching.marshal.service import Service
+from adaptive_batching.marshal.service.service import Service
 from tests.deployment.prometheus_process import Prometheus, prometheus
 from tests.marshal.client import client_of
 

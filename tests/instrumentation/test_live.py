@@ -9,10 +9,10 @@ from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher, request_name
 from adaptive_batching.errors import BatchingError
 from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram, quantile
-from adaptive_batching.instrumentation.latest import LatestBatches
 from adaptive_batching.instrumentation.live import LiveView, Promise, Second, Verdict
 from adaptive_batching.instrumentation.live.watch import SECONDS_KEPT, Watched
-from adaptive_batching.workers.making import make_workers
+from adaptive_batching.instrumentation.recent_batches import LatestBatches
+from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import Tasks
 from tests.virtual_time import run_virtually
 

@@ -9,11 +9,11 @@ import pytest
 from yarl import URL
 
 from adaptive_batching.instrumentation.prometheus.metrics import DEFINITIONS, Metrics
-from adaptive_batching.marshal.route import Route, Terms
-from adaptive_batching.marshal.service import Service
-from adaptive_batching.marshal.sidecar_running import SidecarRunning
+from adaptive_batching.marshal.service.service import Service
+from adaptive_batching.marshal.sidecar.route import Route, Terms
+from adaptive_batching.marshal.sidecar.runner import SidecarRunning
+from adaptive_batching.marshal.sidecar.upstream.addresses import Location
 from adaptive_batching.wire.tensorflow import TensorFlowServing
-from adaptive_batching.workers.upstream_addresses import Location
 from tests.instrumentation.exposed import GOLDEN, golden, ours, series, shown
 from tests.marshal.client import client_of
 

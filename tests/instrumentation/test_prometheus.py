@@ -9,7 +9,7 @@ from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram
 from adaptive_batching.instrumentation.prometheus import Metrics
-from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import Tasks
 
 

@@ -18,7 +18,7 @@ from adaptive_batching.errors import DeadlineExceeded, JobTooLarge, Overloaded
 from adaptive_batching.instrumentation import recording
 from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.simulation import read_trace
-from adaptive_batching.simulation.traces.recording import recorded_batches
+from adaptive_batching.simulation.traffic.traces.recording import recorded_batches
 from adaptive_batching.workers.local import TaskWorkers
 from tests.virtual_time import run_virtually
 

@@ -14,10 +14,10 @@ from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_tra
 
 from adaptive_batching import batched
 from adaptive_batching.instrumentation.tracing import Tracing
-from adaptive_batching.marshal.service import Service
-from adaptive_batching.marshal.shared_workers import SharedWorkers
+from adaptive_batching.marshal.service.service import Service
+from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from tests.marshal.client import client_of, until
-from tests.sidecar.conftest import before, model
+from tests.marshal.sidecar.conftest import before, model
 
 __all__ = ["before", "model"]  # fixtures
 

@@ -5,7 +5,7 @@ import signal
 import time
 
 from adaptive_batching.errors import QueueFull
-from adaptive_batching.marshal.service import Service
+from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.pipeline import Pipeline, Stage
 
 service = Service("tests")

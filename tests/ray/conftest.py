@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import RayWorkers
 
 # Read when Ray is imported: under `uv run` it would have uv make an environment for the actors, of

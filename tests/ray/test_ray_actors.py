@@ -14,7 +14,7 @@ from adaptive_batching.workers.interface import Health
 from tests.ray.conftest import MEMORY, ROOT
 from tests.workers import handlers
 from tests.workers.conditions import until
-from tests.workers.test_pool import BOTH, Changes
+from tests.workers.pool.test_pool import BOTH, Changes
 
 
 async def test_a_decorated_class_runs_in_actors(cluster):

@@ -1,6 +1,6 @@
 """Actors answer as processes do: the same stories, told of the other kind of workers."""
 
-from tests.workers.test_pool import (  # noqa: F401 - collected here a second time
+from tests.workers.pool.test_pool import (  # noqa: F401 - collected here a second time
     test_a_cancelled_batch_costs_its_worker,
     test_a_decorated_class_is_found_behind_its_decorator,
     test_a_wrap_runs_in_the_worker,

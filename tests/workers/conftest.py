@@ -4,10 +4,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import Processes
+from tests.workers.external.scene import Scene
 from tests.workers.fragile import Fragile
-from tests.workers.scene import Scene
 
 
 @pytest.fixture

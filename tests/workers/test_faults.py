@@ -20,17 +20,17 @@ from adaptive_batching.errors import (
     WorkerLost,
     WorkerTimeout,
 )
-from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import Processes
 from adaptive_batching.workers.results import BatchRaised
 from tests.workers.conditions import until
 from tests.workers.faulty import LOCK, Faulty
 from tests.workers.handlers import dead
-from tests.workers.test_programs import ROOT
+from tests.workers.process.test_programs import ROOT
 
 DOOMED = """
 import asyncio, sys
-from adaptive_batching.workers.making import make_workers
+from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import Processes
 from adaptive_batching.workers.results import BatchRaised
 from tests.workers.faulty import Faulty, LoadsForever

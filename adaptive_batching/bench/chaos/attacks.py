@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import suppress
 from random import Random
 
-from adaptive_batching.workers.pool import WorkerPool
+from adaptive_batching.workers.pool.pool import WorkerPool
 
 
 class Attacker:

@@ -17,8 +17,8 @@ from adaptive_batching.bench.report import Report, Row, Verdict
 from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.workers.handler import HandlerReference
-from adaptive_batching.workers.pool import WorkerPool
-from adaptive_batching.workers.process_launcher import ProcessLauncher
+from adaptive_batching.workers.pool.pool import WorkerPool
+from adaptive_batching.workers.process.process_launcher import ProcessLauncher
 
 _WORKERS = 4
 _LOAD = 0.5  # of the capacity of all workers

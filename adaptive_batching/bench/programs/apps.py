@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from adaptive_batching.marshal.service import Service
+from adaptive_batching.marshal.service.service import Service
 
 MAX_LATENCY = 0.1  # seconds; of the endpoint that is overloaded
 

@@ -12,9 +12,9 @@ from typing import Any
 from adaptive_batching.bench.loops import loop_factory
 from adaptive_batching.bench.programs.apps import throughput
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.marshal.lane import Lane, Posting, make_lanes
-from adaptive_batching.marshal.listener import Listener
-from adaptive_batching.marshal.marshal import Marshal
+from adaptive_batching.marshal.http.listener import Listener
+from adaptive_batching.marshal.service.endpoint_runtime import Lane, Posting, make_lanes
+from adaptive_batching.marshal.service.router import Marshal
 
 
 def _unobserved(lane: Lane) -> Lane:

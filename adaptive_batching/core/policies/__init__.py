@@ -8,11 +8,11 @@ from typing import cast
 
 from adaptive_batching.core.policies.aimd import AIMD, EndToEndAIMD
 from adaptive_batching.core.policies.bentoml import BentoML
-from adaptive_batching.core.policies.cork import Cork
+from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.deferred import Deferred
-from adaptive_batching.core.policies.dropping import Dropping
 from adaptive_batching.core.policies.greedy import Greedy
 from adaptive_batching.core.policies.nexus import Nexus
+from adaptive_batching.core.policies.shed_first import Dropping
 from adaptive_batching.core.policies.triton import Triton
 from adaptive_batching.core.policies.window import Window
 from adaptive_batching.core.policy import Policy

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.dispatcher import Forming, Stats, WorkerStats
 from adaptive_batching.instrumentation.histograms import BatchHistograms, quantile
-from adaptive_batching.instrumentation.latest import LatestBatches, Ran
 from adaptive_batching.instrumentation.live.messages import (
     DIGITS,
     EndpointView,
@@ -19,6 +18,7 @@ from adaptive_batching.instrumentation.live.messages import (
 )
 from adaptive_batching.instrumentation.live.promise import Promise
 from adaptive_batching.instrumentation.live.second import Second
+from adaptive_batching.instrumentation.recent_batches import LatestBatches, Ran
 
 SECONDS_KEPT = 120
 _LATELY = 10  # looks: single seconds have too few requests for a 99th percentile

@@ -11,7 +11,7 @@ from adaptive_batching.dispatcher import Forming
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.loop_lag import LoopLag
 from adaptive_batching.instrumentation.prometheus.table import DEFINITIONS, Reading, Sources
-from adaptive_batching.workers.upstream import Upstreams
+from adaptive_batching.marshal.sidecar.upstream.pool import Upstreams
 
 
 class Metrics(Collector):

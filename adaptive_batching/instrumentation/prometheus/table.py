@@ -20,8 +20,8 @@ from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram
 from adaptive_batching.instrumentation.loop_lag import LoopLag
+from adaptive_batching.marshal.sidecar.upstream.pool import Upstreams
 from adaptive_batching.workers.interface import Health
-from adaptive_batching.workers.upstream import Upstreams
 
 T = TypeVar("T")
 

@@ -1,0 +1,228 @@
+"""`adaptive-batching bench`: what batching costs here and now, beside bare baselines."""
+
+import asyncio
+import json
+import random
+from collections.abc import Coroutine, Mapping
+from typing import Any, Protocol
+
+import click
+from rich.console import Console
+
+from adaptive_batching.bench import (
+    calls,
+    cooperative,
+    http,
+    pipeline,
+    sidecar,
+    simulator,
+    walk,
+    workers,
+)
+from adaptive_batching.bench.chaos import run as chaos
+from adaptive_batching.bench.loops import LOOPS, loop_factory
+from adaptive_batching.bench.report import Report
+from adaptive_batching.bench.unavailable import Unavailable
+from adaptive_batching.cli.interruption import writing
+from adaptive_batching.cli.options.parameters import SECONDS
+
+_WIDTH = 130  # a line that the terminal wraps is better than a number cut short
+
+Measurement = Coroutine[Any, Any, list[Report]]
+
+
+class Part(Protocol):
+    """Measures one part of a benchmark."""
+
+    async def __call__(self, *, loop: str, quick: bool) -> Report: ...  # noqa: D102
+
+
+def _checked(_context: click.Context, _parameter: click.Parameter, loop: str) -> str:
+    try:
+        loop_factory(loop)
+    except ModuleNotFoundError:
+        hint = "uvloop is not installed: pip install adaptive-batching[uvloop]"
+        raise click.UsageError(hint) from None
+    return loop
+
+
+_format = click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
+_quick = click.option("--quick", is_flag=True, help="A short run, to see that it works.")
+_loop = click.option(
+    "--loop",
+    type=click.Choice(LOOPS),
+    default="asyncio",
+    show_default=True,
+    callback=_checked,
+    help="The event loop of both contestants.",
+)
+
+
+@click.group()
+def command() -> None:
+    """Measure the cost of batching beside bare baselines.
+
+    Every ratio is of figures from the same run, taken by turns; absolute figures are this machine's
+    and this hour's. A requirement that is not met is reported, and is no error.
+    """
+
+
+@command.command("calls")
+@_loop
+@_quick
+@_format
+def _calls(loop: str, form: str, *, quick: bool) -> None:
+    """Cost of a call of @batched, in process."""
+    _report(_single(calls.measure(quick=quick)), loop, form)
+
+
+@command.command("workers")
+@_loop
+@_quick
+@_format
+def _workers(loop: str, form: str, *, quick: bool) -> None:
+    """Round trip of a batch to a worker process."""
+    _report(_single(workers.measure(quick=quick)), loop, form)
+
+
+@command.command("cooperative")
+@click.option("--stress", is_flag=True, help="32 threads with 20,000 calls each: is each its own?")
+@_quick
+@_format
+def _cooperative(form: str, *, stress: bool, quick: bool) -> None:
+    """Calls a second of threads that batch for one another."""
+    measure = cooperative.measure_stress if stress else cooperative.measure
+    _report(_single(measure(quick=quick)), "asyncio", form)
+
+
+@command.command("ray")
+@_quick
+@_format
+def _ray(form: str, *, quick: bool) -> None:
+    """Batches through Ray actors, beside calling them directly."""
+    try:
+        from adaptive_batching.bench import actors  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        hint = "Ray is not installed: pip install adaptive-batching[ray]"
+        raise click.UsageError(hint) from None
+    _report(_single(actors.measure(quick=quick)), "asyncio", form)
+
+
+@command.command("http")
+@click.option(
+    "--part",
+    "parts",
+    type=click.Choice(list(http.PARTS)),
+    multiple=True,
+    default=list(http.PARTS),
+    help="Measure this alone; repeat for several.",
+)
+@_loop
+@_quick
+@_format
+def _http(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
+    """A service under load: throughput, latency, closed loops, recovery, viewers."""
+    _report(_parts(http.PARTS, parts, loop, quick=quick), "asyncio", form)
+
+
+@command.command("sidecar")
+@click.option(
+    "--part",
+    "parts",
+    type=click.Choice(list(sidecar.PARTS)),
+    multiple=True,
+    default=list(sidecar.PARTS),
+    help="Measure this alone; repeat for several.",
+)
+@_loop
+@_quick
+@_format
+def _sidecar(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
+    """A sidecar before slow and fast models: throughput, overload, slow clients, a real model."""
+    _report(_parts(sidecar.PARTS, parts, loop, quick=quick), "asyncio", form)
+
+
+@command.command("walk")
+@_format
+def _walk(form: str) -> None:
+    """Files and calls of ours that one request crosses."""
+    _report(walk.measure(), "asyncio", form)
+
+
+@command.command("pipeline")
+@_loop
+@_quick
+@_format
+def _pipeline(loop: str, form: str, *, quick: bool) -> None:
+    """Three stages in processes, beside the slowest of them."""
+    _report(_single(pipeline.measure(quick=quick)), loop, form)
+
+
+@command.command("chaos")
+@click.option("--duration", type=SECONDS, default=60.0, show_default=True, help="Of each run.")
+@click.option(
+    "--every",
+    type=SECONDS,
+    default=3.0,
+    show_default=True,
+    help="From attack to attack, in the mean.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Of calls and attacks; a new one if not given."
+)
+@_loop
+@_format
+def _chaos(duration: float, every: float, seed: int | None, loop: str, form: str) -> None:
+    """Workers killed and stopped at random, beside workers left in peace."""
+    if not (duration and every):
+        raise click.UsageError(
+            "expected a duration and a time from attack to attack of more than 0 s"
+        )
+    if seed is None:
+        seed = random.randrange(2**32)  # noqa: S311  not a secret
+    click.echo(f"seed {seed}", err=True)  # known also if it doesn't come to a report
+    _report(_single(chaos.measure(duration=duration, every=every, seed=seed)), loop, form)
+
+
+@command.command("simulator")
+@_quick
+@_format
+def _simulator(form: str, *, quick: bool) -> None:
+    """Speed of the simulator."""
+    _report(_single(simulator.measure(quick=quick)), "asyncio", form)
+
+
+async def _parts(
+    measurements: Mapping[str, Part], parts: tuple[str, ...], loop: str, *, quick: bool
+) -> list[Report]:
+    reports = []
+    for part in parts:
+        try:
+            reports.append(await measurements[part](loop=loop, quick=quick))
+        except Unavailable as missing:
+            click.echo(f"{part} is left out: {missing}", err=True)
+    return reports
+
+
+async def _single(measurement: Coroutine[Any, Any, Report]) -> list[Report]:
+    return [await measurement]
+
+
+def _report(measurement: Measurement, loop: str, form: str) -> None:
+    with asyncio.Runner(loop_factory=loop_factory(loop)) as runner:
+        reports = runner.run(measurement)
+    with writing():
+        _show(reports, form)
+
+
+def _show(reports: list[Report], form: str) -> None:
+    if form == "json":
+        answer = {"reports": [report.as_json() for report in reports]}
+        click.echo(json.dumps(answer, indent=2, allow_nan=False, ensure_ascii=False))
+        return
+    console = Console()
+    console.width = max(console.width, _WIDTH)
+    for report in reports:
+        console.print(report.as_table())

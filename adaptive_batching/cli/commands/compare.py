@@ -1,0 +1,164 @@
+"""`adaptive-batching compare`: fails a build if the second policy is worse than the first."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from adaptive_batching.cli.interruption import policy_errors_told, writing
+from adaptive_batching.cli.options.conditions import condition_options, conditions, title
+from adaptive_batching.cli.options.parameters import (
+    FORMAT,
+    POLICY,
+    REPLICATIONS,
+    SHARE,
+    WORKERS,
+    expect_shorter,
+)
+from adaptive_batching.cli.options.workers import expect_worker, number_of_workers
+from adaptive_batching.cli.progress import progress
+from adaptive_batching.cli.screen import screen
+from adaptive_batching.errors import TraceError
+from adaptive_batching.simulation.study.comparison import Change, Comparison, Limits, Pair, compared
+from adaptive_batching.simulation.study.experiment import Experiment
+from adaptive_batching.simulation.study.replications import replicated_table, summed
+from adaptive_batching.simulation.study.seeds import Contestant, each_seed
+
+
+@click.command("compare", no_args_is_help=True, context_settings={"show_default": True})
+@condition_options
+@click.option(
+    "--policy",
+    "policies",
+    type=POLICY,
+    multiple=True,
+    required=True,
+    help="Twice: the one that is used, then the one that may replace it.",
+)
+@click.option("--workers", type=WORKERS, default=1)
+@click.option(
+    "--replications",
+    type=REPLICATIONS,
+    default=5,
+    help="Runs with the seeds that follow --seed: other luck, the same for both policies.",
+)
+@click.option(
+    "--max-goodput-loss",
+    type=SHARE,
+    default="0.5%",
+    help="What the second may lose, of all requests.",
+)
+@click.option(
+    "--max-throughput-loss",
+    type=SHARE,
+    help="What it may lose of the first's answers a second. Without closed traffic these follow "
+    "the arrivals, and goodput says more.  [default: 1% with --arrivals closed, else any]",
+)
+@click.option(
+    "--max-mean-increase",
+    type=SHARE,
+    default="5%",
+    help="How much longer its mean latency may be, of the first's.",
+)
+@click.option(
+    "--max-p99-increase",
+    type=SHARE,
+    default="5%",
+    help="How much longer its p99 may be, of the first's.",
+)
+@FORMAT
+def command(
+    trace: Path | None,
+    *,
+    policies: tuple[str, ...],
+    workers: int,
+    replications: int,
+    max_goodput_loss: float,
+    max_throughput_loss: float | None,
+    max_mean_increase: float,
+    max_p99_increase: float,
+    seed: int,
+    form: str,
+    **options: Any,
+) -> None:
+    """Compare two policies on TRACE and exit with status 1 if the second is worse.
+
+    Both meet the same arrivals and the same durations in each run; the means over the runs are held
+    against the limits. The status is 1, too, if neither answers anything in time.
+    """
+    if len(policies) != 2:
+        raise click.UsageError(f"expected --policy twice, got {len(policies)}")
+    workers = number_of_workers(options["servers"], workers)
+    expect_worker(options["drifts"], workers)
+    if max_throughput_loss is None and options["arrivals"] == "closed":
+        max_throughput_loss = _CLOSED_LOSS
+    limits = Limits(max_goodput_loss, max_throughput_loss, max_mean_increase, max_p99_increase)
+    contestants = [(policy, workers) for policy in policies]
+    try:
+        with policy_errors_told():
+            traffic, experiment = conditions(trace, seed, options)
+            expect_shorter("warmup", experiment.warmup, traffic.duration)
+            pairs = _pairs(partial(_experiment, trace, options), contestants, seed, replications)
+    except (TraceError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+    comparison = compared(pairs, limits)
+    with writing():
+        if form == "json":
+            runs = [[asdict(row) for row in pair] for pair in pairs]
+            click.echo(json.dumps({**asdict(comparison), "runs": runs}, indent=2, allow_nan=False))
+        else:
+            seeds = f"seed {seed}" if replications == 1 else f"{replications} seeds from {seed}"
+            _print(comparison, limits, pairs, f"{title(traffic, experiment)}\n{seeds}")
+    if comparison.faults:
+        raise click.exceptions.Exit(1)
+
+
+_CLOSED_LOSS = 0.01
+
+
+def _pairs(
+    make: Callable[[int], Experiment],
+    contestants: Sequence[Contestant],
+    seed: int,
+    replications: int,
+) -> list[Pair]:
+    seeds = range(seed, seed + replications)
+    with progress("replications", replications) as done:
+        return [(old, new) for old, new in each_seed(make, contestants, seeds, done=done)]
+
+
+def _experiment(trace: Path | None, options: Mapping[str, Any], seed: int) -> Experiment:
+    return conditions(trace, seed, options)[1]
+
+
+def _print(comparison: Comparison, limits: Limits, pairs: Sequence[Pair], heading: str) -> None:
+    console = screen()
+    both = [summed(rows, rows) for rows in zip(*pairs, strict=True)]
+    sure = ", ± 95 % confidence" if len(pairs) > 1 else ""
+    console.print(replicated_table(both, heading + sure))
+    for what, name, style in _CRITERIA:
+        change, limit = getattr(comparison, name), getattr(limits, name)
+        if change is not None:
+            allowed = "any" if limit is None else f"up to {limit:{style}}"
+            console.print(f"{what} {_interval(change, style)}, allowed {allowed}")
+    for fault in comparison.faults:
+        console.print(f"Fails: {fault}")
+    if not comparison.faults:
+        console.print("Good enough.")
+
+
+_CRITERIA = (
+    ("goodput lost   ", "goodput_loss", ".2%"),
+    ("answers/s lost ", "throughput_loss", ".1%"),
+    ("mean longer    ", "mean_increase", ".1%"),
+    ("p99 longer     ", "p99_increase", ".1%"),
+)
+
+
+def _interval(change: Change, style: str) -> str:
+    low, high = format(change.low, "+" + style), format(change.high, "+" + style)
+    return f"{format(change.mean, '+' + style)} (95 of 100: {low} to {high})"

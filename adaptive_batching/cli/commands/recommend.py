@@ -1,0 +1,191 @@
+"""`adaptive-batching recommend`: how many workers some traffic needs."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.table import Table
+
+from adaptive_batching.cli.interruption import policy_errors_told, writing
+from adaptive_batching.cli.options.conditions import condition_options, conditions, title
+from adaptive_batching.cli.options.parameters import (
+    FORMAT,
+    GOODPUT,
+    POLICY,
+    RANGE,
+    RATE,
+    expect_shorter,
+)
+from adaptive_batching.cli.options.workers import expect_worker
+from adaptive_batching.cli.progress import progress
+from adaptive_batching.cli.screen import screen
+from adaptive_batching.errors import TraceError
+from adaptive_batching.simulation.clients.closed_loop import ClosedLoop
+from adaptive_batching.simulation.study.capacity import (
+    CURVE,
+    Point,
+    Search,
+    Trial,
+    curve,
+    limits_up_to,
+    smallest,
+)
+from adaptive_batching.simulation.study.experiment import Experiment
+from adaptive_batching.simulation.study.target import Target
+from adaptive_batching.units import counted
+
+
+@click.command("recommend", no_args_is_help=True, context_settings={"show_default": True})
+@condition_options
+@click.option("--policy", type=POLICY, default="cork", help="As of simulate.")
+@click.option("--workers", type=RANGE, default="1..8", help="To choose from.")
+@click.option(
+    "--goodput",
+    type=GOODPUT,
+    default="99%",
+    help="Share of all requests that are to be answered within --max-latency.",
+)
+@click.option(
+    "--throughput",
+    type=RATE,
+    help="Of closed traffic: answers a second that the users are to get.",
+)
+@FORMAT
+def command(
+    trace: Path | None,
+    *,
+    policy: str,
+    workers: range,
+    goodput: float,
+    throughput: float | None,
+    seed: int,
+    form: str,
+    **options: Any,
+) -> None:
+    """Find the fewest workers that answer TRACE in time, and the best batch limit for them.
+
+    They hold the goodput, and the p99 of what is answered is within --max-latency. The limits tried
+    are --max-batch-size and the powers of two below it. Then the curve: the same workers under less
+    and more of the traffic. Exit status 1 if no number of --workers is enough.
+
+    With --arrivals closed it is the fewest workers for so many --users, and --throughput may be
+    asked for as well as, or instead of, --max-latency.
+    """
+    expect_worker(options["drifts"], workers[-1])
+    try:
+        with policy_errors_told():
+            traffic, experiment = conditions(trace, seed, options)
+            expect_shorter("warmup", experiment.warmup, traffic.duration)
+            target = _target(experiment, goodput, throughput)
+            search, points = _searched(experiment, policy, workers, target)
+    except (TraceError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+    with writing():
+        if form == "json":
+            answer = {"trace": traffic.facts, **_as_json(search, points, target)}
+            click.echo(json.dumps(answer, indent=2, allow_nan=False))
+        else:
+            _print(search, points, f"{title(traffic, experiment)}, seed {seed}")
+    if search.best is None:
+        raise click.exceptions.Exit(1)
+
+
+def _target(experiment: Experiment, goodput: float, throughput: float | None) -> Target:
+    promise = experiment.limits.max_latency
+    closed = isinstance(experiment.arrivals, ClosedLoop)
+    if throughput is not None and not closed:
+        got = f"expected --arrivals closed with --throughput, got {throughput:g} of given arrivals"
+        raise click.UsageError(got)
+    if promise == inf and throughput is None:
+        options = "--max-latency or --throughput" if closed else "--max-latency"
+        raise click.UsageError(f"expected {options}, which workers are to hold, got none")
+    return Target(goodput, promise, throughput)
+
+
+def _searched(
+    experiment: Experiment, policy: str, workers: range, target: Target
+) -> tuple[Search, list[Point]]:
+    limits = limits_up_to(experiment.limits.max_batch_size)
+    with progress("workers and batch limits", len(workers) * len(limits)) as done:
+        search = smallest(experiment, policy, workers, target, done=done)
+    if search.best is None:
+        return search, []
+    points = []
+    with progress("more and less traffic", len(CURVE)) as done:
+        for point in curve(experiment, policy, search.best, target):
+            points.append(point)
+            done()
+    return search, points
+
+
+def _as_json(search: Search, points: Sequence[Point], target: Target) -> dict[str, Any]:
+    best, within = search.best, target.max_latency
+    return {
+        "target": {**asdict(target), "max_latency": None if within == inf else within},
+        "recommended": None if best is None else _facts(best),
+        "short": [asdict(each) for each in search.short],
+        "tried": [{**_facts(trial), "holds": trial.holds} for trial in search.tried],
+        "curve": [asdict(point) for point in points],
+    }
+
+
+def _facts(trial: Trial) -> dict[str, Any]:
+    return {
+        "workers": trial.row.workers,
+        "max_batch_size": trial.max_batch_size,
+        "goodput": trial.row.goodput,
+        "throughput": trial.row.throughput,
+        "p99_latency": trial.row.p99_latency,
+        "mean_latency": trial.row.mean_latency,
+    }
+
+
+def _print(search: Search, points: Sequence[Point], heading: str) -> None:
+    console = screen()
+    console.print(heading)
+    best, tried = search.best, search.tried
+    number = None if best is None else best.row.workers
+    console.print(_table([trial for trial in tried if number in {None, trial.row.workers}]))
+    for short in search.short:
+        console.print(f"{counted(short.workers, 'worker')}: {'; '.join(short.reasons)}")
+    if best is None:
+        console.print("no number of workers was enough")
+        return
+    console.print(f"--workers {number} --max-batch-size {best.max_batch_size}\n")
+    console.print("The same under less and more of the traffic")
+    drawn = _columns("rate" if points[0].users is None else "users")
+    for point in points:
+        users = point.users
+        drawn.add_row(f"{point.scale:g}" if users is None else f"{users:,}", *_cells(point))
+    console.print(drawn)
+
+
+def _table(trials: Sequence[Trial]) -> Table:
+    drawn = _columns("workers", "batch limit")
+    for trial in trials:
+        drawn.add_row(str(trial.row.workers), str(trial.max_batch_size), *_cells(trial))
+    return drawn
+
+
+def _columns(*first: str) -> Table:
+    drawn = Table(box=box.SIMPLE_HEAD)
+    for name in (*first, "goodput", "answers/s", "p99 ms", "mean ms", "batch", "holds"):
+        drawn.add_column(name, justify="right", no_wrap=True)
+    return drawn
+
+
+def _cells(simulated: Trial | Point) -> tuple[str, ...]:
+    row = simulated.row
+    numbers = (row.p99_latency, row.mean_latency)
+    return (
+        "-" if row.goodput is None else f"{row.goodput:.2%}",
+        "-" if row.throughput is None else f"{row.throughput:,.0f}",
+        *("-" if each is None else f"{each * 1e3:.2f}" for each in numbers),
+        "-" if row.mean_batch_size is None else f"{row.mean_batch_size:.1f}",
+        "yes" if simulated.holds else "no",
+    )

@@ -1,0 +1,146 @@
+"""`adaptive-batching replay`: the same traffic to a running service and in virtual time."""
+
+import asyncio
+import json
+import logging
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+
+from adaptive_batching.cli.interruption import policy_errors_told, writing
+from adaptive_batching.cli.options.parameters import (
+    DURATION,
+    FORMAT,
+    ITEMS,
+    POLICY,
+    SECONDS,
+    WORKERS,
+    Parsed,
+    expect_shorter,
+)
+from adaptive_batching.core import Limits
+from adaptive_batching.errors import BatchingError, TraceError
+from adaptive_batching.load.processes import LoadError
+from adaptive_batching.replay import Conditions, compare
+from adaptive_batching.replay.report import as_json, as_text
+from adaptive_batching.simulation.servers.servers import parse_latency
+from adaptive_batching.simulation.study.traffic import Shaping, Traffic, recorded
+from adaptive_batching.simulation.traffic.arrivals import Times
+from adaptive_batching.simulation.traffic.traces import FORMATS
+from adaptive_batching.units import counted
+
+
+@click.command(no_args_is_help=True)
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--live", is_flag=True, help="Send real requests; `simulate` is for the rest.")
+@click.option("--speedup", type=float, default=1.0, help="Divide the times of the trace by this.")
+@click.option("--duration", type=SECONDS, default=60.0, help="Send no more than so many seconds.")
+@click.option(
+    "--trace-format",
+    type=click.Choice(list(FORMATS)),
+    help="Of the trace; by default its content tells.",
+)
+@click.option("--policy", type=POLICY, default="cork", show_default=True)
+@click.option("--workers", type=WORKERS, default=1, show_default=True)
+@click.option(
+    "--latency",
+    type=Parsed("fixed+per_item", parse_latency),
+    default="5ms+0.05ms",
+    show_default=True,
+    help="How long the model sleeps over a batch: fixed, and for each item.",
+)
+@click.option("--max-latency", type=DURATION, default=inf, help="From arrival to answer.")
+@click.option("--max-batch-size", type=ITEMS, default=64, show_default=True, help="Requests.")
+@click.option("--max-queue", type=ITEMS, default=1024, show_default=True, help="Requests waiting.")
+@click.option(
+    "--timer-resolution",
+    type=DURATION,
+    help="Of the simulation's wake-ups; measured if left out.",
+)
+@click.option("--warmup", type=SECONDS, default=1.0, help="Seconds left out of the statistics.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the simulated workers.")
+@click.option(
+    "--apart",
+    is_flag=True,
+    help="Measure what the machine adds on other traffic, before and after, not on this.",
+)
+@FORMAT
+def command(
+    trace: Path,
+    *,
+    live: bool,
+    speedup: float,
+    duration: float,
+    trace_format: str | None,
+    form: str,
+    timer_resolution: float | None,
+    warmup: float,
+    seed: int,
+    apart: bool,
+    **conditions: Any,
+) -> None:
+    """Send a trace to a running service and simulate it, and show both beside each other.
+
+    The service runs here, with a model that sleeps in worker processes; the requests come from a
+    process of their own, at the instants of TRACE, whatever the answers do. Each request is one
+    item. The simulation is told what this machine added: how long workers were taken by batches and
+    what answers took besides, but not what waited, or for how long.
+    """
+    if not live:
+        raise click.UsageError("expected --live: without it, `simulate` replays a trace")
+    # What is refused under overload stands in the table.
+    logging.getLogger("adaptive_batching").setLevel(logging.ERROR)
+    try:
+        traffic = recorded(trace, Shaping(speedup=speedup), form=trace_format)
+        instants = _first(traffic, duration)
+        expect_shorter("warmup", warmup, float(instants[-1]))
+        comparing = partial(
+            compare,
+            _conditions(**conditions),
+            instants,
+            timer_resolution=timer_resolution,
+            warmup=warmup,
+            seed=seed,
+            apart=apart,
+        )
+        with policy_errors_told():
+            comparison = asyncio.run(comparing())
+    except (TraceError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+    except (LoadError, BatchingError) as error:
+        raise click.ClickException(str(error)) from error
+    with writing():
+        if form == "json":
+            answer = {"trace": {**traffic.facts, "sent": len(instants)}, **as_json(comparison)}
+            click.echo(json.dumps(answer, indent=2, allow_nan=False))
+        else:
+            Console().print(
+                as_text(comparison, f"{counted(len(instants), 'request')} of {traffic}")
+            )
+
+
+def _first(traffic: Traffic, seconds: float) -> Times:
+    arrivals = traffic.arrivals
+    assert isinstance(arrivals, np.ndarray)
+    first = arrivals[arrivals <= seconds]
+    if not len(first):
+        raise ValueError(f"expected a duration with a request in it, got {seconds:g} s")
+    return first
+
+
+def _conditions(
+    *,
+    latency: tuple[float, float],
+    max_latency: float,
+    max_batch_size: int,
+    max_queue: int,
+    policy: str,
+    workers: int,
+) -> Conditions:
+    limits = Limits(max_batch_size, max_latency, max_queue)
+    return Conditions(*latency, limits, policy, workers)

@@ -1,0 +1,154 @@
+"""`adaptive-batching serve`: a service from a module, until it is told to stop."""
+
+import importlib
+import importlib.util
+import logging
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from adaptive_batching.cli.interruption import forget_output
+from adaptive_batching.cli.options.admin import AdminOptions, admin_options
+from adaptive_batching.cli.options.listening import (
+    Listening,
+    listening_options,
+    serve_until_told,
+)
+from adaptive_batching.cli.options.named_values import named_values
+from adaptive_batching.cli.options.parameters import CPUS
+from adaptive_batching.cli.options.recorders import make_recorders, opened
+from adaptive_batching.cli.options.telemetry import TelemetryOptions, telemetry_options
+from adaptive_batching.errors import ConfigError
+from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
+from adaptive_batching.marshal.service.endpoints import Endpoint
+from adaptive_batching.marshal.service.runner import Running
+from adaptive_batching.marshal.service.service import Service
+
+_log = logging.getLogger("adaptive_batching")
+
+
+@click.command("serve")
+@click.argument("target", metavar="MODULE:SERVICE")
+@listening_options
+@admin_options
+@telemetry_options
+@click.option(
+    "--record",
+    "records",
+    metavar="[PATH=]FILE",
+    multiple=True,
+    help="Write every request of an endpoint, without its payload, for simulate and fit: "
+    "out.csv, or /predict=out.csv if there are several endpoints; .gz compresses.",
+)
+@click.option(
+    "--workers",
+    "moves",
+    metavar="[PATH=]WHERE",
+    multiple=True,
+    help="Where a handler runs, instead of where its endpoint says: 4, threads:2, processes:2, "
+    "ray:4, unix:/run/model.sock; /predict=ray:4 if there are several endpoints.",
+)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML: policy and limits of endpoints, instead of what the module says; read again at"
+    " SIGHUP and when it is written.",
+)
+@click.option(
+    "--marshal-cpus",
+    type=CPUS,
+    metavar="CPUS",
+    help="Cores of the process that answers connections: 0, or 0,2-3; workers have their own.",
+)
+def command(
+    target: str,
+    listening: Listening,
+    admin: AdminOptions,
+    telemetry: TelemetryOptions,
+    records: tuple[str, ...],
+    moves: tuple[str, ...],
+    config: Path | None,
+    marshal_cpus: tuple[int, ...] | None,
+) -> None:
+    """Serve the endpoints of MODULE:SERVICE over HTTP.
+
+    SIGTERM and Ctrl-C end it once everything it accepted is answered, a second one at once.
+    SIGHUP renews the worker processes one after the other, and no request fails.
+    """
+    with telemetry.logs() as logs:
+        service = _load(target)
+        _relocate(service, moves)
+        labels = [label for endpoint in service for label in endpoint.labels]
+        recorders = make_recorders(records, labels, "endpoint")
+        observers = {path: [recorder] for path, recorder in recorders.items()}
+        tracer = telemetry.tracer()
+        file = None if config is None else EndpointsFile(config)
+        try:
+            running = service.prepared(observers, admin.address, tracer, file)
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from error
+        running.metrics.log_lines_dropped = lambda: logs.dropped
+        with opened(recorders.values()):
+            serve_until_told(running, listening, admin, _announce, marshal_cpus)
+
+
+def _load(target: str) -> Service:
+    """Import the service; like `python -m`, look in the current directory first."""
+    module, attribute = _parts(target)
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        loaded = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # one of its own imports
+        msg = f"there is no module {error.name!r} here or among the installed ones"
+        raise click.BadParameter(msg) from error
+    service = getattr(loaded, attribute, None)
+    if not isinstance(service, Service):
+        found = "nothing" if service is None else f"a {type(service).__name__}"
+        raise click.BadParameter(f"expected a Service at {target}, found {found}")
+    if not list(service):
+        raise click.BadParameter(f"expected endpoints in {target}, found a Service without any")
+    return service
+
+
+def _parts(target: str) -> tuple[str, str]:
+    module, _, attribute = target.partition(":")
+    file = Path(module)
+    if attribute and (file.suffix == ".py" or len(file.parts) > 1):
+        name = f"{file.stem if file.suffix == '.py' else file.name}:{attribute}"
+        where = "" if file.parent == Path() else f" in {file.parent}"
+        msg = f"expected a module's name, not its file: say {name}{where}, got {target!r}"
+        raise click.BadParameter(msg)
+    if not attribute or not all(module.split(".")):
+        raise click.BadParameter(f"expected MODULE:SERVICE, such as digits:service, got {target!r}")
+    return module, attribute
+
+
+def _relocate(service: Service, moves: Iterable[str]) -> None:
+    """Move handlers elsewhere; a pipeline's stages are where its module says."""
+    paths = [endpoint.path for endpoint in service if isinstance(endpoint, Endpoint)]
+    for path, where in named_values("--workers", "WHERE", moves, paths).items():
+        try:
+            service.relocate(path, int(where) if where.isdecimal() else where)
+        except (TypeError, ValueError) as error:
+            raise click.BadParameter(f"--workers: {error}") from error
+
+
+def _announce(running: Running) -> None:
+    """Say where it is; if nobody can hear it, it is there all the same."""
+    try:
+        for path in running.lanes:
+            click.echo(f"POST {running.url}{path}")
+        shown = ["/docs", "/openapi.json"] if running.documented else []
+        shown += ["/healthz", "/readyz"]
+        if not running.admin_url:
+            shown.append("/metrics")
+        click.echo(f"GET  {running.url}{' '.join(shown)}")
+        if running.admin_url:
+            click.echo(f"GET  {running.admin_url}/ /debug/batches /healthz /readyz /metrics")
+    except OSError as error:
+        forget_output()
+        _log.warning("%s is ready; standard output can't be written: %s", running.url, error)

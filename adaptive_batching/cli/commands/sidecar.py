@@ -1,0 +1,216 @@
+"""`adaptive-batching sidecar`: adaptive batching before a model server, without touching it."""
+
+import logging
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+
+from adaptive_batching.cli.interruption import forget_output
+from adaptive_batching.cli.kserve_agent import KSERVE_AGENT, AgentCommand
+from adaptive_batching.cli.options.admin import AdminOptions, admin_options
+from adaptive_batching.cli.options.environment import as_said, warn_of_unknown
+from adaptive_batching.cli.options.fairness import fairness_options
+from adaptive_batching.cli.options.limits import bounds_options
+from adaptive_batching.cli.options.listening import (
+    Listening,
+    check_listening,
+    listening_options,
+    serve_until_told,
+)
+from adaptive_batching.cli.options.parameters import DURATION, POLICY, WholeNumber
+from adaptive_batching.cli.options.recorders import make_recorders, opened
+from adaptive_batching.cli.options.rules import said
+from adaptive_batching.cli.options.telemetry import TelemetryOptions, telemetry_options
+from adaptive_batching.cli.options.upstream import upstream_options
+from adaptive_batching.errors import ConfigError, SettingError
+from adaptive_batching.marshal.config.routes_file import RoutesFile
+from adaptive_batching.marshal.config.settings import RouteSettings, make_route
+from adaptive_batching.marshal.sidecar.limits import Bounds
+from adaptive_batching.marshal.sidecar.route import Route
+from adaptive_batching.marshal.sidecar.runner import SidecarRunning
+from adaptive_batching.simulation.servers.servers import Server
+from adaptive_batching.wire.formats import PROTOCOLS
+
+_log = logging.getLogger("adaptive_batching")
+
+
+@click.command(
+    "sidecar", cls=AgentCommand, context_settings={"auto_envvar_prefix": "ADAPTIVE_BATCHING"}
+)
+@click.option(
+    "--compat",
+    type=click.Choice([KSERVE_AGENT]),
+    help="Take the flags of KServe's agent, and answer with its batchId and message.",
+)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML: routes, instead of the options of a single one; read again at SIGHUP and when it"
+    " is written.",
+)
+@click.option(
+    "--upstream",
+    "upstreams",
+    multiple=True,
+    envvar="ADAPTIVE_BATCHING_UPSTREAM",
+    metavar="URL",
+    help="A model server, http://127.0.0.1:8000 or unix:/run/model.sock; repeat for several that"
+    " are alike. Behind a name there may be several as well.",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(PROTOCOLS),
+    help="What the server speaks; json and msgpack are any API with a list in and a list out.",
+)
+@click.option(
+    "--items", default="", help="json, msgpack, bentoml: where requests have their list: /inputs."
+)
+@click.option(
+    "--results", default="", help="json, msgpack: where answers have their list: /outputs."
+)
+@click.option(
+    "--secret-file",
+    type=click.File(),
+    help="For packed: holds what the application asks of who packs requests for it.",
+)
+@click.option(
+    "--packed-path",
+    metavar="PATH",
+    help="For packed: where the application takes requests of all paths in one list, also PUT and"
+    " PATCH.",
+)
+@click.option("--max-latency", type=DURATION, help="From a request to its answer: 100ms.")
+@click.option(
+    "--max-batch-size",
+    type=WholeNumber(1),
+    default=64,
+    show_default=True,
+    help="Items that are sent together.",
+)
+@click.option("--policy", type=POLICY, default="cork", show_default=True)
+@upstream_options
+@bounds_options
+@fairness_options
+@admin_options
+@telemetry_options
+@click.option(
+    "--record",
+    "records",
+    type=click.Path(),
+    metavar="[ROUTE=]FILE",
+    multiple=True,
+    envvar="ADAPTIVE_BATCHING_RECORD",
+    help="Write every batched request of a route, without its payload, for simulate and fit: "
+    "out.csv, or digits=out.csv if a file says of several; .gz compresses.",
+)
+@listening_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    compat: str | None,
+    config: Path | None,
+    records: tuple[str, ...],
+    admin: AdminOptions,
+    telemetry: TelemetryOptions,
+    bounds: Bounds,
+    listening: Listening,
+    **of_a_route: Any,
+) -> None:
+    """Merge single requests for a model server into batches of its own protocol.
+
+    Whatever the protocol has no batches for is passed on as it comes. SIGTERM and Ctrl-C end it
+    once everything it accepted is answered, a second one at once.
+    """
+    try:
+        if config is not None:
+            _check_alone(context, of_a_route)
+            file = RoutesFile(config)
+            routes: RoutesFile | list[Route] = file
+            names = [route.name for route in file.read()]
+        else:
+            route = _route(batch_fields=compat == KSERVE_AGENT, **of_a_route)
+            routes, names = [route], [route.name]
+        recorders = make_recorders(records, names, "route", as_said(context, "records"))
+        running = SidecarRunning(
+            routes,
+            bounds=bounds,
+            admin=admin.address,
+            observers={name: [recorder] for name, recorder in recorders.items()},
+            tracer=telemetry.tracer(),
+        )
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+    except SettingError as error:
+        options = {option.name: option for option in context.command.params}
+        raise click.BadParameter(error.fault, context, options[error.key]) from error
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    if context.obj is not None:  # `check-config`
+        warn_of_unknown(context, os.environ, of_a_file=True)
+        check_listening(listening, admin)
+        # The default port is often that of a model server.
+        port = (listening.host, listening.port) if said(context, "port") else None
+        running.check_elsewhere(listening.unix_socket or port)
+        context.obj(running)
+        return
+    with telemetry.logs() as logs, opened(recorders.values()):
+        running.metrics.log_lines_dropped = lambda: logs.dropped
+        warn_of_unknown(context, os.environ, of_a_file=config is not None)
+        serve_until_told(running, listening, admin, _announce)
+
+
+def _route(
+    *,
+    upstreams: tuple[str, ...],
+    protocol: str | None,
+    secret_file: TextIO | None,
+    latency_from: Server | None,
+    upstream_ca: Path | None,
+    upstream_cert: Path | None,
+    batch_fields: bool,
+    **settings: Any,
+) -> Route:
+    """The one that the options describe; those not named here are called as in a file of routes."""
+    if not upstreams or protocol is None:
+        raise click.UsageError("expected --upstream and --protocol, or --config")
+    described = RouteSettings(
+        upstreams=upstreams,
+        protocol=protocol,
+        upstream_ca=None if upstream_ca is None else str(upstream_ca),
+        upstream_cert=None if upstream_cert is None else str(upstream_cert),
+        **settings,
+    )
+    secret = None if secret_file is None else secret_file.read().strip()
+    return make_route(protocol, described, secret, latency_from, batch_fields=batch_fields)
+
+
+def _check_alone(context: click.Context, of_a_route: Collection[str]) -> None:
+    """See to it that nothing is said of a single route where a file says it of all.
+
+    Raises:
+        UsageError: Something is.
+    """
+    beside = [
+        as_said(context, option.name)
+        for option in context.command.params
+        if option.name in of_a_route and said(context, option.name)
+    ]
+    if beside:
+        raise click.UsageError(f"expected {', '.join(beside)} in the file, got it beside --config")
+
+
+def _announce(running: SidecarRunning) -> None:
+    """Say where it is; if nobody can hear it, it is there all the same."""
+    try:
+        for relay in running.relays:
+            servers = " ".join(map(str, relay.route.servers))
+            click.echo(f"{running.url} before {servers}")
+        if running.admin_url:
+            click.echo(f"{running.admin_url}/ /debug/batches /healthz /readyz /metrics")
+    except OSError as error:
+        forget_output()
+        _log.warning("%s is ready; standard output can't be written: %s", running.url, error)

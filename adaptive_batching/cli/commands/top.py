@@ -1,0 +1,81 @@
+"""`adaptive-batching top`: what a running service or sidecar does, in the terminal."""
+
+import asyncio
+from contextlib import suppress
+
+import click
+from rich.console import Console
+from rich.live import Live
+from yarl import URL
+
+from adaptive_batching.cli.interruption import writing
+from adaptive_batching.top import NotWatchable, State, follow, snapshot
+from adaptive_batching.top.screen import drawn
+
+_AGAIN = 1.0  # seconds after which a program that hung up is asked again
+
+
+@click.command("top")
+@click.argument("url", metavar="URL")
+@click.option("--once", is_flag=True, help="Print what is known now, and end.")
+@click.option("--endpoint", "only", multiple=True, help="Show this one alone; repeat for several.")
+def command(url: str, only: tuple[str, ...], *, once: bool) -> None:
+    """Show what the service or sidecar with the admin port at URL does, second by second.
+
+    URL is such as http://127.0.0.1:9000. Ctrl-C ends it. Where standard output is no terminal,
+    what is known now is printed once.
+    """
+    address = _address(url)
+    console = Console(highlight=False, markup=False, emoji=False)
+    try:
+        if once or not console.is_terminal:
+            asyncio.run(_print(address, only, console))
+        else:
+            asyncio.run(_watch(address, only, console))
+    except NotWatchable as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _address(text: str) -> URL:
+    try:
+        url = URL(text)
+    except ValueError:
+        url = URL()
+    if url.scheme not in {"http", "https"} or not url.host:
+        example = "the URL of an admin port, such as http://127.0.0.1:9000"
+        raise click.BadParameter(f"expected {example}, got {text!r}", param_hint="URL")
+    return url
+
+
+async def _print(url: URL, only: tuple[str, ...], console: Console) -> None:
+    state = State()
+    state.tell(await snapshot(url), whole=True)
+    _check(only, state)
+    with writing():
+        console.print(drawn(state, str(url), only))
+
+
+async def _watch(url: URL, only: tuple[str, ...], console: Console) -> None:
+    """Follow it; once it has answered, it may go away and come back."""
+    state = State()
+    state.tell(await snapshot(url), whole=True)
+    _check(only, state)
+    with Live(
+        drawn(state, str(url), only), console=console, screen=True, auto_refresh=False
+    ) as live:
+        while True:
+            with suppress(NotWatchable):
+                async for whole, view in follow(url):
+                    state.tell(view, whole=whole)
+                    live.update(drawn(state, str(url), only), refresh=True)
+            live.update(drawn(state, f"{url}: no data; trying again", only), refresh=True)
+            await asyncio.sleep(_AGAIN)
+
+
+def _check(only: tuple[str, ...], state: State) -> None:
+    for name in only:
+        if name not in state.endpoints:
+            known = ", ".join(state.endpoints) or "none"
+            raise click.BadParameter(
+                f"expected one of {known}, got {name}", param_hint="--endpoint"
+            )

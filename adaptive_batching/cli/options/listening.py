@@ -1,0 +1,235 @@
+"""What all commands have in common that listen for requests until they are told to stop."""
+
+import asyncio
+import importlib.util
+import socket
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from adaptive_batching.cli.options.admin import AdminOptions
+from adaptive_batching.cli.options.environment import as_said
+from adaptive_batching.cli.options.groups import Command, gather_options
+from adaptive_batching.cli.options.parameters import DURATION, PORT, TRUTH
+from adaptive_batching.cli.options.rules import excludes
+from adaptive_batching.errors import BatchingError, ConfigError
+from adaptive_batching.marshal.http.client_tls import ClientTls
+from adaptive_batching.marshal.http.listening import ListenError, passed_socket, shared_socket
+from adaptive_batching.marshal.http.run import Program, run_until_told
+from adaptive_batching.workers.external.named_socket import NamedSocket, check_path
+
+P = TypeVar("P", bound=Program)
+# All addresses of this machine, and a name whose address another may be.
+_OVERLAPPING = {"0.0.0.0", "::", "localhost"}  # noqa: S104  they are only compared
+PEM = click.Path(dir_okay=False, path_type=Path)
+
+_OPTIONS = (
+    click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
+    click.option(
+        "--port",
+        default=8000,
+        show_default=True,
+        type=PORT,
+        help="Port; 0 takes a free one.",
+    ),
+    click.option(
+        "--unix-socket",
+        metavar="PATH",
+        help="Listen on a Unix socket instead, as open as a port of this machine; its directory"
+        " says who may come to it.",
+    ),
+    click.option(
+        "--reuse-port",
+        is_flag=True,
+        type=TRUTH,
+        help="Let other processes listen on the same port, for a rolling restart.",
+    ),
+    click.option(
+        "--tls-cert",
+        type=PEM,
+        help="Speak TLS, with this certificate and those that lead to its authority; read again at"
+        " SIGHUP.",
+    ),
+    click.option(
+        "--tls-key", type=PEM, help="Its key, if that is not in the same file; without a password."
+    ),
+    click.option(
+        "--tls-client-ca",
+        type=PEM,
+        help="Let in only clients with a certificate that one of these authorities has signed.",
+    ),
+    click.option(
+        "--drain-delay",
+        default="200ms",
+        show_default=True,
+        type=DURATION,
+        help="How long to go on accepting after the first signal, while /readyz says no.",
+    ),
+    click.option(
+        "--drain-timeout",
+        default="30s",
+        show_default=True,
+        type=DURATION,
+        help="How long the last requests may take.",
+    ),
+    click.option(
+        "--uvloop/--no-uvloop", type=TRUTH, default=None, help="Default: uvloop if it is installed."
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """What was said of it.
+
+    Attributes:
+        host: The address to listen on, unless a socket was passed to us.
+        port: The port.
+        unix_socket: The path of a Unix socket to listen on instead, if any.
+        reuse_port: Whether others may listen there too.
+        tls_cert: PEM file of our certificate; None for plain HTTP.
+        tls_key: PEM file of its key; None if that is in the same one.
+        tls_client_ca: PEM file of who signs clients' certificates; None lets anybody in.
+        drain_delay: Seconds to go on accepting after the first signal.
+        drain_timeout: Seconds that the last requests may take.
+        uvloop: Whether uvloop is wanted; None if it is as well as asyncio's loop.
+    """
+
+    host: str
+    port: int
+    unix_socket: str | None
+    reuse_port: bool
+    tls_cert: Path | None
+    tls_key: Path | None
+    tls_client_ca: Path | None
+    drain_delay: float
+    drain_timeout: float
+    uvloop: bool | None
+
+
+def listening_options(command: Command) -> Command:
+    """Add the options to a command, which gets them as `listening`."""
+    rules = [excludes("unix_socket", "host", "port", "reuse_port")]
+    return gather_options(command, _OPTIONS, "listening", Listening, rules)
+
+
+def serve_until_told(
+    program: P,
+    listening: Listening,
+    admin: AdminOptions,
+    on_ready: Callable[[P], None],
+    cpus: Collection[int] | None = None,
+) -> None:
+    """Run a program on a loop; what goes wrong becomes a sentence and an exit status.
+
+    Args:
+        program: What is run.
+        listening: Where, and how it ends.
+        admin: Where operators look.
+        on_ready: Called once requests are answered.
+        cpus: The cores that this process keeps to.
+    """
+    tls = _tls(listening)
+    loop = loop_factory(wanted=listening.uvloop)
+    try:
+        with _bound(listening, admin) as bound, asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(
+                run_until_told(
+                    program,
+                    listening.host,
+                    listening.port,
+                    bound=bound,
+                    drain_delay=listening.drain_delay,
+                    drain_timeout=listening.drain_timeout,
+                    on_ready=on_ready,
+                    cpus=cpus,
+                    tls=tls,
+                )
+            )
+    except ListenError as error:
+        if error.unresolved:
+            name = "host" if error.host == listening.host else "admin_host"
+            hint = as_said(click.get_current_context(), name)
+            raise click.BadParameter(str(error), param_hint=hint) from error
+        raise click.ClickException(str(error)) from error
+    except BatchingError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def check_listening(listening: Listening, admin: AdminOptions) -> None:
+    """See whether anybody could be listened to, as far as that is told without trying.
+
+    Raises:
+        UsageError: What was said can't be, or not together.
+    """
+    _tls(listening)
+    if listening.unix_socket is None:
+        _check_apart(listening, admin)
+    else:
+        _check_socket(listening.unix_socket)
+
+
+def _tls(listening: Listening) -> ClientTls | None:
+    """What clients are met with, if it is not plain HTTP."""
+    certificate = listening.tls_cert
+    if certificate is None:
+        if listening.tls_key is not None or listening.tls_client_ca is not None:
+            raise click.UsageError("expected --tls-cert with --tls-key and --tls-client-ca")
+        return None
+    try:
+        return ClientTls(certificate, listening.tls_key, listening.tls_client_ca)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+
+
+@contextmanager
+def _bound(listening: Listening, admin: AdminOptions) -> Iterator[socket.socket | None]:
+    """The socket to listen on, if it is not just any on a host and port; closed at the end."""
+    passed = passed_socket()
+    if passed is not None:
+        yield passed
+    elif listening.unix_socket is not None:
+        _check_socket(listening.unix_socket)
+        with closing(NamedSocket(listening.unix_socket, shared=True)) as named:
+            yield named.socket
+    else:
+        _check_apart(listening, admin)
+        reused = listening.reuse_port
+        yield shared_socket(listening.host, listening.port) if reused else None
+
+
+def _check_socket(path: str) -> None:
+    try:
+        check_path(path)
+    except ValueError as error:
+        hint = as_said(click.get_current_context(), "unix_socket")
+        raise click.BadParameter(str(error), param_hint=hint) from error
+
+
+def _check_apart(listening: Listening, admin: AdminOptions) -> None:
+    """See to it that clients and operators don't come to one port.
+
+    Raises:
+        UsageError: They do.
+    """
+    hosts = {listening.host, admin.admin_host}
+    if admin.admin_port == listening.port > 0 and (len(hosts) == 1 or hosts & _OVERLAPPING):
+        option = as_said(click.get_current_context(), "admin_port")
+        msg = f"{option}: expected another port than --port, where clients come"
+        raise click.UsageError(f"{msg}, got {listening.port} for both")
+
+
+def loop_factory(*, wanted: bool | None) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes the event loop: uvloop if it is installed and not unwanted; None for asyncio's."""
+    if wanted is False or (wanted is None and importlib.util.find_spec("uvloop") is None):
+        return None
+    try:
+        import uvloop  # noqa: PLC0415  an extra
+    except ModuleNotFoundError:
+        hint = "uvloop is not installed: pip install adaptive-batching[uvloop]"
+        raise click.UsageError(hint) from None
+    return uvloop.new_event_loop

@@ -1,0 +1,154 @@
+"""The options that say which traffic is simulated: recorded, made or closed."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from adaptive_batching.cli.options.parameters import SECONDS, SHARE, Parsed, expect_none
+from adaptive_batching.simulation.clients.closed_loop import Span, parse_span
+from adaptive_batching.simulation.clients.keys import Lots, parse_keys
+from adaptive_batching.simulation.clients.tenants import parse_tenants
+from adaptive_batching.simulation.study.traffic import (
+    Shaping,
+    Traffic,
+    closed,
+    made,
+    recorded,
+    streamed,
+)
+from adaptive_batching.simulation.traffic.arrivals import GENERATORS
+from adaptive_batching.simulation.traffic.traces import FORMATS
+
+_SPAN = Parsed("duration or range", parse_span)
+
+TRAFFIC_OPTIONS = (
+    click.argument("trace", type=click.Path(path_type=Path), required=False),
+    click.option(
+        "--arrivals",
+        type=click.Choice([*sorted(GENERATORS), "closed"]),
+        help="Make traffic instead; closed: users who send again when they are answered.",
+    ),
+    click.option("--rate", type=float, help="Of made traffic: requests a second."),
+    click.option("--duration", type=SECONDS, help="Of made traffic: seconds."),
+    click.option("--users", type=int, help="Of closed traffic: how many."),
+    click.option(
+        "--think", type=_SPAN, help="Of closed traffic, say 20ms or 5ms-50ms.  [default: 0s]"
+    ),
+    click.option(
+        "--turnaround",
+        type=_SPAN,
+        help="Of closed traffic: network and client, there and back.  [default: 0.3ms-2.3ms]",
+    ),
+    click.option("--seed", type=click.IntRange(min=0), default=0, help="Of traffic and workers."),
+    click.option("--superpose", type=int, help="Lay so many shifted copies of the trace together."),
+    click.option("--rate-scale", type=float, help="Times the requests of the trace, same clock."),
+    click.option("--speedup", type=float, help="Divide the times of the trace by this."),
+    click.option(
+        "--trace-format",
+        type=click.Choice(list(FORMATS)),
+        help="Of the trace; by default its content tells.",
+    ),
+    click.option(
+        "--sizes",
+        type=click.Choice(["ignore", "items", "tokens", "cost"]),
+        default="ignore",
+        help="What the trace's sizes are, and so what --latency, --max-batch-size and --max-queue "
+        "count: `ignore` counts each request as one item; `items`, `tokens` (of the prompt) and "
+        "`cost` (all tokens, milliseconds, bytes) take what the format recorded.",
+    ),
+    click.option(
+        "--keys",
+        type=Parsed("keys", parse_keys),
+        help="Only requests of one batch key share a batch: `recorded` takes the keys of the "
+        "trace; 8 draws one of so many for each request, zipf:8 or zipf:8:1.2 the first of them "
+        "far more often.",
+    ),
+    click.option(
+        "--tenants",
+        type=Parsed("tenants", parse_tenants),
+        help="Whose requests they are, drawn by lot: flood:0.9,quiet:0.1. They share the workers, "
+        "by weight if there is a third number: gold:1:3,other:9.",
+    ),
+    click.option(
+        "--high-priority",
+        type=SHARE,
+        help="Of --tenants: so many of each one's requests go before his others, say 10%.",
+    ),
+    click.option("--stream", is_flag=True, help="Keep neither trace nor records: any length fits."),
+)
+
+
+def traffic(trace: Path | None, seed: int, options: Mapping[str, Any]) -> Traffic:
+    """The traffic that these options describe; others are left alone.
+
+    Raises:
+        TraceError: The trace can't be read.
+        ValueError: A number is out of its range.
+        click.UsageError: Options do not go together.
+    """
+    given = {name: options[name] for name in (*_MADE, *_CLOSED, *_RECORDED)}
+    lots, crowd, high = options["keys"], options["tenants"], options["high_priority"]
+    if high is not None and crowd is None:
+        raise click.UsageError("expected --tenants with --high-priority")
+    with_keys = lots == "recorded"
+    if trace is not None:
+        known = _recorded(trace, seed, with_keys=with_keys, **given)
+    elif with_keys:
+        raise click.UsageError("expected a TRACE with --keys recorded, got none")
+    else:
+        known = _made(seed, **given)
+    if isinstance(lots, Lots):
+        known = replace(known, keys=replace(lots, seed=seed), keyed=str(lots))
+    if crowd is not None:
+        known = replace(known, crowd=replace(crowd, high=high or 0.0, seed=seed))
+    return known
+
+
+_MADE = ("arrivals", "rate", "duration")
+_CLOSED = ("users", "think", "turnaround")
+_RECORDED = ("superpose", "rate_scale", "speedup", "trace_format", "sizes", "stream")
+TRAFFIC_NAMES = (*_MADE, *_CLOSED, *_RECORDED, "keys", "tenants", "high_priority")
+_SHAPED = ("superpose", "rate_scale", "speedup")
+_NO_THINKING = Span(0.0, 0.0)
+_TURNAROUND = Span(0.3e-3, 2.3e-3)  # a client on the same network
+
+
+def _recorded(trace: Path, seed: int, *, with_keys: bool, **given: Any) -> Traffic:
+    expect_none("with a TRACE", given, *_MADE, *_CLOSED)
+    measure = None if given["sizes"] == "ignore" else given["sizes"]
+    reading = {
+        "form": given["trace_format"],
+        "measure": measure,
+        "with_sizes": measure is not None,
+        "with_keys": with_keys,
+    }
+    factors = {name: given[name] for name in _SHAPED if given[name] is not None}
+    if given["stream"]:
+        expect_none("with --stream", given, "superpose", "rate_scale")
+        return streamed(trace, factors.get("speedup", 1.0), **reading)
+    return recorded(trace, Shaping(**factors), seed=seed, **reading)
+
+
+def _made(seed: int, **given: Any) -> Traffic:
+    expect_none("without a TRACE", given, *_RECORDED)
+    kind = given["arrivals"]
+    if kind is None:
+        raise click.UsageError("expected a TRACE or --arrivals, got neither")
+    if kind == "closed":
+        expect_none("with --arrivals closed", given, "rate")
+        _expect("closed", given, "users", "duration")
+        think, turnaround = given["think"] or _NO_THINKING, given["turnaround"] or _TURNAROUND
+        return closed(given["users"], given["duration"], think, turnaround, seed)
+    expect_none(f"with --arrivals {kind}", given, *_CLOSED)
+    _expect(kind, given, "rate", "duration")
+    return made(kind, rate=given["rate"], duration=given["duration"], seed=seed)
+
+
+def _expect(kind: str, given: Mapping[str, object], *names: str) -> None:
+    for name in names:
+        if given[name] is None:
+            both = " and ".join(f"--{each}" for each in names)
+            raise click.UsageError(f"expected {both} with --arrivals {kind}, got no --{name}")

@@ -1,0 +1,166 @@
+"""The options that say how long batches take, and what happens to their workers."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import click
+
+from adaptive_batching.cli.options.parameters import MOST_WORKERS, Parsed
+from adaptive_batching.simulation.fitting.model_file import read_model
+from adaptive_batching.simulation.servers.conditions import (
+    Condition,
+    Drift,
+    parse_cold_start,
+    parse_crashes,
+    parse_drift,
+    parse_failures,
+    parse_shared,
+)
+from adaptive_batching.simulation.servers.curves import Padded, parse_buckets
+from adaptive_batching.simulation.servers.servers import (
+    Server,
+    UnevenServers,
+    parse_pause,
+    parse_server,
+    parse_servers,
+)
+
+_N = TypeVar("_N")
+
+_LATENCY = "5ms+0.05ms"
+
+WORKER_OPTIONS = (
+    click.option(
+        "--latency",
+        "server",
+        type=Parsed("fixed+per_item or table", parse_server),
+        show_default=_LATENCY,
+        help="How long a batch takes: fixed, and for each item; or measured, 1:5ms,8:5.5ms,64:8ms.",
+    ),
+    click.option(
+        "--latency-from",
+        type=Parsed("file", read_model),
+        help="How long batches took, with their scatter: what `fit --save` wrote.",
+    ),
+    click.option(
+        "--worker",
+        "servers",
+        type=Parsed("[number x] latency", parse_servers),
+        multiple=True,
+        help="A --latency for each worker instead, if they differ; 2x5ms+0.05ms for two; repeat.",
+    ),
+    click.option(
+        "--pad-to",
+        type=Parsed("sizes", parse_buckets),
+        help="Batches are padded to the next of these sizes, say 8,16,64, or pow2.",
+    ),
+    click.option(
+        "--drift",
+        "drifts",
+        type=Parsed("factor@time", parse_drift),
+        multiple=True,
+        help="Batches take 2x@6s from then on, or 2x@6s-20s little by little, or 3:2x@6s on worker "
+        "3 alone, the first being 0; may be repeated.",
+    ),
+    click.option(
+        "--cold-start",
+        type=Parsed("batches:duration", parse_cold_start),
+        help="The first batches take longer, say 5:200ms.",
+    ),
+    click.option("--failures", type=Parsed("percent", parse_failures), help="Batches that fail."),
+    click.option(
+        "--crashes",
+        type=Parsed("percent:duration", parse_crashes),
+        help="Batches over which a worker dies, and how long until it is back, say 0.1%:2s.",
+    ),
+    click.option(
+        "--shared-device",
+        type=Parsed("percent", parse_shared),
+        help="A batch takes so much longer for each that runs when it begins, say 30%.",
+    ),
+    click.option(
+        "--jitter", type=float, default=0.0, help="Sigma of lognormal noise on it, say 0.1."
+    ),
+    click.option(
+        "--pause",
+        type=Parsed("percent:duration", parse_pause),
+        default="0%:0ms",
+        help="Pauses of the machine: share of the batches and length, say 0.5%:10ms.",
+    ),
+)
+
+
+def number_of_workers(servers: Sequence[tuple[Server, ...]], workers: _N) -> _N | int:
+    """How many --worker describe, or else what --workers says.
+
+    Raises:
+        click.UsageError: Both were given.
+    """
+    if not servers:
+        return workers
+    source = click.get_current_context().get_parameter_source("workers")
+    if source is not click.core.ParameterSource.DEFAULT:
+        raise click.UsageError(f"expected no --workers with --worker, got {workers}")
+    described = sum(map(len, servers))
+    if described > MOST_WORKERS:
+        raise click.UsageError(f"expected {MOST_WORKERS} --worker at the most, got {described}")
+    return described
+
+
+def expect_worker(drifts: Sequence[Drift], workers: int) -> None:
+    """Refuse a drift that none of so many workers would meet.
+
+    Raises:
+        click.UsageError: It names a worker beyond them.
+    """
+    for drift in drifts:
+        if drift.worker is not None and drift.worker >= workers:
+            msg = f"expected --drift on a worker below {workers}, got {drift.worker}"
+            raise click.UsageError(f"{msg}: the first is 0")
+
+
+def server_of(
+    *,
+    server: Server | None,
+    latency_from: Server | None,
+    servers: tuple[tuple[Server, ...], ...],
+    **conditions: Any,
+) -> Server | UnevenServers:
+    """The workers that these options describe.
+
+    Raises:
+        ValueError: A number is out of its range.
+        click.UsageError: Options do not go together.
+    """
+    given = {"latency": server, "latency_from": latency_from, "worker": servers}
+    several = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if len(several) > 1:
+        raise click.UsageError(f"expected one of {' and '.join(several)}, got both")
+    if servers:
+        each = tuple(_situated(one, **conditions) for some in servers for one in some)
+        return UnevenServers(each)
+    return _situated(latency_from or server or parse_server(_LATENCY), **conditions)
+
+
+def _situated(
+    server: Server,
+    *,
+    jitter: float,
+    pause: tuple[float, float],
+    pad_to: tuple[int, ...] | None,
+    drifts: tuple[Condition, ...],
+    **others: Condition | None,
+) -> Server:
+    conditions = (*drifts, *(each for each in others.values() if each is not None))
+    steady = replace(server, residuals=())  # they come on top of the padded batch as well
+    curve = server.curve if pad_to is None else Padded(steady.mean, pad_to)
+    share, length = pause
+    return replace(
+        server,
+        jitter=jitter,
+        pause_probability=share,
+        pause=length,
+        curve=curve,
+        conditions=conditions,
+    )

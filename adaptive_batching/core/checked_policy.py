@@ -1,0 +1,131 @@
+"""Asks a policy, and holds it to its word: what can't be carried out is an error that names it."""
+
+from math import inf
+
+from adaptive_batching.core.job import Job
+from adaptive_batching.core.policy import (
+    Decision,
+    Dispatch,
+    Doorkeeper,
+    Hold,
+    Policy,
+    QueueView,
+    Shed,
+    Watcher,
+)
+from adaptive_batching.core.queues import Backlog, Triage
+from adaptive_batching.core.records import BatchRecord
+from adaptive_batching.errors import PolicyError
+
+_ENDLESS = 1e308  # seconds; whole numbers beyond that are none that can be reckoned with
+
+
+class Adviser:
+    """A policy, whatever of the optional methods it has.
+
+    Args:
+        policy: Decides about one queue at a time.
+
+    Attributes:
+        keeps_door: Whether it is asked before a job is let in.
+        watches: Whether it is asked while every worker is busy.
+        triages: Whether it says which of several queues goes first.
+    """
+
+    __slots__ = (
+        "_doorkeeper", "_policy", "_triage", "_watcher", "keeps_door", "triages", "watches"
+    )  # fmt: skip
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._doorkeeper = policy if isinstance(policy, Doorkeeper) else None
+        self._watcher = policy if isinstance(policy, Watcher) else None
+        self._triage = policy if isinstance(policy, Triage) else None
+        self.keeps_door = self._doorkeeper is not None
+        self.watches = self._watcher is not None
+        self.triages = self._triage is not None
+
+    def decide(self, view: QueueView, now: float) -> Decision:
+        """What to do about a queue.
+
+        Raises:
+            PolicyError: It raised, or its answer is no decision, or one about the past.
+        """
+        ask = self._policy.decide
+        if self._watcher is not None and not view.idle:
+            ask = self._watcher.watch
+        try:
+            decision = ask(view, now)
+        except Exception as error:
+            raise PolicyError(f"{self._asked(view)} raised {error!r}") from error
+        if isinstance(decision, Dispatch):
+            return decision
+        if isinstance(decision, Hold):
+            if decision.until > now:
+                return decision
+            raise self.broken(view, "a Hold.until later than now", decision, now)
+        if isinstance(decision, Shed):
+            return decision
+        raise self.broken(view, "Dispatch, Hold or Shed", decision, now)
+
+    def refuse(self, view: QueueView, job: Job, now: float) -> float | None:
+        """None to let a job in, or the seconds after which it would be.
+
+        Raises:
+            PolicyError: It raised, or its answer is neither.
+        """
+        doorkeeper = self._doorkeeper
+        assert doorkeeper is not None
+        try:
+            wait = doorkeeper.refuse(view, job, now)
+        except Exception as error:
+            raise PolicyError(f"{type(self._policy).__name__}.refuse raised {error!r}") from error
+        return None if wait is None else self._seconds("refuse", wait, "None or ")
+
+    def lookahead(self, backlog: Backlog, now: float) -> float:
+        """Seconds for which a batch may be put off for one that is worth more; see `Triage`.
+
+        Raises:
+            PolicyError: It raised, or its answer is no time.
+        """
+        triage = self._triage
+        assert triage is not None
+        try:
+            lookahead = triage.lookahead(backlog, now)
+        except Exception as error:
+            name = type(self._policy).__name__
+            raise PolicyError(f"{name}.lookahead raised {error!r}") from error
+        return self._seconds("lookahead", lookahead)
+
+    def observe(self, record: BatchRecord) -> None:
+        """Tell it of a batch that has ended.
+
+        Raises:
+            PolicyError: It raised.
+        """
+        try:
+            self._policy.observe(record)
+        except Exception as error:
+            raise PolicyError(f"{type(self._policy).__name__}.observe raised {error!r}") from error
+
+    def broken(
+        self, view: QueueView, expected: str, decision: object, now: float | None = None
+    ) -> PolicyError:
+        """The error for a decision about a queue that can't be carried out."""
+        at = "" if now is None else f" at now={now!r}"
+        return PolicyError(f"{self._asked(view)}: expected {expected}, got {decision}{at}")
+
+    def _asked(self, view: QueueView) -> str:
+        """Whose decision it was, for messages."""
+        watched = self._watcher is not None and not view.idle
+        return f"{type(self._policy).__name__}.{'watch' if watched else 'decide'}"
+
+    def _seconds(self, method: str, answer: object, otherwise: str = "") -> float:
+        asked = f"{type(self._policy).__name__}.{method}: expected"
+        if isinstance(answer, bool) or not isinstance(answer, int | float):
+            raise PolicyError(f"{asked} {otherwise}seconds, got {answer!r}")
+        if not answer >= 0:
+            raise PolicyError(f"{asked} 0 seconds or more, got {answer!r}")
+        if answer > _ENDLESS and answer != inf:
+            raise PolicyError(f"{asked} seconds that fit into a float, got 10**308 or more")
+        return float(answer)

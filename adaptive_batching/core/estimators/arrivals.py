@@ -1,0 +1,222 @@
+"""How soon the next job is likely to come."""
+
+from collections import deque
+from collections.abc import Iterator
+from math import exp, inf
+
+from adaptive_batching.core.estimators.fan_out import FanOut
+
+_UNDIGESTED = 16_384  # arrivals kept while every worker hangs; nobody decides then, so nobody asks
+_SAMPLED_GAPS = 32  # per decision: bounds its cost, and neighbours say the same
+_GAP_MEMORY = 256.0  # gaps; then old ones count half
+_EDGES = (0.05, 0.2, 1.0)  # of the time that a batch of one takes
+_END_OF_CLUMP = 1  # the edge beyond which a silence parts two clumps
+_SAME_INSTANT = 2e-6  # seconds; who came together says nothing about who comes after a silence
+_PRIOR_GAPS = 8.0  # gaps of the plain rate; an age that was hardly seen says little
+_SILENCE = 2.0  # after a silence u the hazard is at most this / u: bursts end
+_CLUMP_BIN = 0.5e-3  # seconds; timers are no finer
+_CLUMP_BINS = 20
+_CLUMP_GROWTH = 1 / 0.98  # an answer weighs that much more than the one before it
+_CLUMP_ROUND = 8  # answers between two looks at the histogram
+_OVERFLOW = 1e12  # weights are scaled down long before floats run out
+
+
+class ArrivalRate:
+    """Three views of one stream of arrivals, all O(1) per arrival.
+
+    *Rate*: exponentially weighted count over `window` seconds, of jobs, and the items that one
+    brings on average.
+
+    *Hazard*: arrivals per second given the time since the last one. Flat for Poisson traffic; high
+    and then low where callers fan out, so that a clump is waited for and a gap is not.
+
+    *Clump after an answer*: callers that send again when answered arrive in a clump just after a
+    batch completes, when nothing has arrived for milliseconds and every other view says "quiet".
+    """
+
+    __slots__ = (
+        "_answered", "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
+        "_counted_until",
+        "_fresh", "_gap_counts", "_gap_exposure", "_item_rate", "_newest", "_rate", "_weight",
+        "arrived", "fan_out", "more_items",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._fresh: deque[float] = deque(maxlen=_UNDIGESTED)
+        self.arrived = self._fresh.append
+        """Call with the time of each arrival (seconds): the hot path, a deque's own append."""
+        self.more_items = 0
+        """Items that came beyond one for each arrival, since the last `digest`."""
+        self._newest = -inf
+        self._rate = 0.0
+        self._item_rate = 0.0
+        self._counted_until = 0.0
+        self._gap_counts = [0.0] * (len(_EDGES) + 1)
+        self._gap_exposure = [0.0] * (len(_EDGES) + 1)
+        self.fan_out = FanOut()
+        """How much of a clump is still to come."""
+        self._answered = -inf
+        self._come = 0  # arrivals since
+        self._answers = 0
+        self._background = 0.0  # arrivals in a bin that belong to no clump
+        self._weight = 1.0
+        self._clump_counts = [0.0] * _CLUMP_BINS  # arrivals by time since the last answer
+        self._clump_ends = [0.0] * (_CLUMP_BINS + 1)  # how long after it the next answer came
+        self._clump: list[float] = []  # arrivals expected from the answer to each bin's end
+
+    def __repr__(self) -> str:
+        return f"<ArrivalRate {self._rate:.4g}/s newest={self._newest:.6f}>"
+
+    def digest(self, now: float, window: float, single: float) -> None:
+        """Fold in what arrived since the last call.
+
+        Args:
+            now: The present (seconds).
+            window: Time constant of the rate (seconds).
+            single: Predicted duration of a batch of one (seconds): the scale of the hazard's ages.
+        """
+        if not self._fresh:
+            return
+        fresh = list(self._fresh)
+        self._fresh.clear()
+        if window > 0:
+            kept = exp((self._counted_until - now) / window)
+            self._rate = self._rate * kept + len(fresh) / window
+            self._item_rate = self._item_rate * kept + (len(fresh) + self.more_items) / window
+            self._counted_until = now
+        self.more_items = 0
+        if single > 0:
+            self._learn_gaps(fresh, single)
+        if fresh[0] - self._answered < _CLUMP_BIN * _CLUMP_BINS:
+            self._learn_clump(fresh)
+        self._newest = fresh[-1]
+        self._come += len(fresh)
+
+    def rate(self, now: float, window: float) -> float:
+        """Arrivals (jobs) per second over about the last `window` seconds."""
+        if window <= 0:
+            return 0.0
+        return self._rate * exp((self._counted_until - now) / window)
+
+    @property
+    def newest(self) -> float:
+        """When the last one came (seconds); -inf before the first."""
+        return self._newest
+
+    @property
+    def mean_size(self) -> float:
+        """Items that an arrival brings, on average over the same window; at least 1."""
+        return self._item_rate / self._rate if self._rate else 1.0
+
+    def hazard(self, now: float, rate: float, single: float) -> tuple[float, float]:
+        """Arrivals per second to expect now, and the instant until which that estimate holds."""
+        silence = now - self._newest
+        index = 0
+        until = inf
+        for edge in _EDGES:
+            if silence < edge * single:
+                until = self._newest + edge * single
+                break
+            index += 1
+        exposure = self._gap_exposure[index]
+        if rate <= 0:
+            return 0.0, until
+        hazard = (self._gap_counts[index] + _PRIOR_GAPS) / (exposure + _PRIOR_GAPS / rate)
+        if silence > 0 and hazard * silence > _SILENCE:
+            hazard = _SILENCE / silence
+        return hazard, until
+
+    def answered(self, now: float) -> None:
+        """A batch of this stream's jobs was answered."""
+        seen = (now - self._answered) / _CLUMP_BIN
+        self._clump_ends[int(seen) if seen < _CLUMP_BINS else _CLUMP_BINS] += self._weight
+        self._weight *= _CLUMP_GROWTH
+        self._answered = now
+        self._come = 0
+        self._answers += 1
+        if self._answers % _CLUMP_ROUND == 0:
+            self._read_clump()
+
+    def clump_size(self, now: float) -> float:
+        """Arrivals that are still expected in the clump after the last answer."""
+        since = (now - self._answered) / _CLUMP_BIN
+        if since >= len(self._clump):
+            return 0.0  # it is over, or too few answers were seen to know one
+        if self._come - since * self._background > self._clump[-1] + 1.0:
+            return 0.0  # all of it is here, beyond doubt
+        return self._clump[-1] - self._come_by(since)
+
+    def clump(self, now: float) -> Iterator[tuple[float, float]]:
+        """What is ahead of that clump, step by step: (instant, arrivals expected until then)."""
+        since = (now - self._answered) / _CLUMP_BIN
+        come = self._come_by(since)
+        for index in range(int(since), _CLUMP_BINS):
+            yield self._answered + (index + 1) * _CLUMP_BIN, self._clump[index] - come
+
+    def _come_by(self, since: float) -> float:
+        """Arrivals of the clump that are expected in so many bins after an answer."""
+        index = int(since)
+        before = self._clump[index - 1] if index else 0.0
+        return before + (since - index) * (self._clump[index] - before)
+
+    def _learn_gaps(self, fresh: list[float], single: float) -> None:
+        counts, exposures = self._gap_counts, self._gap_exposure
+        previous = fresh[-_SAMPLED_GAPS - 1] if len(fresh) > _SAMPLED_GAPS else self._newest
+        if previous == -inf:
+            previous = fresh[0]
+        gaps = []
+        nearest = max(_EDGES[0] * single, _SAME_INSTANT)
+        for arrival in fresh[-_SAMPLED_GAPS:]:
+            gap = arrival - previous
+            previous = arrival
+            if gap < _SAME_INSTANT:
+                continue
+            gaps.append(gap)
+            if gap <= nearest:  # as most gaps of busy streams are, and this is their hot path
+                exposures[0] += gap - _SAME_INSTANT
+                counts[0] += 1.0
+                continue
+            lower = _SAME_INSTANT
+            for index, edge in enumerate(_EDGES):
+                upper = max(edge * single, lower)
+                if gap <= upper:
+                    exposures[index] += gap - lower
+                    counts[index] += 1.0
+                    break
+                exposures[index] += upper - lower
+                lower = upper
+            else:
+                exposures[-1] += gap - lower
+                counts[-1] += 1.0
+        self.fan_out.learn(gaps, _EDGES[_END_OF_CLUMP] * single)
+        if sum(counts) > _GAP_MEMORY:
+            self._gap_counts = [count / 2 for count in counts]
+            self._gap_exposure = [exposure / 2 for exposure in exposures]
+
+    def _learn_clump(self, fresh: list[float]) -> None:
+        counts, answered, weight = self._clump_counts, self._answered, self._weight
+        for arrival in fresh:
+            index = int((arrival - answered) / _CLUMP_BIN)
+            if 0 <= index < _CLUMP_BINS:
+                counts[index] += weight
+
+    def _read_clump(self) -> None:
+        """Cumulate the histogram; a bin was seen by all answers whose successor came after it.
+
+        What comes in its second half comes at any time: that much is no clump.
+        """
+        expected = 0.0
+        self._clump = []
+        watching = sum(self._clump_ends)
+        for count, end in zip(self._clump_counts, self._clump_ends, strict=False):
+            watching -= end / 2  # who ended in this bin saw half of it
+            expected += count / watching if watching > self._weight * 1e-3 else 0.0
+            watching -= end / 2
+            self._clump.append(expected)
+        background = (expected - self._clump[_CLUMP_BINS // 2 - 1]) / (_CLUMP_BINS / 2)
+        self._background = background
+        self._clump = [come - background * bins for bins, come in enumerate(self._clump, 1)]
+        if self._weight > _OVERFLOW:
+            self._clump_counts = [count / self._weight for count in self._clump_counts]
+            self._clump_ends = [end / self._weight for end in self._clump_ends]
+            self._weight = 1.0

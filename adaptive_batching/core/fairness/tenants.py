@@ -1,0 +1,137 @@
+"""What each tenant has had of the workers, and so whose turn it is."""
+
+from collections.abc import Hashable
+from itertools import count
+
+from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.fairness.fairness import Fairness
+from adaptive_batching.core.fairness.virtual_time_heap import Turns
+from adaptive_batching.core.job import Batch, Job
+from adaptive_batching.core.policy import Limits
+
+_REMEMBERED = 1024  # tenants; who has nothing waiting is forgotten beyond that
+
+
+class Tenant:
+    """One who shares the workers with others.
+
+    Attributes:
+        name: Of his jobs.
+        weight: His part of them, in proportion to the others'.
+        received: Items that he had, by his weight; what it cost to have them in small batches
+            included.
+        items: His items that wait, in all queues.
+        number: Tells him from others with whom he is even.
+    """
+
+    __slots__ = ("items", "name", "number", "received", "weight")
+
+    def __init__(self, name: Hashable, weight: float, number: int) -> None:
+        self.name = name
+        self.weight = weight
+        self.number = number
+        self.received = 0.0
+        self.items = 0
+
+    def __repr__(self) -> str:
+        return f"<Tenant {self.name!r} received={self.received:g} waiting={self.items}>"
+
+    @property
+    def waits(self) -> bool:
+        """Whether any of his items waits."""
+        return self.items > 0
+
+    @property
+    def standing(self) -> tuple[float, int]:
+        """What he had, and his number."""
+        return self.received, self.number
+
+    def served(self, items: float) -> None:
+        """So many of his items leave, or what costs as much."""
+        self.received += items / self.weight
+
+
+class Tenants:
+    """The accounts of all who share the workers of one scheduler.
+
+    Whoever is furthest behind his share goes first, as in deficit round robin (Shreedhar and
+    Varghese 1996), but job by job instead of in rounds, so that a batch is shared as well: of two
+    who have jobs waiting all the time, neither is ever ahead by more than one item of each. Who
+    comes back after a pause begins where the hindmost of the others is: what he did not use is no
+    credit (start-time fair queueing, Goyal et al. 1996; Sheng et al., OSDI 2024).
+
+    Args:
+        fairness: What each may have.
+        limits: Of batches, latency and queue.
+
+    Attributes:
+        ageing: Seconds after which no job of high priority goes before a normal one any more.
+    """
+
+    __slots__ = ("_limits", "_numbers", "_rank", "_tenants", "_waiting", "_weights", "ageing")
+
+    def __init__(self, fairness: Fairness, limits: Limits) -> None:
+        self.ageing = fairness.head_start(limits)
+        self._limits = limits
+        self._weights = fairness.weights
+        self._tenants: dict[Hashable, Tenant] = {}
+        self._numbers = count()
+        self._waiting: Turns[Tenant] = Turns()
+        self._rank = 0.0  # what the last one who had nothing left waiting had received
+
+    def retune(self, limits: Limits) -> None:
+        """Other limits hold from now on; how long high priority counts stays."""
+        self._limits = limits
+
+    def of(self, name: Hashable) -> Tenant:
+        """The account of one who sends a job; he begins where the hindmost is who has any."""
+        tenant = self._tenants.get(name)
+        if tenant is None:
+            if len(self._tenants) >= _REMEMBERED:
+                self._tenants = {key: each for key, each in self._tenants.items() if each.items}
+            weight = self._weights.get(name, 1.0)
+            tenant = self._tenants[name] = Tenant(name, weight, next(self._numbers))
+        if not tenant.items:
+            tenant.received = max(tenant.received, self._hindmost())
+        return tenant
+
+    def came(self, tenant: Tenant, items: int) -> None:
+        """Some items of his wait."""
+        tenant.items += items
+        self._waiting.add(tenant.name, tenant)
+
+    def left(self, tenant: Tenant, items: int) -> None:
+        """They wait no more."""
+        tenant.items -= items
+        if not tenant.items:
+            self._rank = max(self._rank, tenant.received)
+
+    def excess(self, job: Job, queued: int, max_queue: int) -> int:
+        """Items that have to leave before a job may wait beside so many; not positive for none.
+
+        Nobody may have more waiting than there is room for all others (dynamic thresholds,
+        Choudhury and Hahne 1998), so that who has nothing waiting finds room. Who is nobody's is
+        not told apart, and has all of it.
+        """
+        if job.tenant is None:
+            return 0
+        own = self.of(job.tenant).items
+        return own + job.size - (max_queue - queued)
+
+    def charge(self, batch: Batch, latency: LinearLatency) -> None:
+        """Charge the members with what their batch costs beyond that part of a full one.
+
+        So tenants whose jobs can't share batches have equal parts of the workers' time.
+        """
+        limit = self._limits.max_batch_size
+        full = latency.predict(limit)
+        if batch.size >= limit or not full > 0:
+            return
+        extra = latency.predict(batch.size) / full * limit / batch.size - 1.0
+        for job in batch.jobs:
+            self.of(job.tenant).served(extra * job.size)
+
+    def _hindmost(self) -> float:
+        """What who is furthest behind has received."""
+        first = self._waiting.first()
+        return self._rank if first is None else first.received

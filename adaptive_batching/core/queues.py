@@ -1,0 +1,268 @@
+"""All that waits, by batch key: whose turn it is, in O(log n) of the keys."""
+
+from collections.abc import Hashable, Iterator
+from heapq import heapify, heappop, heappush
+from itertools import count
+from math import inf, log
+from typing import Protocol, cast, runtime_checkable
+
+from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.timer_lateness import Punctuality
+from adaptive_batching.core.fairness.fair_queue import FairQueue
+from adaptive_batching.core.fairness.tenants import Tenants
+from adaptive_batching.core.job import Job
+from adaptive_batching.core.permits import Permits
+from adaptive_batching.core.policy import Limits, QueueView
+from adaptive_batching.core.queue import JobQueue
+
+_REMEMBERED = 1024  # batch keys; an emptied queue beyond that forgets its arrivals
+_FOR_EVER = 1e9  # seconds; with that much to spare what a batch is worth decides alone
+_BRIEFEST = 1e-9  # seconds; a coarse clock says of short batches that they took none
+_SAME = 1.25  # times another lookahead; to sort all queues anew for less is not worth it
+
+
+class Backlog:
+    """The queues of all batch keys, and the order in which they should be served.
+
+    That is the earliest deadline first, and where there is none, who has waited longest. It answers
+    everybody in time if that can be done at all (Jackson 1955); where it can't, it is the worst
+    order: each batch leaves at the last moment, with the few that have come.
+
+    A policy may then ask for the order of Vepsalainen and Morton's apparent tardiness cost
+    (Management Science 33, 1987), `density * exp(-slack / lookahead)`: a batch goes first for what
+    it is worth (items for each second of its worker) and for how little it can be put off. By the
+    logarithm, `latest_start - lookahead * log(density)`, time moves all queues alike, so that a
+    heap keeps them in order.
+
+    Where tenants share the workers, whoever is furthest behind his share is served first, and of
+    his queues the one that goes first by the above.
+
+    Args:
+        limits: What the user asked for.
+        permits: The workers, and how long they take.
+        punctuality: How late wake-ups come.
+        weighing: Whether `look_ahead` may be asked for.
+        tenants: Who share the workers; None if nobody asks whose a job is.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        permits: Permits,
+        punctuality: Punctuality,
+        *,
+        weighing: bool,
+        tenants: Tenants | None = None,
+    ) -> None:
+        self.views: dict[Hashable, QueueView] = {}
+        """The queues by batch key, empty ones among them."""
+        self.items = 0
+        """Items waiting, in all queues."""
+        self.shared = False
+        """Whether there was ever more than one batch key, so that somebody has to go first."""
+        self.lookahead = 0.0
+        """Seconds that a batch is put off for one that is worth e times as much; 0 for none."""
+        self._limits = limits
+        self._permits = permits
+        self._punctuality = punctuality
+        self._weighing = weighing
+        self._tenants = tenants
+        self._opened = count()
+        self._by_deadline = _Line()
+        self._by_worth = _Line()
+        self._changed: dict[QueueView, None] = {}  # since they were last weighed
+        self._counted: dict[QueueView, float] = {}  # their deadlines as they were then
+        self._deadlines = 0.0  # summed; a queue without any is not counted
+
+    @property
+    def queues(self) -> int:
+        """In how many somebody waits: each needs a batch of its own at least."""
+        return len(self._by_deadline.entries)
+
+    @property
+    def batches(self) -> int:
+        """About as many are needed for all that waits."""
+        return self.queues + max(0, self.items - self.queues) // self._limits.max_batch_size
+
+    @property
+    def duration(self) -> float:
+        """Seconds that one of them takes, on average."""
+        return self._permits.latency.predict(self.items / self.batches)
+
+    @property
+    def workers(self) -> int:
+        """Workers that are alive."""
+        return self._permits.capacity
+
+    @property
+    def mean_deadline(self) -> float:
+        """Mean of the queues' earliest deadlines (seconds); `inf` where there are none."""
+        return self._deadlines / len(self._counted) if self._counted else inf
+
+    def open(self, key: Hashable, limits: Limits, latency: LinearLatency) -> QueueView:
+        """A queue for a key that has none, with its limits and what its batches take."""
+        age = next(self._opened)
+        queue = JobQueue() if self._tenants is None else FairQueue(self._tenants)
+        view = QueueView(queue, self._permits, limits, latency, self._punctuality, age)
+        if self.views and not self.shared:
+            self.shared = True
+            for other in self.views.values():
+                self._place(other)
+        self.views[key] = view
+        return view
+
+    def retune(self, limits: Limits, *, weighing: bool) -> None:
+        """Other limits hold, and another policy may ask for another order, or for none."""
+        self._limits = limits
+        self._weighing = weighing
+        self.lookahead = self._deadlines = 0.0
+        self._by_worth = _Line()
+        self._counted.clear()
+        self._changed = dict.fromkeys(self.views.values()) if weighing else {}
+
+    def joined(self, view: QueueView, job: Job) -> None:
+        """A job has come to a queue; of interest if there are others."""
+        entry = self._by_deadline.entries.get(view)
+        if entry is None or job.deadline < entry[0]:
+            self._by_deadline.put(view, view.queue.earliest_deadline)
+        if self._weighing:
+            self._changed[view] = None
+
+    def left(self, key: Hashable, items: int) -> None:
+        """So many items have left a queue."""
+        self.items -= items
+        if not self.shared:
+            return
+        self._place(self.views[key])
+        self.forget(key)
+
+    def forget(self, key: Hashable) -> None:
+        """Remember a queue no longer if nobody waits in it and there are many."""
+        if len(self.views) > _REMEMBERED and not self.views[key].queue.requests:
+            del self.views[key]
+
+    def weigh(self) -> None:
+        """Take note of what has changed since the last decision.
+
+        Only now, for the order may depend on what is learned, but not on how often it was asked.
+        """
+        for view in self._changed:
+            self._deadlines -= self._counted.pop(view, 0.0)
+            deadline = view.queue.earliest_deadline
+            if deadline != inf:
+                self._counted[view] = deadline
+                self._deadlines += deadline
+            if not view.queue.requests:
+                self._by_worth.drop(view)
+            elif self.lookahead:
+                self._by_worth.put(view, self._worth(view))
+        self._changed.clear()
+        if not self._counted:
+            self._deadlines = 0.0  # what was rounded away is not carried on for ever
+
+    def look_ahead(self, seconds: float) -> None:
+        """Change the order of service; what is about the same as before changes nothing."""
+        if self.lookahead / _SAME <= seconds <= self.lookahead * _SAME:
+            return
+        self.lookahead = min(seconds, _FOR_EVER)
+        self._by_worth = _Line()
+        if seconds:
+            for view in self._by_deadline.entries:
+                self._by_worth.put(view, self._worth(view))
+
+    def most_pressing(self) -> QueueView:
+        """The queue with the earliest deadline; somebody must be waiting."""
+        if self.shared:
+            return self._by_deadline.first
+        (only,) = self.views.values()
+        return only
+
+    def in_turn(self, now: float) -> Iterator[QueueView]:
+        """The queues, first who should be served first."""
+        line = self._by_worth if self.lookahead else self._by_deadline
+        return iter(line) if self._tenants is None else line.by_tenant(now)
+
+    def _worth(self, view: QueueView) -> float:
+        """How urgent its next batch is, as an instant (seconds)."""
+        items = min(view.items, view.limits.max_batch_size)
+        duration = view.line.predict(items)
+        if not duration:  # a class of which no batch has run: all kinds together give an idea
+            duration = max(self._permits.latency.predict(items), _BRIEFEST)
+        return view.queue.earliest_deadline - duration - self.lookahead * log(items / duration)
+
+    def _place(self, view: QueueView) -> None:
+        if view.queue.requests:
+            self._by_deadline.put(view, view.queue.earliest_deadline)
+        else:
+            self._by_deadline.drop(view)
+        if self._weighing:
+            self._changed[view] = None
+
+
+def _fair(view: QueueView) -> FairQueue:
+    """Its queue, where tenants share the workers."""
+    return cast("FairQueue", view.queue)
+
+
+_Entry = tuple[float, float, int, QueueView]  # urgency, when its head came, its age, the queue
+
+
+@runtime_checkable
+class Triage(Protocol):
+    """A policy may also say whether the earliest deadline should go first."""
+
+    def lookahead(self, backlog: Backlog, now: float) -> float:
+        """0 if it should, or the seconds for which a batch may be put off for one that is worth
+        e times as much; asked while several queues wait and a worker is idle.
+        """  # fmt: skip
+        ...
+
+
+class _Line:
+    """Queues by urgency; an entry that is no longer true goes when it comes to the front."""
+
+    def __init__(self) -> None:
+        self.entries: dict[QueueView, _Entry] = {}
+        """The true ones."""
+        self._heap: list[_Entry] = []
+
+    def __iter__(self) -> Iterator[QueueView]:
+        """Sorted only for those who go on after the first, which few do."""
+        first = self.first
+        yield first
+        for *_, view in sorted(self.entries.values()):
+            if view is not first:
+                yield view
+
+    def by_tenant(self, now: float) -> Iterator[QueueView]:
+        """First those of the tenant who is furthest behind, however urgent others are.
+
+        Sorted each time, as any batch may change the order of all: O(n log n) of the queues.
+        """
+        turns = [(_fair(view).turn(now), *entry) for view, entry in self.entries.items()]
+        return (view for *_, view in sorted(turns))
+
+    @property
+    def first(self) -> QueueView:
+        """The most urgent one; there must be one."""
+        heap = self._heap
+        while heap[0] is not self.entries.get(heap[0][3]):
+            heappop(heap)
+        return heap[0][3]
+
+    def put(self, view: QueueView, urgency: float) -> None:
+        """Give a queue its place; of equals, whose head came first, or which is itself older."""
+        entry = (urgency, view.head.arrived, view.opened, view)
+        old = self.entries.get(view)
+        if old == entry:
+            return
+        self.entries[view] = entry
+        if len(self._heap) <= 2 * len(self.entries) + 64:
+            heappush(self._heap, entry)
+        else:
+            self._heap = list(self.entries.values())
+            heapify(self._heap)
+
+    def drop(self, view: QueueView) -> None:
+        """Nobody waits in it any more."""
+        self.entries.pop(view, None)

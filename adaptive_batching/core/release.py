@@ -1,0 +1,153 @@
+"""How jobs leave the queues: as the policy says, in a batch or turned away; late; or taken out."""
+
+from adaptive_batching.core.checked_policy import Adviser
+from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.fairness.tenants import Tenants
+from adaptive_batching.core.job import Batch, Job, Reason
+from adaptive_batching.core.permits import Permits
+from adaptive_batching.core.policy import Dispatch, Hold, QueueView, Shed, ShedReason
+from adaptive_batching.core.queues import Backlog
+from adaptive_batching.core.retry.bisection import Suspects
+
+
+class Departures:
+    """The ways out of a scheduler's queues; each takes the jobs out of all that counts them.
+
+    Args:
+        permits: The workers; whoever leaves in a batch takes the permit of one.
+        backlog: All that waits for the first time.
+        suspects: Who waits to run again.
+        adviser: A policy, which says who leaves.
+        tenants: Who they come from; None if nobody asks.
+
+    Attributes:
+        flushing: Whether what waits leaves as soon as a worker is free, without asking.
+    """
+
+    __slots__ = ("_adviser", "_backlog", "_permits", "_suspects", "_tenants", "flushing")
+
+    def __init__(
+        self,
+        permits: Permits,
+        backlog: Backlog,
+        suspects: Suspects,
+        adviser: Adviser,
+        tenants: Tenants | None,
+    ) -> None:
+        self._permits = permits
+        self._backlog = backlog
+        self._suspects = suspects
+        self._adviser = adviser
+        self._tenants = tenants
+        self.flushing = False
+
+    def retune(self, adviser: Adviser) -> None:
+        """Another policy says who leaves from now on."""
+        self._adviser = adviser
+
+    def decide(
+        self, view: QueueView, now: float, holding: QueueView | None = None
+    ) -> Batch | Shed | Hold:
+        """Ask the policy, and do what it says.
+
+        Args:
+            view: About this queue.
+            now: The present (seconds).
+            holding: One that goes first by fairness, and holds: before another tenant takes the
+                last idle worker, it does. What it waits for would not come any more.
+
+        Raises:
+            PolicyError: The decision can't be carried out.
+        """
+        if self.flushing:
+            return self._release(view, Dispatch(view.limits.max_batch_size, Reason.DRAIN), now)
+        view.digest(now)
+        if self._permits.uneven or view.worker is not None:
+            view.aim_at_best(now)
+        decision = self._adviser.decide(view, now)
+        if isinstance(decision, Dispatch):
+            if holding is not None and self._permits.idle == 1:
+                size = holding.limits.max_batch_size
+                return self._release(holding, Dispatch(size, Reason.NOT_WORTH_WAITING), now)
+            return self._release(view, decision, now)
+        return self._turn_away(view, decision) if isinstance(decision, Shed) else decision
+
+    def leave(
+        self,
+        jobs: list[Job],
+        size: int,
+        line: LinearLatency,
+        reason: Reason,
+        now: float,
+        deaths: int = 0,
+    ) -> Batch:
+        """Jobs that wait no more leave for a worker, which there must be.
+
+        Args:
+            jobs: All of one batch key.
+            size: Their items together.
+            line: How long batches of that key take.
+            reason: Why they leave.
+            now: The present (seconds).
+            deaths: Of workers that ran them before.
+        """
+        worker = self._permits.idlest
+        batch = Batch(
+            jobs,
+            size,
+            jobs[0].key,
+            reason,
+            now,
+            line.predict(size) * worker.latency.factor,
+            self._backlog.items,
+            worker.index,
+            deaths,
+        )
+        if self._tenants is not None:
+            self._tenants.charge(batch, line)
+        self._permits.take(batch)
+        return batch
+
+    def expire(self, view: QueueView, now: float) -> Shed:
+        """Those of a queue whose deadline has come leave unanswered; there must be one."""
+        expired = view.queue.take_expired(now)
+        self._backlog.left(expired[0].key, sum(job.size for job in expired))
+        return Shed(expired, ShedReason.EXPIRED)
+
+    def cancel(self, job: Job) -> bool:
+        """Take a job out; False if it has already left."""
+        if self._suspects.remove(job):
+            return True
+        if not job.waiting:
+            return False
+        self._backlog.views[job.key].queue.remove(job)
+        self._backlog.left(job.key, job.size)
+        return True
+
+    def _release(self, view: QueueView, decision: Dispatch, now: float) -> Batch:
+        if not self._permits.idle:
+            raise self._adviser.broken(
+                view, "Hold or Shed while every worker is busy", decision, now
+            )
+        allowed = min(decision.size, view.limits.max_batch_size)
+        if view.queue.next.size > view.limits.max_batch_size:
+            allowed = view.queue.next.size  # it came before the limit; let it be told
+        waiting = view.queue.items
+        jobs = view.queue.take(allowed)
+        if not jobs:
+            expected = f"a Dispatch of at least the head's {view.head.size} items"
+            raise self._adviser.broken(view, expected, decision, now)
+        size = waiting - view.queue.items
+        self._backlog.left(jobs[0].key, size)
+        return self.leave(jobs, size, view.line, decision.reason, now)
+
+    def _turn_away(self, view: QueueView, decision: Shed) -> Shed:
+        jobs = decision.jobs
+        if not jobs:
+            raise self._adviser.broken(view, "a Shed of at least one job", decision)
+        # All at first: whoever is taken out has to be told, and a mistake tells those who wait.
+        if len(set(jobs)) < len(jobs) or not all(job.waiting for job in jobs):
+            raise self._adviser.broken(view, "a Shed of waiting jobs, each once", decision)
+        for job in jobs:
+            self.cancel(job)
+        return decision

@@ -1,0 +1,228 @@
+"""Who of a failed batch is guilty: its members run again, in smaller groups.
+
+One bad item makes a whole batch raise. Halves, and halves of the halves that raise again, find it
+in log2(n) more rounds, and the rest get their answers: binary splitting (Hwang 1972), the cheapest
+group testing where few are guilty. Where every positive test costs a worker process, three stages
+are enough: the batch, groups of about its square root (Dorfman 1943), then each member alone. These
+run one at a time, so that however many items are deadly, they have one worker of the pool.
+
+Where the batch is not to blame, because its worker did not begin, it runs again as it is.
+"""
+
+import enum
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf, isqrt
+
+from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.job import Batch, Job, Outcome, Reason
+from adaptive_batching.core.retry.retry_budget import RetryBudget
+
+_REPETITIONS = (Reason.BISECT, Reason.RETRY)
+_FATAL = 2  # worker deaths that a job was present at, the last one alone, until it is refused
+_NOT_BEGUN = frozenset({Outcome.REFUSED, Outcome.UNSENT})  # has not run, whatever it would do
+_REPEATABLE = frozenset(Outcome) - {Outcome.DONE, Outcome.OVERLOADED}
+_BLAMELESS = _NOT_BEGUN | {Outcome.UNANSWERED}
+_HALVED = frozenset({Outcome.FAILED, Outcome.OUT_OF_MEMORY})
+
+
+class Verdict(enum.Enum):
+    """What becomes of a member of a failed batch; the values are metric labels."""
+
+    __hash__ = object.__hash__  # as for Reason
+
+    AGAIN = "again"
+    """It runs again, in smaller company or as it was."""
+    INNOCENT = "innocent"
+    """It ran again, and has its answer."""
+    GUILTY = "guilty"
+    """It ran again, and failed by itself."""
+    QUARANTINED = "quarantined"
+    """Its workers died, twice or thrice in a row, and the last one ran nothing else."""
+    OVER_BUDGET = "over_budget"
+    """More runs than may be repeated would have been needed."""
+    TOO_LATE = "too_late"
+    """Its deadline would have come before the end of another run."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Jobs that run again together.
+
+    Attributes:
+        jobs: Oldest first.
+        deaths: Of workers that ran them, so far.
+        reason: Why they run again.
+    """
+
+    jobs: list[Job]
+    deaths: int
+    reason: Reason = Reason.BISECT
+
+
+class Suspects:
+    """The members of failed batches that wait to be run again, ahead of all others.
+
+    Args:
+        latency: Says whether there is time for another run.
+    """
+
+    def __init__(self, latency: LinearLatency) -> None:
+        self.budget = RetryBudget()
+        self._latency = latency
+        self.groups: deque[Group] = deque()
+        """Who waits, the longest first."""
+        self.items = 0
+        """Items waiting, in all groups."""
+        self.ever = False
+        """Whether there ever were any; until then the budget is full, and ends teach nothing."""
+        self._at_risk = False  # a worker is: it runs a group over which another has died
+
+    def __repr__(self) -> str:
+        return f"<Suspects {len(self.groups)} groups {self.budget!r}>"
+
+    def __iter__(self) -> Iterator[Job]:
+        return (job for group in self.groups for job in group.jobs)
+
+    @property
+    def earliest_deadline(self) -> float:
+        """The next instant at which one of them expires (seconds)."""
+        return min((job.deadline for job in self), default=inf)
+
+    def judge(
+        self,
+        batch: Batch,
+        jobs: Sequence[Job],
+        outcome: Outcome,
+        now: float,
+        start: float,
+        *,
+        idempotent: bool,
+    ) -> dict[Job, Verdict]:
+        """What becomes of the members of a batch that failed.
+
+        Args:
+            batch: The failed one.
+            jobs: Those of its members who still want an answer.
+            outcome: How it ended.
+            now: The present (seconds).
+            start: When another run can begin, at the earliest (seconds).
+            idempotent: Whether running them twice is as good as once.
+
+        Returns:
+            The verdict on each; none on those for whom no other run was ever thought of.
+        """
+        if outcome not in (_REPEATABLE if idempotent else _NOT_BEGUN):
+            return {}
+        if outcome in _BLAMELESS:
+            return self._once_more(batch, jobs, outcome, now, start)
+        deaths = batch.deaths + (outcome is Outcome.LOST)
+        if len(batch.jobs) == 1:
+            if outcome is not Outcome.LOST:
+                again = batch.reason is Reason.BISECT
+                return dict.fromkeys(jobs, Verdict.GUILTY) if again else {}
+            if deaths >= _FATAL:
+                return dict.fromkeys(jobs, Verdict.QUARANTINED)
+        verdicts = dict.fromkeys(jobs, Verdict.TOO_LATE)
+        patient = [job for job in jobs if job.deadline > now]
+        groups = [
+            Group(punctual, deaths)
+            for part in _split(patient, _group_size(len(patient), outcome, deaths))
+            if (punctual := self._punctual(part, start))
+        ]
+        return verdicts | self._spend(groups, now)
+
+    def _once_more(
+        self, batch: Batch, jobs: Sequence[Job], outcome: Outcome, now: float, start: float
+    ) -> dict[Job, Verdict]:
+        """The same batch again: as often as there is time if it was refused, otherwise once.
+
+        Who waits for ever is not let wait for a worker that may refuse it for ever.
+        """
+        if outcome is not Outcome.REFUSED and batch.reason is Reason.RETRY:
+            return {}
+        verdicts = dict.fromkeys(jobs, Verdict.TOO_LATE)
+        patient = [job for job in jobs if job.deadline < inf or start <= now]
+        punctual = self._punctual(patient, start)
+        if not punctual:
+            return verdicts
+        return verdicts | self._spend([Group(punctual, batch.deaths, Reason.RETRY)], now)
+
+    def _spend(self, groups: Sequence[Group], now: float) -> dict[Job, Verdict]:
+        """Let all of the groups run again, or none if that were too many."""
+        granted = self.budget.spend(len(groups), now)
+        if granted:
+            for group in groups:
+                self._add(group)
+        verdict = Verdict.AGAIN if granted else Verdict.OVER_BUDGET
+        return {job: verdict for group in groups for job in group.jobs}
+
+    def take(self) -> Group | None:
+        """Take the group that has waited longest of those that may leave now, if there is one."""
+        for group in self.groups:
+            if not (group.deaths and self._at_risk):
+                break
+        else:
+            return None
+        self.groups.remove(group)
+        self._at_risk = self._at_risk or group.deaths > 0
+        for job in group.jobs:
+            self._left(job)
+        return group
+
+    def ended(self, batch: Batch, outcome: Outcome) -> None:
+        """A batch has ended, be it of suspects or of others."""
+        if batch.reason not in _REPETITIONS:
+            self.budget.earn()
+        elif batch.reason is Reason.BISECT and outcome is Outcome.DONE and not batch.deaths:
+            self.budget.answered()  # where workers die, a search costs more than runs
+        elif batch.deaths:
+            self._at_risk = False
+
+    def take_expired(self, now: float) -> list[Job]:
+        """Take the jobs whose deadline has come."""
+        expired = [job for job in self if job.deadline <= now]
+        for job in expired:
+            self.remove(job)
+        return expired
+
+    def remove(self, job: Job) -> bool:
+        """Take a job out of its group; False if it is in none."""
+        if job.queue is not self:
+            return False
+        for group in self.groups:
+            if job in group.jobs:
+                self._left(job)
+                group.jobs.remove(job)
+                if not group.jobs:
+                    self.groups.remove(group)
+                return True
+        return False
+
+    def _add(self, group: Group) -> None:
+        self.ever = True
+        self.groups.append(group)
+        for job in group.jobs:
+            job.queue = self
+            self.items += job.size
+
+    def _left(self, job: Job) -> None:
+        job.queue = None
+        self.items -= job.size
+
+    def _punctual(self, jobs: list[Job], start: float) -> list[Job]:
+        finish = start + self._latency.predict(sum(job.size for job in jobs))
+        return [job for job in jobs if finish <= job.deadline]
+
+
+def _group_size(jobs: int, outcome: Outcome, deaths: int) -> int:
+    if outcome in _HALVED:
+        return (jobs + 1) // 2
+    if outcome is Outcome.UNSHARED:
+        return 1
+    return 1 if deaths >= _FATAL else isqrt(jobs)
+
+
+def _split(jobs: list[Job], size: int) -> list[list[Job]]:
+    return [jobs[begin : begin + size] for begin in range(0, len(jobs), max(1, size))]

@@ -1,0 +1,72 @@
+"""A request's one end: its caller is told, the ledgers count it, and the observers hear of it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from adaptive_batching.core import Batch, Job, JobOutcome, Reason, Scheduler, Shed, ShedReason
+from adaptive_batching.dispatcher.calls import Call, share_out
+from adaptive_batching.dispatcher.counters import Ledgers
+from adaptive_batching.dispatcher.observers import Audience
+from adaptive_batching.dispatcher.outcome import Ended
+from adaptive_batching.errors import BatchingError, DeadlineExceeded, Overloaded
+
+
+class Endings:
+    """How the requests of one driver end.
+
+    Args:
+        scheduler: In whose queues they wait.
+        audience: Who hears of it.
+        clock: Monotonic seconds.
+
+    Attributes:
+        ledgers: What has become of them.
+    """
+
+    __slots__ = ("_audience", "_clock", "_scheduler", "ledgers")
+
+    def __init__(
+        self, scheduler: Scheduler, audience: Audience, clock: Callable[[], float]
+    ) -> None:
+        self._scheduler = scheduler
+        self._audience = audience
+        self._clock = clock
+        self.ledgers = Ledgers(scheduler.classes)
+
+    def enter(self, jobs: Sequence[Job], outcome: JobOutcome) -> None:
+        """Some jobs, of which their callers know, have ended without a batch, or before theirs."""
+        self.ledgers.enter(jobs, outcome)
+        if self._audience.of_jobs and jobs:
+            self._audience.jobs_ended(jobs, outcome, self._clock())
+
+    def turn_away(self, shed: Shed, now: float) -> None:
+        """Some have left the queue unanswered, as the scheduler said."""
+        expired = shed.reason is ShedReason.EXPIRED
+        for call in cast("Sequence[Call[Any, Any]]", shed.jobs):
+            waited = f"{now - call.arrived:.3f} s in the queue"
+            if expired:
+                call.fail(DeadlineExceeded(f"no worker was free in {waited}"))
+            else:
+                patience = call.deadline - call.arrived
+                retry_after = self._scheduler.retry_after(call, now)
+                message = f"after {waited} an answer within {patience:.3f} s is out of reach"
+                call.fail(Overloaded(message, retry_after=retry_after))
+        self.enter(shed.jobs, JobOutcome.EXPIRED if expired else JobOutcome.SHED)
+
+    def give_up(self, error: BatchingError) -> bool:
+        """Nobody will run what waits; returns whether anybody is told so."""
+        abandoned = cast("Sequence[Call[Any, Any]]", self._scheduler.abandon())
+        for call in abandoned:
+            call.fail(error)
+        self.enter(abandoned, JobOutcome.FAILED)
+        return bool(abandoned)
+
+    def answer(
+        self, batch: Batch, ended: Ended, calls: Sequence[Call[Any, Any]], results: Sequence[Any]
+    ) -> None:
+        """A batch has ended: give its members what is theirs, but for those who run again."""
+        done, failed, cancelled = share_out(calls, results)
+        for ledger in self.ledgers.of(batch.key):
+            ledger.enter_batch(batch, done, failed, cancelled)
+            if batch.reason is Reason.BISECT and ended.raised is None:
+                ledger.enter_rerun(done, failed)

@@ -1,0 +1,4 @@
+"""What operators see: health, recent batches, the dashboard, the OpenAPI document.
+
+It imports the service, the sidecar and `http`.
+"""

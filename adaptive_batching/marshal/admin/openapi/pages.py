@@ -1,0 +1,54 @@
+"""Where a service describes itself: `/openapi.json` for programs, `/docs` for people."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+from aiohttp import web
+
+from adaptive_batching.marshal.admin.admin import Page
+from adaptive_batching.marshal.admin.openapi.document import Described, describe
+from adaptive_batching.marshal.admin.openapi.html import SECURITY_POLICY, render
+from adaptive_batching.marshal.http.error_responses import PlainAnswer, as_response
+
+Documents = Mapping[str, PlainAnswer]
+"""By path, what is answered to who looks there."""
+
+_OF_PROGRAMS, _OF_PEOPLE = "/openapi.json", "/docs"
+
+
+def make_documents(
+    name: str, endpoints: Sequence[Described], others: Collection[str]
+) -> dict[str, PlainAnswer]:
+    """Describe a service, once for all who will look.
+
+    Args:
+        name: Of the service.
+        endpoints: What it serves.
+        others: The paths of its other pages.
+
+    Raises:
+        TypeError: Two declared types have one name.
+    """
+    document = describe(name, endpoints, {*others, _OF_PROGRAMS, _OF_PEOPLE})
+    as_page = {
+        "Content-Type": "text/html; charset=utf-8",
+        "Content-Security-Policy": SECURITY_POLICY,
+        "X-Content-Type-Options": "nosniff",
+    }
+    as_json = {"Content-Type": "application/json"}
+    return {
+        _OF_PROGRAMS: PlainAnswer(200, as_json, msgspec.json.encode(document)),
+        _OF_PEOPLE: PlainAnswer(200, as_page, render(document).encode()),
+    }
+
+
+def as_pages(documents: Documents) -> dict[str, Page]:
+    """What shows them."""
+    return {path: _showing(answer) for path, answer in documents.items()}
+
+
+def _showing(answer: PlainAnswer) -> Page:
+    async def page(_request: web.BaseRequest) -> web.Response:
+        return as_response(answer)
+
+    return page

@@ -1,0 +1,108 @@
+"""Policy and limits of endpoints as they are written down, to be changed while they are at work.
+
+    [endpoints."/predict"]
+    max_latency = "100ms"
+    max_batch_size = 32
+    policy = "greedy"
+
+What the file does not say is as the module of the service says.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from adaptive_batching.core import Limits
+from adaptive_batching.errors import ConfigError, SettingError
+from adaptive_batching.marshal.config.toml_file import (
+    Bytes,
+    Duration,
+    TomlFile,
+    read_table,
+    read_toml,
+)
+from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.service.shared_workers import SharedWorkers
+from adaptive_batching.named_policy import check_named_policy
+
+T = TypeVar("T")
+_Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+
+
+class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One table `[endpoints."/path"]`; the keys mean what they mean to `Service.endpoint`."""
+
+    max_latency: Duration | None = None
+    max_batch_size: _Count | None = None
+    max_queue: _Count | None = None
+    max_body: Bytes | None = None
+    policy: str | None = None
+
+    def applied(self, endpoint: Endpoint) -> Endpoint:
+        """An endpoint as the file has it.
+
+        Raises:
+            SettingError: There is no such policy, or it is not the endpoint's alone.
+            ValueError: A limit can't be.
+        """
+        if self.policy is not None:
+            check_named_policy(self.policy)
+            if isinstance(endpoint.placement, SharedWorkers):
+                raise SettingError("policy", "expected none, for it is that of SharedWorkers")
+        return replace(
+            endpoint,
+            limits=Limits(
+                _said(self.max_batch_size, endpoint.limits.max_batch_size),
+                float(_said(self.max_latency, endpoint.limits.max_latency)),
+                _said(self.max_queue, endpoint.limits.max_queue),
+            ),
+            policy=_said(self.policy, endpoint.policy),
+            max_body=int(_said(self.max_body, endpoint.max_body)),
+        )
+
+
+def _said(by_file: T | None, by_module: T) -> T:
+    return by_module if by_file is None else by_file
+
+
+class EndpointsFile(TomlFile):
+    """Says of some endpoints what their module does not, or otherwise."""
+
+    def applied(
+        self, endpoints: Iterable[Endpoint | PipelineEndpoint]
+    ) -> Sequence[Endpoint | PipelineEndpoint]:
+        """The endpoints as the file has them now.
+
+        Raises:
+            ConfigError: It can't be read, or something in it is not as it should be.
+        """
+        self.see()
+        document = read_toml(self.path)
+        tables = document.pop("endpoints", {})
+        if document or not isinstance(tables, dict):
+            msg = f'expected [endpoints."/path"] only, got {", ".join(document)}'
+            raise ConfigError(f"{self.path}: {msg}")
+        made = [self._made(endpoint, tables.pop(endpoint.path, {})) for endpoint in endpoints]
+        if tables:
+            raise ConfigError(f"{self.path}: there is no endpoint {', '.join(tables)}")
+        return made
+
+    def _made(
+        self, endpoint: Endpoint | PipelineEndpoint, table: object
+    ) -> Endpoint | PipelineEndpoint:
+        where = f'{self.path}: endpoints."{endpoint.path}"'
+        settings = read_table(where, table, EndpointSettings)
+        if isinstance(endpoint, Endpoint):
+            try:
+                return settings.applied(endpoint)
+            except SettingError as error:
+                raise ConfigError(f"{where}.{error.key}: {error.fault}") from error
+            except ValueError as error:
+                raise ConfigError(f"{where}: {error}") from error
+        if table:
+            raise ConfigError(
+                f"{where}: expected nothing of a pipeline, whose stages have the limits"
+            )
+        return endpoint

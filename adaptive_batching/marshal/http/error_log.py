@@ -1,0 +1,62 @@
+"""What a client is not told, said in the log under the id that the client was given."""
+
+import logging
+
+from adaptive_batching.marshal.http.error_responses import (
+    HANDLER_ERROR,
+    PlainAnswer,
+    Rejected,
+    refusal,
+    status_and_code,
+)
+from adaptive_batching.marshal.http.log_rate_limit import Bursts
+from adaptive_batching.units import format_duration
+
+_log = logging.getLogger("adaptive_batching.marshal")
+
+_Kind = tuple[str, str, str]  # path, code, exception: a message may be another for every request
+
+
+class ErrorLog:
+    """Enters errors: the first of a burst at once, and at its end how many more there were.
+
+    A batch's members all fail together, and so does everything while something is broken, or too
+    much comes in.
+    """
+
+    def __init__(self) -> None:
+        self._bursts = Bursts(_sum_up)
+
+    def enter(self, error: Exception, request_id: str, path: str) -> None:
+        """Say what happened to a request: a client's own mistakes only to those who debug.
+
+        Args:
+            error: What went wrong.
+            request_id: What the client was told.
+            path: The endpoint, or another one of a few names: not what a client chose.
+        """
+        status, code = status_and_code(error)
+        about = {"request_id": request_id, "endpoint": path, "code": code}
+        if status < 500 or isinstance(error, Rejected):
+            _log.debug("request %s: %s: %r", request_id, code, error, extra=about)
+            return
+        kind = (path, code, type(error).__qualname__)
+        if not self._bursts.begins(kind):
+            return
+        trace = error if (status, code) == HANDLER_ERROR else None
+        line = "request %s: %s: %s: %r"
+        _log.warning(line, request_id, path, code, error, exc_info=trace, extra=about)
+
+    def answer(self, error: Exception, request_id: str, path: str) -> PlainAnswer:
+        """Enter an error, and return what its client is told; see `enter`."""
+        self.enter(error, request_id, path)
+        return refusal(error, request_id)
+
+
+def _sum_up(kind: _Kind, more: int, seconds: float) -> None:
+    path, code, name = kind
+    within = format_duration(seconds)
+    about = {"endpoint": path, "code": code, "count": more}
+    _log.warning(
+        "%s: %s: %s: %d more like it within %s", path, code, name, more, within, extra=about
+    )

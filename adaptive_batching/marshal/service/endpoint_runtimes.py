@@ -1,0 +1,112 @@
+"""All endpoints of a service at work: their lanes, what is known of them, and their life."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import MappingProxyType
+
+from adaptive_batching.dispatcher import Forming, Observer
+from adaptive_batching.instrumentation.live import LiveView
+from adaptive_batching.instrumentation.prometheus import Metrics
+from adaptive_batching.marshal.service.endpoint_runtime import Lane, make_lanes
+from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.workers.interface import Restartable
+
+NO_OBSERVERS: Mapping[str, Sequence[Observer]] = MappingProxyType({})
+
+
+class Lanes:
+    """The ways of the requests of some endpoints, whoever speaks HTTP before them.
+
+    Args:
+        endpoints: What is served.
+        observers: Those of each label.
+
+    Attributes:
+        by_path: Each endpoint's.
+        dispatchers: By path, or `/path:Stage`; their `stats()` tell what happened.
+        metrics: What `/metrics` shows.
+        live: What happened lately.
+    """
+
+    def __init__(
+        self,
+        endpoints: Iterable[Endpoint | PipelineEndpoint],
+        observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
+    ) -> None:
+        self.metrics = Metrics()
+        self.live = LiveView()
+        self.dispatchers: dict[str, Forming] = {}
+        self.by_path: dict[str, Lane] = {}
+        for lane in make_lanes(endpoints, observers):
+            self._add(lane)
+
+    async def start(self) -> None:
+        """Start the workers; returns when they are ready.
+
+        Raises:
+            WorkerStartError: A worker could not load its handler.
+        """
+        self.metrics.loop_lag.start()
+        await asyncio.gather(*(each.line.start() for each in self.by_path.values()))
+
+    async def restart_workers(self) -> None:
+        """Renew the worker processes of all endpoints, one after the other; no request fails.
+
+        Raises:
+            WorkerStartError: One could not be started: the workers that are left go on.
+            Draining: The service was stopped meanwhile.
+        """
+        of_each_pool = {id(each.workers): each for each in self.dispatchers.values()}
+        for each in of_each_pool.values():
+            if isinstance(each.workers, Restartable):
+                await each.restart_workers()
+
+    def retune(self, endpoints: Iterable[Endpoint | PipelineEndpoint]) -> None:
+        """Let other limits and policies hold, and other sizes of bodies; nobody is dropped.
+
+        Args:
+            endpoints: The same as ever, but for these.
+        """
+        for endpoint in endpoints:
+            lane = self.by_path[endpoint.path]
+            if isinstance(endpoint, Endpoint) and lane.retune is not None:
+                lane.retune(endpoint.policy, endpoint.limits)
+                lane.max_latency, lane.max_body = endpoint.limits.max_latency, endpoint.max_body
+
+    def flush(self) -> None:
+        """From now on let what waits leave as soon as a worker is free."""
+        for each in self.by_path.values():
+            each.line.flush()
+
+    async def aclose(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
+        """Let what waits finish, for at most so many seconds, then stop the workers."""
+        try:
+            await asyncio.gather(*(each.line.aclose(timeout) for each in self.by_path.values()))
+        finally:
+            self.metrics.loop_lag.stop()
+
+    @asynccontextmanager
+    async def running(self, drain_timeout: float) -> AsyncIterator[None]:
+        """Have workers while the block runs.
+
+        Args:
+            drain_timeout: Seconds that the last requests have at the end.
+
+        Raises:
+            WorkerStartError: A worker could not load its handler.
+        """
+        try:
+            await self.start()
+            yield
+        finally:
+            self.flush()
+            await self.aclose(drain_timeout)
+
+    def _add(self, lane: Lane) -> None:
+        self.by_path[lane.path] = lane
+        self.metrics.responses[lane.path] = lane.responses
+        for each in lane.watched:
+            self.dispatchers[each.label] = each.dispatcher
+            self.metrics.watch(each.label, each.dispatcher, each.histograms)
+            self.live.watch(each)

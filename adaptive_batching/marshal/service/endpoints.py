@@ -1,0 +1,88 @@
+"""What a service serves, as it was described: nothing of it runs yet."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from adaptive_batching.core import Limits, PolicyLike
+from adaptive_batching.marshal.service.conversion import Conversion
+from adaptive_batching.marshal.service.negotiation import Negotiation
+from adaptive_batching.marshal.service.shared_workers import SharedWorkers
+from adaptive_batching.payloads.contract import Contract
+from adaptive_batching.pipeline import Pipeline
+from adaptive_batching.workers.placement import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One path of a service.
+
+    Attributes:
+        path: Where it is.
+        handler: Takes a list of items and returns a list of results.
+        placement: Where the handler runs, or with whom it shares that.
+        limits: Batch size, latency, queue.
+        policy: When a batch leaves.
+        max_body: Bytes that a body may have.
+        idempotent: Whether running an item twice is as good as once.
+        contract: What bodies hold.
+        examples: Bodies with which workers warm up, in the first codec.
+    """
+
+    path: str
+    handler: Callable[..., Any]
+    placement: Placement | SharedWorkers
+    limits: Limits
+    policy: PolicyLike
+    max_body: int
+    idempotent: bool
+    contract: Contract
+    examples: tuple[bytes, ...]
+
+    @property
+    def conversion(self) -> Conversion:
+        """What makes its handler one of bodies."""
+        return Conversion(self.contract.item, self.contract.result, tagged=self.contract.has_choice)
+
+    @property
+    def example_items(self) -> list[Any]:
+        """Its examples, as they reach the handler's worker."""
+        formats = Negotiation(self.contract).default
+        return [formats.item(body) for body in self.examples]
+
+    @property
+    def labels(self) -> list[str]:
+        """What its batches are reported under, in metrics and recordings."""
+        return [self.path]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineEndpoint:
+    """One path of a service, with a pipeline behind it.
+
+    Attributes:
+        path: Where it is.
+        pipeline: What a body's item goes through.
+        max_body: Bytes that a body may have.
+        contract: What bodies hold.
+        examples: Bodies with which the first stage warms up, in the first codec.
+    """
+
+    path: str
+    pipeline: Pipeline[Any, Any]
+    max_body: int
+    contract: Contract
+    examples: tuple[bytes, ...]
+
+    @property
+    def labels(self) -> list[str]:
+        """What the batches of its stages are reported under: `/predict:Decode`."""
+        seen: Counter[str] = Counter()
+        labels = []
+        for stage in self.pipeline.stages:
+            name = str(stage)
+            seen[name] += 1
+            again = f"-{seen[name]}" if seen[name] > 1 else ""
+            labels.append(f"{self.path}:{name}{again}")
+        return labels

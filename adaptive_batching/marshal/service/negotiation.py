@@ -1,0 +1,145 @@
+"""In which of its codecs an endpoint reads a request and answers it.
+
+Bodies are never looked at for that, and no header can name a codec that the endpoint lacks.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from multidict import MultiMapping
+
+from adaptive_batching.marshal.http.answer import answer_head, as_sent, filled_head
+from adaptive_batching.marshal.http.error_responses import Rejected
+from adaptive_batching.payloads.codecs import Codec
+from adaptive_batching.payloads.contract import Contract
+
+_UNSPECIFIC = {"", "application/x-www-form-urlencoded", "text/plain", *Codec.RAW.media_types}
+_REMEMBERED = 64  # clients differ in little
+
+_Ranges = list[tuple[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """What was settled for a request.
+
+    Attributes:
+        reads: The place of the codec of its body.
+        writes: The place of the codec of its answer.
+        media_type: That of the answer.
+        head: The answer's head; see `marshal.answer`.
+        tagged: Whether the handler has to be told.
+    """
+
+    reads: int
+    writes: int
+    media_type: str
+    head: str
+    tagged: bool
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Those of the answer, where it is not made of `head`; bytes must not become a page."""
+        return {"Content-Type": self.media_type, "X-Content-Type-Options": "nosniff"}
+
+    def item(self, body: bytes) -> Any:
+        """What goes to the handler."""
+        return (self.reads, self.writes, body) if self.tagged else body
+
+    def sent(self, answer: bytes, request_id: str, *, closes: bool) -> bytes:
+        """The answer as it goes over a connection of HTTP/1.1."""
+        if closes:
+            headers = {**self.headers, "X-Request-Id": request_id}
+            return as_sent(200, headers, answer, closes=True)
+        return filled_head(self.head, answer, request_id).encode("ascii") + answer
+
+
+class Negotiation:
+    """Settles codecs by `Content-Type` and `Accept`, among those that were declared.
+
+    What a client says that says nothing (`curl -d` calls everything a form) means the first one.
+
+    Args:
+        contract: Of the endpoint.
+
+    Attributes:
+        contract: The same.
+        default: What is settled if a client says nothing.
+    """
+
+    def __init__(self, contract: Contract) -> None:
+        self.contract = contract
+        self._media_types = contract.result.media_types()
+        self._known: dict[tuple[str, ...], Formats] = {}
+        self.default = self._settle("", [])
+
+    def settle(self, headers: MultiMapping[str]) -> Formats:
+        """Find the codecs of a request with these headers.
+
+        Raises:
+            Rejected: It comes in none of them, or none of them is accepted.
+        """
+        said = (headers.get("Content-Type", ""), *headers.getall("Accept", ()))
+        known = self._known.get(said)
+        if known is None:
+            known = self._settle(_essence(said[0]), _ranges(",".join(said[1:])))
+            if len(self._known) < _REMEMBERED:
+                self._known[said] = known
+        return known
+
+    def _settle(self, content_type: str, accepted: _Ranges) -> Formats:
+        reads = self._reader_of(content_type)
+        writes = self._writer_of(accepted, reads)
+        media_type = self._media_types[writes]
+        head, tagged = answer_head(media_type), self.contract.has_choice
+        return Formats(reads, writes, media_type, head, tagged)
+
+    def _reader_of(self, content_type: str) -> int:
+        codecs = self.contract.item.codecs
+        for place, codec in enumerate(codecs):
+            if content_type in codec.media_types:
+                return place
+        if content_type in _UNSPECIFIC:
+            return 0
+        if Codec.RAW in codecs:  # of any type: an image is a raw body
+            return codecs.index(Codec.RAW)
+        spoken = ", ".join(codec.media_types[0] for codec in codecs)
+        raise Rejected(415, "unsupported_media_type", headers={"Accept": spoken})
+
+    def _writer_of(self, accepted: _Ranges, reads: int) -> int:
+        asked, answered = self.contract.item.codecs[reads], self.contract.result.codecs
+        places = sorted(range(len(answered)), key=lambda place: answered[place] != asked)
+        if not accepted:
+            return places[0]
+        best = max(places, key=lambda place: _quality(self._media_types[place], accepted))
+        if not _quality(self._media_types[best], accepted):
+            raise Rejected(406, "not_acceptable")
+        return best
+
+
+def _essence(media_type: str) -> str:
+    return media_type.partition(";")[0].strip().lower()
+
+
+def _ranges(accept: str) -> _Ranges:
+    """Media ranges with what each is worth, from 0 for "not at all" to 1 (RFC 9110, 12.5.1)."""
+    ranges = []
+    for part in filter(None, map(str.strip, accept.split(","))):
+        media_range, *parameters = part.lower().split(";")
+        worth = [each.strip()[2:] for each in parameters if each.strip().startswith("q=")]
+        try:
+            quality = float(worth[0]) if worth else 1.0
+        except ValueError:
+            continue
+        ranges.append((media_range.strip(), quality))
+    return ranges
+
+
+def _quality(media_type: str, accepted: _Ranges) -> float:
+    """What the most specific range says that a media type is in."""
+    essence = _essence(media_type)
+    qualities = dict(accepted)
+    for media_range in (essence, f"{essence.partition('/')[0]}/*", "*/*"):
+        if media_range in qualities:
+            return qualities[media_range]
+    return 0.0

@@ -1,0 +1,320 @@
+"""A model behind HTTP: which handler answers which path, and what it promises."""
+
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from math import inf
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from adaptive_batching.core import Limits, PolicyLike, make_policy
+from adaptive_batching.dispatcher import Observer
+from adaptive_batching.marshal.admin.openapi.pages import Documents, make_documents
+from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
+from adaptive_batching.marshal.http.checks import (
+    check_count,
+    check_path,
+    check_seconds,
+    check_shared,
+    check_takes_a_list,
+)
+from adaptive_batching.marshal.http.tracing import Tracer
+from adaptive_batching.marshal.service.aiohttp_application import make_application
+from adaptive_batching.marshal.service.asgi import AsgiService
+from adaptive_batching.marshal.service.endpoint_runtimes import NO_OBSERVERS, Lanes
+from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.service.runner import Running
+from adaptive_batching.marshal.service.shared_workers import SharedWorkers
+from adaptive_batching.payloads.contract import Contract, Declaration
+from adaptive_batching.pipeline import Pipeline
+from adaptive_batching.workers.pinning import pinned
+from adaptive_batching.workers.placement import Placement, place
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+RESERVED = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/docs")
+
+
+class Service:
+    """Endpoints that batch, served over HTTP: one item comes in, its own result goes out::
+
+        service = Service()
+
+        @service.endpoint("/predict", max_latency=0.1)
+        class Digits:
+            def __init__(self):
+                self.model = load_model()
+
+            def __call__(self, images):
+                return self.model.predict(images)
+
+    Start it with `adaptive-batching serve module:service`, or with `running` in a program.
+
+    Args:
+        name: What it is called in messages.
+        max_in_flight: Requests at a time; more are refused as overloaded.
+        body_timeout: Seconds that a request's body may take to arrive.
+        documented: Whether it describes itself to clients, at `/openapi.json` and `/docs`.
+
+    Raises:
+        TypeError: One of them is no number.
+        ValueError: One of them is not positive.
+    """
+
+    def __init__(
+        self,
+        name: str = "service",
+        *,
+        max_in_flight: int = 4096,
+        body_timeout: float = 10.0,
+        documented: bool = True,
+    ) -> None:
+        check_count("max_in_flight", max_in_flight)
+        check_seconds("body_timeout", body_timeout)
+        self.name = name
+        self.max_in_flight = max_in_flight
+        self.body_timeout = body_timeout
+        self.documented = documented
+        self._endpoints: dict[str, Endpoint | PipelineEndpoint] = {}
+
+    def __repr__(self) -> str:
+        return f"<Service {self.name} {' '.join(self._endpoints) or 'without endpoints'}>"
+
+    def __iter__(self) -> Iterator[Endpoint | PipelineEndpoint]:
+        return iter(self._endpoints.values())
+
+    def endpoint(
+        self,
+        path: str,
+        *,
+        max_latency: float | None = None,
+        max_batch_size: int = 64,
+        workers: int | str | Placement | SharedWorkers = 1,
+        cpus: Sequence[int | Sequence[int]] | None = None,
+        policy: PolicyLike = "cork",
+        max_queue: int = 1024,
+        max_body: int = 8 * 2**20,
+        idempotent: bool = False,
+        item: Any = None,
+        result: Any = None,
+        codec: str | Sequence[str] = "json",
+        result_codec: str | Sequence[str] | None = None,
+        examples: Sequence[Any] | None = None,
+    ) -> Callable[[H], H]:
+        """Serve the decorated handler, which stays as it is.
+
+        Args:
+            path: Where, such as `/predict`.
+            max_latency: Seconds from a request's arrival to its answer; what can't make it is
+                refused early, with 503. None refuses nothing for lateness.
+            max_batch_size: Items in one batch at the most.
+            workers: How many batches run at a time, or where. A number means processes for a class,
+                which is built once in each; threads for a function; tasks for an async function.
+                `"ray:4"` means actors; `"unix:/run/model.sock"` workers that connect there. With
+                `SharedWorkers` the handler is built in workers that other endpoints use as well.
+            cpus: The core, or the list of cores, of each process.
+            policy: When a batch leaves: `cork`, `greedy`, `window:2ms` or an object.
+            max_queue: Items that may wait; more are refused, with 503.
+            max_body: Bytes that one item's body may have; more is refused, with 413.
+            idempotent: Whether running an item twice is as good as once. Then a batch that raises,
+                or loses its worker, runs again in parts: only who is to blame gets the error.
+            item: The type of an item, which is validated in the worker; what is not of it is
+                refused, with 422. None takes it from the handler's annotations, Any takes anything.
+            result: The type of a result; one that is not of it is the handler's mistake, a 500.
+            codec: How items come: `json`, `msgpack`, `raw` (bytes or str), `npy` (an array), or
+                several, of which clients choose by `Content-Type`.
+            result_codec: How results go, chosen by `Accept`; by default, as items come.
+            examples: Items for the documentation, and with which each worker warms up before it is
+                ready, in batches of 1, 2, 4 … and `max_batch_size`. The first request is then
+                decided by what they took. None takes the handler's own `examples`, if it has any.
+
+        Raises:
+            TypeError: The handler can't be called with a list, or something is of a wrong type,
+                or a type can't be validated.
+            ValueError: Something is out of its range; the message says what was expected.
+        """
+        self._check(path, max_body)
+        make_policy(policy)
+        if isinstance(workers, SharedWorkers):
+            check_shared(policy, cpus)
+        limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
+        declaration = Declaration(item, result, codec, result_codec)
+
+        def register(handler: H) -> H:
+            if isinstance(workers, SharedWorkers):
+                placement: Placement | SharedWorkers = workers
+                workers.placement([handler])
+            else:
+                placement = place(handler, workers, cpus)
+            check_takes_a_list(handler)
+            contract = Contract.of(declaration, handler, handler)
+            shown = getattr(handler, "examples", ()) if examples is None else examples
+            bodies = contract.bodies(shown)
+            self._endpoints[path] = Endpoint(
+                path, handler, placement, limits, policy, max_body, idempotent, contract, bodies
+            )
+            return handler
+
+        return register
+
+    def add_pipeline(
+        self,
+        path: str,
+        pipeline: Pipeline[Any, Any],
+        *,
+        max_body: int = 8 * 2**20,
+        item: Any = None,
+        result: Any = None,
+        codec: str = "json",
+        result_codec: str | None = None,
+    ) -> None:
+        """Serve a pipeline: what one body holds goes through its stages.
+
+        Its first stage's handler says of which type items are, its last one's results, unless
+        `item` and `result` do; the examples are those of the first stage.
+
+        Args:
+            path: Where, such as `/predict`.
+            pipeline: Its stages and its `max_latency`; it stays as it is, and need not be started.
+            max_body: Bytes that one item's body may have; more is refused, with 413.
+            item: The type of an item; see `endpoint`.
+            result: The type of a result.
+            codec: How items come: `json`, `msgpack`, `raw` or `npy`.
+            result_codec: How results go; by default, as items come.
+
+        Raises:
+            TypeError: It is no pipeline, or something is of a wrong type.
+            ValueError: Something is out of its range; the message says what was expected.
+        """
+        self._check(path, max_body)
+        if not isinstance(pipeline, Pipeline):
+            raise TypeError(f"pipeline: expected Pipeline([...]), got {pipeline!r}")
+        first, last = pipeline.stages[0], pipeline.stages[-1]
+        contract = Contract.of(
+            Declaration(item, result, codec, result_codec),
+            first.handler,
+            last.handler,
+            first_takes_one=first.takes_one,
+            last_takes_one=last.takes_one,
+        )
+        if contract.has_choice:
+            raise ValueError(f"codec: expected one for a pipeline, got {codec} and {result_codec}")
+        bodies = contract.bodies(first.examples)
+        self._endpoints[path] = PipelineEndpoint(path, pipeline, max_body, contract, bodies)
+
+    def relocate(self, path: str, workers: int | str | Placement) -> None:
+        """Let a handler run elsewhere than its endpoint says: `ray:4` instead of two processes.
+
+        Args:
+            path: Of its endpoint.
+            workers: As for `endpoint`; cores that were named there are forgotten.
+
+        Raises:
+            KeyError: There is no such endpoint with a handler.
+            ValueError: `workers` names nothing.
+        """
+        endpoint = self._endpoints.get(path)
+        if not isinstance(endpoint, Endpoint):
+            raise KeyError(f"path: expected an endpoint with a handler, got {path}")
+        placement = place(endpoint.handler, workers)
+        self._endpoints[path] = replace(endpoint, placement=placement)
+
+    @asynccontextmanager
+    async def running(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        drain_timeout: float = 30.0,
+        admin: tuple[str, int] | None = None,
+        observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
+        tracer: Tracer | None = None,
+        cpus: Collection[int] | None = None,
+    ) -> AsyncIterator[Running]:
+        """Serve while the block runs; `running.url` says where.
+
+        Args:
+            host: The address to listen on.
+            port: The port; 0 takes a free one.
+            drain_timeout: Seconds that the last requests have at the end.
+            admin: Host and port of the pages of operators, such as `("127.0.0.1", 0)`. Where they
+                have one, clients don't see `/metrics`.
+            observers: By path, who is told about its batches and requests: a `Recorder`. Those of
+                a pipeline's stages by `/path:Stage`.
+            tracer: Makes spans of requests and batches: `instrumentation.tracing.Tracing`.
+            cpus: The cores that this process keeps to meanwhile; workers have their own.
+
+        Raises:
+            WorkerStartError: A worker could not load its handler.
+            ListenError: A port is taken, or the address is not ours.
+            ValueError: The machine does not have the cores.
+        """
+        running = self.prepared(observers, admin, tracer)
+        with pinned(cpus):
+            try:
+                await running.start(host, port)
+                yield running
+            finally:
+                await running.stop(drain_timeout)
+
+    def as_aiohttp(self, *, drain_timeout: float = 30.0) -> web.Application:
+        """The endpoints as an application of aiohttp: `app.add_subapp("/models", …)`.
+
+        Its workers start and stop with it, or with the application that it is a part of.
+
+        Args:
+            drain_timeout: Seconds that the last requests have at the end.
+        """
+        return make_application(
+            Lanes(self),
+            self._documents(),
+            max_in_flight=self.max_in_flight,
+            body_timeout=self.body_timeout,
+            drain_timeout=drain_timeout,
+        )
+
+    def as_asgi(self, *, drain_timeout: float = 30.0) -> AsgiService:
+        """The endpoints as an ASGI application, for uvicorn and its like, FastAPI and Starlette.
+
+        Args:
+            drain_timeout: Seconds that the last requests have at the end.
+        """
+        return AsgiService(
+            Lanes(self),
+            self._documents(),
+            max_in_flight=self.max_in_flight,
+            body_timeout=self.body_timeout,
+            drain_timeout=drain_timeout,
+        )
+
+    def prepared(
+        self,
+        observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
+        admin: tuple[str, int] | None = None,
+        tracer: Tracer | None = None,
+        file: EndpointsFile | None = None,
+    ) -> Running:
+        """What serves it, not yet started; for those who start and stop it themselves."""
+        return Running(
+            self,
+            name=self.name,
+            max_in_flight=self.max_in_flight,
+            body_timeout=self.body_timeout,
+            documented=self.documented,
+            admin=admin,
+            observers=observers,
+            tracer=tracer,
+            file=file,
+        )
+
+    def _documents(self) -> Documents:
+        """What describes it where it is mounted."""
+        others = ("/healthz", "/readyz", "/metrics")
+        return make_documents(self.name, list(self), others) if self.documented else {}
+
+    def _check(self, path: str, max_body: int) -> None:
+        check_path(path)
+        if path in RESERVED or path in self._endpoints:
+            raise ValueError(f"path: expected one that is free, got {path}, which is taken")
+        check_count("max_body", max_body)

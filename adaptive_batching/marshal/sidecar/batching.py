@@ -1,0 +1,216 @@
+"""Requests that share batches: whole, or in pieces that are joined again."""
+
+import asyncio
+from collections.abc import Awaitable, Coroutine, Hashable, Sequence
+from time import monotonic
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+from multidict import MultiMapping
+
+from adaptive_batching.core import Priority
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.errors import (
+    DeadlineExceeded,
+    JobTooLarge,
+    UpstreamBroken,
+    UpstreamMismatch,
+)
+from adaptive_batching.marshal.http.deadline import patience
+from adaptive_batching.marshal.http.header_text import check_text
+from adaptive_batching.marshal.sidecar.route import Route
+from adaptive_batching.marshal.sidecar.tenancy import Claims
+from adaptive_batching.marshal.sidecar.upstream.messages import Forwarded, Reply
+from adaptive_batching.marshal.sidecar.upstream.pool import Upstreams
+from adaptive_batching.wire.exchange import Message, Unsplittable
+from adaptive_batching.wire.kserve_agent import with_batch_fields
+
+_NOBODY = (None, Priority.NORMAL)
+_TRIES = 3  # of a request in pieces: two servers may have to show that it is to go whole
+
+
+class Asked(Protocol):
+    """The line and the headers of a request, whatever is made of it."""
+
+    @property
+    def method(self) -> str:
+        """In upper case."""
+        ...
+
+    @property
+    def headers(self) -> MultiMapping[str]:
+        """As they came."""
+        ...
+
+
+class BatchSharing:
+    """Lets the shares of one route's requests join batches.
+
+    Args:
+        route: Whose requests they are.
+        dispatcher: Forms the batches.
+        upstreams: Where they go.
+        claims: Reads whose a request is; None if nobody asks.
+    """
+
+    def __init__(
+        self,
+        route: Route,
+        dispatcher: Dispatcher[Forwarded, Reply],
+        upstreams: Upstreams,
+        claims: Claims | None = None,
+    ) -> None:
+        self._form, self._batch_fields = route.form, route.batch_fields
+        self._idempotent = route.idempotent
+        self._dispatcher = dispatcher
+        self._upstreams = upstreams
+        self._claims = claims
+        self.retune(route)
+
+    def answer(self, share: Any, request: Asked, target: str, begin: float) -> Awaitable[Reply]:
+        """What the server replies to a request.
+
+        No coroutine of its own for the usual request, for each would be resumed when it is
+        answered, at a cost that shows in the throughput.
+
+        Args:
+            share: What it brings.
+            request: As it came.
+            target: Its path and query.
+            begin: From when on its time counts (monotonic seconds).
+
+        Raises:
+            DeadlineExceeded: Its client has waited long enough already.
+            JobTooLarge: Its pieces would never have room in the queue.
+            UpstreamBroken: The answers to its pieces can't be joined.
+            UpstreamMismatch: A piece was not answered with one result for each item.
+            Rejected: A header for the server is no text.
+        """
+        if self._batch_fields:
+            return self._with_batch_fields(share, request, target, begin)
+        return self._one_or_pieces(share, request, target, begin)
+
+    def retune(self, route: Route) -> None:
+        """Ask other things of the clients from now on."""
+        self._terms, self._max_queue = route.terms, route.max_queue
+        self._partition_by = tuple(route.terms.partition_by)
+
+    async def _with_batch_fields(
+        self, share: Any, request: Asked, target: str, begin: float
+    ) -> Reply:
+        reply = await self._one_or_pieces(share, request, target, begin)
+        about = reply.message
+        body = with_batch_fields(about.body, str(reply.batch_id))
+        return replace(reply, message=Message(body, about.headers, about.status))
+
+    def _one_or_pieces(
+        self, share: Any, request: Asked, target: str, begin: float
+    ) -> Coroutine[Any, Any, Reply]:
+        if share.size > self._terms.max_batch_size:
+            return self._in_pieces(share, request, target, begin)
+        return self._submitted(share, request, target, begin)
+
+    async def _in_pieces(
+        self, share: Any, request: Asked, target: str, begin: float, tries: int = _TRIES
+    ) -> Reply:
+        if share.size > self._max_queue:  # QueueFull would have its client try again for ever
+            most = self._max_queue
+            raise JobTooLarge(f"expected at most max_queue={most} items, got {share.size}")
+        if self._is_apart(share, request, target):
+            return await self._submitted(share, request, target, begin)
+        pieces = self._form.cut(share, self._terms.max_batch_size)
+        try:
+            replies = await _all([self._piece(each, request, target, begin) for each in pieces])
+        except UpstreamMismatch:
+            if not (self._idempotent and tries > 1):
+                raise
+            return await self._in_pieces(share, request, target, begin, tries - 1)
+        try:
+            whole = self._form.join(share, [reply.message for reply in replies])
+        except Unsplittable as error:
+            raise UpstreamBroken(f"a request in {len(pieces)} pieces: {error}") from error
+        largest = max(replies, key=lambda reply: reply.batch_size)
+        return replace(largest, message=whole)
+
+    def _is_apart(self, share: Any, request: Asked, target: str) -> bool:
+        """Whether answers to requests like it have to be left whole, and so has it."""
+        told = self._partition(request.headers)
+        key = Forwarded(self._form, share, request.method, target, told).key
+        return not self._upstreams.mergeable(key)
+
+    async def _piece(self, share: Any, request: Asked, target: str, begin: float) -> Reply:
+        # Since it was cut, a batch may have become smaller: see `retune`.
+        return await self._one_or_pieces(share, request, target, begin)
+
+    def _submitted(
+        self, share: Any, request: Asked, target: str, begin: float
+    ) -> Coroutine[Any, Any, Reply]:
+        return self._dispatcher.submit(*self._call(share, request, target, begin))
+
+    def post(
+        self, share: Any, request: Asked, target: str, begin: float
+    ) -> Call[Forwarded, Reply] | None:
+        """The same for callbacks; see `Dispatcher.post`.
+
+        Returns:
+            None if it has to be asked for by `answer`.
+        """
+        if self._batch_fields or share.size > self._terms.max_batch_size:
+            return None
+        return self._dispatcher.post(*self._call(share, request, target, begin))
+
+    def _call(
+        self, share: Any, request: Asked, target: str, begin: float
+    ) -> tuple[Forwarded, Hashable, float, int, Hashable, Priority]:
+        """What the dispatcher is told of a request."""
+        headers = request.headers
+        method, target = self._form.destination(request.method, target)
+        now = monotonic()
+        waits = min(patience(headers), self._terms.max_latency) - (now - begin)
+        if waits <= 0:
+            raise DeadlineExceeded("its time was over when its body had arrived")
+        content_type = headers.get("Content-Type", "")
+        if not (self._form.holds_heads or content_type.isascii()):  # it is sent on with the batch
+            check_text([content_type])
+        told, trace = self._partition(headers), _trace(headers)
+        item = Forwarded(self._form, share, method, target, told, trace, now + waits)
+        key: Hashable = item.key
+        size = share.size
+        if not self._upstreams.mergeable(key):
+            key = object()
+            # Larger than a batch it can't be cut; to the queue it is a full one.
+            size = min(size, self._terms.max_batch_size)
+        tenant, priority = self._claims.of(headers) if self._claims is not None else _NOBODY
+        return item, key, waits, size, tenant, priority
+
+    def _partition(self, headers: MultiMapping[str]) -> tuple[tuple[str, str], ...]:
+        """What the server is told of a client in a batch: the same for all of its members."""
+        told = [name for name in self._partition_by if name in headers]
+        return _passed_on([(name, ", ".join(headers.getall(name))) for name in told])
+
+
+def _trace(headers: MultiMapping[str]) -> tuple[tuple[str, str], ...]:
+    """The headers of W3C's trace context."""
+    parent = headers.get("traceparent")
+    if parent is None:
+        return ()
+    state = headers.get("tracestate")
+    own = ("traceparent", parent)
+    return _passed_on([own] if state is None else [own, ("tracestate", state)])
+
+
+def _passed_on(headers: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    if headers:
+        check_text([value for _, value in headers])
+    return tuple(headers)
+
+
+async def _all(pieces: Sequence[Coroutine[Any, Any, Reply]]) -> list[Reply]:
+    """Wait for all; the first error ends those that are left."""
+    tasks = [asyncio.ensure_future(piece) for piece in pieces]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,165 @@
+"""Requests that no batch is for: passed on and answered byte for byte, as they come."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+
+import aiohttp
+from aiohttp import hdrs, web
+
+from adaptive_batching.errors import UpstreamBroken, UpstreamLost
+from adaptive_batching.marshal.http.body import ask_for_body
+from adaptive_batching.marshal.http.error_responses import Rejected
+from adaptive_batching.marshal.http.header_text import check_text
+from adaptive_batching.marshal.http.hop_by_hop import passed_on
+from adaptive_batching.marshal.http.read_size import read_freely
+from adaptive_batching.marshal.sidecar.proxy_response import PassedAnswer
+from adaptive_batching.marshal.sidecar.upstream.addresses import Address
+from adaptive_batching.marshal.sidecar.upstream.client import HUNG_UP, Client, check_coding
+from adaptive_batching.marshal.sidecar.websocket import WEBSOCKET, tunnel, wants_tunnel
+from adaptive_batching.wire.pieces import Pieces
+from adaptive_batching.wire.whole_requests import MARK
+
+_SAFE = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
+
+
+class PassThrough:
+    """Sends requests to a server and its answers back, in both directions while they come.
+
+    Args:
+        choose: Says which server the next request goes to, and with what.
+        body_timeout: Seconds in which something more of a body has to arrive; may be changed.
+        about: Headers that take the place of the client's: those of its trace.
+        idempotent: Whether a request that could have been for a batch may be sent again.
+
+    Attributes:
+        responses: The server's answers by status.
+    """
+
+    def __init__(
+        self,
+        choose: Callable[[], tuple[Address, Client]],
+        body_timeout: float,
+        about: Callable[[], Mapping[str, str]] | None = None,
+        *,
+        idempotent: bool,
+    ) -> None:
+        self.responses: Counter[int] = Counter()
+        self._choose = choose
+        self.body_timeout = body_timeout
+        self._about = about
+        self._idempotent = idempotent
+
+    async def __call__(
+        self,
+        request: web.BaseRequest,
+        target: str,
+        read: Pieces = (),
+        *,
+        closes: Callable[[], bool],
+    ) -> web.StreamResponse:
+        """Answer one request.
+
+        Args:
+            request: As it came.
+            target: Its path and query.
+            read: What has been read of its body.
+            closes: Whether its connection ends with its answer; asked when that begins.
+
+        Raises:
+            UpstreamLost: The server can't be reached, or hung up before it answered.
+            UpstreamBroken: It answered with what is no HTTP, or with another protocol or a coding
+                without being asked.
+            Rejected: The body was too slow, or a header is no text.
+        """
+        repeatable = self._can_be_repeated(request, read)
+        try:
+            response = await self._sent(request, target, read)
+        except UpstreamLost:
+            if not repeatable:
+                raise
+            response = await self._sent(request, target, read)
+        self.responses[response.status] += 1
+        async with response:
+            if response.status == 101:
+                if not wants_tunnel(request):
+                    raise UpstreamBroken("a server switched protocols without being asked")
+                return await tunnel(request, response)
+            check_coding(response)
+            return await _sent_back(response, request, closes=closes())
+
+    async def _sent(
+        self, request: web.BaseRequest, target: str, read: Pieces
+    ) -> aiohttp.ClientResponse:
+        server, client = self._choose()
+        # All of it as a path: of a URL in one string an empty query would be lost.
+        url = server.origin.with_path(target, encoded=True)
+        headers = passed_on(request.headers, also_dropped=[hdrs.EXPECT, "HTTP2-Settings", MARK])
+        check_text(headers.values())
+        if self._about is not None:
+            headers.update(self._about())
+        if wants_tunnel(request):
+            headers[hdrs.CONNECTION], headers[hdrs.UPGRADE] = "Upgrade", WEBSOCKET
+        body = self._body(request, read) if read or request.can_read_body else None
+        try:
+            return await client.session(server).request(
+                request.method,
+                url,
+                headers=headers,
+                data=body,
+                server_hostname=server.tls_name,
+                allow_redirects=False,
+            )
+        except aiohttp.ClientError as error:
+            if isinstance(error.__cause__, Rejected):
+                raise error.__cause__ from None  # not the server's fault
+            if isinstance(error, HUNG_UP):
+                client.hung_up(server)
+            said = f"{type(error).__name__}: {error}"
+            if isinstance(error, aiohttp.ClientResponseError):  # of which aiohttp could make none
+                raise UpstreamBroken(f"{server.name}: {said}") from error
+            raise UpstreamLost(f"{server.name} did not answer: {said}") from error
+
+    def _can_be_repeated(self, request: web.BaseRequest, read: Pieces) -> bool:
+        """Whether nothing of it will be lost, and a second time does no harm."""
+        if read:
+            return self._idempotent and request.content.at_eof()
+        return request.method in _SAFE and not (request.can_read_body or wants_tunnel(request))
+
+    async def _body(
+        self, request: web.BaseRequest, read: Pieces
+    ) -> AsyncIterator[bytes | memoryview]:
+        for piece in read:
+            yield piece
+        if not read:
+            ask_for_body(request)
+        with read_freely(request.transport):
+            while chunk := await self._next(request):
+                yield chunk
+
+    async def _next(self, request: web.BaseRequest) -> bytes:
+        try:
+            async with asyncio.timeout(self.body_timeout):
+                return await request.content.readany()
+        except TimeoutError:
+            raise Rejected(408, "body_timeout", closes=True) from None
+        except web.RequestPayloadError:
+            raise Rejected(400, "malformed", closes=True) from None
+
+
+async def _sent_back(
+    response: aiohttp.ClientResponse, request: web.BaseRequest, *, closes: bool
+) -> web.StreamResponse:
+    """Send the answer on while it comes; if it breaks off, so does ours."""
+    headers = passed_on(response.headers)
+    answer = PassedAnswer(response.status, response.reason or "", headers)
+    if closes:
+        answer.force_close()
+    await answer.prepare(request)
+    try:
+        async for chunk in response.content.iter_any():
+            await answer.write(chunk)
+    except aiohttp.ClientError as error:
+        raise ConnectionResetError(f"the server's answer broke off: {error}") from error
+    await answer.write_eof()
+    return answer

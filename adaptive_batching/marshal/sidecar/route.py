@@ -1,0 +1,98 @@
+"""Which requests go to which model servers, and what is asked of whom."""
+
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from ssl import SSLContext
+from typing import Any
+
+from adaptive_batching.core import Fairness, Limits, PolicyLike
+from adaptive_batching.marshal.sidecar.batch_key import PARTITION_BY
+from adaptive_batching.marshal.sidecar.upstream.addresses import Location
+from adaptive_batching.wire.exchange import Format
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is asked of the clients of a route.
+
+    Attributes:
+        max_latency: Seconds from a request's arrival to its answer; infinite for no promise.
+        max_batch_size: Items that are sent together.
+        max_body: Bytes that a request may have to share a batch; larger ones are passed on.
+        body_timeout: Seconds that a body may take to arrive.
+        partition_by: Headers whose values keep requests apart.
+    """
+
+    max_latency: float = inf
+    max_batch_size: int = 64
+    max_body: int = 8 * 2**20
+    body_timeout: float = 10.0
+    partition_by: Collection[str] = PARTITION_BY
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Requests of one protocol for some model servers that are alike.
+
+    Attributes:
+        name: What it is called in metrics.
+        servers: Where they are.
+        form: Their protocol.
+        terms: What is asked of clients.
+        prefix: With which its paths begin; it stays on them.
+        concurrency: Batches at a time that each server takes.
+        timeout: Seconds that a batch may take.
+        max_answer: Bytes that the body of an answer to a batch may have.
+        max_queue: Items that may wait.
+        policy: When a batch leaves.
+        idempotent: Whether a batch that may have been run may be sent again, as a rule in halves.
+        tls: For servers that are reached by TLS; None for the certificates of the system.
+        rehearsed: What is known of batches already: items and seconds.
+        verify: Share of the requests in batches that are sent alone as well, to compare.
+        fairness: How tenants share the servers, where they are told apart, or priorities.
+        priority_header: That says `high` of requests which go before others of their tenant; empty
+            if none do.
+        batch_fields: Whether answers say in their bodies which batch they were in, as those of
+            KServe's agent do.
+        unproven: Whether its servers will not accept what is packed, having no proof whose it is.
+        source: What it was made of: two of equal sources do the same.
+        essence: The part of it that can't change while batches are under way: where two are equal,
+            a relay of the one can go on as that of the other.
+    """
+
+    name: str
+    servers: Sequence[Location]
+    form: Format[Any]
+    terms: Terms = field(default_factory=Terms)
+    prefix: str = "/"
+    concurrency: int = 1
+    timeout: float = 60.0
+    max_answer: int = 256 * 2**20
+    max_queue: int = 1024
+    policy: PolicyLike = "cork"
+    idempotent: bool = True
+    tls: SSLContext | None = None
+    rehearsed: Sequence[tuple[int, float]] = ()
+    verify: float = 0.0
+    fairness: Fairness = field(default_factory=Fairness)
+    priority_header: str = ""
+    batch_fields: bool = False
+    unproven: bool = False
+    source: Hashable = None
+    essence: Hashable = None
+
+    @property
+    def limits(self) -> Limits:
+        """What its batches and its queue keep to."""
+        return Limits(self.terms.max_batch_size, self.terms.max_latency, self.max_queue)
+
+    def covers(self, path: str) -> bool:
+        """Whether a path begins with its prefix, and goes on with a new step or a verb if at all.
+
+        A verb is what custom methods end with, `:predict` of `/v1/models/digits:predict`.
+        """
+        rest = path.removeprefix(self.prefix)
+        return len(rest) < len(path) and (
+            self.prefix.endswith("/") or not rest or rest.startswith(("/", ":"))
+        )

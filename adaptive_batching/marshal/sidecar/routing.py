@@ -1,0 +1,130 @@
+"""The routes at work, and which of them a path takes."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from adaptive_batching.dispatcher import Observer
+from adaptive_batching.instrumentation.live import LiveView
+from adaptive_batching.instrumentation.live.watch import Watched
+from adaptive_batching.instrumentation.prometheus import Metrics
+from adaptive_batching.marshal.http.tracing import Tracer
+from adaptive_batching.marshal.sidecar.memory_limit import HeldBytes
+from adaptive_batching.marshal.sidecar.route import Route
+from adaptive_batching.marshal.sidecar.route_runtime import Relay
+
+
+class Relays:
+    """Answers for each route.
+
+    Args:
+        routes: Of different names and prefixes.
+        held: Counts the bytes of all requests that are kept.
+        observers: Told about every batch and request of a route, by its name.
+        metrics: Told of every relay.
+        live: Told as well.
+        tracer: Makes spans, if anybody wants them.
+        tenant_header: By which tenants are told apart; empty if they are not.
+    """
+
+    def __init__(
+        self,
+        routes: Iterable[Route],
+        held: HeldBytes,
+        observers: Mapping[str, Sequence[Observer]],
+        metrics: Metrics,
+        live: LiveView,
+        tracer: Tracer | None = None,
+        tenant_header: str = "",
+    ) -> None:
+        self._held = held
+        self._observers = observers
+        self._metrics = metrics
+        self._live = live
+        self._tracer = tracer
+        self._tenant_header = tenant_header
+        self._relays = _in_order(self._made(route) for route in routes)
+        self._retiring: dict[asyncio.Task[None], Relay] = {}
+        for each in self._relays:
+            self._watch(each)
+
+    def __iter__(self) -> Iterator[Relay]:
+        return iter(self._relays)
+
+    def find(self, target: str) -> Relay | None:
+        """Who answers for a path and query: the route with the longest prefix."""
+        first = self._relays[0]
+        if first.route.prefix == "/":  # the only one, as for most
+            return first
+        path = target.partition("?")[0]
+        return next((each for each in self._relays if each.route.covers(path)), None)
+
+    async def start(self) -> None:
+        """Be ready to answer."""
+        await asyncio.gather(*(each.start() for each in self._relays))
+
+    async def replace(self, routes: Sequence[Route]) -> None:
+        """Let other routes take over; requests that are here end as they began.
+
+        A route whose essence is the same goes on, and keeps what waits and what it has learned.
+
+        Args:
+            routes: Those from now on, each with an essence.
+
+        Raises:
+            WorkerStartError: One could not be started: all is as before.
+        """
+        there = {each.route.essence: each for each in self._relays}
+        going_on = [(there[route.essence], route) for route in routes if route.essence in there]
+        fresh = [self._made(route) for route in routes if route.essence not in there]
+        try:
+            await asyncio.gather(*(each.start() for each in fresh))
+        except BaseException:
+            await asyncio.gather(*(each.aclose(0.0) for each in fresh))
+            raise
+        for each, route in going_on:
+            if route.source != each.route.source:
+                each.retune(route)
+        staying = [each for each, _ in going_on]
+        gone = [each for each in self._relays if each not in staying]
+        self._relays = _in_order([*staying, *fresh])
+        for each in gone:
+            self._metrics.forget(each.route.name)
+            self._live.forget(each.route.name)
+            self._retire(each)
+        for each in fresh:
+            self._watch(each)
+
+    def flush(self) -> None:
+        """From now on let what waits leave as soon as a server is free."""
+        for each in self._relays:
+            each.dispatcher.flush()
+
+    async def aclose(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
+        """Answer what waits, for at most so many seconds, and close all connections."""
+        retiring = dict(self._retiring)
+        for task in retiring:
+            task.cancel()
+        await asyncio.gather(*retiring, return_exceptions=True)
+        leaving = [*self._relays, *retiring.values()]
+        await asyncio.gather(*(each.aclose(timeout) for each in leaving))
+
+    def _made(self, route: Route) -> Relay:
+        observers = self._observers.get(route.name, ())
+        return Relay(route, self._held, observers, self._tracer, self._tenant_header)
+
+    def _watch(self, relay: Relay) -> None:
+        name = relay.route.name
+        self._metrics.watch(name, relay.dispatcher, relay.histograms)
+        self._live.watch(Watched(name, relay.dispatcher, relay.histograms, relay.latest))
+        self._metrics.responses[name] = relay.responses
+        self._metrics.upstream_responses[name] = relay.upstream_responses
+        self._metrics.upstreams[name] = relay.upstreams
+
+    def _retire(self, relay: Relay) -> None:
+        task = asyncio.create_task(relay.retire())
+        self._retiring[task] = relay
+        task.add_done_callback(self._retiring.pop)
+
+
+def _in_order(relays: Iterable[Relay]) -> list[Relay]:
+    return sorted(relays, key=lambda each: -len(each.route.prefix))

@@ -1,0 +1,289 @@
+"""Model servers over HTTP that know nothing of us: requests are merged, sent, and answers split.
+
+Each server has so many places, where one batch runs at a time; a place is a worker. How many of a
+server's places are alive follows from how it has done: `upstream/outlier_detection.py`.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from math import ceil, inf
+from ssl import SSLContext
+from time import monotonic
+from typing import Any
+
+from adaptive_batching.errors import (
+    UpstreamAnswered,
+    UpstreamBroken,
+    UpstreamBusy,
+    UpstreamDenial,
+    UpstreamLost,
+    UpstreamMismatch,
+    UpstreamOutOfMemory,
+    UpstreamRefusal,
+    UpstreamTooLarge,
+    UpstreamUnreachable,
+    WorkerTimeout,
+)
+from adaptive_batching.marshal.sidecar.upstream.addresses import Address, Location
+from adaptive_batching.marshal.sidecar.upstream.client import Client
+from adaptive_batching.marshal.sidecar.upstream.directory import Directory
+from adaptive_batching.marshal.sidecar.upstream.messages import (
+    Forwarded,
+    Reply,
+    meaning,
+    retry_after,
+)
+from adaptive_batching.marshal.sidecar.upstream.outlier_detection import Standings, State
+from adaptive_batching.marshal.sidecar.upstream.statistics import rehearsal, warn_once_started
+from adaptive_batching.marshal.sidecar.upstream.unbatchable_keys import NotMergeable
+from adaptive_batching.marshal.sidecar.upstream.verification import (
+    TOLERANCE,
+    Verification,
+    Verified,
+)
+from adaptive_batching.wire.exchange import Message, Unsplittable, goes_as_it_came
+from adaptive_batching.workers.interface import Health
+from adaptive_batching.workers.warm_up import Timing
+
+_BROKEN_STATUSES = frozenset({502, 504})  # of a server that is a proxy before a broken one
+_MAYBE_BROKEN = frozenset({UpstreamRefusal, UpstreamDenial})
+_log = logging.getLogger("adaptive_batching.upstream")
+
+
+class Upstreams:
+    """Sends batches to some servers that are alike; each takes so many at a time.
+
+    Args:
+        locations: Where they are.
+        concurrency: Batches at a time that each server takes.
+        timeout: Seconds that a batch may take.
+        max_answer: Bytes that the body of an answer may have.
+        most: Items that a batch may have; a server that takes fewer is warned of.
+        tls: For servers that are reached by TLS; None for the certificates of the system.
+        rehearsed: What is known of batches already: items and seconds.
+        statistics: Whether the servers may be asked for that; see `upstream_statistics`.
+        verify: Share of the requests in batches that are sent alone as well, to compare.
+        about: More headers for a batch, asked for where it is sent: those of its trace.
+
+    Attributes:
+        responses: Answers by status.
+    """
+
+    def __init__(
+        self,
+        locations: Sequence[Location],
+        *,
+        concurrency: int,
+        timeout: float,
+        max_answer: int,
+        most: int,
+        tls: SSLContext | None = None,
+        rehearsed: Sequence[tuple[int, float]] = (),
+        statistics: bool = False,
+        verify: float = 0.0,
+        about: Callable[[], Mapping[str, str]] | None = None,
+    ) -> None:
+        self.responses: Counter[int] = Counter()
+        self._timeout = timeout
+        self._max_answer = max_answer
+        self._about = about
+        self._batch_ids = count(1)
+        self._not_mergeable = NotMergeable()
+        self._client = Client(tls)
+        self._standings = Standings(concurrency)
+        self._directory = Directory(locations, self._standings, concurrency)
+        self._rehearsed = list(rehearsed)
+        self._most = most
+        self._objection = ""
+        self._statistics = statistics
+        self._asking: asyncio.Task[None] | None = None
+        self._verification = Verification(verify, TOLERANCE, self._differs)
+
+    def __repr__(self) -> str:
+        return f"<Upstreams {' '.join(self._directory.names)}>"
+
+    @property
+    def health(self) -> Health:
+        """As many workers as batches may be under way now."""
+        timings = [Timing(0, size, seconds) for size, seconds in self._rehearsed]
+        return replace(self._directory.health, warm_up=tuple(timings))
+
+    @property
+    def servers(self) -> dict[str, State]:
+        """What becomes of each, by its name."""
+        return self._directory.states()
+
+    @property
+    def verified(self) -> Verified:
+        """How many answers were compared with those to the same requests alone."""
+        return self._verification.counts
+
+    @property
+    def kept_apart(self) -> int:
+        """Batch keys whose requests are, or were, sent alone."""
+        return len(self._not_mergeable)
+
+    async def start(self, on_change: Callable[[], None]) -> None:
+        """Find the servers; see `Workers.start`. Whether they answer, batches will show."""
+        await self._directory.start(on_change)
+        if self._statistics and not self._rehearsed:
+            try:
+                self._rehearsed = await rehearsal(self._client, self._directory.next(), self._most)
+            except UpstreamUnreachable:
+                self._asking = asyncio.create_task(
+                    warn_once_started(self._client, self._directory.next, self._most)
+                )
+
+    def choose(self) -> tuple[Address, Client]:
+        """Where a request that is not for a batch is sent, and with what."""
+        return self._directory.next(), self._client
+
+    def bound(self, timeout: float, max_answer: int) -> None:
+        """Have batches that leave from now on take at most so many seconds and bytes."""
+        self._timeout, self._max_answer = timeout, max_answer
+
+    async def run(self, items: list[Forwarded], worker: int, /) -> list[Reply]:
+        """Send one batch to the server of a place; see `Workers.run`.
+
+        Raises:
+            UpstreamAnswered: The server answered with an error.
+            UpstreamLost: It can't be reached, or hung up.
+            UpstreamBroken: What it answered is not for so many items, or no answer.
+            WorkerTimeout: It did not answer in time.
+        """
+        with self._directory.place(worker) as address:
+            replies = await self._run(items, address)
+        if len(items) > 1:
+            self._verification.look(items, replies, partial(self._alone, address))
+        return replies
+
+    def mergeable(self, key: Hashable) -> bool:
+        """Whether no batch of that key has been answered with what can't be shared out of late."""
+        keys = self._not_mergeable
+        return not (keys and keys.holds(key, monotonic()))
+
+    async def aclose(self) -> None:
+        """Close all connections; see `Workers.aclose`."""
+        if self._asking is not None:
+            self._asking.cancel()
+        await self._verification.aclose()
+        await self._directory.aclose()
+        await self._client.aclose()
+
+    async def _run(self, items: Sequence[Forwarded], address: Address) -> list[Reply]:
+        first, shares = items[0], [item.share for item in items]
+        size = sum(share.size for share in shares)
+        begin = monotonic()
+        headers = (*first.headers, *self._traced(items), *_patience(items, begin))
+        status, answer = await self._ask(address, first, headers, first.form.merge(shares))
+        self.responses[status] += 1
+        reply = Reply(status, answer, next(self._batch_ids), size, monotonic() - begin)
+        try:
+            kind = meaning(reply)
+        except UpstreamBroken as error:
+            self._directory.erred(address)
+            raise UpstreamBroken(f"{address.name}: {error}") from None
+        self._heed(first, "" if kind is None else first.form.objection(answer.body))
+        if kind is not None:
+            self._judge(address, reply, kind, alone=len(items) == 1)
+            raise kind(reply)
+        return [
+            Reply(part.status or status, part, reply.batch_id, size, reply.seconds)
+            for part in self._split(address, first, shares, answer)
+        ]
+
+    def _heed(self, first: Forwarded, objection: str) -> None:
+        """Log why a server takes no batches, once until it does: no client can help it."""
+        if objection and not self._objection:
+            _log.warning("%s: %s", first.target, objection)
+        self._objection = objection
+
+    async def _alone(self, address: Address, item: Forwarded) -> Reply:
+        (reply,) = await self._run([item], address)
+        return reply
+
+    def _differs(self, item: Forwarded) -> None:
+        self._not_mergeable.enter(item.key, monotonic(), inf)
+        _log.error(
+            "%s: a request was answered otherwise in a batch than alone:"
+            " requests like this are sent alone from now on",
+            item.target,
+        )
+
+    async def _ask(
+        self,
+        address: Address,
+        first: Forwarded,
+        headers: tuple[tuple[str, str], ...],
+        message: Message,
+    ) -> tuple[int, Message]:
+        try:
+            return await self._client.send(
+                address,
+                first.method,
+                first.target,
+                message,
+                headers,
+                self._max_answer,
+                self._timeout,
+            )
+        except UpstreamTooLarge:
+            self._directory.succeeded(address)
+            raise
+        except (UpstreamLost, UpstreamBroken, WorkerTimeout):
+            self._directory.failed(address)
+            raise
+
+    def _traced(self, items: Sequence[Forwarded]) -> Iterable[tuple[str, str]]:
+        """Which trace the server's part is in: the batch's own, or that of its only member."""
+        if self._about is not None:
+            return self._about().items()
+        return items[0].trace if len(items) == 1 else ()
+
+    def _judge(
+        self, address: Address, reply: Reply, kind: type[UpstreamAnswered], *, alone: bool
+    ) -> None:
+        """What an error says about the server; whose fault it is, others have to show.
+
+        A 404 or 400 may be about what was asked, or a model that is not loaded there.
+        """
+        if reply.status in _BROKEN_STATUSES:
+            self._directory.failed(address)
+        elif kind is UpstreamBusy:
+            self._directory.refused(address, retry_after(reply.message.headers))
+        elif kind is UpstreamOutOfMemory:
+            self._directory.exhausted(address, alone=alone)
+        elif kind in _MAYBE_BROKEN:
+            self._directory.erred(address)
+        else:
+            self._directory.succeeded(address)
+
+    def _split(
+        self, address: Address, first: Forwarded, shares: list[Any], answer: Message
+    ) -> list[Message]:
+        """To each its part, if the server, or the kind of request, is one that allows for it."""
+        try:
+            parts = first.form.split(shares, answer)
+        except Unsplittable as error:
+            if not self._directory.garbled(address, first.key):
+                self._directory.succeeded(address)
+                self._not_mergeable.enter(first.key, monotonic())
+                _log.warning(
+                    "%s: requests like this are sent alone for a while: %s", first.target, error
+                )
+            raise UpstreamMismatch(f"a batch of {len(shares)} requests: {error}") from error
+        self._directory.succeeded(address)
+        if not goes_as_it_came(shares):  # such an answer was not cut, and shows nothing
+            self._directory.shared_out(address, first.key)
+        return parts
+
+
+def _patience(items: Sequence[Forwarded], now: float) -> Iterable[tuple[str, str]]:
+    """What is left to the member that waits longest: the server need not go on after that."""
+    left = max(item.due for item in items) - now
+    return [("X-Request-Timeout-Ms", f"{ceil(left * 1e3)}")] if 0 < left < inf else ()

@@ -1,0 +1,4 @@
+"""Latency models that are fitted to recordings.
+
+It imports servers and traces.
+"""

@@ -1,0 +1,189 @@
+"""How long batches took, as a model: offline, where all of them can be looked at together."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from adaptive_batching.simulation.fitting.goodness import Goodness, judged
+from adaptive_batching.simulation.fitting.robust_line import (
+    Array,
+    Estimate,
+    Line,
+    fit_line,
+    medians_by_size,
+)
+
+_FEWEST = 20  # batches: less is an anecdote
+_WARM_AFTER = 2  # batches of each bucket of sizes, which is what just-in-time compilers see
+_SHRINKAGE = 4.0  # batches of one size that count as much as the line
+_PAUSE = 4.0  # standard deviations beyond which a batch met a pause of the machine
+_QUIETEST = 1e-3  # relative noise; what a clock's ticks are is no pause
+_SHORTEST = 1e-9  # seconds; what is shorter is no time that a clock can tell
+_OFF = 0.1  # relative error at which a line is not the model
+_DRIFT = 0.05  # of the median, from the first quarter of the batches to the last
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """All batches of one size.
+
+    Attributes:
+        size: Items.
+        batches: How many.
+        median: Seconds that they took.
+        predicted: Seconds by the table: the median, the less trusted the fewer there are, and never
+            below that of a smaller size.
+    """
+
+    size: int
+    batches: int
+    median: float
+    predicted: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A latency model of recorded batches: `duration = fixed + per_item * size`, and a table.
+
+    Attributes:
+        batches: What it was learned from.
+        fixed: Seconds that any batch takes.
+        per_item: Seconds that each item adds.
+        levels: The table beside the line, by size.
+        jitter: Sigma of the lognormal noise around the table.
+        pause_probability: Share of the batches that met a pause of the machine.
+        pause: What such a batch took longer, on average (seconds).
+        residuals: What each batch took longer than by the table, in order of time (seconds).
+        line: How good the line is, on batches that it was not learned from.
+        table: How good the table is, likewise.
+        warnings: What makes the model less than trustworthy.
+    """
+
+    batches: int
+    fixed: Estimate
+    per_item: Estimate
+    levels: list[Level]
+    jitter: float
+    pause_probability: float
+    pause: float
+    residuals: list[float]
+    line: Goodness
+    table: Goodness
+    warnings: list[str]
+
+    @property
+    def spelling(self) -> str:
+        """The options that make `simulate` use it: the line, or the table where a line is wrong."""
+        options = f"--latency {self._by_sizes if self.curved else self._by_item}"
+        if self.jitter >= 1e-3:
+            options += f" --jitter {self.jitter:.3f}"
+        if self.pause_probability:
+            options += f" --pause {self.pause_probability * 100:.4f}%:{self.pause * 1e3:.3g}ms"
+        return options
+
+    @property
+    def curved(self) -> bool:
+        """Whether a line is off where the table is not."""
+        return self.line.error_p95 > max(_OFF, self.table.error_p95)
+
+    @property
+    def _by_item(self) -> str:
+        fixed, per_item = (f"{each.value * 1e3:.4g}ms" for each in (self.fixed, self.per_item))
+        return f"{fixed}+{per_item}"
+
+    @property
+    def _by_sizes(self) -> str:
+        return ",".join(f"{each.size}:{each.predicted * 1e3:.4g}ms" for each in self.levels)
+
+
+def fit(batches: Iterable[tuple[int, float]]) -> Fit:
+    """Learn a model from pairs of size (items) and duration (seconds), in order of time.
+
+    The first two batches of each power of two are left out: models compile for new shapes.
+
+    Raises:
+        ValueError: There are too few.
+    """
+    recorded = _warm(list(batches))
+    if len(recorded) < _FEWEST:
+        counted = "that took some time, the first two of each power of two not counted"
+        raise ValueError(f"expected {_FEWEST} batches or more {counted}, got {len(recorded)}")
+    sizes = np.array([size for size, _ in recorded], float)
+    seconds = np.array([duration for _, duration in recorded])
+    line = fit_line(sizes, seconds)
+    levels = _levels(sizes, seconds, line)
+    expected = _by_table(levels, line, sizes)
+    ratios = seconds / expected
+    jitter, share, pause = _noise(ratios, seconds)
+    # Learned from every other batch and judged by the rest: neighbours share the weather.
+    half = fit_line(sizes[::2], seconds[::2])
+    steps = _levels(sizes[::2], seconds[::2], half)
+    learned, kept = (sizes[::2], seconds[::2]), (sizes[1::2], seconds[1::2])
+    by_line = judged(half.predict, learned, kept)
+    return Fit(
+        batches=len(recorded),
+        fixed=line.fixed,
+        per_item=line.per_item,
+        levels=levels,
+        jitter=jitter,
+        pause_probability=share,
+        pause=pause,
+        residuals=(seconds - expected).tolist(),
+        line=by_line,
+        table=judged(lambda asked: _by_table(steps, half, asked), learned, kept),
+        warnings=list(_warnings(line, by_line, ratios, jitter)),
+    )
+
+
+def _warm(batches: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    seen: Counter[int] = Counter()
+    warm = []
+    for size, duration in batches:
+        seen[size.bit_length()] += 1
+        if seen[size.bit_length()] > _WARM_AFTER and duration >= _SHORTEST:
+            warm.append((size, duration))
+    return warm
+
+
+def _levels(sizes: Array, seconds: Array, line: Line) -> list[Level]:
+    used, counts, medians = medians_by_size(sizes, seconds)
+    trust = counts / (counts + _SHRINKAGE)
+    shrunk = trust * medians + (1 - trust) * line.predict(used)
+    rising = isotonic_regression(shrunk, weights=counts.astype(float)).x
+    columns = (each.tolist() for each in (used.astype(int), counts, medians, rising))
+    return [Level(*row) for row in zip(*columns, strict=True)]
+
+
+def _by_table(levels: list[Level], line: Line, sizes: Array) -> Array:
+    """The table's prediction, straight between its sizes, and beyond the last with the slope."""
+    known = [level.size for level in levels]
+    beyond = np.maximum(sizes - known[-1], 0.0) * line.per_item.value
+    inside: Array = np.interp(sizes, known, [level.predicted for level in levels])
+    return inside + beyond
+
+
+def _noise(ratios: Array, seconds: Array) -> tuple[float, float, float]:
+    """Sigma of the lognormal noise, the share of batches beyond it, and their excess (seconds)."""
+    logs = np.log(ratios)
+    sigma = 1.4826 * float(np.median(np.abs(logs - np.median(logs))))
+    paused = logs > _PAUSE * max(sigma, _QUIETEST)
+    if not paused.any():
+        return sigma, 0.0, 0.0
+    excess = (seconds - seconds / ratios)[paused]
+    return sigma, float(paused.mean()), float(excess.mean())
+
+
+def _warnings(line: Line, by_line: Goodness, ratios: Array, jitter: float) -> Iterable[str]:
+    slope = line.per_item
+    if slope.high - slope.low > max(slope.value, line.fixed.value / 100):
+        yield "batch sizes hardly varied: what an item adds is not known, nor larger batches' time"
+    if by_line.error_p95 > _OFF:
+        yield f"a line is off by {by_line.error_p95:.0%} at some of the sizes used: see the table"
+    quarter = len(ratios) // 4
+    drift = float(np.median(ratios[-quarter:]) / np.median(ratios[:quarter])) - 1
+    chance = 1.25 * jitter * (2 / quarter) ** 0.5  # a median is 1.25 times as unsure as a mean
+    if abs(drift) > max(_DRIFT, 3 * chance):
+        yield f"the model changed: {drift:+.0%} from the first quarter of the batches to the last"

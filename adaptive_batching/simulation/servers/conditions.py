@@ -1,0 +1,265 @@
+"""What happens to workers in the course of a day: each a small class that changes a run."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from math import isfinite
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from adaptive_batching.core import Outcome
+from adaptive_batching.simulation.servers.curves import Curve
+from adaptive_batching.units import parse_duration
+
+
+class Run(NamedTuple):
+    """One batch on its worker.
+
+    Attributes:
+        seconds: How long it takes.
+        now: When it begins (seconds).
+        beside: Batches that run already.
+        worker: Index of its worker.
+        outcome: How it ends.
+        restart: If its worker dies over it, the seconds until that is back.
+    """
+
+    seconds: float
+    now: float
+    beside: int
+    worker: int = 0
+    outcome: Outcome = Outcome.DONE
+    restart: float | None = None
+
+
+Change = Callable[[Run], Run]
+
+
+class Condition(Protocol):
+    """Something that changes runs."""
+
+    def begin(self, seed: int) -> Change:
+        """Its effect in one simulation; the same luck for the same seed."""
+        ...
+
+
+class Situated:
+    """A service to which it matters when a batch begins and how many run beside it."""
+
+    def __init__(self, durations: Curve, changes: Sequence[Change]) -> None:
+        self._durations = durations
+        self._changes = changes
+
+    def run(self, size: int, now: float, beside: int, worker: int = 0) -> Run:
+        """What becomes of a batch."""
+        run = Run(self._durations(size), now, beside, worker)
+        for change in self._changes:
+            run = change(run)
+        return run
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """From an instant on, batches take so many times as long; gradually if it has a length.
+
+    Attributes:
+        factor: Times as long, in the end.
+        start: When it begins (seconds).
+        length: Seconds until it is complete; 0 for a step.
+        worker: Index of the only worker that it happens to; None for all.
+    """
+
+    factor: float
+    start: float
+    length: float = 0.0
+    worker: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.factor <= _STEEPEST:
+            msg = f"drift: expected a positive factor of {_STEEPEST:g} at the most"
+            raise ValueError(f"{msg}, got {self.factor}")
+
+    def begin(self, seed: int) -> Change:
+        """It knows no luck."""
+        return self._slower
+
+    def _slower(self, run: Run) -> Run:
+        if run.now < self.start or self.worker not in {None, run.worker}:
+            return run
+        since = run.now - self.start
+        done = 1.0 if since >= self.length else since / self.length
+        return run._replace(seconds=run.seconds * (1 + (self.factor - 1) * done))
+
+
+@dataclass(frozen=True, slots=True)
+class ColdStart:
+    """The first batches take longer, while caches fill and kernels are chosen.
+
+    Attributes:
+        batches: How many, on all workers together.
+        extra: Seconds that each takes in addition.
+    """
+
+    batches: int
+    extra: float
+
+    def begin(self, seed: int) -> Change:
+        """All of them are still to come."""
+        begun = count(1)
+
+        def slower(run: Run) -> Run:
+            cold = next(begun) <= self.batches
+            return run._replace(seconds=run.seconds + self.extra) if cold else run
+
+        return slower
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Some batches fail at their end, and all their jobs with them.
+
+    Attributes:
+        share: Of the batches.
+    """
+
+    share: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"failures: expected a share of 0 to 1, got {self.share}")
+
+    def begin(self, seed: int) -> Change:
+        """The nth batch of every policy meets the same luck."""
+        rng = np.random.default_rng([_STREAM, seed])
+
+        def failing(run: Run) -> Run:
+            return run._replace(outcome=Outcome.FAILED) if rng.random() < self.share else run
+
+        return failing
+
+
+@dataclass(frozen=True, slots=True)
+class Crashes:
+    """Some workers die in the midst of a batch: its jobs fail, and a worker is missing for a while.
+
+    Attributes:
+        share: Of the batches.
+        restart: Seconds until the worker is back.
+    """
+
+    share: float
+    restart: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"crashes: expected a share of 0 to 1, got {self.share}")
+        if not (isfinite(self.restart) and self.restart >= 0):
+            msg = f"crashes: expected 0 seconds or more to restart, got {self.restart}"
+            raise ValueError(msg)
+
+    def begin(self, seed: int) -> Change:
+        """The nth batch of every policy meets the same luck; death comes at any moment alike."""
+        rng = np.random.default_rng([_CRASHES, seed])
+
+        def dying(run: Run) -> Run:
+            dies, moment = rng.random() < self.share, rng.random()
+            if not dies:
+                return run
+            seconds = run.seconds * moment
+            return run._replace(seconds=seconds, outcome=Outcome.LOST, restart=self.restart)
+
+        return dying
+
+
+@dataclass(frozen=True, slots=True)
+class SharedDevice:
+    """Workers on one device slow each other: as many as run when a batch begins, until its end.
+
+    Attributes:
+        slowdown: Share of its time by which each of them lengthens it.
+    """
+
+    slowdown: float
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.slowdown) and self.slowdown >= 0):
+            raise ValueError(f"shared: expected a share of 0 or more, got {self.slowdown}")
+
+    def begin(self, seed: int) -> Change:
+        """It knows no luck."""
+        return lambda run: run._replace(seconds=run.seconds * (1 + self.slowdown * run.beside))
+
+
+def parse_drift(text: str) -> Drift:
+    """Read `2x@6s` for a step at 6 s, `1.5x@6s-20s` for a ramp, `3:2x@6s` for worker 3 alone.
+
+    Raises:
+        ValueError: It is none of them.
+    """
+    match = _DRIFT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"expected [WORKER:]FACTORx@TIME[-TIME] such as 2x@6s, got {text!r}")
+    worker = int(match[1]) if match[1] else None
+    start = parse_duration(match[3])
+    end = parse_duration(match[4]) if match[4] else start
+    if end < start:
+        raise ValueError(f"expected an end that is not before the start, got {text!r}")
+    return Drift(float(match[2]), start, end - start, worker)
+
+
+def parse_cold_start(text: str) -> ColdStart:
+    """Read `5:200ms`: the first 5 batches take 200 ms more.
+
+    Raises:
+        ValueError: It isn't a number and a duration.
+    """
+    batches, colon, extra = text.partition(":")
+    if not colon or not batches.strip().isdecimal():
+        raise ValueError(f"expected BATCHES:DURATION such as 5:200ms, got {text!r}")
+    return ColdStart(int(batches), parse_duration(extra))
+
+
+def parse_failures(text: str) -> Failures:
+    """Read `0.5%`.
+
+    Raises:
+        ValueError: It isn't a percentage from 0 to 100.
+    """
+    return Failures(_percentage(text))
+
+
+def parse_crashes(text: str) -> Crashes:
+    """Read `0.1%:2s`: one batch in a thousand kills its worker, which is back after 2 s.
+
+    Raises:
+        ValueError: It isn't a percentage and a duration with a colon between them.
+    """
+    share, colon, restart = text.partition(":")
+    if not colon or _PERCENT.fullmatch(share) is None:
+        raise ValueError(f"expected PERCENT:DURATION such as 0.1%:2s, got {text!r}")
+    return Crashes(_percentage(share), parse_duration(restart))
+
+
+def parse_shared(text: str) -> SharedDevice:
+    """Read `30%`: each batch that runs beside another lengthens it by that much.
+
+    Raises:
+        ValueError: It isn't a percentage.
+    """
+    return SharedDevice(_percentage(text))
+
+
+def _percentage(text: str) -> float:
+    match = _PERCENT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"expected a percentage such as 0.5%, got {text!r}")
+    return float(match[1]) / 100
+
+
+_STEEPEST = 1e6
+_STREAM = 4  # arrivals and workers made with the same seed must not share our random numbers
+_CRASHES = 6  # nor failures and crashes each other's
+_DRIFT = re.compile(r"(?:([0-9]{1,4}):)?([0-9]+(?:\.[0-9]+)?)x@([^-]+)(?:-([^-]+))?")
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")

@@ -1,7 +1,0 @@
-"""Recorded traffic: one file a format, told from one another by their first lines."""
-
-from adaptive_batching.simulation.shaping import speedup
-from adaptive_batching.simulation.traces.format import Measure, Request
-from adaptive_batching.simulation.traces.reader import FORMATS, Trace, read_trace, stream_trace
-
-__all__ = ["FORMATS", "Measure", "Request", "Trace", "read_trace", "speedup", "stream_trace"]

@@ -1,0 +1,242 @@
+"""Python values as the payload of one frame: pickle 5, large buffers laid beside it uncopied.
+
+Only for the socket pair that a worker process inherits from us: whoever can write to a stream of
+pickles can run code here, so nothing with a name or a port ever speaks this format.
+"""
+
+import pickle
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
+from adaptive_batching.wire.frames import Part
+from adaptive_batching.workers.process.frame_layout import ONLY_A_PICKLE, Malformed, find, lay_out
+from adaptive_batching.workers.process.plain_arrays import (
+    ONLY_ARRAYS,
+    begins_with_array,
+    find_arrays,
+    lay_out_arrays,
+)
+from adaptive_batching.workers.process.shared_memory import SharedMemory
+from adaptive_batching.workers.results import BatchRaised, merge
+
+# What pickling a value may raise, which runs the value's own code; Ctrl-C and a cancelled task are
+# the program's own.
+_OF_ITS_OWN_CODE = (Exception, SystemExit, GeneratorExit)
+_WORTH_A_BUFFER = 4096  # bytes; below, one more copy is cheaper than one more part
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The answer in the place of results: what the handler raised.
+
+    Attributes:
+        error: It, or what stands in for it.
+    """
+
+    error: Exception
+
+
+def pack(value: object, memory: SharedMemory | None = None) -> list[Part]:
+    """Pickle a value into the parts of one payload, with large buffers in `memory`, if any.
+
+    Raises:
+        Exception: Whatever pickling it raised.
+    """
+    if memory is not None and begins_with_array(value):
+        parts = lay_out_arrays(value, memory)  # type: ignore[arg-type]
+        if parts is not None:
+            return parts
+    buffers: list[memoryview] = []
+
+    def stays_in_band(buffer: pickle.PickleBuffer) -> bool:
+        view = buffer.raw()
+        if view.nbytes < _WORTH_A_BUFFER:
+            return True
+        buffers.append(view)
+        return False
+
+    pickled = pickle.dumps(value, protocol=5, buffer_callback=stays_in_band)
+    return lay_out(pickled, buffers, memory) if buffers else [ONLY_A_PICKLE, pickled]
+
+
+def unpack(payload: bytearray, memory: SharedMemory | None = None) -> Any:
+    """Read what `pack` wrote; arrays are laid over `payload` or `memory`, not copied.
+
+    Raises:
+        Malformed: The payload names bytes that are not there.
+        Exception: Whatever unpickling it raised.
+    """
+    if payload.startswith(ONLY_A_PICKLE):
+        pickled = memoryview(payload)[len(ONLY_A_PICKLE) :]
+        return pickle.loads(pickled)  # noqa: S301 - from our own child only
+    if payload.startswith(ONLY_ARRAYS):
+        return find_arrays(payload, memory)
+    pickled, buffers = find(payload, memory)
+    return pickle.loads(pickled, buffers=buffers)  # noqa: S301 - from our own child only
+
+
+def pack_items(
+    items: list[Any], memory: SharedMemory | None = None
+) -> tuple[list[Part], dict[int, HandlerError]]:
+    """Pack a batch; items that can't be pickled are left out and named by their positions."""
+    try:
+        return pack(items, memory), {}
+    except _OF_ITS_OWN_CODE:
+        refused = {
+            index: HandlerError(f"an item of type {_name(type(item))} can't be sent to a process")
+            for index, item in enumerate(items)
+            if not _can_be_packed(item)
+        }
+        sendable = [item for index, item in enumerate(items) if index not in refused]
+        return pack(sendable, memory), refused
+
+
+def unpack_items(payload: bytearray, memory: SharedMemory | None = None) -> list[Any]:
+    """Read a batch in the worker; whoever can't be read there is no fault of the handler.
+
+    Raises:
+        HandlerError: An item can't be unpickled here.
+        Malformed: The payload names bytes that are not there.
+    """
+    try:
+        return unpack(payload, memory)  # type: ignore[no-any-return]
+    except (Malformed, MemoryError):
+        raise
+    except _OF_ITS_OWN_CODE as error:
+        msg = f"an item can't be unpickled in the worker process: {_describe(error)}"
+        raise HandlerError(msg) from error
+
+
+def pack_results(results: Sequence[Any], memory: SharedMemory | None = None) -> list[Part]:
+    """Pack what a handler returned, as the answer that `unpack_answer` reads.
+
+    An exception stands in the place of a result that can't be pickled, and names its type.
+    """
+    if type(results) in {list, tuple} and _hold_exceptions(results):
+        results = [portable(r) if isinstance(r, BaseException) else r for r in results]
+    try:
+        return pack(results, memory)
+    except _OF_ITS_OWN_CODE:
+        sendable = [r if _can_be_packed(r) else _unsendable(r) for r in results]
+        return pack(sendable, memory)
+
+
+def pack_error(error: BaseException) -> list[Part]:
+    """Pack what a handler raised, with its traceback as a note; can't fail."""
+    try:
+        return _pack_error(error, portable)
+    except BaseException:  # noqa: BLE001 - it takes no note, or can be pickled only once
+        return _pack_error(error, lambda each: RemoteError(_describe(each)))
+
+
+def _pack_error(error: BaseException, portable: Callable[[BaseException], Exception]) -> list[Part]:
+    raised = error.error if isinstance(error, BatchRaised) else error
+    stand_in = portable(raised)
+    stand_in.add_note(f"In the worker process:\n{_trace(raised)}")
+    if isinstance(error, BatchRaised):
+        own = [None if each is None else portable(each) for each in error.own]
+        stand_in = BatchRaised(stand_in, own)
+    return pack(Raised(stand_in))
+
+
+def unpack_answer(payload: bytearray, memory: SharedMemory | None = None) -> Any:
+    """Return the results, or raise what the handler raised.
+
+    Raises:
+        Malformed: The answer names bytes that are not there.
+        RemoteError: The answer can't be unpickled here.
+        Exception: What the handler raised.
+    """
+    try:
+        value = unpack(payload, memory)
+    except Malformed:
+        raise
+    except _OF_ITS_OWN_CODE as error:
+        msg = f"the worker's answer can't be unpickled here: {_describe(error)}"
+        raise RemoteError(msg) from error
+    if type(value) is Raised:
+        raise value.error
+    return value
+
+
+def unpack_beside(
+    payload: bytearray,
+    refused: dict[int, HandlerError],
+    expected: int,
+    memory: SharedMemory | None = None,
+) -> Sequence[Any]:
+    """As `unpack_answer`, with the errors of items that could not be sent in their places.
+
+    Raises:
+        Malformed: The answer names bytes that are not there.
+        BatchRaised: The handler raised, but not over them.
+    """
+    if not refused:
+        return unpack_answer(payload, memory)  # type: ignore[no-any-return]
+    own = [refused.get(index) for index in range(expected)]
+    try:
+        return merge(own, unpack_answer(payload, memory))
+    except Malformed:
+        raise
+    except Exception as error:
+        raise BatchRaised.beside(own, error) from error
+
+
+def portable(error: BaseException) -> Exception:
+    """Return the exception if the other side can have it, or else one that says what it was."""
+    if not isinstance(error, Exception):
+        # an exit must end neither the worker nor, brought over, the program that asked it
+        msg = f"the handler raised {_describe(error)} instead of returning results"
+        return BatchFunctionError(msg)
+    try:
+        copy = pickle.loads(pickle.dumps(error, protocol=5))  # noqa: S301 - our own
+    except BaseException:  # noqa: BLE001 - pickling runs the exception's own code
+        return RemoteError(_describe(error))
+    return error if type(copy) is type(error) else RemoteError(_describe(error))
+
+
+def _hold_exceptions(results: Sequence[Any]) -> bool:
+    """Whether some are exceptions; a batch has many results and few types."""
+    for kind in set(map(type, results)):  # noqa: SIM110 - half the time of any()
+        if issubclass(kind, BaseException):
+            return True
+    return False
+
+
+def _unsendable(result: object) -> BatchFunctionError:
+    msg = f"a result of type {_name(type(result))} can't be sent from its worker process"
+    return BatchFunctionError(msg)
+
+
+def _can_be_packed(value: object) -> bool:
+    try:
+        pack(value)
+    except _OF_ITS_OWN_CODE:
+        return False
+    return True
+
+
+def _describe(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001 - an exception that can't even be printed
+        text = "(its message can't be printed)"
+    return f"{_name(type(error))}: {text}" if text else _name(type(error))
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001 - formatting it runs the exception's own code
+        return "".join(traceback.format_tb(error.__traceback__))
+
+
+def _name(kind: type) -> str:
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )

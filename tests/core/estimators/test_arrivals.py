@@ -1,0 +1,111 @@
+"""The three views of a stream of arrivals."""
+
+import random
+
+import pytest
+
+from adaptive_batching.core.estimators.arrivals import ArrivalRate
+
+
+def fed(times: list[float], window: float = 1.0, single: float = 5e-3) -> ArrivalRate:
+    arrivals = ArrivalRate()
+    for time in times:
+        arrivals.arrived(time)
+        arrivals.digest(time, window, single)
+    return arrivals
+
+
+def poisson(rate: float, count: int, seed: int = 1) -> list[float]:
+    rng = random.Random(seed)
+    now = 0.0
+    times = []
+    for _ in range(count):
+        now += rng.expovariate(rate)
+        times.append(now)
+    return times
+
+
+def test_the_rate_is_counted_over_the_window() -> None:
+    """A thousand arrivals a second are counted as such."""
+    times = poisson(1000, 5000)
+    assert fed(times).rate(times[-1], 1.0) == pytest.approx(1000, rel=0.1)
+
+
+def test_the_items_of_an_arrival_are_counted_over_the_same_window() -> None:
+    """Single items for long, then three items an arrival: three after a few windows."""
+    arrivals = fed(poisson(1000, 1000))
+    assert arrivals.mean_size == 1.0
+    now = arrivals._newest
+    for step in range(4000):
+        arrivals.arrived(now + step * 1e-3)
+        arrivals.more_items += 2
+        arrivals.digest(now + step * 1e-3, 1.0, 5e-3)
+    assert arrivals.mean_size == pytest.approx(3.0, rel=0.05)
+
+
+def test_silence_lowers_the_rate() -> None:
+    """After one window of silence about a third is left of it."""
+    times = poisson(1000, 5000)
+    arrivals = fed(times)
+    assert arrivals.rate(times[-1] + 1.0, 1.0) == pytest.approx(368, rel=0.15)
+
+
+def test_without_a_window_there_is_no_rate() -> None:
+    """Before a batch has run, nothing says over how long to count."""
+    assert fed(poisson(1000, 100), window=0.0).rate(0.1, 0.0) == 0.0
+
+
+def test_the_hazard_of_poisson_traffic_is_flat() -> None:
+    """Arrivals without memory are as likely after a short silence as after a long one."""
+    times = poisson(200, 3000)
+    arrivals = fed(times)
+    hazards = [arrivals.hazard(times[-1] + age, 200.0, 5e-3)[0] for age in (1e-4, 5e-4, 3e-3)]
+    assert hazards == pytest.approx([200] * 3, rel=0.35)
+
+
+def test_the_hazard_of_clumps_is_high_and_then_low() -> None:
+    """Within a clump the next arrival is near; after it, it is far."""
+    starts = poisson(20, 400)
+    times = sorted(start + i * 2e-4 for start in starts for i in range(8))
+    arrivals = fed(times)
+    soon, _ = arrivals.hazard(times[-1] + 1e-4, 160.0, 5e-3)
+    late, _ = arrivals.hazard(times[-1] + 4e-3, 160.0, 5e-3)
+    assert soon > 10 * late
+
+
+def test_an_estimate_says_how_long_it_holds() -> None:
+    """The hazard is a step function of the silence, and its next step is named."""
+    arrivals = fed([1.0])
+    assert arrivals.hazard(1.0001, 10.0, 5e-3)[1] == 1.0 + 0.05 * 5e-3
+    assert arrivals.hazard(1.1, 10.0, 5e-3)[1] == float("inf")
+
+
+def test_answers_bring_clumps() -> None:
+    """Callers that send again a millisecond after each answer are expected after the next."""
+    arrivals = ArrivalRate()
+    now = 0.0
+    for _ in range(50):
+        for i in range(8):
+            arrivals.arrived(now + 1e-3 + i * 1e-5)
+        now += 10e-3
+        arrivals.digest(now, 1.0, 5e-3)
+        arrivals.answered(now)
+    expected = dict(arrivals.clump(now))
+    assert max(expected.values()) == pytest.approx(8, rel=0.05)
+    assert expected[min(expected)] == 0.0
+
+
+def test_nothing_is_expected_long_after_an_answer() -> None:
+    """A clump that did not come is not waited for."""
+    arrivals = ArrivalRate()
+    for i in range(20):
+        arrivals.answered(i * 0.02)
+    assert arrivals.clump_size(0.38 + 0.5) == 0.0
+
+
+def test_arrivals_that_nobody_asks_about_do_not_pile_up() -> None:
+    """While every worker hangs, a flood is forgotten again."""
+    arrivals = ArrivalRate()
+    for time in range(100_000):
+        arrivals.arrived(float(time))
+    assert len(arrivals._fresh) < 20_000

@@ -1,0 +1,68 @@
+"""Clumps of callers that fan out."""
+
+import pytest
+
+from adaptive_batching.core.estimators.fan_out import FanOut
+
+GAP = 1e-4  # seconds within a clump of eight
+APART = 50e-3  # seconds between clumps
+LONGEST = 1e-3
+RATE = 8 / (APART + 7 * GAP)
+
+
+def after(come: int) -> FanOut:
+    """A hundred clumps, and so many of the next."""
+    fan_out = FanOut()
+    for _ in range(100):
+        fan_out.learn([APART, *[GAP] * 7], LONGEST)
+    fan_out.learn([APART, *[GAP] * (come - 1)], LONGEST)
+    return fan_out
+
+
+def test_clumps_are_recognised() -> None:
+    """Gaps far below what the rate says are clumps."""
+    assert after(1).recognised(RATE)
+
+
+def test_even_traffic_is_no_clump() -> None:
+    """One at a time, or all the time: neither is a clump."""
+    apart, dense = FanOut(), FanOut()
+    for _ in range(100):
+        apart.learn([APART], LONGEST)
+        dense.learn([GAP], LONGEST)
+    assert not apart.recognised(1 / APART)
+    assert not dense.recognised(1 / GAP)
+
+
+@pytest.mark.parametrize("come", [1, 4, 7])
+def test_the_rest_of_a_clump_is_worth_a_silence(come: int) -> None:
+    """While some are still to come, a silence of a few gaps is waited out."""
+    assert 2 * GAP < after(come).worth(come, 4e-3) < 10 * GAP
+
+
+def test_a_clump_that_is_all_here_is_not_waited_for() -> None:
+    """Eight of eight have come: a silence is its end."""
+    assert after(8).worth(8, 4e-3) == 0
+
+
+def test_dear_waits_are_shorter() -> None:
+    """The more wait, the shorter a silence is worth it."""
+    fan_out = after(6)
+    assert fan_out.worth(1, 4e-3) > fan_out.worth(6, 4e-3) > fan_out.worth(100, 4e-3) == 0
+
+
+def test_before_any_clump_nothing_is_waited_for() -> None:
+    """What was never seen is not expected."""
+    fan_out = FanOut()
+    assert fan_out.worth(1, 4e-3) == 0
+    assert not fan_out.recognised(RATE)
+
+
+def test_the_running_sums_are_those_of_the_counts() -> None:
+    """Halved a thousand times over, they are still what counting anew would give."""
+    fan_out = FanOut()
+    for clump in range(5000):
+        fan_out.learn([APART, *[GAP] * (clump % 7)], LONGEST)
+    followed, ended = sum(fan_out._followed), sum(fan_out._ended)
+    assert fan_out._all == pytest.approx(followed + ended)
+    assert fan_out._all_ended == pytest.approx(ended)

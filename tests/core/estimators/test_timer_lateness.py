@@ -1,0 +1,45 @@
+"""How late wake-ups come is learned, so that nobody allows for a lateness that never is."""
+
+from adaptive_batching.core import Batch, Hold, Job, Limits, Outcome, Scheduler, make_policy
+from adaptive_batching.core.estimators.timer_lateness import Punctuality
+
+
+def after(lateness: list[float]) -> Punctuality:
+    """Wake-ups that came so much late."""
+    punctuality = Punctuality()
+    for number, late in enumerate(lateness):
+        punctuality.due = float(number)
+        punctuality.woke(number + late)
+    return punctuality
+
+
+def test_before_the_first_wake_up() -> None:
+    """A millisecond, to which asyncio rounds."""
+    assert Punctuality().late == 1e-3
+
+
+def test_perfect_timers_are_trusted() -> None:
+    """Of the first guess nothing is left."""
+    assert after([0.0] * 200).late < 1e-5
+
+
+def test_nearly_all_wake_ups_are_within_it() -> None:
+    """Of timers that are up to a millisecond late, evenly spread, it covers most."""
+    spread = [(7 * number % 20) / 20 * 1e-3 for number in range(400)]
+    assert 0.8e-3 < after(spread).late < 1.2e-3
+
+
+def test_the_scheduler_learns_it_from_its_own_holds() -> None:
+    """Asked again after the instant that it named, it notes by how much; before it, nothing."""
+    scheduler = Scheduler(make_policy("window:10ms"), Limits(8))
+    for round_trip in range(100):
+        begin = float(round_trip)
+        scheduler.submit(Job(begin))
+        hold = scheduler.next(begin)
+        assert isinstance(hold, Hold)
+        assert scheduler.next(begin + 5e-3) == hold  # somebody asked early
+        batch = scheduler.next(hold.until + 3e-3)
+        assert isinstance(batch, Batch)
+        scheduler.finish(batch, Outcome.DONE, hold.until + 4e-3)
+    (view,) = scheduler._backlog.views.values()
+    assert 2.5e-3 < view.timers_late < 3.5e-3

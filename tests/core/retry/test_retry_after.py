@@ -1,0 +1,109 @@
+"""`retry_after` is the time after which a client that comes back alone gets in.
+
+The truth is found by coming back: the same traffic up to the refusal, nobody after it, and one
+client who returns after a while. To come back after half of the time that was named is in vain.
+"""
+
+from math import inf
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adaptive_batching.core import Job, JobOutcome, Limits, Scheduler
+from adaptive_batching.core.policies.cork.cork import Cork
+from adaptive_batching.errors import QueueFull, Refused
+from adaptive_batching.simulation import Server, poisson, simulate
+
+SERVER = Server(5e-3, 0.05e-3)
+CAPACITY = 64 / 8.2e-3  # requests a second and worker
+
+
+class Noting(Scheduler):
+    """Keeps what it said to those whom it refused."""
+
+    def __init__(self, limits: Limits, workers: int) -> None:
+        super().__init__(Cork(), limits, workers)
+        self.refusals: dict[float, Refused] = {}
+        for size in [1, 8, 32, limits.max_batch_size] * 20:
+            self.latency.observe(size, 5e-3 + 0.05e-3 * size)
+
+    def submit(self, job: Job) -> None:
+        try:
+            super().submit(job)
+        except Refused as refused:
+            self.refusals[job.arrived] = refused
+            raise
+
+
+class Overload(NamedTuple):
+    """Traffic that somebody is refused of."""
+
+    load: float
+    seed: int
+    workers: int
+    limits: Limits
+
+    def refused(self, times: list[float]) -> dict[float, Refused]:
+        """Who, and what he was told."""
+        scheduler = Noting(self.limits, self.workers)
+        simulate(times, scheduler, SERVER.service())
+        return scheduler.refusals
+
+    def times(self) -> list[float]:
+        """When requests come (seconds)."""
+        rate = self.load * CAPACITY * self.workers
+        return poisson(rate, 0.06, seed=self.seed).tolist()
+
+    def gets_in(self, times: list[float], again: float) -> bool:
+        """Whether one who comes back then is let in."""
+        return again not in self.refused([*times, again])
+
+
+overloads = st.builds(
+    Overload,
+    load=st.floats(1.2, 10),
+    seed=st.integers(0, 1000),
+    workers=st.sampled_from([1, 1, 2, 4]),
+    limits=st.builds(
+        Limits,
+        max_batch_size=st.just(64),
+        # of shorter promises jobs expire before a worker is free, and make room sooner
+        max_latency=st.sampled_from([0.017, 0.025, 0.05, 0.1]),
+        max_queue=st.sampled_from([65_536, 100]),
+    ),
+)
+
+
+@settings(max_examples=15)
+@given(overloads, st.floats(0, 1))
+def test_who_comes_back_alone_gets_in(overload: Overload, choice: float) -> None:
+    """After the time that was named; not after half of it, though nobody else has come since."""
+    times = overload.times()
+    refusals = overload.refused(times)
+    if not refusals:
+        return
+    refused = sorted(refusals)[int(choice * (len(refusals) - 1))]
+    wait = refusals[refused].retry_after
+    before = [time for time in times if time <= refused]
+    assert overload.gets_in(before, refused + wait)
+    assert not overload.gets_in(before, refused + wait / 2)
+
+
+@pytest.mark.parametrize("max_latency", [0.025, inf])
+def test_a_full_queue_has_room_when_the_next_batch_leaves(max_latency: float) -> None:
+    """A hundred wait, of whom 64 leave at the end of the batch that runs: that is when to come."""
+    overload = Overload(1.0, 0, 1, Limits(64, max_latency, max_queue=100))
+    refusals = overload.refused([0.0, *[1e-3] * 101])
+    assert isinstance(refusals[1e-3], QueueFull)
+    end = 5e-3 + 0.05e-3
+    assert refusals[1e-3].retry_after == pytest.approx(1.05 * (end - 1e-3))
+
+
+def test_a_burst_on_an_idle_worker_is_refused_in_its_instant() -> None:
+    """Of a thousand at once three batches may make it; the others needn't wait to be told."""
+    history = simulate([1.0] * 1000, Noting(Limits(64, 0.025), 1), SERVER.service())
+    shed = [job for job in history.jobs if job.outcome is JobOutcome.SHED]
+    assert len(shed) >= 1000 - 3 * 64
+    assert {job.finished for job in shed} == {1.0}

@@ -1,0 +1,59 @@
+"""What operators read when requests fail."""
+
+import asyncio
+import logging
+
+import pytest
+
+from adaptive_batching.errors import Overloaded, WorkerLost
+from adaptive_batching.marshal.http import log_rate_limit
+from adaptive_batching.marshal.http.error_log import ErrorLog
+from adaptive_batching.marshal.http.error_responses import Rejected
+from tests.marshal.client import until
+
+
+def lines(caplog):
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+async def test_errors_of_different_kinds_do_not_silence_each_other(caplog):
+    """Endpoint, code and exception make a kind; a client's own mistakes are no errors of ours."""
+    log = ErrorLog()
+    for error in (ValueError("a"), KeyError("b"), WorkerLost("c"), Rejected(505, "http_version")):
+        for path in ("/one", "/two"):
+            log.enter(error, "id", path)
+    assert len(lines(caplog)) == 6
+    assert "request id: /one: handler_error: ValueError('a')" in lines(caplog)
+
+
+@pytest.mark.parametrize("more", [0, 3])
+async def test_how_many_were_left_out_is_said(caplog, monkeypatch, more):
+    """Once the burst is over, if there were any; then the next one is entered in full."""
+    monkeypatch.setattr(log_rate_limit, "_QUIET", 0.01)
+    log = ErrorLog()
+    for number in range(1 + more):
+        log.enter(Overloaded(f"number {number}"), "id", "/one")
+    assert len(lines(caplog)) == 1
+    await until(lambda: not log._bursts)
+    said = ["/one: overloaded: Overloaded: 3 more like it within "] if more else []
+    assert [line[: len(said[0])] for line in lines(caplog)[1:]] == said
+    log.enter(Overloaded("again"), "id", "/one")
+    assert "again" in lines(caplog)[-1]
+
+
+async def test_a_long_burst_is_told_of_now_and_then(caplog, monkeypatch):
+    """Refusals that come for minutes: the first, a line a minute, and how many at the end."""
+    monkeypatch.setattr(log_rate_limit, "_QUIET", 0.05)
+    monkeypatch.setattr(log_rate_limit, "_PROGRESS", 0.2)
+    log, loop = ErrorLog(), asyncio.get_running_loop()
+    begun, entered = loop.time(), 0
+    while len(lines(caplog)) < 3 and loop.time() < begun + 5:
+        log.enter(Overloaded("too much"), "id", "/one")
+        entered += 1
+        await asyncio.sleep(0.001)
+    await until(lambda: not log._bursts)
+    told = [record.count for record in caplog.records if hasattr(record, "count")]
+    assert len(told) >= 2
+    assert 1 + sum(told) == entered
+    assert caplog.records[0].request_id == "id"
+    assert {(each.endpoint, each.code) for each in caplog.records} == {("/one", "overloaded")}

@@ -1,0 +1,175 @@
+"""Clients that leave, workers that die, queues that are full."""
+
+import asyncio
+import os
+import re
+import signal
+import time
+
+import pytest
+from yarl import URL
+
+from adaptive_batching.core import JobOutcome
+from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.marshal.service.service import Service
+from tests.marshal import apps
+from tests.marshal.client import client_of, until
+
+
+class Puppet:
+    """A service with one worker, that answers when it is told to."""
+
+    def __init__(self, **limits):
+        self.service = Service()
+        self.released = asyncio.Event()
+        self.batches = []
+
+        @self.service.endpoint("/", max_batch_size=1, **limits)
+        async def handler(items):
+            self.batches.append(items)
+            await self.released.wait()
+            return items
+
+
+async def test_a_full_queue_refuses_at_once():
+    """With a hint when to come back; what was let in is answered."""
+    puppet = Puppet(max_queue=1)
+    async with client_of(puppet.service) as client:
+        running = asyncio.create_task(client.post("/", 1))
+        await until(lambda: puppet.batches)
+        waiting = asyncio.create_task(client.post("/", 2))
+        await until(lambda: client.stats("/").queued == 1)
+        refused = await client.post("/", 3)
+        assert (refused.status, refused.error) == (503, "queue_full")
+        assert int(refused.headers["Retry-After"]) >= 1
+        puppet.released.set()
+        assert [(await running).json, (await waiting).json] == [1, 2]
+    assert puppet.batches == [[1], [2]]
+
+
+async def test_who_waits_past_the_deadline_hears_504():
+    """In the queue as well as in a batch, which is not disturbed."""
+    puppet = Puppet(max_latency=0.05)
+    async with client_of(puppet.service) as client:
+        running = asyncio.create_task(client.post("/", 1))
+        await until(lambda: puppet.batches)
+        late = await client.post("/", 2)
+        for answer in (late, await running):
+            assert (answer.status, answer.error) == (504, "deadline_exceeded")
+        puppet.released.set()
+        await until(lambda: not client.stats("/").running)
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("X-Request-Timeout-Ms", "50"),
+        ("X-Envoy-Expected-Rq-Timeout-Ms", "50"),
+        ("grpc-timeout", "50m"),
+    ],
+)
+async def test_a_client_that_waits_for_so_long_only(header, value):
+    """It is told when its time is over; what means nothing is ignored."""
+    puppet = Puppet(max_latency=60.0)
+    async with client_of(puppet.service) as client:
+        late = await client.post("/", 1, headers={header: value})
+        assert (late.status, late.error) == (504, "deadline_exceeded")
+        puppet.released.set()
+        assert (await client.post("/", 2, headers={header: "soon"})).json == 2
+
+
+async def test_the_time_that_a_body_took_counts():
+    """`max_latency` begins with the request: who sends slowly has the less time to wait."""
+    puppet = Puppet(max_latency=0.1)
+    head = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n1"
+    async with client_of(puppet.service) as client:
+        url = URL(client.running.url)
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(head)
+        await asyncio.sleep(0.15)
+        writer.write(b"2")
+        answer = await reader.readuntil(b"}")
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 504 ")
+    assert puppet.batches == []
+
+
+async def test_a_refusal_of_the_policy_is_a_503():
+    """It says when to come again: after the policy's seconds, some more and a spread."""
+
+    class Pessimist:
+        def decide(self, queue, now):
+            raise AssertionError
+
+        def observe(self, batch):
+            raise AssertionError
+
+        def refuse(self, queue, job, now):
+            return 11.0
+
+    puppet = Puppet(policy=Pessimist(), max_latency=1.0)
+    async with client_of(puppet.service) as client:
+        refused = await client.post("/", 1)
+        assert (refused.status, refused.error) == (503, "overloaded")
+        assert 12 <= int(refused.headers["Retry-After"]) <= 18
+
+
+async def test_a_client_that_leaves_takes_its_item_with_it():
+    """In the queue nobody computes it; in a batch its result is thrown away."""
+    puppet = Puppet()
+    async with client_of(puppet.service) as client:
+        running, waiting, patient = (asyncio.create_task(client.post("/", n)) for n in (1, 2, 3))
+        await until(lambda: client.stats("/").queued == 2)
+        for gone in (running, waiting):
+            gone.cancel()
+        await until(lambda: client.stats("/").queued == 1)
+        puppet.released.set()
+        assert (await patient).json == 3
+        assert client.stats("/").requests[JobOutcome.CANCELLED] == 2
+    assert puppet.batches == [[1], [3]]
+
+
+async def test_a_killed_worker_fails_only_its_own_batch():
+    """Under load: at most one batch hears worker_lost, its successor answers the rest."""
+    async with client_of(apps.service) as client:
+        pid = (await client.post("/slow", 0)).json
+        answers = []
+
+        async def visitor():
+            for _ in range(10):
+                answers.append(await client.post("/slow", 0))  # noqa: PERF401  each in its turn
+
+        visitors = [asyncio.create_task(visitor()) for _ in range(20)]
+        await until(lambda: len(answers) >= 40)
+        os.kill(pid, signal.SIGKILL)
+        # a new Python has to start, perhaps on a busy machine
+        await until(lambda: any(a.status == 200 and a.json != pid for a in answers), within=30)
+        await asyncio.gather(*visitors)
+        lost = [answer for answer in answers if answer.status != 200]
+        assert len(answers) == 200
+        assert 1 <= len(lost) <= 8
+        assert {(answer.status, answer.error) for answer in lost} == {(503, "worker_lost")}
+        assert all("Retry-After" in answer.headers for answer in lost)
+
+
+async def test_a_service_that_cannot_load_does_not_start():
+    """Whoever started it hears why."""
+    with pytest.raises(WorkerStartError, match="no model"):
+        async with client_of(apps.unloadable):
+            raise AssertionError
+
+
+async def test_what_was_read_late_is_refused_instead_of_answered_late():
+    """The process stood still; who waited for it longer than he can is told to come again."""
+    asked = b"POST /square HTTP/1.1\r\nHost: us\r\nX-Request-Timeout-Ms: 500\r\n"
+    asked += b"Content-Length: 1\r\n\r\n4"
+    async with client_of(apps.service) as client:
+        url = URL(client.running.url)
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        for standstill, status in [(0, b"200"), (0.7, b"503"), (0, b"200")]:
+            writer.write(asked)
+            time.sleep(standstill)  # noqa: ASYNC251  it is the loop of the service as well
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.split()[1] == status
+            await reader.readexactly(int(re.search(rb"Content-Length: (\d+)", head)[1]))
+        writer.close()

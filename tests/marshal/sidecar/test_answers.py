@@ -1,0 +1,81 @@
+"""How answers of a batch are written: in one piece for most clients, with care for the others."""
+
+import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from adaptive_batching.marshal.http.header_view import HeaderView
+from tests.marshal.sidecar.raw import exchange, parsed
+from tests.marshal.sidecar.scripted import scripted
+
+BODY = b'{"instances": [21]}'
+
+
+def request(*headers, version=b"1.1", body=BODY):
+    lines = [b"POST /v1/models/m:predict HTTP/" + version, b"Host: here", *headers]
+    length = b"Content-Length: %d" % len(body)
+    return b"\r\n".join([*lines, length, b"", body])
+
+
+@pytest.mark.parametrize(
+    ("headers", "version", "closes"),
+    [
+        ([], b"1.1", False),
+        ([b"Connection: close"], b"1.1", True),
+        ([], b"1.0", True),
+        ([b"Connection: keep-alive"], b"1.0", False),
+    ],
+)
+async def test_every_version_of_http(model, before, headers, version, closes):
+    """The same status, body and facts about the batch; who wants to go on talking may."""
+    client = await before()
+    last = [] if closes else [request(b"Connection: close")]
+    stream = await exchange(client.url, request(*headers, version=version), *last)
+    answers = parsed(stream)
+    assert len(answers) == (1 if closes else 2)
+    for answer in answers:
+        assert answer.status == 200
+        assert answer.body == b'{"predictions": [42]}'
+        assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
+        assert answer.headers["X-Batch-Size"] == "1"
+
+
+@pytest.mark.parametrize("headers", [[], [b"Connection: close"]])
+async def test_an_error_without_a_type_gets_none(before, headers):
+    """As mosec answers: its clients are told what it says, and no more."""
+
+    async def refuses(server):
+        await server.write(b"HTTP/1.1 422 Nonsense\r\nContent-Length: 3\r\n\r\nbad")
+
+    async with scripted(refuses) as server:
+        client = await before(server=server.url)
+        last = [] if headers else [request(b"Connection: close")]
+        answers = parsed(await exchange(client.url, request(*headers), *last))
+    assert len(answers) == 1 + len(last)
+    for answer in answers:
+        assert (answer.status, answer.body) == (422, b"bad")
+        assert answer.headers["X-Batch-Size"] == "1"
+        assert not {"Content-Type", "Server"} & set(answer.headers)
+
+
+async def test_a_sidecar_that_ends_closes_its_connections(model, before):
+    """With the next answer, which says so, to a batch or passed on: clients look elsewhere."""
+    client = await before()
+    client.running.announce_end()
+    [answer] = parsed(await exchange(client.url, request()))
+    assert answer.headers["Connection"] == "close"
+    assert answer.body == b'{"predictions": [42]}'
+    [answer] = parsed(await exchange(client.url, b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n"))
+    assert answer.headers["Connection"] == "close"
+    assert answer.body == b"GET /x 0"
+
+
+def test_formats_look_at_headers_by_lower_case_names():
+    """However a client wrote them; of several the first counts."""
+    came = CIMultiDict([("Content-Type", "a/b"), ("CE-Id", "1"), ("ce-id", "2")])
+    headers = HeaderView(CIMultiDictProxy(came))
+    assert dict(headers) == {"content-type": "a/b", "ce-id": "1"}
+    assert len(headers) == 2
+    assert headers.get("content-type") == "a/b"
+    assert headers.get("accept", "any") == "any"
+    assert "ce-id" in headers
+    assert "accept" not in headers

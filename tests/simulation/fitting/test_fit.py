@@ -1,0 +1,209 @@
+"""A fitted model is right about how batches were made, and says when it can't be."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adaptive_batching.errors import TraceError
+from adaptive_batching.simulation.fitting.fit import fit
+from adaptive_batching.simulation.fitting.model_file import read_model, save_model
+from adaptive_batching.simulation.fitting.robust_line import fit_line
+from adaptive_batching.simulation.servers.servers import Server, parse_latency, parse_pause
+from adaptive_batching.simulation.traffic.traces.recording import recorded_batches
+
+SERVER = Server(5e-3, 5e-5, jitter=0.1, pause_probability=0.01, pause=20e-3)
+
+
+def batches(sizes, server=SERVER, seed=1):
+    duration = server.service(seed)
+    return [(int(size), duration(int(size))) for size in sizes]
+
+
+def any_size(number, largest=64, seed=2):
+    return np.random.default_rng(seed).integers(1, largest + 1, number)
+
+
+def at(model, size):
+    return model.fixed.value + model.per_item.value * size
+
+
+def test_what_was_put_in_comes_out():
+    """Line, noise and pauses, within a few parts in a hundred."""
+    model = fit(batches(any_size(5000)))
+    assert model.fixed.value == pytest.approx(5e-3, rel=0.02)
+    assert model.per_item.value == pytest.approx(5e-5, rel=0.05)
+    assert model.jitter == pytest.approx(0.1, rel=0.05)
+    assert model.pause_probability == pytest.approx(0.01, rel=0.3)
+    assert model.pause == pytest.approx(20e-3, rel=0.1)
+    assert model.warnings == []
+
+
+def test_the_options_can_be_pasted():
+    """What it prints is what `simulate` reads."""
+    words = fit(batches(any_size(5000))).spelling.split()
+    options = dict(zip(words[::2], words[1::2], strict=True))
+    assert parse_latency(options["--latency"]) == pytest.approx((5e-3, 5e-5), rel=0.05)
+    assert float(options["--jitter"]) == pytest.approx(0.1, rel=0.05)
+    assert parse_pause(options["--pause"]) == pytest.approx((0.01, 20e-3), rel=0.3)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say():
+    """In 200 recordings of 200 batches: 95 of 100, give or take what chance does."""
+    held = np.zeros(2)
+    for seed in range(200):
+        sizes = any_size(200, 32, seed).astype(float)
+        noise = np.random.default_rng([7, seed]).lognormal(-0.005, 0.1, 200)
+        line = fit_line(sizes, (5e-3 + 5e-5 * sizes) * noise)
+        held += [
+            line.fixed.low <= 5e-3 <= line.fixed.high,
+            line.per_item.low <= 5e-5 <= line.per_item.high,
+        ]
+    assert (held >= 180).all()
+
+
+def test_pauses_do_not_bend_the_line():
+    """One batch in twenty takes twice as long, only small ones: the slope stays."""
+    quiet = batches(any_size(2000), Server(5e-3, 5e-5, jitter=0.05))
+    struck = [
+        (size, seconds + 10e-3 * (size < 20 and index % 6 == 0))
+        for index, (size, seconds) in enumerate(quiet)
+    ]
+    model = fit(struck)
+    assert at(model, 64) == pytest.approx(5e-3 + 64 * 5e-5, rel=0.03)
+
+
+def test_a_model_that_pads_to_powers_of_two():
+    """A line is off, and says so; the table is right."""
+    noise = np.random.default_rng(3).lognormal(0, 0.05, 5000)
+    padded = [
+        (int(size), (2e-3 + 0.25e-3 * 2 ** int(size - 1).bit_length()) * factor)
+        for size, factor in zip(any_size(5000), noise.tolist(), strict=True)
+    ]
+    model = fit(padded)
+    assert model.line.error_p95 > 0.2
+    assert model.table.error_p95 < 0.05
+    assert abs(model.table.error_at_largest) < 0.1
+    assert any("a line is off by" in warning for warning in model.warnings)
+    predicted = [level.predicted for level in model.levels]
+    assert predicted == sorted(predicted)
+    assert model.spelling.startswith("--latency 1:2.")
+
+
+def test_a_saved_model_comes_back(tmp_path):
+    """The table to the last bit, beyond it the line, and what is drawn is what was measured."""
+    model = fit(batches(any_size(2000)))
+    save_model(model, tmp_path / "model.json")
+    server = read_model(str(tmp_path / "model.json"))
+    assert server.curve is not None
+    assert [server.curve(level.size) for level in model.levels] == [
+        level.predicted for level in model.levels
+    ]
+    largest = model.levels[-1]
+    beyond = largest.predicted + 10 * model.per_item.value
+    assert server.curve(largest.size + 10) == pytest.approx(beyond)
+    service = server.service(seed=1)
+    drawn = {round(service(8) - server.curve(8), 12) for _ in range(500)}
+    assert drawn <= {round(residual, 12) for residual in model.residuals}
+
+
+def test_the_margin_covers_what_it_promises():
+    """Nine new batches in ten stay below it, as far as chance lets one tell."""
+    model = fit(batches(any_size(4000)))
+    for judged in (model.line, model.table):
+        assert judged.margin == pytest.approx(0.13, abs=0.03)
+        assert abs(judged.coverage - 0.9) <= 1.5 * judged.coverage_doubt
+
+
+@pytest.mark.parametrize("sizes", [[1] * 500, [7, 8] * 50])
+def test_sizes_that_do_not_vary(sizes):
+    """The prediction is right where it was measured, and it is said that it is nowhere else."""
+    model = fit(batches(sizes))
+    assert at(model, sizes[0]) == pytest.approx(5e-3 + 5e-5 * sizes[0], rel=0.03)
+    assert "hardly varied" in model.warnings[0]
+    assert model.per_item.low <= 5e-5 <= model.per_item.high
+
+
+def test_items_that_cost_nothing():
+    """Nothing is nothing, and no 3.5e-13 ms, where large batches were even a little faster."""
+    model = fit((int(size), 0.032 - 0.0001 * size) for size in any_size(200))
+    assert model.per_item.value == 0.0
+    assert "e-" not in model.spelling
+
+
+def test_a_model_that_slows_down():
+    """A change in the middle of the recording is pointed out."""
+    before = batches(any_size(500))
+    after = batches(any_size(500), Server(10e-3, 1e-4, jitter=0.1))
+    assert any("the model changed: +" in warning for warning in fit(before + after).warnings)
+
+
+def test_cold_batches_are_left_out():
+    """The first two of each power of two compile, and say nothing about the others."""
+    cold = [(size, 5.0) for size in (1, 1, 2, 3, 4, 7)]
+    warm = batches(any_size(200, 7), Server(5e-3, 5e-4))
+    model = fit(cold + warm)
+    assert model.batches == 200
+    assert model.fixed.value == pytest.approx(5e-3, rel=1e-3)
+    assert model.pause_probability == 0
+
+
+@pytest.mark.parametrize("number", [0, 10, 21])
+def test_too_few_batches(number):
+    """Less than twenty warm ones are an anecdote."""
+    with pytest.raises(ValueError, match="expected 20 batches or more"):
+        fit(batches([4] * number))
+
+
+def test_a_clock_s_ticks_are_no_pauses():
+    """Durations that are all but equal have no noise and meet no pause."""
+    model = fit([(1 + index % 8, 10e-3 + index % 3 * 1e-9) for index in range(400)])
+    assert model.pause_probability == 0
+    assert model.spelling.startswith("--latency 10ms+")
+    assert len(model.spelling.split()) == 2
+
+
+HEADER = "t_seconds,size,latency_seconds,key,outcome,batch,batch_size,batch_seconds,reason\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("0,1,0.1,,dnoe,1,1,0.1,idle", "line 2: expected one of done, failed, .*got 'dnoe'"),
+        ("0,1,0.1,,done,1,1,1e17,idle", r"line 2: expected 0 to 1e\+09 seconds, got 1e17"),
+        ("0,1,0.1,,done,1,1,-1,idle", "line 2: expected 0 to .* seconds, got -1"),
+        ("0,1,0.1,,done,1,1,nan,idle", "line 2: expected a finite number of seconds, got 'nan'"),
+        ("0,1,0.1,,done,1,0,0.1,idle", "line 2: expected an integer from 1, got '0'"),
+        ("0,1,0.1,,done,1,1,0.1", "line 2: expected 9 columns, got 8"),
+    ],
+)
+def test_damaged_recordings(tmp_path, row, message):
+    """The line, what was expected and what was there; no number is too large to compute with."""
+    path = tmp_path / "recording.csv"
+    path.write_text(f"{HEADER}{row}\n")
+    with pytest.raises(TraceError, match=message):
+        list(recorded_batches(path))
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 64) | st.integers(1, 10**18),
+            st.floats(0, 1e9) | st.sampled_from([0.0, 1e-300, 1e9]),
+        ),
+        min_size=40,
+        max_size=60,
+    )
+)
+def test_any_recording_is_fitted_or_refused(batches):
+    """Whatever sizes and durations it holds, the model's numbers are finite."""
+    try:
+        model = fit(batches)
+    except ValueError as refused:
+        if str(refused).startswith("expected 20 batches"):
+            return
+        raise
+    numbers = (model.fixed.value, model.per_item.value, model.jitter, model.pause)
+    assert np.isfinite(numbers).all()
+    assert min(numbers) >= 0

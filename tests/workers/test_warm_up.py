@@ -1,0 +1,153 @@
+"""Examples that workers run before they are ready."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from adaptive_batching import Processes, Tasks, Threads, batched
+from adaptive_batching.core import Limits
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.errors import Overloaded, WorkerStartError
+from adaptive_batching.workers.factory import make_workers
+from adaptive_batching.workers.warm_up import WarmUp
+from tests.virtual_time import run_virtually
+from tests.workers import handlers
+from tests.workers.conditions import until
+
+
+async def test_each_size_runs_three_times():
+    """The first may compile, then the faster of two counts; the largest is the limit."""
+    batches = []
+
+    @batched(max_batch_size=6, examples=["a", "b", "c"])
+    async def handler(items: list[str]) -> list[str]:
+        batches.append("".join(items))
+        return items
+
+    async with handler:
+        assert batches == 3 * ["a", "ab", "abca", "abcabc"]
+        assert handler.stats().batches == 0
+
+
+def test_the_later_run_is_learned():
+    """Cold starts are left out, and of the first burst nobody is let in who can't be answered."""
+    seen = set()
+
+    async def model(items):
+        cold = 0.0 if len(items) in seen else 3.0
+        seen.add(len(items))
+        await asyncio.sleep(cold + 5e-3 + 0.5e-3 * len(items))
+        return items
+
+    async def story():
+        clock = asyncio.get_running_loop().time
+        workers = make_workers(model, Tasks(), warm_up=WarmUp([0], 64))
+        async with Dispatcher(workers, Limits(64, 0.05), clock=clock) as dispatcher:
+            stats = dispatcher.stats()
+            assert stats.fixed == pytest.approx(5e-3, rel=0.2)
+            assert stats.per_item == pytest.approx(0.5e-3, rel=0.1)
+            burst = (dispatcher.submit(item) for item in range(500))
+            ends = await asyncio.gather(*burst, return_exceptions=True)
+            assert {type(end) for end in ends} == {int, Overloaded}
+
+    run_virtually(story())
+
+
+@pytest.mark.parametrize("where", [Tasks(2), Threads(2)], ids=["tasks", "threads"])
+async def test_wherever_a_handler_runs(where):
+    """Each thread is warmed up; what runs on the loop is warmed up once."""
+    runs = []
+
+    async def awaited(items):
+        return called(items)
+
+    def called(items):
+        runs.append(len(items))
+        return items
+
+    handler = awaited if isinstance(where, Tasks) else called
+    async with batched(max_batch_size=2, workers=where, examples=[7])(handler):
+        assert runs == [1, 2] * (3 if isinstance(where, Tasks) else 6)
+
+
+@pytest.mark.parametrize("where", [Threads(1), Tasks(1)], ids=["threads", "tasks"])
+async def test_an_example_that_fails(where):
+    """It is named, with the size of its batch; nobody starts with a handler that is broken."""
+
+    async def awaited(items):
+        return called(items)
+
+    def called(items):
+        return [ValueError("too long") if item == "b" else item for item in items]
+
+    handler = awaited if isinstance(where, Tasks) else called
+    message = (
+        r"(called|awaited) failed on example 1 in its warm-up, in a batch of 2: ValueError: too"
+    )
+    predict = batched(max_batch_size=4, workers=where, examples=["a", "b"])(handler)
+    with pytest.raises(WorkerStartError, match=message):
+        await predict("x")
+
+
+class Pool:
+    """Some processes with examples, and the dispatcher that uses them."""
+
+    def __init__(self, handler, examples, max_batch_size=8, **processes):
+        warm_up = WarmUp(examples, max_batch_size)
+        self.workers = make_workers(handler, Processes(**processes), warm_up=warm_up)
+        self.dispatcher = Dispatcher(self.workers, Limits(max_batch_size))
+
+
+async def test_processes_are_ready_when_they_are_warm():
+    """So are those that replace them: a fresh one has run all sizes before its first request."""
+    pool = Pool(handlers.CountsBatches, [0])
+    async with pool.dispatcher as dispatcher:
+        assert await dispatcher.submit(1) == 3 * 4 + 1
+        assert [each.size for each in pool.workers.health.warm_up] == [1, 2, 4, 8]
+        await dispatcher.restart_workers()
+        assert await dispatcher.submit(1) == 4 + 1
+        os.kill(pool.workers.pids[0], signal.SIGKILL)
+        await until(lambda: not pool.workers.health.alive)
+        assert await dispatcher.submit(1) == 4 + 1
+
+
+async def test_a_slow_worker_is_known_from_its_warm_up():
+    """The first batch goes to the faster one, and what they took is each one's own."""
+    pool = Pool(handlers.SecondIsSlow, [0], max_batch_size=16, count=2)
+    async with pool.dispatcher as dispatcher:
+        assert await dispatcher.submit(1) == 1
+        stats = dispatcher.stats().per_worker
+        fast, slow = sorted(stats, key=lambda each: each.full_batch)
+        assert slow.full_batch > 2 * fast.full_batch
+        assert (fast.batches, slow.batches) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        ("value_error", r"worker 0 \(pid \d+\) failed in its warm-up, in a batch of 1: ValueError"),
+        ("errors_in_place", "failed on example 0 in its warm-up, in a batch of 2: KeyError: 'sec"),
+        ("exit_hard", "in a batch of 1: WorkerLost: .* exited with 3 while"),
+    ],
+)
+async def test_a_process_that_fails_in_its_warm_up(order, message):
+    """It is ended, and the error says how it failed."""
+    pool = Pool(handlers.Obeys, [order])
+    with pytest.raises(WorkerStartError, match=message):
+        await pool.dispatcher.start()
+    assert pool.workers.pids == []
+
+
+async def test_a_warm_up_that_takes_too_long():
+    """It counts as part of the start."""
+    pool = Pool(handlers.Obeys, ["hang"], start_timeout=3.0)
+    with pytest.raises(WorkerStartError, match=r"was not (ready|warm) within 3 s"):
+        await pool.dispatcher.start()
+
+
+def test_examples_for_workers_that_come_by_themselves():
+    """They have to be warm when they come."""
+    with pytest.raises(ValueError, match="expected no examples"):
+        batched(workers="unix:/nowhere", examples=[1])(handlers.double_async)
