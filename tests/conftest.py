@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 # closes, and the collector complains in whatever test it runs; after this, that look finds none.
 asyncio.set_event_loop(None)
 
-# What an example takes says how busy the machine is: pytest's own timeout ends what hangs.
+# What an example takes says how busy the machine is: the timeout in pyproject.toml ends what hangs.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 

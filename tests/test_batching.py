@@ -371,7 +371,6 @@ def test_a_program_that_never_closes(handler: str, times: int, tmp_path: Path) -
         [sys.executable, "-X", "dev", "-W", "error", str(script)],
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )
     assert (ended.stdout, ended.stderr, ended.returncode) == ("done\n", "", 0)

@@ -12,7 +12,7 @@ from adaptive_batching import batched
 from adaptive_batching.errors import Draining, NoEventLoop, ReentrantCall
 from tests.workers.conditions import until
 
-PATIENCE = 10.0  # seconds; only a failing test waits that long
+PATIENCE = 600.0  # seconds; only a failing test waits that long
 
 
 @pytest.fixture

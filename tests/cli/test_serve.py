@@ -37,13 +37,12 @@ async def served(target, *options, where="--port=0", stderr=None):
         *SERVE, target, where, *options, stdout=subprocess.PIPE, stderr=stderr
     )
     try:
-        async with asyncio.timeout(90):
-            line = await process.stdout.readline()
-            url = line.split()[1].decode().rpartition("/")[0]
-            async with aiohttp.ClientSession() as session:
-                yield process, url, session
-                await process.stdout.read()
-                await process.wait()
+        line = await process.stdout.readline()
+        url = line.split()[1].decode().rpartition("/")[0]
+        async with aiohttp.ClientSession() as session:
+            yield process, url, session
+            await process.stdout.read()
+            await process.wait()
     finally:
         if process.returncode is None:
             process.kill()
@@ -88,7 +87,6 @@ async def test_on_a_socket_that_systemd_passes(tmp_path):
         try:
             async with (
                 aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
-                asyncio.timeout(90),
             ):
                 await until_ready(session, "http://digits")
                 async with session.post("http://digits/slow", json=1) as response:
@@ -177,7 +175,7 @@ async def test_a_signal_while_workers_load(number):
         *SERVE, "tests.marshal.apps:loading", f"--port={port}"
     )
     try:
-        async with asyncio.timeout(20), aiohttp.ClientSession() as session:
+        async with aiohttp.ClientSession() as session:
             url = f"http://127.0.0.1:{port}"
             await until_alive(session, url)
             async with session.post(f"{url}/", json=1) as response:
@@ -450,7 +448,7 @@ async def test_nobody_reads_what_it_says():
             stderr=subprocess.PIPE,
         )
     try:
-        async with asyncio.timeout(20), aiohttp.ClientSession() as session:
+        async with aiohttp.ClientSession() as session:
             warning = await process.stderr.readline()
             assert b"standard output can't be written: [Errno 28] No space left" in warning
             assert await until_alive(session, f"http://127.0.0.1:{port}") == 200

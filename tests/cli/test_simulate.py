@@ -189,9 +189,7 @@ def test_a_policy_of_the_current_directory(tmp_path):
     )
     command = Path(sys.executable).with_name("adaptive-batching")
     arguments = ["simulate", *MADE, "--policy", "mine:Mine"]
-    done = subprocess.run(
-        [command, *arguments], cwd=tmp_path, capture_output=True, check=True, timeout=60
-    )
+    done = subprocess.run([command, *arguments], cwd=tmp_path, capture_output=True, check=True)
     assert b"mine:Mine" in done.stdout
 
 
@@ -203,7 +201,6 @@ def test_output_that_cannot_be_written():
             stdout=full,
             stderr=subprocess.PIPE,
             check=False,
-            timeout=60,
         )
     assert done.returncode == 1
     assert done.stderr == b"Error: can't write the output: No space left on device\n"
@@ -328,7 +325,7 @@ def test_ctrl_c_while_replications_start():
             assert process.poll() is None
             sleep(1e-3)
         os.killpg(process.pid, signal.SIGINT)
-        said, _ = process.communicate(timeout=90)
+        said, _ = process.communicate()
     assert process.returncode == 130
     assert said == b""
 
@@ -344,7 +341,7 @@ def test_ctrl_c_while_a_command_is_imported(trace):
                 assert process.poll() is None
                 sleep(1e-3)
             process.send_signal(signal.SIGINT)
-            said, _ = process.communicate(timeout=90)
+            said, _ = process.communicate()
         assert (process.returncode, said) == (130, b"")
 
 
@@ -482,9 +479,7 @@ def test_usage_errors(trace, arguments, message):
 def test_a_real_process(trace):
     """`python -m adaptive_batching simulate` prints JSON and nothing else."""
     command = [sys.executable, "-m", "adaptive_batching", "simulate", str(trace)]
-    done = subprocess.run(
-        [*command, "--format", "json"], capture_output=True, check=True, timeout=60
-    )
+    done = subprocess.run([*command, "--format", "json"], capture_output=True, check=True)
     assert len(json.loads(done.stdout)["rows"]) == 2
     assert done.stderr == b""
 

@@ -85,9 +85,9 @@ class Terminal:
     def _read(self):
         self._text += os.read(self._ours, 65536).decode(errors="replace")
 
-    async def shows(self, what, within=40):
+    async def shows(self, what):
         """Wait until something has been written since the last thing that was waited for."""
-        await until(lambda: what in self._text, within)
+        await until(lambda: what in self._text)
         self._text = self._text.partition(what)[2]
 
     def close(self):

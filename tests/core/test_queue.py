@@ -1,6 +1,6 @@
 """First in, first out, whatever is cancelled in between."""
 
-from time import perf_counter
+from time import thread_time
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,12 +62,12 @@ def test_deadlines_of_ones_own_do_not_slow_the_queue() -> None:
         queue = JobQueue()
         for i in range(jobs):
             queue.append(Job(0.0, deadline=1e6 + (i * 7919) % jobs))
-        begun = perf_counter()
+        begun = thread_time()
         for i in range(300):
             queue.append(Job(0.0, deadline=1e6 - i))
             assert queue.earliest_deadline == 1e6 - i
             assert not queue.take_expired(0.0)
-        return perf_counter() - begun
+        return thread_time() - begun
 
     assert min(seconds(50_000) for _ in range(3)) < 10 * min(seconds(1_000) for _ in range(3))
 

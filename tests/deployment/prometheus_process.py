@@ -71,9 +71,8 @@ async def prometheus(
     try:
         async with aiohttp.ClientSession() as session:
             asked = Prometheus(f"http://127.0.0.1:{port}", session)
-            async with asyncio.timeout(20):
-                while not await asked.ready():  # noqa: ASYNC110  another process's
-                    await asyncio.sleep(0.05)
+            while not await asked.ready():  # noqa: ASYNC110  another process's
+                await asyncio.sleep(0.05)
             yield asked
     finally:
         process.kill()  # there is nothing that it should save

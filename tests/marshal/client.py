@@ -59,8 +59,7 @@ class Client:
                 await writer.drain()
             if eof:
                 writer.write_eof()
-            async with asyncio.timeout(5):
-                return await (reader.readuntil(end) if end else reader.read())
+            return await (reader.readuntil(end) if end else reader.read())
         finally:
             writer.close()
 
@@ -76,8 +75,7 @@ async def client_of(service, **how):
         yield Client(running, session)
 
 
-async def until(condition: Callable[[], object], within: float = 20) -> None:
-    """Let the loop turn until something has become true; fail after some seconds."""
-    async with asyncio.timeout(within):
-        while not condition():  # noqa: ASYNC110  what it waits for has no event
-            await asyncio.sleep(0.001)
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop turn until something has become true."""
+    while not condition():  # noqa: ASYNC110  what it waits for has no event
+        await asyncio.sleep(0.001)

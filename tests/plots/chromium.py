@@ -58,11 +58,10 @@ class Tab:
         answer = await self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         return answer["result"]["value"]
 
-    async def becomes(self, expression: str, within: float = 20) -> None:
+    async def becomes(self, expression: str) -> None:
         """Wait until a JavaScript expression is true."""
-        async with asyncio.timeout(within):
-            while not await self.value(expression):  # noqa: ASYNC110  pages have no events
-                await asyncio.sleep(0.05)
+        while not await self.value(expression):  # noqa: ASYNC110  pages have no events
+            await asyncio.sleep(0.05)
 
     async def press(self, *keys: str) -> None:
         """Some keys, one after the other."""

@@ -3,7 +3,7 @@
 import json
 from itertools import pairwise
 from struct import pack
-from time import perf_counter
+from time import thread_time
 
 import pytest
 from hypothesis import given
@@ -80,9 +80,9 @@ def test_many_tensors_in_many_pieces_are_read_like_those_in_one():
 
     def seconds(size):
         tail = [memoryview(data)[begin : begin + size] for begin in range(0, len(data), size)]
-        begun = perf_counter()
+        begun = thread_time()
         assert form.take(request(Message(text, headers, tail=tuple(tail)))) is not None
-        return perf_counter() - begun
+        return thread_time() - begun
 
     assert min(seconds(999) for _ in range(3)) < 5 * min(seconds(10**6) for _ in range(3))
 

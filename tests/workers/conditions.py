@@ -4,7 +4,6 @@ import asyncio
 
 
 async def until(condition):
-    """Return once it holds, looking again and again for at most 10 seconds."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  what it waits for has no event
-            await asyncio.sleep(0.001)
+    """Return once it holds, looking again and again."""
+    while not condition():  # noqa: ASYNC110  what it waits for has no event
+        await asyncio.sleep(0.001)

@@ -28,7 +28,7 @@ class Fragile:
         self._file.write_text(
             "import os, pathlib, time\n"
             f"pathlib.Path({str(self._pid)!r}).write_text(f'{{os.getpid()}} ')\n"
-            "time.sleep(60)\n"
+            "time.sleep(3600)\n"
         )
 
     @property

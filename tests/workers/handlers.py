@@ -77,13 +77,13 @@ class Obeys:
         return [os.getpid()] * len(items)
 
     def hang(self, items):
-        time.sleep(60)
+        time.sleep(3600)
 
     def hang_loudly(self, items):
         """Tell the program's reader which process is busy now."""
         sys.stdout.write(f"{os.getpid()}\n")
         sys.stdout.flush()
-        time.sleep(60)
+        time.sleep(3600)
 
     def exit(self, items):
         sys.exit(3)
@@ -237,7 +237,7 @@ class DiesEarly:
 
 class NeverReady:
     def __init__(self):
-        time.sleep(60)
+        time.sleep(3600)
 
 
 class Replaced:
@@ -338,4 +338,4 @@ class Lies:
 
     def __call__(self, items):
         os.write(int(sys.argv[1]), items[0])
-        time.sleep(60)
+        time.sleep(3600)

@@ -32,7 +32,6 @@ async def endings(place, *items):
     """What becomes of items that come together, through a dispatcher: results and exceptions."""
     handler, placement = PLACES[place]
     async with (
-        asyncio.timeout(20),
         Dispatcher(make_workers(handler, placement), Limits()) as dispatcher,
     ):
         calls = (dispatcher.submit(item) for item in items)
@@ -113,8 +112,7 @@ async def test_async_steps_of_one_batch_are_under_way_side_by_side():
     async def identity(items):
         return items
 
-    async with asyncio.timeout(5):
-        assert await with_awaited_steps(identity, meet, meet)([1, 2, 3]) == [3, 4, 5]
+    assert await with_awaited_steps(identity, meet, meet)([1, 2, 3]) == [3, 4, 5]
 
 
 async def test_a_step_that_waits_for_what_is_cancelled_fails_alone():

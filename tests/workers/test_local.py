@@ -47,12 +47,11 @@ async def test_tasks_hand_on_what_the_handler_raises():
 
 async def test_threads_build_a_class_once_in_each():
     """Each thread has its own instance, built, warmed up and called there."""
-    async with asyncio.timeout(10):
-        workers = ThreadWorkers(handlers.WarmedInThread, 2)
-        await workers.start(nothing)
-        assert workers.health == Health(frozenset({0, 1}), 2)
-        answers = [(await workers.run([1], worker))[0] for worker in (0, 1, 0, 1)]
-        await workers.aclose()
+    workers = ThreadWorkers(handlers.WarmedInThread, 2)
+    await workers.start(nothing)
+    assert workers.health == Health(frozenset({0, 1}), 2)
+    answers = [(await workers.run([1], worker))[0] for worker in (0, 1, 0, 1)]
+    await workers.aclose()
     assert all(built == warmed == ran for built, warmed, ran in answers)
     assert answers[:2] == answers[2:]
     assert len(set(answers)) == 2

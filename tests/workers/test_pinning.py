@@ -37,7 +37,7 @@ async def test_fewer_threads_if_the_user_says_so(started, monkeypatch):
 @two_cores
 def test_a_pinned_process_goes_back_to_where_it_was():
     """So does each thread, and one that came meanwhile may run wherever the process could."""
-    seen, inside, done = {}, threading.Barrier(3, timeout=10), threading.Event()
+    seen, inside, done = {}, threading.Barrier(3), threading.Event()
 
     def wait():
         inside.wait()

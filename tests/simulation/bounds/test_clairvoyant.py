@@ -3,7 +3,7 @@
 from functools import cache
 from itertools import combinations
 from math import inf
-from time import perf_counter
+from time import thread_time
 
 import numpy as np
 import pytest
@@ -95,12 +95,12 @@ def test_published_figures():
     """24,000 Poisson requests at 120 % load: 84 % with 25 ms to spare, 67 % with 12 ms."""
     times = poisson(1.2 * 7805, 24_000 / (1.2 * 7805), seed=1)
     durations = np.array([BASE.mean(size) for size in range(1, 65)])
-    begun = perf_counter()
+    begun = thread_time()
     shares = [
         most_on_time(times, durations, times + promise) / len(times) for promise in (25e-3, 12e-3)
     ]
     assert shares == pytest.approx([0.84, 0.67], abs=0.006)
-    assert perf_counter() - begun < 12  # generous: machines differ, and it takes about a second
+    assert thread_time() - begun < 12  # it takes about one
 
 
 def test_a_backlog_that_grows():

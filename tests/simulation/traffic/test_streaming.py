@@ -49,9 +49,7 @@ def test_memory_does_not_grow_with_the_trace(tmp_path, write):
     paths = [tmp_path / "short", tmp_path / "long"]
     for path, requests in zip(paths, (50_000, 150_000), strict=True):
         write(path, requests)
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *paths], capture_output=True, check=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *paths], capture_output=True, check=True)
     (few, before), (many, after) = map(json.loads, done.stdout.splitlines())
     assert (few, many) == (50_000, 150_000)
     assert after - before < 40 * (many - few)

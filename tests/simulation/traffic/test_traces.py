@@ -278,7 +278,6 @@ OTHER_FAULTS = {
 }
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("name", OTHER_FAULTS)
 def test_faults_of_the_other_formats(written, name):
     """Each names its place, what was expected and what was there."""

@@ -41,12 +41,11 @@ class Guest:
 
     async def hear(self):
         """The next message; None at the end of the connection."""
-        async with asyncio.timeout(5):
-            while not self._received:
-                data = await self._reader.read(2**16)
-                if not data:
-                    return None
-                self._received = self._decoder.feed(data)
+        while not self._received:
+            data = await self._reader.read(2**16)
+            if not data:
+                return None
+            self._received = self._decoder.feed(data)
         return msgspec.msgpack.decode(self._received.pop(0))
 
     async def batch(self):

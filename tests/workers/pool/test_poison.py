@@ -30,7 +30,7 @@ class Delicate:
 async def endings(numbers, workers=1, **options):
     """What becomes of numbers that come together, and the dispatcher's counts."""
     pool = make_workers(Delicate, Processes(workers))
-    async with asyncio.timeout(60), Dispatcher(pool, Limits(), **options) as dispatcher:
+    async with Dispatcher(pool, Limits(), **options) as dispatcher:
         calls = (dispatcher.submit(number) for number in numbers)
         ends = await asyncio.gather(*calls, return_exceptions=True)
         return ends, dispatcher.stats(), pool.health.restarts
@@ -60,7 +60,6 @@ async def test_a_pool_of_one_survives_a_lone_killer():
     """Two deaths, and the worker is there again for the next."""
     pool = make_workers(Delicate, Processes(1))
     async with (
-        asyncio.timeout(60),
         Dispatcher(pool, Limits(), idempotent=True) as dispatcher,
     ):
         with pytest.raises(Quarantined):

@@ -131,7 +131,7 @@ def test_a_killed_parent_leaves_no_memory():
         assert mappings(worker) == {used}
         os.kill(program.pid, signal.SIGKILL)
     everybody = [entry for entry in os.listdir("/proc") if entry.isdigit()]
-    until(lambda: not any(used in mappings(pid) for pid in everybody), within=5)
+    until(lambda: not any(used in mappings(pid) for pid in everybody))
     assert names() <= before
 
 
