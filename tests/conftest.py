@@ -1,6 +1,7 @@
 """For all tests."""
 
 import asyncio
+import os
 import signal
 
 from hypothesis import HealthCheck, settings
@@ -18,3 +19,6 @@ settings.load_profile("busy")
 # starts, so that Ctrl-C reaches it, while pytest itself goes on without hearing one.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, lambda _number, _frame: None)
+
+# Tests start hundreds of programs, and without bytecode on disk each of them compiles all modules.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
