@@ -31,12 +31,13 @@ async def measure(*, loop: str, quick: bool) -> Report:
     """
     seconds, rounds = (1.0, 1) if quick else (4.0, 5)
     async with (
+        service("in_process", loop) as in_process,
         service("throughput", loop) as ours,
         baseline(loop, "route") as route,
         baseline(loop, "protocol") as protocol,
     ):
         targets = {
-            _IN_PROCESS: _Target(ours, "/in-process"),
+            _IN_PROCESS: _Target(in_process, "/no-op"),
             _PROCESS: _Target(ours, "/no-op"),
             _BARE: _Target(route, "/"),
             _FLOOR: _Target(protocol, "/"),

@@ -8,13 +8,14 @@ from adaptive_batching.marshal.service.service import Service
 MAX_LATENCY = 0.1  # seconds; of the endpoint that is overloaded
 
 throughput = Service("throughput")
+in_process = Service("in process")
 latency = Service("latency")
 recovery = Service("recovery")
 overload = Service("overload")
 
 
-@throughput.endpoint("/in-process", max_batch_size=64)
-async def in_process(items: list[Any]) -> list[Any]:
+@in_process.endpoint("/no-op", max_batch_size=64)
+async def no_op(items: list[Any]) -> list[Any]:
     """Return the items; no other process has a part in it."""
     return items
 

@@ -17,7 +17,7 @@ _INPUT = {"name": "image", "datatype": "FP32", "shape": _SHAPE}
 _DESCRIBED = json.dumps({"inputs": [{**_INPUT, "parameters": {"binary_data_size": _BYTES}}]})
 _TRAFFIC = Traffic(
     bodies=[_DESCRIBED.encode() + bytes([number]) * _BYTES for number in range(4)],
-    answers=[b"[7]"] * 4,
+    answers=[b"7]}]}"] * 4,
     headers={
         "Content-Type": "application/octet-stream",
         "Inference-Header-Content-Length": str(len(_DESCRIBED)),
