@@ -33,9 +33,12 @@ def test_what_is_said_takes_the_place_of_what_kserves_agent_does(said, upstreams
     [
         (
             ["--max-batchsize", "0"],
-            "--max-batchsize: expected a whole number from 1 on, got '0'",
+            "--max-batchsize: expected a whole number from 1 to 1000000000, got '0'",
         ),
-        (["-max-batchsize=x"], "for -max-batchsize: expected a whole number from 1 on, got 'x'"),
+        (
+            ["-max-batchsize=x"],
+            "for -max-batchsize: expected a whole number from 1 to 1000000000, got 'x'",
+        ),
         (["--timeout=x"], "Invalid value for '--timeout': "),
         (["--component-port=x"], "--component-port: expected a port, got 'x'"),
         (["--enable-batcher=false"], "--enable-batcher: expected true, for this is a batcher"),
@@ -58,7 +61,7 @@ def test_a_variable_is_stronger_than_what_kserves_agent_does(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("MAX_BATCH_SIZE", "abc", "{}: expected a whole number from 1 on, got 'abc'"),
+        ("MAX_BATCH_SIZE", "abc", "{}: expected a whole number from 1 to 1000000000, got 'abc'"),
         ("ADMIN_PORT", "abc", "{}: expected a whole number from 0 to 65535, got 'abc'"),
         ("CONCURRENCY", "0", "{}: expected a whole number from 1 to 1000, got '0'"),
         ("IDEMPOTENT", "maybe", "value for {}: expected true or false, got 'maybe'"),
@@ -131,7 +134,10 @@ def test_other_variables_are_let_alone(caplog):
         (["--admin-host=::"], "--admin-host: expected --admin-port as well, got it alone"),
         (["--max-per-tenant=2"], "--max-per-tenant: expected --tenant-header as well"),
         (["--admin-port=x"], "'--admin-port': expected a whole number from 0 to 65535, got 'x'"),
-        (["--tenant-header="], "--tenant-header: expected the name of a header, such as X-Tenant"),
+        (
+            ["--tenant-header="],
+            "'--tenant-header': expected the name of a header, such as X-Tenant",
+        ),
         (["--upstream=http://m:1/"], "'--upstream': expected each server once, got http://m:1"),
         (
             ["--port=0", "--admin-port=0", "--admin-host=nosuch.invalid"],

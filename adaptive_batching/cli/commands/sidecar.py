@@ -4,37 +4,49 @@ import logging
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
 from adaptive_batching.cli.interruption import forget_output
 from adaptive_batching.cli.kserve_agent import KSERVE_AGENT, AgentCommand
 from adaptive_batching.cli.options.admin import AdminOptions, admin_options
+from adaptive_batching.cli.options.declared import (
+    Command,
+    add_options,
+    gather_options,
+    made,
+    options_of,
+)
 from adaptive_batching.cli.options.environment import as_said, warn_of_unknown
-from adaptive_batching.cli.options.fairness import fairness_options
-from adaptive_batching.cli.options.limits import bounds_options
 from adaptive_batching.cli.options.listening import (
     Listening,
     check_listening,
     listening_options,
     serve_until_told,
 )
-from adaptive_batching.cli.options.parameters import DURATION, POLICY, WholeNumber
 from adaptive_batching.cli.options.recorders import make_recorders, opened
-from adaptive_batching.cli.options.rules import said
+from adaptive_batching.cli.options.rules import needs, said
 from adaptive_batching.cli.options.telemetry import TelemetryOptions, telemetry_options
-from adaptive_batching.cli.options.upstream import upstream_options
 from adaptive_batching.errors import ConfigError, SettingError
+from adaptive_batching.marshal.config.limits import Bounds
 from adaptive_batching.marshal.config.routes_file import RoutesFile
 from adaptive_batching.marshal.config.settings import RouteSettings, make_route
-from adaptive_batching.marshal.sidecar.limits import Bounds
 from adaptive_batching.marshal.sidecar.route import Route
 from adaptive_batching.marshal.sidecar.runner import SidecarRunning
-from adaptive_batching.simulation.servers.servers import Server
-from adaptive_batching.wire.formats import PROTOCOLS
 
 _log = logging.getLogger("adaptive_batching")
+
+
+def route_options(command: Command) -> Command:
+    """Add those of a single route, which are called as in a file of routes."""
+    return add_options(command, [*options_of(RouteSettings).values()])
+
+
+def limits(command: Command) -> Command:
+    """Add those of all routes together, as `bounds`."""
+    rules = [needs("max_per_tenant", "tenant_header")]
+    return gather_options(command, "bounds", Bounds, rules)
 
 
 @click.command(
@@ -51,49 +63,8 @@ _log = logging.getLogger("adaptive_batching")
     help="TOML: routes, instead of the options of a single one; read again at SIGHUP and when it"
     " is written.",
 )
-@click.option(
-    "--upstream",
-    "upstreams",
-    multiple=True,
-    envvar="ADAPTIVE_BATCHING_UPSTREAM",
-    metavar="URL",
-    help="A model server, http://127.0.0.1:8000 or unix:/run/model.sock; repeat for several that"
-    " are alike. Behind a name there may be several as well.",
-)
-@click.option(
-    "--protocol",
-    type=click.Choice(PROTOCOLS),
-    help="What the server speaks; json and msgpack are any API with a list in and a list out.",
-)
-@click.option(
-    "--items", default="", help="json, msgpack, bentoml: where requests have their list: /inputs."
-)
-@click.option(
-    "--results", default="", help="json, msgpack: where answers have their list: /outputs."
-)
-@click.option(
-    "--secret-file",
-    type=click.File(),
-    help="For packed: holds what the application asks of who packs requests for it.",
-)
-@click.option(
-    "--packed-path",
-    metavar="PATH",
-    help="For packed: where the application takes requests of all paths in one list, also PUT and"
-    " PATCH.",
-)
-@click.option("--max-latency", type=DURATION, help="From a request to its answer: 100ms.")
-@click.option(
-    "--max-batch-size",
-    type=WholeNumber(1),
-    default=64,
-    show_default=True,
-    help="Items that are sent together.",
-)
-@click.option("--policy", type=POLICY, default="cork", show_default=True)
-@upstream_options
-@bounds_options
-@fairness_options
+@route_options
+@limits
 @admin_options
 @telemetry_options
 @click.option(
@@ -132,7 +103,7 @@ def command(
             routes: RoutesFile | list[Route] = file
             names = [route.name for route in file.read()]
         else:
-            route = _route(batch_fields=compat == KSERVE_AGENT, **of_a_route)
+            route = _route(of_a_route, batch_fields=compat == KSERVE_AGENT)
             routes, names = [route], [route.name]
         recorders = make_recorders(records, names, "route", as_said(context, "records"))
         running = SidecarRunning(
@@ -163,29 +134,12 @@ def command(
         serve_until_told(running, listening, admin, _announce)
 
 
-def _route(
-    *,
-    upstreams: tuple[str, ...],
-    protocol: str | None,
-    secret_file: TextIO | None,
-    latency_from: Server | None,
-    upstream_ca: Path | None,
-    upstream_cert: Path | None,
-    batch_fields: bool,
-    **settings: Any,
-) -> Route:
-    """The one that the options describe; those not named here are called as in a file of routes."""
-    if not upstreams or protocol is None:
+def _route(said: dict[str, Any], *, batch_fields: bool) -> Route:
+    """The one that the options describe."""
+    if not said["upstreams"] or said["protocol"] is None:
         raise click.UsageError("expected --upstream and --protocol, or --config")
-    described = RouteSettings(
-        upstreams=upstreams,
-        protocol=protocol,
-        upstream_ca=None if upstream_ca is None else str(upstream_ca),
-        upstream_cert=None if upstream_cert is None else str(upstream_cert),
-        **settings,
-    )
-    secret = None if secret_file is None else secret_file.read().strip()
-    return make_route(protocol, described, secret, latency_from, batch_fields=batch_fields)
+    settings = made(RouteSettings, said)
+    return make_route(settings.protocol, settings, batch_fields=batch_fields)
 
 
 def _check_alone(context: click.Context, of_a_route: Collection[str]) -> None:

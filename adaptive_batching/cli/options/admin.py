@@ -1,37 +1,25 @@
 """Where operators look at a service or a sidecar."""
 
-from dataclasses import dataclass
+from typing import Annotated
 
-import click
+import msgspec
 
-from adaptive_batching.cli.options.groups import Command, gather_options
-from adaptive_batching.cli.options.parameters import PORT
+from adaptive_batching.cli.options.declared import Command, gather_options
 from adaptive_batching.cli.options.rules import needs
-
-_OPTIONS = (
-    click.option(
-        "--admin-port",
-        type=PORT,
-        help="Port of operators: a dashboard, /debug/batches, /healthz, /readyz, /metrics, POST"
-        " /reload; 0 takes a free one. Default: none.",
-    ),
-    click.option(
-        "--admin-host", default="127.0.0.1", show_default=True, help="Address of the admin port."
-    ),
-)
+from adaptive_batching.marshal.config.quantities import Port, means
 
 
-@dataclass(frozen=True, slots=True)
-class AdminOptions:
-    """What was said of it.
+class AdminOptions(msgspec.Struct, frozen=True):
+    """Where operators look."""
 
-    Attributes:
-        admin_port: Its port; None for none.
-        admin_host: The address to listen on.
-    """
-
-    admin_port: int | None
-    admin_host: str
+    admin_port: Annotated[
+        Port | None,
+        means(
+            "Port of operators: a dashboard, /debug/batches, /healthz, /readyz, /metrics, POST"
+            " /reload; 0 takes a free one. Default: none."
+        ),
+    ] = None
+    admin_host: Annotated[str, means("Address of the admin port.")] = "127.0.0.1"
 
     @property
     def address(self) -> tuple[str, int] | None:
@@ -42,4 +30,4 @@ class AdminOptions:
 def admin_options(command: Command) -> Command:
     """Add the options to a command, which gets them as `admin`."""
     rules = [needs("admin_host", "admin_port")]
-    return gather_options(command, _OPTIONS, "admin", AdminOptions, rules)
+    return gather_options(command, "admin", AdminOptions, rules)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from adaptive_batching.cli.options.groups import Command, add_options
+from adaptive_batching.cli.options.declared import Command, add_options
 from adaptive_batching.cli.options.parameters import DURATION, ITEMS, SECONDS, Parsed, expect_none
 from adaptive_batching.cli.options.traffic import TRAFFIC_NAMES, TRAFFIC_OPTIONS, traffic
 from adaptive_batching.cli.options.workers import WORKER_OPTIONS, server_of

@@ -5,18 +5,18 @@ import importlib.util
 import socket
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import click
+import msgspec
 
 from adaptive_batching.cli.options.admin import AdminOptions
+from adaptive_batching.cli.options.declared import Command, gather_options
 from adaptive_batching.cli.options.environment import as_said
-from adaptive_batching.cli.options.groups import Command, gather_options
-from adaptive_batching.cli.options.parameters import DURATION, PORT, TRUTH
 from adaptive_batching.cli.options.rules import excludes
 from adaptive_batching.errors import BatchingError, ConfigError
+from adaptive_batching.marshal.config.quantities import Delay, Port, means
 from adaptive_batching.marshal.http.client_tls import ClientTls
 from adaptive_batching.marshal.http.listening import ListenError, passed_socket, shared_socket
 from adaptive_batching.marshal.http.run import Program, run_until_told
@@ -25,96 +25,53 @@ from adaptive_batching.workers.external.named_socket import NamedSocket, check_p
 P = TypeVar("P", bound=Program)
 # All addresses of this machine, and a name whose address another may be.
 _OVERLAPPING = {"0.0.0.0", "::", "localhost"}  # noqa: S104  they are only compared
-PEM = click.Path(dir_okay=False, path_type=Path)
-
-_OPTIONS = (
-    click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
-    click.option(
-        "--port",
-        default=8000,
-        show_default=True,
-        type=PORT,
-        help="Port; 0 takes a free one.",
-    ),
-    click.option(
-        "--unix-socket",
-        metavar="PATH",
-        help="Listen on a Unix socket instead, as open as a port of this machine; its directory"
-        " says who may come to it.",
-    ),
-    click.option(
-        "--reuse-port",
-        is_flag=True,
-        type=TRUTH,
-        help="Let other processes listen on the same port, for a rolling restart.",
-    ),
-    click.option(
-        "--tls-cert",
-        type=PEM,
-        help="Speak TLS, with this certificate and those that lead to its authority; read again at"
-        " SIGHUP.",
-    ),
-    click.option(
-        "--tls-key", type=PEM, help="Its key, if that is not in the same file; without a password."
-    ),
-    click.option(
-        "--tls-client-ca",
-        type=PEM,
-        help="Let in only clients with a certificate that one of these authorities has signed.",
-    ),
-    click.option(
-        "--drain-delay",
-        default="200ms",
-        show_default=True,
-        type=DURATION,
-        help="How long to go on accepting after the first signal, while /readyz says no.",
-    ),
-    click.option(
-        "--drain-timeout",
-        default="30s",
-        show_default=True,
-        type=DURATION,
-        help="How long the last requests may take.",
-    ),
-    click.option(
-        "--uvloop/--no-uvloop", type=TRUTH, default=None, help="Default: uvloop if it is installed."
-    ),
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """What was said of it.
+class Listening(msgspec.Struct, frozen=True):
+    """Where a program listens, and how it ends."""
 
-    Attributes:
-        host: The address to listen on, unless a socket was passed to us.
-        port: The port.
-        unix_socket: The path of a Unix socket to listen on instead, if any.
-        reuse_port: Whether others may listen there too.
-        tls_cert: PEM file of our certificate; None for plain HTTP.
-        tls_key: PEM file of its key; None if that is in the same one.
-        tls_client_ca: PEM file of who signs clients' certificates; None lets anybody in.
-        drain_delay: Seconds to go on accepting after the first signal.
-        drain_timeout: Seconds that the last requests may take.
-        uvloop: Whether uvloop is wanted; None if it is as well as asyncio's loop.
-    """
-
-    host: str
-    port: int
-    unix_socket: str | None
-    reuse_port: bool
-    tls_cert: Path | None
-    tls_key: Path | None
-    tls_client_ca: Path | None
-    drain_delay: float
-    drain_timeout: float
-    uvloop: bool | None
+    host: Annotated[str, means("Address to listen on.")] = "127.0.0.1"
+    port: Annotated[Port, means("Port; 0 takes a free one.")] = 8000
+    unix_socket: Annotated[
+        str | None,
+        means(
+            "Listen on a Unix socket instead, as open as a port of this machine; its directory says"
+            " who may come to it.",
+            metavar="PATH",
+        ),
+    ] = None
+    reuse_port: Annotated[
+        bool, means("Let other processes listen on the same port, for a rolling restart.")
+    ] = False
+    tls_cert: Annotated[
+        Path | None,
+        means(
+            "Speak TLS, with this certificate and those that lead to its authority; read again at"
+            " SIGHUP."
+        ),
+    ] = None
+    tls_key: Annotated[
+        Path | None, means("Its key, if that is not in the same file; without a password.")
+    ] = None
+    tls_client_ca: Annotated[
+        Path | None,
+        means("Let in only clients with a certificate that one of these authorities has signed."),
+    ] = None
+    drain_delay: Annotated[
+        Delay,
+        means("How long to go on accepting after the first signal, while /readyz says no."),
+    ] = Delay(0.2)
+    drain_timeout: Annotated[Delay, means("How long the last requests may take.")] = Delay(30.0)
+    uvloop: Annotated[
+        bool | None,
+        means("Default: uvloop if it is installed.", option="--uvloop/--no-uvloop"),
+    ] = None
 
 
 def listening_options(command: Command) -> Command:
     """Add the options to a command, which gets them as `listening`."""
     rules = [excludes("unix_socket", "host", "port", "reuse_port")]
-    return gather_options(command, _OPTIONS, "listening", Listening, rules)
+    return gather_options(command, "listening", Listening, rules)
 
 
 def serve_until_told(

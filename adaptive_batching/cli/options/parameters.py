@@ -9,7 +9,7 @@ import click
 from click.types import BoolParamType
 
 from adaptive_batching.named_policy import check_named_policy
-from adaptive_batching.units import LONGEST, parse_bytes, parse_duration, parse_share
+from adaptive_batching.units import LONGEST, parse_duration, parse_share
 from adaptive_batching.workers.pinning import check_cpus
 
 MOST_WORKERS = 1000  # a slip in a number should be told, not waited for
@@ -91,14 +91,6 @@ def _policy_name(text: str) -> str:
     return text
 
 
-def _part(text: str) -> float:
-    """Read a percentage of what there is."""
-    share = parse_share(text)
-    if share > 1:
-        raise ValueError(f"expected 100% at the most, got {text!r}")
-    return share
-
-
 def _goodput(text: str) -> float:
     share = parse_share(text)
     if not 0 < share <= 1:
@@ -129,15 +121,12 @@ def _rate(text: str) -> float:
 
 
 DURATION = Parsed("duration", parse_duration)
-BYTES = Parsed("bytes", parse_bytes)
 SECONDS = Parsed("seconds", _seconds)
 POLICY = Parsed("policy", _policy_name)
 SHARE = Parsed("percent", parse_share)
-PART = Parsed("percent", _part)
 GOODPUT = Parsed("percent", _goodput)
 RANGE = Parsed("range", _range)
 TRUTH = Truth()
-PORT = WholeNumber(0, 65535)
 CPUS = Parsed("cpus", _cpus)
 RATE = Parsed("rate", _rate)
 ITEMS = click.IntRange(max=_MOST_ITEMS)  # the rest is said by `Limits`

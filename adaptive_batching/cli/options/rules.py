@@ -36,18 +36,6 @@ def excludes(name: str, *others: str) -> Rule:
     return check
 
 
-def names_a_header(name: str) -> Rule:
-    """Something is not said if it is said to be nothing."""
-
-    def check(context: click.Context) -> None:
-        if said(context, name) and not context.params[name]:
-            option = as_said(context, name)
-            msg = f"{option}: expected the name of a header, such as X-Tenant, got ''"
-            raise click.UsageError(msg)
-
-    return check
-
-
 def said(context: click.Context, name: str) -> bool:
     """Whether an option was typed, or its variable is set."""
     return context.get_parameter_source(name) not in _NOT_SAID

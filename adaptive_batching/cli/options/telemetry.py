@@ -2,13 +2,14 @@
 
 import logging
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from typing import Annotated
 
 import click
+import msgspec
 
-from adaptive_batching.cli.options.groups import Command, gather_options
-from adaptive_batching.cli.options.parameters import PART
+from adaptive_batching.cli.options.declared import Command, gather_options
 from adaptive_batching.instrumentation.logs import Format, Logs
+from adaptive_batching.marshal.config.quantities import Share, means
 from adaptive_batching.marshal.http.tracing import Tracer
 
 _LEVELS = {
@@ -18,43 +19,28 @@ _LEVELS = {
     "error": logging.ERROR,
 }
 
-_OPTIONS = (
-    click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="Lines for people, or a JSON object in each, with request_id, endpoint and code.",
-    ),
-    click.option(
-        "--log-level",
-        type=click.Choice(list(_LEVELS)),
-        default="info",
-        show_default=True,
-        help="From which level on; debug tells of clients' own mistakes as well.",
-    ),
-    click.option(
-        "--trace",
-        type=PART,
-        help="Make OpenTelemetry spans of so many requests (100%), and of their batches; where they"
-        " go, the environment says: start it with opentelemetry-instrument.",
-    ),
-)
 
+class TelemetryOptions(msgspec.Struct, frozen=True):
+    """What a program tells of itself."""
 
-@dataclass(frozen=True, slots=True)
-class TelemetryOptions:
-    """What was said of it.
-
-    Attributes:
-        log_format: What lines of the log look like.
-        log_level: From which level on there are any.
-        trace: Share of the requests that get spans; None for nothing at all.
-    """
-
-    log_format: Format
-    log_level: str
-    trace: float | None
+    log_format: Annotated[
+        Format,
+        means("Lines for people, or a JSON object in each, with request_id, endpoint and code."),
+    ] = "text"
+    log_level: Annotated[
+        str,
+        means(
+            "From which level on; debug tells of clients' own mistakes as well.",
+            choices=[*_LEVELS],
+        ),
+    ] = "info"
+    trace: Annotated[
+        Share | None,
+        means(
+            "Make OpenTelemetry spans of so many requests (100%), and of their batches; where they"
+            " go, the environment says: start it with opentelemetry-instrument."
+        ),
+    ] = None
 
     def logs(self) -> AbstractContextManager[Logs]:
         """What takes the lines of the log while it is entered."""
@@ -78,4 +64,4 @@ class TelemetryOptions:
 
 def telemetry_options(command: Command) -> Command:
     """Add the options to a command, which gets them as `telemetry`."""
-    return gather_options(command, _OPTIONS, "telemetry", TelemetryOptions)
+    return gather_options(command, "telemetry", TelemetryOptions)

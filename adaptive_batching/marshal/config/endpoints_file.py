@@ -16,29 +16,23 @@ import msgspec
 
 from adaptive_batching.core import Limits
 from adaptive_batching.errors import ConfigError, SettingError
-from adaptive_batching.marshal.config.toml_file import (
-    Bytes,
-    Duration,
-    TomlFile,
-    read_table,
-    read_toml,
-)
+from adaptive_batching.marshal.config.quantities import Bytes, Count, Duration, Text, means
+from adaptive_batching.marshal.config.toml_file import TomlFile, read_table, read_toml
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.named_policy import check_named_policy
 
 T = TypeVar("T")
-_Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 
 
 class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One table `[endpoints."/path"]`; the keys mean what they mean to `Service.endpoint`."""
 
-    max_latency: Duration | None = None
-    max_batch_size: _Count | None = None
-    max_queue: _Count | None = None
-    max_body: Bytes | None = None
-    policy: str | None = None
+    max_latency: Annotated[Duration | None, means("From a request to its answer.")] = None
+    max_batch_size: Annotated[Count | None, means("Items of a batch.")] = None
+    max_queue: Annotated[Count | None, means("Items that may wait.")] = None
+    max_body: Annotated[Bytes | None, means("Of one request.")] = None
+    policy: Annotated[Text | None, means("When a batch leaves.")] = None
 
     def applied(self, endpoint: Endpoint) -> Endpoint:
         """An endpoint as the file has it.

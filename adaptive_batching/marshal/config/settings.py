@@ -6,93 +6,198 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf, nan
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from adaptive_batching.core import Fairness
 from adaptive_batching.errors import SettingError
-from adaptive_batching.marshal.config.toml_file import Bytes, Duration, Share
-from adaptive_batching.marshal.http.checks import check_header_name, check_seconds
+from adaptive_batching.marshal.config.quantities import (
+    Bytes,
+    Count,
+    Delay,
+    Duration,
+    Header,
+    Share,
+    Text,
+    means,
+)
 from adaptive_batching.marshal.sidecar.batch_key import partition
 from adaptive_batching.marshal.sidecar.route import Route, Terms
 from adaptive_batching.marshal.sidecar.upstream.addresses import Location
 from adaptive_batching.marshal.sidecar.upstream.tls import tls_context
-from adaptive_batching.simulation.fitting.model_file import rehearsed
-from adaptive_batching.simulation.servers.servers import Server
-from adaptive_batching.wire.formats import make_format
+from adaptive_batching.named_policy import check_named_policy
+from adaptive_batching.simulation.fitting.model_file import read_model, rehearsed
+from adaptive_batching.wire.formats import PROTOCOLS, make_format
 
-Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
-Text = Annotated[str, msgspec.Meta(min_length=1)]
 _PREFIX = re.compile(r"/[^\s\x00-\x1f\x7f?#]*")  # of what a request's line can hold
 
 
 class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One table `[routes.NAME]`; the keys mean what the options of the sidecar mean."""
+    """The settings of a route: one table `[routes.NAME]`, or the options of the sidecar."""
 
-    upstreams: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-    protocol: str
-    prefix: str = "/"
-    items: str = ""
-    results: str = ""
-    secret_file: Text | None = None
-    packed_path: Text | None = None
-    max_latency: Duration | None = None
-    max_batch_size: Count = 64
-    policy: str = "cork"
-    partition_by: tuple[Text, ...] = ()
-    shared_headers: tuple[Text, ...] = ()
-    concurrency: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
-    timeout: Duration = Duration(60.0)
-    idempotent: bool = True
-    verify: Share = Share(0.0)
-    tenant_weights: tuple[Text, ...] = ()
-    priority_header: str | None = None
-    ageing: Duration | None = None
-    latency_from: Text | None = None
-    upstream_ca: Text | None = None
-    upstream_cert: Text | None = None
-    max_queue: Count = 1024
-    max_body: Bytes = Bytes(8 * 2**20)
-    max_answer: Bytes = Bytes(256 * 2**20)
-    body_timeout: Duration = Duration(10.0)
+    upstreams: Annotated[
+        tuple[str, ...],
+        msgspec.Meta(min_length=1),
+        means(
+            "Model servers that are alike: http://127.0.0.1:8000, https://… or unix:/run/m.sock;"
+            " behind a name there may be several.",
+            option="--upstream",
+            metavar="URL",
+        ),
+    ]
+    protocol: Annotated[
+        str,
+        means(
+            "What the server speaks; json and msgpack are any API with a list in and a list out.",
+            choices=PROTOCOLS,
+        ),
+    ]
+    prefix: Annotated[
+        str,
+        means(
+            "Paths of the route; the longest that fits counts, with or without / at its end.",
+            option=None,
+            tunable=True,
+        ),
+    ] = "/"
+    items: Annotated[
+        str,
+        means(
+            "Of json, msgpack, bentoml: a JSON pointer to the list of a request: /inputs.",
+            default="the whole body",
+        ),
+    ] = ""
+    results: Annotated[
+        str,
+        means(
+            "Of json, msgpack: a JSON pointer to the list of an answer: /outputs.",
+            default="the whole body",
+        ),
+    ] = ""
+    secret_file: Annotated[
+        Path | None,
+        means("Of packed: holds what the application asks of a client that packs requests."),
+    ] = None
+    packed_path: Annotated[
+        Text | None,
+        means(
+            "Of packed: where the application takes requests of all paths in one list, also PUT and"
+            " PATCH.",
+            metavar="PATH",
+        ),
+    ] = None
+    max_latency: Annotated[
+        Duration | None, means("From a request to its answer: 100ms.", tunable=True)
+    ] = None
+    max_batch_size: Annotated[Count, means("Items that are sent together.", tunable=True)] = 64
+    policy: Annotated[str, means("When a batch leaves.", tunable=True)] = "cork"
+    partition_by: Annotated[
+        tuple[Text, ...],
+        means(
+            "Keeps requests apart by this header as well: X-Tenant; the servers are told it. By"
+            " Accept, Authorization and X-Api-Key they are in any case.",
+            metavar="HEADER",
+            tunable=True,
+        ),
+    ] = ()
+    shared_headers: Annotated[
+        tuple[Text, ...],
+        means(
+            "Accept, Authorization or X-Api-Key: does not keep requests apart, and the servers are"
+            " not told it in a batch.",
+            option="--shared-header",
+            metavar="HEADER",
+            tunable=True,
+        ),
+    ] = ()
+    concurrency: Annotated[
+        int,
+        msgspec.Meta(ge=1, le=1000),
+        means("Batches at a time that each server takes."),
+    ] = 1
+    timeout: Annotated[
+        Duration, means("How long a batch may take at its server.", tunable=True)
+    ] = Duration(60.0)
+    idempotent: Annotated[
+        bool,
+        means(
+            "Whether a request may be sent twice, to find the one that spoils a batch.",
+            option="--idempotent/--not-idempotent",
+        ),
+    ] = True
+    verify: Annotated[
+        Share,
+        means("Send so many requests alone as well, and batch no more where answers differ: 0.1%."),
+    ] = Share(0.0)
+    tenant_weights: Annotated[
+        tuple[Text, ...],
+        means(
+            "A tenant's part of the servers, gold=3; 1 for all others; needs --tenant-header.",
+            option="--tenant-weight",
+            metavar="TENANT=WEIGHT",
+        ),
+    ] = ()
+    priority_header: Annotated[
+        Header | None,
+        means("In which requests say `high`, to go before others of their tenant: X-Priority."),
+    ] = None
+    ageing: Annotated[
+        Delay | None,
+        means(
+            "A high-priority request overtakes only normal ones that have waited less than this.",
+            default="a quarter of max_latency, or 1s",
+        ),
+    ] = None
+    latency_from: Annotated[
+        Path | None,
+        means("How long batches took, until that is learned: what `fit --save` wrote."),
+    ] = None
+    upstream_ca: Annotated[
+        Path | None, means("PEM: the authorities that sign the servers' certificates.")
+    ] = None
+    upstream_cert: Annotated[Path | None, means("PEM: our own certificate, and its key.")] = None
+    max_queue: Annotated[Count, means("Items that may wait.", tunable=True)] = 1024
+    max_body: Annotated[
+        Bytes,
+        means("Of a request that shares a batch; larger ones are passed on.", tunable=True),
+    ] = Bytes(8 * 2**20)
+    max_answer: Annotated[Bytes, means("Of a server's answer to a batch.", tunable=True)] = Bytes(
+        256 * 2**20
+    )
+    body_timeout: Annotated[
+        Duration, means("How long a client may take to send its body.", tunable=True)
+    ] = Duration(10.0)
 
 
-_TUNABLE = frozenset(
-    {
-        *("prefix", "max_latency", "max_batch_size", "policy", "partition_by", "shared_headers"),
-        *("timeout", "max_queue", "max_body", "max_answer", "body_timeout"),
-    }
-)
+_declared: Any = msgspec.inspect.type_info(RouteSettings)
+_ESSENTIAL = [each.name for each in _declared.fields if not each.type.extra.get("tunable")]
+"""What a route that is at work can't change."""
 
 
-def make_route(
-    name: str,
-    settings: RouteSettings,
-    secret: str | None,
-    known: Server | None,
-    *,
-    batch_fields: bool = False,
-) -> Route:
-    """Make a route of what was said of it.
+def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False) -> Route:
+    """Make a route of its settings; reads the files that they name.
 
     Args:
         name: What it is called.
-        settings: All but what its files hold.
-        secret: What its secret file holds.
-        known: How long batches take, by the file that says so.
+        settings: What was said of it.
         batch_fields: Whether answers have the fields of KServe's agent.
 
     Raises:
         SettingError: Something is not as it should be, or does not go together.
     """
+    check_named_policy(settings.policy)
     _check(settings)
-    with named("upstreams"):
+    with _named("upstreams"):
         servers = [Location.parse(text) for text in settings.upstreams]
         twice = [str(server) for server, count in Counter(servers).items() if count > 1]
         if twice:
             raise ValueError(f"expected each server once, got {', '.join(twice)} again")
-    tls = tls_context(_path(settings.upstream_ca), _path(settings.upstream_cert))
+    with _named("secret_file"):
+        secret = None if settings.secret_file is None else settings.secret_file.read_text().strip()
+    with _named("latency_from"):
+        known = None if settings.latency_from is None else read_model(str(settings.latency_from))
+    tls = tls_context(settings.upstream_ca, settings.upstream_cert)
     _check_encrypted(settings, servers)
     on_sockets = all(server.socket for server in servers)
     return Route(
@@ -124,12 +229,12 @@ def make_route(
         batch_fields=batch_fields,
         unproven=settings.protocol == "packed" and secret is None and not on_sockets,
         source=(name, settings, secret),
-        essence=(name, _essence(settings), secret),
+        essence=(name, *(getattr(settings, key) for key in _ESSENTIAL), secret),
     )
 
 
 @contextmanager
-def named(key: str) -> Iterator[None]:
+def _named(key: str) -> Iterator[None]:
     """Say of which setting it is that what it says, or its file, is not as it should be."""
     try:
         yield
@@ -137,23 +242,10 @@ def named(key: str) -> Iterator[None]:
         raise SettingError(key, str(error)) from error
 
 
-def _essence(settings: RouteSettings) -> Hashable:
-    """What is said besides that which `Relay.retune` can change."""
-    said = msgspec.structs.asdict(settings)
-    return tuple(value for key, value in said.items() if key not in _TUNABLE)
-
-
 def _check(settings: RouteSettings) -> None:
-    for name in ("max_latency", "timeout", "body_timeout"):
-        if (seconds := getattr(settings, name)) is not None:
-            check_seconds(name, seconds)
     if not _PREFIX.fullmatch(settings.prefix):
         msg = "expected a path that begins with /, and has no space and no query"
         raise SettingError("prefix", f"{msg}, got {settings.prefix!r}")
-    if settings.priority_header is not None:
-        check_header_name("priority_header", settings.priority_header)
-    if settings.verify > 1:
-        raise SettingError("verify", f"expected at most 100%, got {settings.verify:.0%}")
     if settings.verify and not settings.idempotent:
         raise SettingError(
             "verify", "expected idempotent requests, for it sends some of them twice"
@@ -192,7 +284,3 @@ def _weight(text: str) -> tuple[str, float]:
         msg = f"expected a tenant and its positive weight, gold=3, got {text!r}"
         raise SettingError("tenant_weights", msg)
     return tenant, number
-
-
-def _path(text: str | None) -> Path | None:
-    return None if text is None else Path(text)

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import reprlib
 import tomllib
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from adaptive_batching.errors import ConfigError
-from adaptive_batching.units import parse_bytes, parse_duration, parse_share
+from adaptive_batching.marshal.config.quantities import SHORT, quantity
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -22,21 +21,7 @@ _UNKNOWN = re.compile("Object contains unknown field `(.*)`")
 _MISSING = re.compile("Object missing required field `(.*)`")
 _EXPECTS = re.compile(r"Expected `([a-z]+)(?: \| null)?`([^,]*)")
 _KINDS = {"bool": "true or false", "int": "an integer", "str": "a text", "array": "a list"}
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = 100
 _GLANCE = 1.0  # seconds between two looks at a file
-
-
-class Duration(float):
-    """Seconds, written with a unit: `100ms`."""
-
-
-class Bytes(int):
-    """Bytes, written as a number or with a unit: `8MiB`."""
-
-
-class Share(float):
-    """A part of all, written as a percentage: `0.1%`."""
 
 
 class TomlFile:
@@ -123,7 +108,7 @@ def told(error: msgspec.ValidationError, value: object, fields: Sequence[str] = 
         return told_unknown(unknown[1], fields)
     if not (expects := _EXPECTS.match(message)):
         return message
-    got = "nothing" if value is None else _SHORT.repr(value)  # TOML has no null
+    got = "nothing" if value is None else SHORT.repr(value)  # TOML has no null
     return f"expected {_KINDS.get(expects[1], expects[1])}{expects[2]}, got {got}"
 
 
@@ -132,22 +117,3 @@ def told_unknown(field: str, fields: Sequence[str]) -> str:
     near = get_close_matches(field, fields, n=1)
     expected = f"such as {near[0]}" if near else f"some of {', '.join(fields)}"
     return f"unknown field {field!r}: expected {expected}"
-
-
-def quantity(kind: type, value: object) -> object:
-    """Read a duration, a number of bytes or a share; for msgspec.
-
-    Raises:
-        ValueError: It has no unit, or is none.
-    """
-    if isinstance(value, kind):
-        return value
-    try:
-        if kind is Bytes:
-            return Bytes(parse_bytes(str(value)))
-        if kind is Share:
-            return Share(parse_share(str(value)))
-        return Duration(parse_duration(str(value)))
-    except ValueError as error:
-        expected, _, _ = str(error).partition(", got ")  # a text, whatever it was in the file
-        raise ValueError(f"{expected}, got {_SHORT.repr(value)}") from error

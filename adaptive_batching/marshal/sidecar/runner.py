@@ -25,13 +25,12 @@ from adaptive_batching.marshal.admin.reachability import (
     reachability,
     warn_of_unreachable,
 )
-from adaptive_batching.marshal.config.route_tables import UNROUTED
-from adaptive_batching.marshal.config.routes_file import RoutesFile
+from adaptive_batching.marshal.config.limits import DEFAULT_BOUNDS, Bounds
+from adaptive_batching.marshal.config.routes_file import UNROUTED, RoutesFile
 from adaptive_batching.marshal.http.error_responses import as_response
 from adaptive_batching.marshal.http.listener import Listener
 from adaptive_batching.marshal.http.tracing import Tracer, traced
 from adaptive_batching.marshal.service.endpoint_runtimes import NO_OBSERVERS
-from adaptive_batching.marshal.sidecar.limits import DEFAULT_BOUNDS, Bounds
 from adaptive_batching.marshal.sidecar.memory_limit import HeldBytes
 from adaptive_batching.marshal.sidecar.route import Route
 from adaptive_batching.marshal.sidecar.routing import Relays

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from adaptive_batching.marshal.sidecar.limits import Bounds
+from adaptive_batching.marshal.config.limits import Bounds
 from adaptive_batching.marshal.sidecar.route import Route, Terms
 from adaptive_batching.marshal.sidecar.runner import SidecarRunning
 from adaptive_batching.marshal.sidecar.upstream.addresses import Location

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from adaptive_batching.marshal.sidecar.limits import Bounds
+from adaptive_batching.marshal.config.limits import Bounds
 
 _VARIES = {"date", "server", "x-request-id", "x-batch-id", "server-timing", "retry-after"}
 _JSON = {"Content-Type": "application/json"}

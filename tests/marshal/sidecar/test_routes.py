@@ -11,8 +11,7 @@ from click.testing import CliRunner
 
 from adaptive_batching.cli import main
 from adaptive_batching.errors import ConfigError, UsageError
-from adaptive_batching.marshal.config.route_tables import read_routes
-from adaptive_batching.marshal.config.routes_file import RoutesFile
+from adaptive_batching.marshal.config.routes_file import RoutesFile, read_routes
 from adaptive_batching.marshal.sidecar.runner import SidecarRunning
 from tests.workers.conditions import until
 
@@ -132,7 +131,7 @@ def test_the_environment_is_stronger(written):
         (DIGITS.replace("100ms", "0ms"), "routes.digits.max_latency: expected a positive number"),
         (DIGITS + "timeout = '0s'", "routes.digits.timeout: expected a positive number"),
         (DIGITS + "body_timeout = '0s'", "routes.digits.body_timeout: expected a positive number"),
-        (DIGITS + "verify = '200%'", "routes.digits.verify: expected at most 100%, got 200%"),
+        (DIGITS + "verify = '200%'", "routes.digits.verify: expected at most 100%, got '200%'"),
         (DIGITS + "verify = '1%'\nidempotent = false", "routes.digits.verify: expected idempot"),
         (DIGITS + "ageing = '1s'", "routes.digits.ageing: expected a priority header as well"),
         (

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from adaptive_batching.cli import main
 from adaptive_batching.core import Fairness, Priority
 from adaptive_batching.errors import ConfigError
-from adaptive_batching.marshal.config.route_tables import read_routes
-from adaptive_batching.marshal.sidecar.limits import Bounds
+from adaptive_batching.marshal.config.limits import Bounds
+from adaptive_batching.marshal.config.routes_file import read_routes
 from adaptive_batching.marshal.sidecar.tenancy import Claims
 from tests.workers.conditions import until
 

@@ -2,32 +2,31 @@
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Self
 
-from adaptive_batching.marshal.http.checks import check_header_name
+import msgspec
+
+from adaptive_batching.marshal.config.quantities import Bytes, Count, Header, means
 from adaptive_batching.marshal.sidecar.route import Route
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Limits of all routes together.
+class Bounds(msgspec.Struct, frozen=True):
+    """Limits of all routes together."""
 
-    Attributes:
-        max_in_flight: Requests at a time.
-        max_queue_bytes: Bytes of all bodies that are kept for batches.
-        max_connections: Of clients; never more than three quarters of the files that the process
-            may have open.
-        tenant_header: By which tenants are told apart, who share the servers of each route; empty
-            if they are not.
-        max_per_tenant: Requests of one tenant at a time.
-    """
-
-    max_in_flight: int = 4096
-    max_queue_bytes: int = 2**30
-    max_connections: int = sys.maxsize
-    tenant_header: str = ""
-    max_per_tenant: int = 256
+    max_queue_bytes: Annotated[
+        Bytes, means("Bytes of all requests that arrive, wait and run in batches.")
+    ] = Bytes(2**30)
+    max_in_flight: Annotated[Count, means("Requests at a time.")] = 4096
+    max_connections: Annotated[
+        int,
+        msgspec.Meta(ge=1),
+        means(
+            "Clients at a time; never more than three quarters of the open files that are allowed.",
+            default="by the open files that are allowed",
+        ),
+    ] = sys.maxsize
+    tenant_header: Annotated[Header, means("Tells tenants apart: X-Tenant.")] = Header()
+    max_per_tenant: Annotated[Count, means("Requests of one tenant at a time.")] = 256
 
     def check(self, routes: Iterable[Route]) -> Self:
         """Return it if every route's largest body fits, and tenants can be told apart.
@@ -35,8 +34,6 @@ class Bounds:
         Raises:
             ValueError: One does not, or they can't.
         """
-        if self.tenant_header:
-            check_header_name("tenant_header", self.tenant_header)
         for route in routes:
             if route.terms.max_body > self.max_queue_bytes:
                 raise ValueError(

@@ -1,0 +1,127 @@
+"""Kinds of settings, as files, variables and options write them, and what is said of each."""
+
+import reprlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import inspect
+
+from adaptive_batching.errors import SettingError
+from adaptive_batching.marshal.http.checks import check_header_name
+from adaptive_batching.units import parse_bytes, parse_duration, parse_share
+
+SHORT = reprlib.Repr()
+SHORT.maxstring = 100
+_UNITS = {30: "GiB", 20: "MiB", 10: "KiB", 0: ""}
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Duration(float):
+    """Seconds, more than none, written with a unit: `100ms`."""
+
+
+class Delay(Duration):
+    """Seconds, or none, written with a unit: `0s`."""
+
+
+class Bytes(int):
+    """Bytes, written as a number or with a unit: `8MiB`."""
+
+
+class Share(float):
+    """A part of all, written as a percentage: `0.1%`."""
+
+
+class Header(str):
+    """The name of a header: `X-Tenant`."""
+
+    __slots__ = ()
+
+
+def means(meaning: str, **shown: Any) -> msgspec.Meta:
+    """What a setting means, in its declaration; help texts and docs are made of it.
+
+    Args:
+        meaning: In a line or two.
+        shown: `option`: its option, if that has another name, or None for none. `metavar`,
+            `choices`: of that option. `default`: in words. `tunable`: whether a route that is at
+            work can change it.
+    """
+    return msgspec.Meta(extra={"meaning": meaning, **shown})
+
+
+def bare(declared: Any) -> Any:
+    """A type as msgspec sees it, without what is said of it, and without None."""
+    if isinstance(declared, inspect.Metadata):
+        return bare(declared.type)
+    if isinstance(declared, inspect.UnionType):
+        [declared] = [each for each in declared.types if not isinstance(each, inspect.NoneType)]
+    return declared
+
+
+def written(value: object) -> str:
+    """A value as a file and an option have it."""
+    match value:
+        case Bytes():
+            power = next(each for each in (30, 20, 10, 0) if value % 2**each == 0)
+            return f"{value >> power}{_UNITS[power]}"
+        case Duration():
+            return f"{value:g}s" if value >= 1 else f"{value * 1e3:g}ms"
+        case Share():
+            return f"{100 * value:g}%"
+        case bool():
+            return str(value).lower()
+        case _:
+            return str(value)
+
+
+def quantity(kind: type, value: object) -> object:
+    """Read what is written in a form of its own, such as a duration with its unit; for msgspec.
+
+    Raises:
+        ValueError: It is not written so.
+    """
+    if isinstance(value, kind):
+        return value
+    try:
+        return kind(_PARSERS[kind](str(value)))
+    except ValueError as error:
+        expected, _, _ = str(error).partition(", got ")  # a text, whatever it was in the file
+        raise ValueError(f"{expected}, got {SHORT.repr(value)}") from error
+
+
+def _duration(text: str) -> float:
+    seconds = parse_duration(text)
+    if not seconds:
+        raise ValueError(f"expected a positive number of seconds, got {text!r}")
+    return seconds
+
+
+def _share(text: str) -> float:
+    share = parse_share(text)
+    if share > 1:
+        raise ValueError(f"expected at most 100%, got {text!r}")
+    return share
+
+
+def _header(text: str) -> str:
+    try:
+        check_header_name("", text)
+    except SettingError as error:
+        raise ValueError(error.fault) from error
+    return text
+
+
+_PARSERS: Mapping[type, Callable[[str], Any]] = {
+    Bytes: parse_bytes,
+    Delay: parse_duration,
+    Header: _header,
+    Path: Path,
+    Duration: _duration,
+    Share: _share,
+}
