@@ -256,6 +256,9 @@ DEFINITIONS: tuple[Definition[Any], ...] = (
     _define(GAUGE, UPSTREAMS, "upstream_keys_apart",
         "Batch keys whose answers could not be shared out, or differed from those alone",
         lambda it: it.kept_apart),
+    _define(COUNTER, UPSTREAMS, "upstream_unasked",
+        "Connections that were closed because a server sent something after its answer",
+        lambda it: it.unasked, "to"),
 
     _define(GAUGE, PROCESS, "build_info", "1, with the version that runs",
         lambda it: {_version(): 1}, "version"),
