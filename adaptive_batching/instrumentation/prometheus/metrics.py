@@ -22,6 +22,8 @@ class Metrics(Collector):
         responses: HTTP responses by endpoint and status; whoever answers counts here.
         upstream_responses: Answers of model servers by endpoint, by whether to a `batch` or to a
             request that was `passed` on, and by status.
+        alone: Requests that had a batch to themselves, by endpoint, and by the reason and the
+            pattern of the header if it is one.
         held_bytes: Reads how many bytes of requests are kept.
         connections_dropped: Reads how many connections of clients were one too many.
         log_lines_dropped: Reads how many lines of the log were not written in time.
@@ -33,6 +35,7 @@ class Metrics(Collector):
         self.registry = CollectorRegistry()
         self.responses: dict[str, Mapping[int, int]] = {}
         self.upstream_responses: dict[str, Mapping[str, Mapping[int, int]]] = {}
+        self.alone: dict[str, Mapping[tuple[str, str], int]] = {}
         self.held_bytes: Callable[[], int] = int
         self.connections_dropped: Callable[[], int] = int
         self.log_lines_dropped: Callable[[], int] = int
@@ -54,8 +57,8 @@ class Metrics(Collector):
 
     def forget(self, endpoint: str) -> None:
         """Report an endpoint no more."""
-        known = (self._endpoints, self.responses, self.upstream_responses, self.upstreams)
-        for each in known:
+        responses = (self.responses, self.upstream_responses)
+        for each in (self._endpoints, *responses, self.upstreams, self.alone):
             each.pop(endpoint, None)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
@@ -69,6 +72,6 @@ class Metrics(Collector):
             name: Reading(each.stats(), each.limits, each.workers.health, histograms)
             for name, (each, histograms) in self._endpoints.items()
         }
-        responses = self.responses, self.upstreams, self.upstream_responses
+        responses = self.responses, self.upstreams, self.upstream_responses, self.alone
         sources = Sources(readings, *responses, {"": self})
         return (metric for each in DEFINITIONS for metric in each.collect(sources))

@@ -63,6 +63,7 @@ class Sources:
     responses: Mapping[str, Mapping[int, int]]
     upstreams: Mapping[str, Upstreams]
     upstream_responses: Mapping[str, Mapping[str, Mapping[int, int]]]
+    alone: Mapping[str, Mapping[tuple[str, str], int]]
     process: Mapping[str, Process]
 
 
@@ -72,7 +73,7 @@ ENDPOINTS: Source[Reading] = attrgetter("endpoints")
 RESPONSES: Source[Mapping[int, int]] = attrgetter("responses")
 UPSTREAMS: Source[Upstreams] = attrgetter("upstreams")
 UPSTREAM_RESPONSES: Source[Mapping[str, Mapping[int, int]]] = attrgetter("upstream_responses")
-
+ALONE: Source[Mapping[tuple[str, str], int]] = attrgetter("alone")
 PROCESS: Source[Process] = attrgetter("process")
 
 
@@ -256,9 +257,9 @@ DEFINITIONS: tuple[Definition[Any], ...] = (
     _define(GAUGE, UPSTREAMS, "upstream_keys_apart",
         "Batch keys whose answers could not be shared out, or differed from those alone",
         lambda it: it.kept_apart),
-    _define(COUNTER, UPSTREAMS, "upstream_unasked",
-        "Connections that were closed because a server sent something after its answer",
-        lambda it: it.unasked, "to"),
+    _define(COUNTER, ALONE, "upstream_alone",
+        "Requests that had a batch to themselves, by why, and by the header if it is one",
+        dict, "reason", "header"),
 
     _define(GAUGE, PROCESS, "build_info", "1, with the version that runs",
         lambda it: {_version(): 1}, "version"),

@@ -22,7 +22,7 @@ from adaptive_batching.marshal.config.quantities import (
     Text,
     means,
 )
-from adaptive_batching.marshal.sidecar.batch_key import partition
+from adaptive_batching.marshal.sidecar.batch_key import HeaderRules
 from adaptive_batching.marshal.sidecar.route import Route, Terms
 from adaptive_batching.marshal.sidecar.upstream.addresses import Location
 from adaptive_batching.marshal.sidecar.upstream.tls import tls_context
@@ -95,8 +95,8 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     partition_by: Annotated[
         tuple[Text, ...],
         means(
-            "Keeps requests apart by this header as well: X-Tenant; the servers are told it. By"
-            " Accept, Authorization and X-Api-Key they are in any case.",
+            "Keeps requests apart by this header as well, and sends it on: X-Tenant. Headers of"
+            " identity (Authorization, Cookie, *-Key, ...) do so in any case.",
             metavar="HEADER",
             tunable=True,
         ),
@@ -104,8 +104,8 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     shared_headers: Annotated[
         tuple[Text, ...],
         means(
-            "Accept, Authorization or X-Api-Key: does not keep requests apart, and the servers are"
-            " not told it in a batch.",
+            "Does not keep requests apart by this header, and never sends it to the servers:"
+            " Cookie.",
             option="--shared-header",
             metavar="HEADER",
             tunable=True,
@@ -212,7 +212,7 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
             settings.max_batch_size,
             settings.max_body,
             settings.body_timeout,
-            partition(settings.partition_by, settings.shared_headers),
+            HeaderRules(settings.partition_by, settings.shared_headers),
         ),
         prefix=settings.prefix,
         concurrency=settings.concurrency,

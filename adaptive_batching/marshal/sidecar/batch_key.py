@@ -1,51 +1,197 @@
-"""Which headers keep the requests of a route apart."""
+"""Which headers keep the requests of a route apart, and which are sent on with a batch.
 
-from collections.abc import Sequence
+A header falls into one of four kinds by its name alone:
+
+* one of identity (`IDENTITY`, `partition_by`) is part of the batch key and is sent on;
+* one of an address (`ADDRESSES`) is sent on with the value `unknown`, for a batch has none;
+* a shared one (`shared_headers`) is neither part of the key nor sent on;
+* any other is sent on by a request that is alone in its batch, and by no other.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import translate
+from operator import itemgetter
+from typing import Protocol, TypeAlias
 
 from adaptive_batching.errors import SettingError
 from adaptive_batching.marshal.http.checks import check_header_name
 from adaptive_batching.marshal.http.hop_by_hop import HOP_BY_HOP
 from adaptive_batching.wire.whole_requests import MARK
 
-PARTITION_BY = ("accept", "authorization", "x-api-key")
-"""Headers that keep requests apart, and are what the server is told of those in a batch."""
+Pairs: TypeAlias = Iterable[tuple[str, str]]
+Told: TypeAlias = tuple[tuple[str, str], ...]
 
-_OF_NO_CLIENT = HOP_BY_HOP | {"content-length", "content-type", "host"}
+IDENTITY = (
+    *("Accept", "Accept-Language", "Authorization", "*-Authorization", "Cookie", "Host"),
+    *("*-Key", "*-Token", "*-User", "X-User-*", "Remote-*", "X-Remote-*", "X-Consumer-*"),
+    *("X-Auth-Request-*", "X-Forwarded-*", "X-Client-Cert*", "Client-Cert*", "X-SSL-Client-*"),
+    *("X-Amzn-Oidc-*", "X-Goog-Authenticated-User-*", "X-Goog-IAP-*", "X-MS-Client-Principal*"),
+    *("CF-Access-*", "OpenAI-Organization", "OpenAI-Project"),
+)
+"""Patterns of headers that say on whose behalf, or as whom, a request is made."""
+
+ADDRESSES = {
+    "forwarded": "for=unknown",  # RFC 7239, 6.2
+    "cf-connecting-ip": "unknown",
+    "cf-connecting-ipv6": "unknown",
+    "true-client-ip": "unknown",
+    "x-client-ip": "unknown",
+    "x-cluster-client-ip": "unknown",
+    "x-envoy-external-address": "unknown",
+    "x-forwarded-for": "unknown",
+    "x-original-forwarded-for": "unknown",
+    "x-real-ip": "unknown",
+}
+"""Headers that proxies put a client's address into, and what a batch of several says in them.
+
+They are names and no patterns, so that the members of a batch cannot add any number of them."""
+
+_OF_THE_BODY = frozenset(
+    {"content-digest", "content-length", "content-md5", "content-type", "digest", "repr-digest"}
+    | {"inference-header-content-length"}
+)
 _OTHERWISE = {
     "accept-encoding": "the server is asked for identity, for a batch's answer has to be cut",
     "expect": "the sidecar itself answers it",
-    "x-request-timeout-ms": "the server is told what is left to who waits longest in the batch",
+    "http2-settings": "the sidecar speaks HTTP/1.1 to servers",
+    "x-request-timeout-ms": "the server is told the longest time that is left in the batch",
     MARK: "it says that a body is packed, which no client may",
 }
-"""What becomes of headers that the server is not told as their clients said them."""
+"""Headers that the server is not told as their clients said them, and why."""
+
+_NOT_SENT_ON = HOP_BY_HOP | _OF_THE_BODY | frozenset(_OTHERWISE)
+_PATTERNS = re.compile("|".join(f"({translate(each.lower())})" for each in IDENTITY))
+_REMEMBERED = 256  # names; a client may make up any number of them
 
 
-def partition(partition_by: Sequence[str], shared_headers: Sequence[str]) -> tuple[str, ...]:
-    """All headers that keep requests apart.
+class Member(Protocol):
+    """A request in a batch, as `HeaderRules.for_batch` looks at it."""
+
+    @property
+    def headers(self) -> Told:
+        """Its part of the batch key, by `HeaderRules.key`."""
+        ...
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The headers of addresses that it has, by `HeaderRules.key`."""
+        ...
+
+    @property
+    def own(self) -> Pairs:
+        """All of its headers, as they came."""
+        ...
+
+
+class _Names(dict[str, str]):
+    """Remembers what `find` says of some names; faster than `functools.lru_cache`."""
+
+    def __init__(self, find: Callable[[str], str]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, name: str) -> str:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        self[name] = found = self._find(name)
+        return found
+
+
+class HeaderRules:
+    """Says what becomes of each header of a route's requests.
 
     Args:
-        partition_by: Those besides `PARTITION_BY`.
-        shared_headers: Those of `PARTITION_BY` that do not.
+        partition_by: Headers of identity besides `IDENTITY`.
+        shared_headers: Headers that are neither part of the key nor sent on.
 
     Raises:
-        SettingError: One can't be such a header, or is said to be both.
+        SettingError: One can't be such a header, or is in both.
     """
-    for header in partition_by:
-        check_header_name("partition_by", header)
-        if header.lower() in _OF_NO_CLIENT:
+
+    def __init__(
+        self, partition_by: Sequence[str] = (), shared_headers: Sequence[str] = ()
+    ) -> None:
+        _check("partition_by", partition_by)
+        _check("shared_headers", shared_headers)
+        self.partition_by = frozenset(map(str.lower, partition_by))
+        self._shared = frozenset(map(str.lower, shared_headers))
+        for header in shared_headers:
+            if header.lower() in self.partition_by:
+                msg = f"expected a header that is not in partition_by as well, got {header!r}"
+                raise SettingError("shared_headers", msg)
+        self._addresses = frozenset(ADDRESSES) - self.partition_by
+        self._known = _Names(self._find)
+
+    def key(self, pairs: Pairs) -> tuple[Told, tuple[str, ...]]:
+        """Take from a request's headers its part of the batch key, and which addresses it has.
+
+        Args:
+            pairs: Names and values, in their order.
+
+        Returns:
+            The headers of identity, names in lower case and sorted, those of one name in their
+            order; and the names of its headers of addresses.
+        """
+        told: list[tuple[str, str]] = []
+        addresses: tuple[str, ...] = ()
+        known, hidden = self._known, self._addresses
+        for name, value in pairs:
+            low = known[name]
+            if not low:
+                continue
+            if low in hidden:
+                addresses += (low,)
+            else:
+                told.append((low, value))
+        told.sort(key=itemgetter(0))
+        return tuple(told), addresses
+
+    def for_batch(self, members: Sequence[Member]) -> list[tuple[str, str]]:
+        """The headers with which a batch is sent, besides those about its body."""
+        first = members[0]
+        if len(members) == 1:
+            return self.for_one(first.own)
+        names = dict.fromkeys(name for each in members for name in each.addresses)
+        return [*first.headers, *((name, ADDRESSES[name]) for name in names)]
+
+    def for_one(self, pairs: Pairs) -> list[tuple[str, str]]:
+        """The headers with which a request that is alone in its batch is sent: all of its own.
+
+        Left out are those that end with the connection or that the sidecar writes itself. What
+        `Connection` names is left out too, unless it says who is asking.
+        """
+        own = [(name, name.lower(), value) for name, value in pairs]
+        left_out = _NOT_SENT_ON | self._shared
+        named = [value for _, low, value in own if low == "connection"]
+        for each in ",".join(named).split(","):
+            if not self._known[each.strip()]:
+                left_out |= {each.strip().lower()}
+        kept = [each for each in own if each[1] not in left_out]
+        spelled: dict[str, str] = {}  # aiohttp keeps the last of names that differ in case only
+        return [(spelled.setdefault(low, name), value) for name, low, value in kept]
+
+    def _find(self, name: str) -> str:
+        """The name in lower case of a header of identity or of an address; empty for others."""
+        low = name.lower()
+        if low in self._shared or low in _NOT_SENT_ON:
+            return ""
+        known = low in self.partition_by or low in ADDRESSES or _PATTERNS.match(low)
+        return low if known else ""
+
+
+def pattern_of(name: str) -> str:
+    """The pattern of `IDENTITY` that a name has; the name itself if it has none."""
+    found = None if name in ADDRESSES else _PATTERNS.match(name)
+    return IDENTITY[found.lastindex - 1] if found and found.lastindex else name
+
+
+def _check(key: str, headers: Sequence[str]) -> None:
+    for header in headers:
+        check_header_name(key, header)
+        if header.lower() in HOP_BY_HOP | _OF_THE_BODY:
             msg = f"expected headers that say something of the client, got {header!r}"
-            raise SettingError("partition_by", msg)
+            raise SettingError(key, msg)
         if why := _OTHERWISE.get(header.lower()):
             msg = f"expected headers that the server is told as they came, got {header!r}: {why}"
-            raise SettingError("partition_by", msg)
-    own = {header.lower(): header for header in partition_by}
-    for header in shared_headers:
-        if header.lower() not in PARTITION_BY:
-            msg = f"expected some of Accept, Authorization and X-Api-Key, got {header!r}"
-            raise SettingError("shared_headers", msg)
-        if header.lower() in own:
-            msg = f"expected a header that is not in partition_by as well, got {header!r}"
-            raise SettingError("shared_headers", msg)
-    shared = {header.lower() for header in shared_headers}
-    usual = {header: header for header in PARTITION_BY if header not in shared}
-    return tuple({**usual, **own}.values())
+            raise SettingError(key, msg)

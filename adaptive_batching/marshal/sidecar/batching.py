@@ -1,7 +1,8 @@
 """Requests that share batches: whole, or in pieces that are joined again."""
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Collection, Coroutine, Hashable, Sequence
+from math import inf
 from time import monotonic
 from typing import Any, Protocol
 
@@ -94,7 +95,6 @@ class BatchSharing:
     def retune(self, route: Route) -> None:
         """Ask other things of the clients from now on."""
         self._terms, self._max_queue = route.terms, route.max_queue
-        self._partition_by = tuple(route.terms.partition_by)
 
     async def _with_batch_fields(
         self, share: Any, request: Asked, target: str, begin: float
@@ -135,9 +135,7 @@ class BatchSharing:
 
     def _is_apart(self, share: Any, request: Asked, target: str) -> bool:
         """Whether answers to requests like it have to be left whole, and so has it."""
-        told = self._partition(request.headers)
-        key = Forwarded(self._form, share, request.method, target, told).key
-        return not self._upstreams.mergeable(key)
+        return not self._upstreams.mergeable(self._item(share, request, target, inf).key)
 
     async def _piece(self, share: Any, request: Asked, target: str, begin: float) -> Reply:
         # Since it was cut, a batch may have become smaller: see `retune`.
@@ -165,16 +163,11 @@ class BatchSharing:
     ) -> tuple[Forwarded, Hashable, float, int, Hashable, Priority]:
         """What the dispatcher is told of a request."""
         headers = request.headers
-        method, target = self._form.destination(request.method, target)
         now = monotonic()
         waits = min(patience(headers), self._terms.max_latency) - (now - begin)
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")
-        content_type = headers.get("Content-Type", "")
-        if not (self._form.holds_heads or content_type.isascii()):  # it is sent on with the batch
-            check_text([content_type])
-        told, trace = self._partition(headers), _trace(headers)
-        item = Forwarded(self._form, share, method, target, told, trace, now + waits)
+        item = self._item(share, request, target, now + waits)
         key: Hashable = item.key
         size = share.size
         if not self._upstreams.mergeable(key):
@@ -184,26 +177,15 @@ class BatchSharing:
         tenant, priority = self._claims.of(headers) if self._claims is not None else _NOBODY
         return item, key, waits, size, tenant, priority
 
-    def _partition(self, headers: MultiMapping[str]) -> tuple[tuple[str, str], ...]:
-        """What the server is told of a client in a batch: the same for all of its members."""
-        told = [name for name in self._partition_by if name in headers]
-        return _passed_on([(name, ", ".join(headers.getall(name))) for name in told])
-
-
-def _trace(headers: MultiMapping[str]) -> tuple[tuple[str, str], ...]:
-    """The headers of W3C's trace context."""
-    parent = headers.get("traceparent")
-    if parent is None:
-        return ()
-    state = headers.get("tracestate")
-    own = ("traceparent", parent)
-    return _passed_on([own] if state is None else [own, ("tracestate", state)])
-
-
-def _passed_on(headers: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    if headers:
-        check_text([value for _, value in headers])
-    return tuple(headers)
+    def _item(self, share: Any, request: Asked, target: str, due: float) -> Forwarded:
+        method, target = self._form.destination(request.method, target)
+        rules = self._terms.headers
+        own: Collection[tuple[str, str]] = request.headers.items()
+        told, addresses = rules.key(own)
+        if self._form.holds_heads:
+            own = told
+        check_text([value for _, value in own])
+        return Forwarded(self._form, share, method, target, rules, told, addresses, own, due)
 
 
 async def _all(pieces: Sequence[Coroutine[Any, Any, Reply]]) -> list[Reply]:

@@ -1,13 +1,13 @@
 """Which requests go to which model servers, and what is asked of whom."""
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from ssl import SSLContext
 from typing import Any
 
 from adaptive_batching.core import Fairness, Limits, PolicyLike
-from adaptive_batching.marshal.sidecar.batch_key import PARTITION_BY
+from adaptive_batching.marshal.sidecar.batch_key import HeaderRules
 from adaptive_batching.marshal.sidecar.upstream.addresses import Location
 from adaptive_batching.wire.exchange import Format
 
@@ -21,14 +21,14 @@ class Terms:
         max_batch_size: Items that are sent together.
         max_body: Bytes that a request may have to share a batch; larger ones are passed on.
         body_timeout: Seconds that a body may take to arrive.
-        partition_by: Headers whose values keep requests apart.
+        headers: Which headers keep requests apart, and which are sent on.
     """
 
     max_latency: float = inf
     max_batch_size: int = 64
     max_body: int = 8 * 2**20
     body_timeout: float = 10.0
-    partition_by: Collection[str] = PARTITION_BY
+    headers: HeaderRules = field(default_factory=HeaderRules)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from adaptive_batching.instrumentation.recent_batches import LatestBatches
 from adaptive_batching.marshal.http.body import arrived_body, arriving_body, arriving_pieces
 from adaptive_batching.marshal.http.header_view import HeaderView
 from adaptive_batching.marshal.http.tracing import Tracer
+from adaptive_batching.marshal.sidecar.alone import Alone
 from adaptive_batching.marshal.sidecar.batching import Asked, BatchSharing
 from adaptive_batching.marshal.sidecar.memory_limit import HeldBytes, Holding
 from adaptive_batching.marshal.sidecar.proxy import PassThrough
@@ -47,6 +48,7 @@ class Relay:
         dispatcher: Forms its batches; its `stats()` tell what happened.
         histograms: Of its batches.
         latest: Of its batches, the last.
+        alone: Counts requests that had a batch to themselves.
         responses: Answers by status.
         upstreams: Where its batches go.
     """
@@ -81,13 +83,14 @@ class Relay:
         )
         self.histograms = BatchHistograms(route.terms.max_batch_size)
         self.latest = LatestBatches()
+        self.alone = Alone(route.name, route.terms.headers)
         asked = bool(tenant_header or route.priority_header)
         self.dispatcher: Dispatcher[Forwarded, Reply] = Dispatcher(
             self.upstreams,
             route.limits,
             policy=route.policy,
             idempotent=route.idempotent,
-            observers=[self.histograms, self.latest, *observers, *traced],
+            observers=[self.histograms, self.latest, self.alone, *observers, *traced],
             next_batch_first=True,
             fairness=route.fairness if asked else None,
         )
@@ -125,6 +128,7 @@ class Relay:
         self.dispatcher.retune(route.policy, route.limits)
         self.upstreams.bound(route.timeout, route.max_answer)
         self._sharing.retune(route)
+        self.alone.rules = route.terms.headers
         self._passing.body_timeout = route.terms.body_timeout
 
     async def aclose(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait

@@ -119,6 +119,7 @@ class Relays:
         self._metrics.responses[name] = relay.responses
         self._metrics.upstream_responses[name] = relay.upstream_responses
         self._metrics.upstreams[name] = relay.upstreams
+        self._metrics.alone[name] = relay.alone.counts
 
     def _retire(self, relay: Relay) -> None:
         task = asyncio.create_task(relay.retire())

@@ -14,6 +14,7 @@ from adaptive_batching.wire.open_inference import OpenInference
 from tests.marshal.sidecar.raw import exchange, parsed
 from tests.marshal.sidecar.scripted import OK, scripted
 from tests.marshal.sidecar.streams import MALFORMED, WELL_FORMED, requests_of
+from tests.workers.conditions import until
 
 
 @pytest.mark.parametrize("stream", MALFORMED.values(), ids=MALFORMED)
@@ -131,6 +132,62 @@ async def test_t8_everybody_gets_his_own(model, before):
     sizes = await asyncio.gather(*map(visit, range(300)))
     assert max(sizes) > 1
     assert all(len(tenants) == 1 for tenants in told)
+    await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        *((each, "alice") for each in ("Cookie", "api-key", "X-Auth-Token", "X-Forwarded-User")),
+        *((each, "alice") for each in ("Accept-Language", "Host", "Idempotency-Key")),
+        *((each, "unknown") for each in ("X-Forwarded-For", "X-Real-IP", "True-Client-IP")),
+        *(("Forwarded", "for=unknown"), ("User-Agent", None)),
+    ],
+)
+async def test_t8_a_header_by_which_clients_are_told_apart_reaches_the_server(
+    model, before, name, told
+):
+    """In a batch of several it is everybody's, or unknown; a request that is alone has its own."""
+    client = await before()
+    answers = await client.together(
+        model,
+        client.predict(0, **{name: "lone"}),
+        *(client.predict(number, **{name: "alice"}) for number in (1, 2)),
+        client.predict(3, **{name: "bob"}),
+        queued=3,
+    )
+    assert [answer["predictions"] for _, answer, _ in answers] == [[0], [2], [4], [6]]
+    lone, *seen = [
+        (len(batch), headers.get(name))
+        for batch, headers in zip(model.batches, model.seen, strict=True)
+    ]
+    assert lone == (1, "lone")
+    apart = [(2, "alice"), (1, "bob")]
+    assert sorted(seen, reverse=True) == (apart if told == "alice" else [(3, told)])
+
+
+async def test_t8_a_rule_about_addresses_refuses_a_batch(before):
+    """A server that trusts its own machine does not take a batch of strangers for it."""
+
+    async def guarded(request):
+        came_from = request.headers.get("X-Forwarded-For", "127.0.0.1")
+        if not came_from.startswith("127."):
+            return web.json_response({"error": f"{came_from} may not"}, status=403)
+        instances = (await request.json())["instances"]
+        return web.json_response({"predictions": instances})
+
+    runner = web.ServerRunner(web.Server(guarded))
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    client = await before(server=f"http://127.0.0.1:{site.port}", policy="window:1h")
+    address = {"X-Forwarded-For": "203.0.113.9"}
+    together = [asyncio.ensure_future(client.predict(n, **address)) for n in range(8)]
+    await until(lambda: client.running.dispatchers["models"].stats().queued == 8)
+    client.running.relays.flush()
+    told = {(status, answer["error"]) for status, answer, _ in await asyncio.gather(*together)}
+    assert told == {(403, "unknown may not")}
+    assert (await client.predict(1, **address))[:2] == (403, {"error": "203.0.113.9 may not"})
     await runner.cleanup()
 
 

@@ -1,6 +1,6 @@
 """What goes to a model server and what comes back, and what that means for the batch."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import inf
@@ -16,6 +16,7 @@ from adaptive_batching.errors import (
     UpstreamOutOfMemory,
     UpstreamRefusal,
 )
+from adaptive_batching.marshal.sidecar.batch_key import HeaderRules
 from adaptive_batching.wire.exchange import Format, Message
 
 _BUSY = frozenset({429, 503})
@@ -36,18 +37,21 @@ class Forwarded(msgspec.Struct, frozen=True):
         share: Its items.
         method: Of HTTP.
         target: Path and query, as they came.
-        headers: What the server is told of the client, in an order that is the same for all;
-            nothing that another may not share.
+        rules: What becomes of its headers.
+        headers: Those that are part of the batch key.
+        addresses: The names of those that say where it came from.
+        own: All of them, as they came.
         due: When its client gives up (monotonic seconds).
-        trace: Which trace it belongs to, by headers that the server is told if it goes alone.
     """
 
     form: Format[Any]
     share: Any
     method: str
     target: str
+    rules: HeaderRules
     headers: tuple[tuple[str, str], ...] = ()
-    trace: tuple[tuple[str, str], ...] = ()
+    addresses: tuple[str, ...] = ()
+    own: Collection[tuple[str, str]] = ()
     due: float = inf
 
     @property

@@ -7,7 +7,7 @@ server's places are alive follows from how it has done: `upstream/outlier_detect
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -15,6 +15,8 @@ from math import ceil, inf
 from ssl import SSLContext
 from time import monotonic
 from typing import Any
+
+from multidict import CIMultiDict
 
 from adaptive_batching.errors import (
     UpstreamAnswered,
@@ -52,6 +54,7 @@ from adaptive_batching.workers.warm_up import Timing
 
 _BROKEN_STATUSES = frozenset({502, 504})  # of a server that is a proxy before a broken one
 _MAYBE_BROKEN = frozenset({UpstreamRefusal, UpstreamDenial})
+_OF_A_TRACE = ("traceparent", "tracestate")
 _log = logging.getLogger("adaptive_batching.upstream")
 
 
@@ -128,14 +131,6 @@ class Upstreams:
         """Batch keys whose requests are, or were, sent alone."""
         return len(self._not_mergeable)
 
-    @property
-    def unasked(self) -> Mapping[str, int]:
-        """Connections that were closed because a server sent something after its answer.
-
-        By the pool: `batch` or `passed`.
-        """
-        return self._client.unasked
-
     async def start(self, on_change: Callable[[], None]) -> None:
         """Find the servers; see `Workers.start`. Whether they answer, batches will show."""
         await self._directory.start(on_change)
@@ -187,7 +182,7 @@ class Upstreams:
         first, shares = items[0], [item.share for item in items]
         size = sum(share.size for share in shares)
         begin = monotonic()
-        headers = (*first.headers, *self._traced(items), *_patience(items, begin))
+        headers = self._headers(items, begin)
         status, answer = await self._ask(address, first, headers, first.form.merge(shares))
         self.responses[status] += 1
         reply = Reply(status, answer, next(self._batch_ids), size, monotonic() - begin)
@@ -227,7 +222,7 @@ class Upstreams:
         self,
         address: Address,
         first: Forwarded,
-        headers: tuple[tuple[str, str], ...],
+        headers: Mapping[str, str],
         message: Message,
     ) -> tuple[int, Message]:
         try:
@@ -247,11 +242,20 @@ class Upstreams:
             self._directory.failed(address)
             raise
 
-    def _traced(self, items: Sequence[Forwarded]) -> Iterable[tuple[str, str]]:
-        """Which trace the server's part is in: the batch's own, or that of its only member."""
+    def _headers(self, items: Sequence[Forwarded], now: float) -> CIMultiDict[str]:
+        """Those of a batch; its trace is its own, or that of its only member.
+
+        It says how long the member that waits longest still does: the server need not go on then.
+        """
+        headers = CIMultiDict(items[0].rules.for_batch(items))
         if self._about is not None:
-            return self._about().items()
-        return items[0].trace if len(items) == 1 else ()
+            for name in _OF_A_TRACE:
+                headers.popall(name, None)
+            headers.update(self._about())
+        left = max(item.due for item in items) - now
+        if 0 < left < inf:
+            headers["X-Request-Timeout-Ms"] = f"{ceil(left * 1e3)}"
+        return headers
 
     def _judge(
         self, address: Address, reply: Reply, kind: type[UpstreamAnswered], *, alone: bool
@@ -289,9 +293,3 @@ class Upstreams:
         if not goes_as_it_came(shares):  # such an answer was not cut, and shows nothing
             self._directory.shared_out(address, first.key)
         return parts
-
-
-def _patience(items: Sequence[Forwarded], now: float) -> Iterable[tuple[str, str]]:
-    """What is left to the member that waits longest: the server need not go on after that."""
-    left = max(item.due for item in items) - now
-    return [("X-Request-Timeout-Ms", f"{ceil(left * 1e3)}")] if 0 < left < inf else ()
