@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import dataclasses
 import functools
 import logging
 import types
@@ -17,12 +18,14 @@ from adaptive_batching.core import (
     BatchRecord,
     Dispatch,
     Hold,
+    Job,
     JobOutcome,
     Limits,
     QueueView,
     Reason,
 )
 from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.dispatcher.share import OfClass
 from adaptive_batching.errors import (
     DeadlineExceeded,
     Draining,
@@ -969,3 +972,52 @@ async def test_an_impossible_patience(patience: float) -> None:
         with pytest.raises(ValueError, match="max_latency: expected a positive number"):
             await dispatcher.submit(1, max_latency=patience)
         assert await dispatcher.submit(2) == 20
+
+
+@virtually
+async def test_before_its_first_use_it_counts_nothing() -> None:
+    """All numbers are zero, and no batch has ever ended; then the last end is known."""
+    dispatcher = dispatcher_of(tenfold)
+    stats = dispatcher.stats()
+    numbers = [getattr(stats, field.name) for field in dataclasses.fields(stats)]
+    counts = [each for each in numbers if isinstance(each, dict)]
+    assert all(not any(each.values()) for each in counts)
+    assert not any(each for each in numbers if not isinstance(each, dict))
+    assert dispatcher.concluded == -inf
+    async with dispatcher:
+        await dispatcher.submit(1)
+        assert dispatcher.concluded == 0.011
+
+
+@virtually
+async def test_a_caller_who_leaves_while_it_is_closed_is_cancelled() -> None:
+    """It is not told of the closing, which it does not wait for any more."""
+
+    class Slow(TaskWorkers):
+        async def start(self, on_change: Callable[[], None]) -> None:
+            await asyncio.sleep(30.0)
+
+    loop = asyncio.get_running_loop()
+    dispatcher = Dispatcher[int, int](Slow(tenfold, 1), Limits(), clock=loop.time)
+    staying, leaving = calls(dispatcher, 1, 2)
+    await turns()
+    assert dispatcher.stats().workers == 0
+    closing = asyncio.ensure_future(dispatcher.aclose())
+    leaving.cancel()
+    await closing
+    first, second = await outcomes([staying, leaving])
+    assert (type(first), type(second)) == (Draining, asyncio.CancelledError)
+
+
+def test_observers_of_one_class_hear_of_its_jobs_alone() -> None:
+    """Jobs of several classes may end at one instant."""
+    heard: list[list[Any]] = []
+    listener = SimpleNamespace(
+        batch_ended=lambda batch, record: None,
+        jobs_ended=lambda jobs, outcome, now, batch: heard.append([job.key for job in jobs]),
+    )
+    audience = OfClass("mine", [listener])
+    jobs = [Job(0.0, key=key) for key in ("mine", "other", "mine")]
+    audience.jobs_ended(jobs, JobOutcome.EXPIRED, 1.0, None)
+    audience.jobs_ended(jobs[1:2], JobOutcome.EXPIRED, 1.0, None)
+    assert heard == [["mine", "mine"]]

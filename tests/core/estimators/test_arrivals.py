@@ -109,3 +109,8 @@ def test_arrivals_that_nobody_asks_about_do_not_pile_up() -> None:
     for time in range(100_000):
         arrivals.arrived(float(time))
     assert len(arrivals._fresh) < 20_000
+
+
+def test_before_any_gap_the_hazard_is_the_plain_rate() -> None:
+    """A single arrival says nothing about the silence after it."""
+    assert fed([1.0]).hazard(1.0001, 10.0, 5e-3)[0] == pytest.approx(10.0)

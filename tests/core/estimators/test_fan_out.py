@@ -66,3 +66,14 @@ def test_the_running_sums_are_those_of_the_counts() -> None:
     followed, ended = sum(fan_out._followed), sum(fan_out._ended)
     assert fan_out._all == pytest.approx(followed + ended)
     assert fan_out._all_ended == pytest.approx(ended)
+
+
+def test_callers_that_fan_out_less_than_before_are_believed() -> None:
+    """After a thousand clumps of eight, two hundred of four are enough: a fifth is not expected."""
+    fan_out = FanOut()
+    for _ in range(1000):
+        fan_out.learn([APART, *[GAP] * 7], LONGEST)
+    for _ in range(200):
+        fan_out.learn([APART, *[GAP] * 3], LONGEST)
+    fan_out.learn([APART, *[GAP] * 3], LONGEST)
+    assert fan_out.worth(4, 4e-3) == 0

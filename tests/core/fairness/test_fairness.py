@@ -22,6 +22,8 @@ from adaptive_batching.core import (
     Shed,
     TenantJob,
 )
+from adaptive_batching.core.fairness.fair_queue import FairQueue
+from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.greedy import Greedy
 from adaptive_batching.errors import Overloaded, QueueFull, TenantQueueFull
@@ -447,3 +449,18 @@ def test_nobody_is_starved(rate: int, limit: int, ageing: float) -> None:
     place = [index for index, batch in enumerate(left) if normal in batch.jobs]
     assert other in left[0].jobs
     assert place[0] <= 9 // limit + 1
+
+
+def test_who_has_more_weight_has_fewer_before_him() -> None:
+    """Of thirteen golden items at a weight of four, three or four of a flood go before the last."""
+    queue = FairQueue(Tenants(Fairness({"gold": 4.0}), EIGHT))
+    for tenant, count in [("flood", 40), ("gold", 12)]:
+        for _ in range(count):
+            queue.append(TenantJob(0.0, tenant=tenant))
+    last = TenantJob(0.0, tenant="gold")
+    expected = queue.ahead_of(last)
+    queue.append(last)
+    served = 0
+    while last.queue is queue:
+        served += len(queue.take(1))
+    assert expected == served - 1 == 16

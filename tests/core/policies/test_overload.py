@@ -5,7 +5,16 @@ One worker, batches of 5 ms + 0.05 ms an item, at most 64: 7,805 requests a seco
 
 import pytest
 
-from adaptive_batching.core import Job, JobOutcome, Limits, LinearLatency, QueueView, Scheduler
+from adaptive_batching.core import (
+    Dispatch,
+    Job,
+    JobOutcome,
+    Limits,
+    LinearLatency,
+    QueueView,
+    Reason,
+    Scheduler,
+)
 from adaptive_batching.core.estimators.timer_lateness import Punctuality
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policies.cork.cork import Cork
@@ -48,3 +57,41 @@ def test_a_margin_needs_somebody_to_take_the_place() -> None:
         queue.queue.append(Job(0.0, deadline=deadline))
     assert len(hopeless(queue, 0.1, now=0.0)) == 6
     assert not hopeless(queue, 0.0, now=0.0)
+
+
+def test_a_scattered_model_does_not_make_full_batches_hopeless() -> None:
+    """Batches that vary by half, and a promise of 1.2 full ones: full batches leave all the same.
+
+    With the whole scatter as a margin nothing would ever be in time, and all would be refused.
+    """
+    latency = LinearLatency()
+    for number, size in enumerate([8, 16, 32, 64] * 20):
+        latency.observe(size, (5e-3 + 0.05e-3 * size) * (1.5 if number % 3 else 0.7))
+    assert latency.margin > 0.25
+    promise = 1.2 * latency.predict(64)
+    queue = QueueView(JobQueue(), Permits(1), Limits(64, promise), latency, Punctuality())
+    for _ in range(200):
+        queue.queue.append(Job(0.0, deadline=promise))
+    assert Cork().decide(queue, 0.0) == Dispatch(64, Reason.FULL)
+
+
+@pytest.mark.parametrize(("load", "reason"), [(0.1, Reason.DEADLINE), (3.0, Reason.IDLE)])
+def test_late_timers_are_allowed_for_unless_others_fill_the_place(
+    load: float, reason: Reason
+) -> None:
+    """With timers 3 ms late the latest release is 3 ms sooner; not in overload."""
+    latency, punctuality = LinearLatency(), Punctuality()
+    for size in [1, 8, 32, 64] * 10:
+        latency.observe(size, 5e-3 + 0.05e-3 * size)
+    for number in range(200):
+        punctuality.due = float(number)
+        punctuality.woke(number + 3e-3)
+    queue = QueueView(JobQueue(), Permits(1), Limits(64, PROMISE), latency, punctuality)
+    latest = PROMISE - latency.predict(2) * (1.0 + latency.margin)
+    for number in range(round(0.3 * load * CAPACITY)):
+        queue.arrivals.arrived(latest - 0.3 + number / (load * CAPACITY))
+    queue.digest(latest - 2e-3)
+    queue.queue.append(Job(0.0, deadline=PROMISE))
+    decision = Cork().decide(queue, latest - 2e-3)
+    assert isinstance(decision, Dispatch)
+    assert decision.reason is reason

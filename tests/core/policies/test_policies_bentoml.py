@@ -168,3 +168,10 @@ def test_a_free_worker_waits_for_the_tick(duration: float, busy: float) -> None:
     scheduler = Scheduler(BentoML(), Limits(max_batch_size=1))
     history = play(scheduler, [0.0] * 200, lambda _: duration)
     assert 200 * duration / history.batches[-1].finished == pytest.approx(busy, rel=0.01)
+
+
+def test_what_it_has_learned_is_shown_in_milliseconds() -> None:
+    """The representation is for people who look for the reason of a decision."""
+    optimizer = Optimizer()
+    optimizer.assume(0.3)
+    assert repr(optimizer) == "<Optimizer 10 ms + 20 ms * requests wait=0 ms>"

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaptive_batching.core import Job, JobOutcome, Limits, Scheduler
+from adaptive_batching.core import Batch, Hold, Job, JobOutcome, Limits, Outcome, Scheduler
 from adaptive_batching.core.policies.cork.cork import Cork
-from adaptive_batching.errors import QueueFull, Refused
+from adaptive_batching.errors import Overloaded, QueueFull, Refused
 from adaptive_batching.simulation import Server, poisson, simulate
+from tests.core.steps import released, submit
 
 SERVER = Server(5e-3, 0.05e-3)
 CAPACITY = 64 / 8.2e-3  # requests a second and worker
@@ -107,3 +108,36 @@ def test_a_burst_on_an_idle_worker_is_refused_in_its_instant() -> None:
     shed = [job for job in history.jobs if job.outcome is JobOutcome.SHED]
     assert len(shed) >= 1000 - 3 * 64
     assert {job.finished for job in shed} == {1.0}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_who_would_miss_the_batch_of_the_others_comes_back_for_the_next(workers: int) -> None:
+    """Ten wait for the worker that is free first; a hasty one needs the batch after that.
+
+    With two workers it leaves when the other one is free. To come back a tenth sooner is in vain.
+    """
+
+    def told(coming: float) -> float:
+        """The `retry_after` of one who comes then; nothing for one who is let in."""
+        scheduler = Noting(Limits(64), workers)
+        running = []
+        for size, left in [(64, 0.0), (60, 3.8e-3)][:workers]:
+            scheduler.submit(Job(left, size))
+            running.append(released(scheduler.next(left)))
+        submit(scheduler, 10, 4e-3)
+        assert isinstance(scheduler.next(4e-3), Hold)
+        while running and (ends := running[0].predicted_finish) < coming:
+            scheduler.finish(running.pop(0), Outcome.DONE, ends)
+            step = scheduler.next(ends)
+            running += [step] if isinstance(step, Batch) else []
+            running.sort(key=lambda batch: batch.predicted_finish)
+        try:
+            submit(scheduler, 1, coming, patience=5.3e-3)
+        except Overloaded as refused:
+            return refused.retry_after
+        return 0.0
+
+    wait = told(5e-3)
+    assert wait > 0
+    assert told(5e-3 + 0.9 * wait) > 0
+    assert told(5e-3 + wait) == 0
