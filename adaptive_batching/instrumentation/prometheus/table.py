@@ -260,6 +260,9 @@ DEFINITIONS: tuple[Definition[Any], ...] = (
     _define(COUNTER, ALONE, "upstream_alone",
         "Requests that had a batch to themselves, by why, and by the header if it is one",
         dict, "reason", "header"),
+    _define(COUNTER, UPSTREAMS, "upstream_unasked",
+        "Connections that were closed because a server sent something after its answer",
+        lambda it: it.unasked, "to"),
 
     _define(GAUGE, PROCESS, "build_info", "1, with the version that runs",
         lambda it: {_version(): 1}, "version"),

@@ -15,7 +15,7 @@ from adaptive_batching.marshal.http.hop_by_hop import passed_on
 from adaptive_batching.marshal.http.read_size import read_freely
 from adaptive_batching.marshal.sidecar.proxy_response import PassedAnswer
 from adaptive_batching.marshal.sidecar.upstream.addresses import Address
-from adaptive_batching.marshal.sidecar.upstream.client import HUNG_UP, Client, check_coding
+from adaptive_batching.marshal.sidecar.upstream.client import Client, Exchange
 from adaptive_batching.marshal.sidecar.websocket import WEBSOCKET, tunnel, wants_tunnel
 from adaptive_batching.wire.pieces import Pieces
 from adaptive_batching.wire.whole_requests import MARK
@@ -74,26 +74,21 @@ class PassThrough:
         """
         repeatable = self._can_be_repeated(request, read)
         try:
-            response = await self._sent(request, target, read)
+            exchange = await self._sent(request, target, read)
         except UpstreamLost:
             if not repeatable:
                 raise
-            response = await self._sent(request, target, read)
-        self.responses[response.status] += 1
-        async with response:
+            exchange = await self._sent(request, target, read)
+        async with exchange as response:
+            self.responses[response.status] += 1
             if response.status == 101:
                 if not wants_tunnel(request):
                     raise UpstreamBroken("a server switched protocols without being asked")
                 return await tunnel(request, response)
-            check_coding(response)
             return await _sent_back(response, request, closes=closes())
 
-    async def _sent(
-        self, request: web.BaseRequest, target: str, read: Pieces
-    ) -> aiohttp.ClientResponse:
+    async def _sent(self, request: web.BaseRequest, target: str, read: Pieces) -> Exchange:
         server, client = self._choose()
-        # All of it as a path: of a URL in one string an empty query would be lost.
-        url = server.origin.with_path(target, encoded=True)
         headers = passed_on(request.headers, also_dropped=[hdrs.EXPECT, "HTTP2-Settings", MARK])
         check_text(headers.values())
         if self._about is not None:
@@ -102,19 +97,10 @@ class PassThrough:
             headers[hdrs.CONNECTION], headers[hdrs.UPGRADE] = "Upgrade", WEBSOCKET
         body = self._body(request, read) if read or request.can_read_body else None
         try:
-            return await client.session(server).request(
-                request.method,
-                url,
-                headers=headers,
-                data=body,
-                server_hostname=server.tls_name,
-                allow_redirects=False,
-            )
+            return await client.ask(server, request.method, target, headers, body, kind="passed")
         except aiohttp.ClientError as error:
             if isinstance(error.__cause__, Rejected):
                 raise error.__cause__ from None  # not the server's fault
-            if isinstance(error, HUNG_UP):
-                client.hung_up(server)
             said = f"{type(error).__name__}: {error}"
             if isinstance(error, aiohttp.ClientResponseError):  # of which aiohttp could make none
                 raise UpstreamBroken(f"{server.name}: {said}") from error

@@ -6,10 +6,10 @@ meaning each.
 """
 
 import asyncio
+import logging
 import ssl
-from collections.abc import Mapping
-from time import monotonic
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
 
 import aiohttp
 from aiohttp import hdrs
@@ -23,14 +23,10 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.marshal.sidecar.upstream.addresses import Address
 from adaptive_batching.marshal.sidecar.upstream.bodies import incoming, outgoing
-from adaptive_batching.marshal.sidecar.upstream.response import Response
+from adaptive_batching.marshal.sidecar.upstream.connections import Pool
 from adaptive_batching.units import format_duration
 from adaptive_batching.wire.exchange import Message
 
-_CONNECT_TIMEOUT = 2.0  # seconds; the server stands beside us
-# Seconds that a connection is kept for another request. Gunicorn closes it after 2, uvicorn after
-# 5; one that stood still closes many at once, though requests are on their way: be well before it.
-_IDLE = 1.0
 _NOT_CONNECTED = (
     aiohttp.ClientConnectorError,
     aiohttp.ConnectionTimeoutError,
@@ -38,8 +34,37 @@ _NOT_CONNECTED = (
     aiohttp.ServerFingerprintMismatch,
 )
 _NO_CODINGS = frozenset({"", "chunked", "identity"})
-HUNG_UP = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
-"""What it is, if it was connected, that a server ended the connection."""
+_HUNG_UP = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)  # if it was connected
+_FAILED = 500  # after which uvicorn hangs up without having said so
+_WITHOUT_BODY = frozenset({204, 304})
+_WITH_BODY = frozenset({hdrs.METH_POST, hdrs.METH_PUT, hdrs.METH_PATCH})
+_log = logging.getLogger("adaptive_batching.upstream")
+
+
+class Exchange:
+    """A request that was sent, and its answer while it arrives; the connection is given back after.
+
+    Args:
+        response: The answer, of which the head is there.
+        give_back: Called at the end with whether the answer was read to its end.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse, give_back: Callable[[bool], None]) -> None:
+        self._response = response
+        self._give_back = give_back
+
+    async def __aenter__(self) -> aiohttp.ClientResponse:
+        """Return the answer."""
+        return self._response
+
+    async def __aexit__(self, *_: object) -> None:
+        """Give the connection back, or close it if something of the answer is left."""
+        complete = self._response.content.at_eof()
+        try:
+            self._response.release()
+            await self._response.wait_for_close()
+        finally:
+            self._give_back(complete)
 
 
 class Client:
@@ -53,25 +78,66 @@ class Client:
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.unasked = {"batch": 0, "passed": 0}
         self._tls = tls
-        self._sessions: dict[tuple[str, bool], aiohttp.ClientSession] = {}
-        self._distrusted: dict[Address, float] = {}
+        self._pools: dict[tuple[Address, str], Pool] = {}
 
-    def session(self, address: Address) -> aiohttp.ClientSession:
-        """What requests to a server are sent with.
+    async def ask(
+        self,
+        address: Address,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        data: Any,
+        *,
+        kind: str,
+    ) -> Exchange:
+        """Send a request, and wait for the head of its answer.
 
-        For a while after the server hung up, each has a new connection: it may have closed others.
+        Args:
+            address: The server.
+            method: Of HTTP.
+            target: Path and query, as they are sent.
+            headers: All but those of the connection.
+            data: The body, whole or while it comes; None if there is none.
+            kind: `batch` or `passed`: the pool whose connections may be used.
+
+        Raises:
+            aiohttp.ClientError: There is no answer.
+            UpstreamBroken: It is framed in a way that would be lost.
         """
-        fresh = bool(self._distrusted) and self._is_distrusted(address)
-        session = self._sessions.get((address.socket, fresh))
-        if session is None:
-            session = _session(self._connector(address, fresh=fresh))
-            self._sessions[address.socket, fresh] = session
-        return session
-
-    def hung_up(self, address: Address) -> None:
-        """Use no connection to a server that was opened before now."""
-        self._distrusted[address] = monotonic() + _IDLE
+        pool = self._pool(address, kind)
+        connection = pool.take()
+        sent = None if data is None else aiohttp.UploadTracker()
+        response = None
+        try:
+            response = await connection.session.request(
+                method,
+                # All of it as a path: of a URL in one string an empty query would be lost.
+                address.origin.with_path(target, encoded=True),
+                headers=headers,
+                data=data,
+                server_hostname=address.tls_name,
+                allow_redirects=False,
+                upload_tracker=sent,
+            )
+            connection.has_answered()
+            if sent and not (sent.bytes_written or sent.upload_complete.done()):
+                self._count_unasked(address, kind)
+                _hang_up()
+            check_framing(response)
+        except BaseException as error:
+            if response is not None:
+                response.close()
+            pool.give_back(connection, reusable=False)
+            if isinstance(error, _HUNG_UP):
+                self._hung_up(address)
+            raise
+        reusable = _may_be_followed(method, headers, response.status, has_body=data is not None)
+        return Exchange(
+            response,
+            lambda complete: pool.give_back(connection, reusable=reusable and complete),
+        )
 
     async def send(
         self,
@@ -99,18 +165,12 @@ class Client:
         begun = False
         try:
             async with asyncio.timeout(timeout) as clock:
-                sending = self.session(address).request(
-                    method,
-                    # All of it as a path: of a URL in one string an empty query would be lost.
-                    address.origin.with_path(target, encoded=True),
-                    data=outgoing(message, size),
-                    headers=_told(address, message, size, headers),
-                    server_hostname=address.tls_name,
-                    allow_redirects=False,
+                told = _told(address, message, size, headers)
+                exchange = await self.ask(
+                    address, method, target, told, outgoing(message, size), kind="batch"
                 )
-                async with sending as response:
-                    begun = True
-                    check_coding(response)
+                begun = True
+                async with exchange as response:
                     body = await incoming(response, max_answer)
         except TimeoutError as error:
             if not clock.expired():  # aiohttp's own: while it connected
@@ -118,33 +178,57 @@ class Client:
             waited = format_duration(timeout)
             raise WorkerTimeout(f"{address.name} did not answer within {waited}") from None
         except aiohttp.ClientError as error:
-            if isinstance(error, HUNG_UP):
-                self.hung_up(address)
             raise _meaning(error, address, begun=begun) from error
         return response.status, _answer(address, body, response.headers)
 
     async def aclose(self) -> None:
         """Close all connections."""
-        sessions = list(self._sessions.values())
-        self._sessions.clear()
-        for session in sessions:
-            await session.close()
+        pools = list(self._pools.values())
+        self._pools.clear()
+        for pool in pools:
+            await pool.aclose()
 
-    def _is_distrusted(self, address: Address) -> bool:
-        if monotonic() < self._distrusted.get(address, 0.0):
-            return True
-        self._distrusted.pop(address, None)
+    def _pool(self, address: Address, kind: str) -> Pool:
+        pool = self._pools.get((address, kind))
+        if pool is None:
+            pool = Pool(address, self._tls, lambda: self._count_unasked(address, kind))
+            self._pools[address, kind] = pool
+        return pool
+
+    def _hung_up(self, address: Address) -> None:
+        for kind in self.unasked:
+            if pool := self._pools.get((address, kind)):
+                pool.renew()
+
+    def _count_unasked(self, address: Address, kind: str) -> None:
+        if not any(self.unasked.values()):
+            _log.warning(
+                "%s sent something after its answer, or before it was asked: the connection was"
+                " closed; adaptive_batching_upstream_unasked_total counts such connections",
+                address.name,
+            )
+        self.unasked[kind] += 1
+
+
+def _hang_up() -> NoReturn:
+    raise aiohttp.ServerDisconnectedError("it answered before it was asked")
+
+
+def _may_be_followed(
+    method: str, headers: Mapping[str, str], status: int, *, has_body: bool
+) -> bool:
+    """Whether another request may be sent after this one on its connection.
+
+    Not if the server may disagree on where the request or the answer ended: some read no body of a
+    GET, or none in chunks, and take it for a request; some send a body that must not be.
+    """
+    if method == hdrs.METH_HEAD or status in _WITHOUT_BODY or status >= _FAILED:
         return False
-
-    def _connector(self, address: Address, *, fresh: bool) -> aiohttp.BaseConnector:
-        kept: dict[str, Any] = {"force_close": True} if fresh else {"keepalive_timeout": _IDLE}
-        if address.socket:
-            return aiohttp.UnixConnector(address.socket, limit=0, **kept)
-        return aiohttp.TCPConnector(limit=0, ssl=True if self._tls is None else self._tls, **kept)
+    return not has_body or (method in _WITH_BODY and hdrs.CONTENT_LENGTH in headers)
 
 
-def check_coding(response: aiohttp.ClientResponse) -> None:
-    """See to it that a body comes as it is, or in chunks: a coding would be dropped and not undone.
+def check_framing(response: aiohttp.ClientResponse) -> None:
+    """Check that a body comes as it is, or in chunks: a coding would be dropped and not undone.
 
     Raises:
         UpstreamBroken: It comes in another coding, which nobody has asked for.
@@ -153,18 +237,6 @@ def check_coding(response: aiohttp.ClientResponse) -> None:
     if said and not {coding.strip().lower() for coding in said.split(",")} <= _NO_CODINGS:
         msg = f"{response.url.origin()} answered with Transfer-Encoding: {said}, unasked"
         raise UpstreamBroken(msg)
-
-
-def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=connector,
-        response_class=Response,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,
-        trust_env=False,
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT),
-        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-    )
 
 
 def _told(
@@ -191,6 +263,6 @@ def _meaning(error: aiohttp.ClientError, address: Address, *, begun: bool) -> Ex
     said = f"{address.name}: {type(error).__name__}: {error}"
     if isinstance(error, _NOT_CONNECTED):
         return UpstreamUnreachable(said)
-    if isinstance(error, HUNG_UP) and not begun:
+    if isinstance(error, _HUNG_UP) and not begun:
         return UpstreamLost(said)
     return UpstreamBroken(said)

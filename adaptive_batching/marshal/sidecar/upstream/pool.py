@@ -131,6 +131,14 @@ class Upstreams:
         """Batch keys whose requests are, or were, sent alone."""
         return len(self._not_mergeable)
 
+    @property
+    def unasked(self) -> Mapping[str, int]:
+        """Connections that were closed because a server sent something after its answer.
+
+        By the pool: `batch` or `passed`.
+        """
+        return self._client.unasked
+
     async def start(self, on_change: Callable[[], None]) -> None:
         """Find the servers; see `Workers.start`. Whether they answer, batches will show."""
         await self._directory.start(on_change)

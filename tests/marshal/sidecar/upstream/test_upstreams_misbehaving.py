@@ -270,5 +270,4 @@ async def test_no_other_request_follows_a_500_on_its_connection(before, path, le
                 await response.read()
         writers = [exchange._writer for exchange in server.exchanges]
     assert statuses == [500, 200, 200]
-    assert writers[0] is not writers[1]
-    assert writers[1] is writers[2]
+    assert writers[0] not in writers[1:]
