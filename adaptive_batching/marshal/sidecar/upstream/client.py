@@ -35,6 +35,8 @@ _NOT_CONNECTED = (
 )
 _NO_CODINGS = frozenset({"", "chunked", "identity"})
 _HUNG_UP = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)  # if it was connected
+_MAX_LENGTH = 2**63 - 1  # bytes: what other programs can count
+_FIRST_STATUS = 100
 _FAILED = 500  # after which uvicorn hangs up without having said so
 _WITHOUT_BODY = frozenset({204, 304})
 _WITH_BODY = frozenset({hdrs.METH_POST, hdrs.METH_PUT, hdrs.METH_PATCH})
@@ -228,14 +230,21 @@ def _may_be_followed(
 
 
 def check_framing(response: aiohttp.ClientResponse) -> None:
-    """Check that a body comes as it is, or in chunks: a coding would be dropped and not undone.
+    """Check that an answer ends where its head says, and that its head can be passed on.
+
+    A coding of the body would be dropped and not undone, and aiohttp reads no body of the largest
+    length that llhttp counts to.
 
     Raises:
-        UpstreamBroken: It comes in another coding, which nobody has asked for.
+        UpstreamBroken: The answer is in a coding that was not asked for, too long or no answer.
     """
     said = ",".join(response.headers.getall(hdrs.TRANSFER_ENCODING, ()))
     if said and not {coding.strip().lower() for coding in said.split(",")} <= _NO_CODINGS:
         msg = f"{response.url.origin()} answered with Transfer-Encoding: {said}, unasked"
+        raise UpstreamBroken(msg)
+    if (response.content_length or 0) > _MAX_LENGTH or response.status < _FIRST_STATUS:
+        length = response.headers.get(hdrs.CONTENT_LENGTH)
+        msg = f"{response.url.origin()} answered {response.status} with Content-Length: {length}"
         raise UpstreamBroken(msg)
 
 

@@ -131,6 +131,20 @@ async def test_f10_a_fault_of_the_server(before, fault):
         assert (await client.predict(1))[:2] == (200, {"predictions": [2]})
 
 
+@pytest.mark.parametrize("path", ["predict", "generate"])
+@pytest.mark.parametrize(
+    "head", [b"HTTP/1.1 200 OK\r\nContent-Length: %d" % (2**64 - 1), b"HTTP/1.1 099 No\r\nX: y"]
+)
+async def test_f9_a_head_that_is_understood_in_two_ways(before, head, path):
+    """No client gets a length without its body, after which its next answer would be the body."""
+    async with scripted(writes(head + b"\r\n\r\n", "for_ever")) as server:
+        client = await before(servers=[server.url])
+        url = f"{client.url}/v1/models/m:{path}"
+        async with client.session.post(url, json={"instances": [1]}) as response:
+            assert response.status == 502
+            assert (await response.json())["error"] == "upstream_broken"
+
+
 @pytest.mark.parametrize("fault", ["resets", "hangs up"])
 async def test_f10_what_may_have_run_is_not_sent_again(before, fault):
     """If the operator says that requests are not idempotent."""
