@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import aiohttp
 from aiohttp import hdrs, web
+from multidict import CIMultiDict
 
 from adaptive_batching.errors import UpstreamBroken, UpstreamLost
 from adaptive_batching.marshal.http.body import ask_for_body
@@ -89,7 +90,9 @@ class PassThrough:
 
     async def _sent(self, request: web.BaseRequest, target: str, read: Pieces) -> Exchange:
         server, client = self._choose()
-        headers = passed_on(request.headers, also_dropped=[hdrs.EXPECT, "HTTP2-Settings", MARK])
+        headers = _spelt_alike(
+            passed_on(request.headers, also_dropped=[hdrs.EXPECT, "HTTP2-Settings", MARK])
+        )
         check_text(headers.values())
         if self._about is not None:
             headers.update(self._about())
@@ -131,6 +134,14 @@ class PassThrough:
             raise Rejected(408, "body_timeout", closes=True) from None
         except web.RequestPayloadError:
             raise Rejected(400, "malformed", closes=True) from None
+
+
+def _spelt_alike(headers: CIMultiDict[str]) -> CIMultiDict[str]:
+    """Give all headers of one name its first spelling; aiohttp would send those of one only."""
+    spelling: dict[str, str] = {}
+    return CIMultiDict(
+        (spelling.setdefault(name.lower(), name), value) for name, value in headers.items()
+    )
 
 
 async def _sent_back(

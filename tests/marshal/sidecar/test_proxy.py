@@ -68,6 +68,14 @@ async def test_headers_keep_their_order_and_nothing_is_added(before):
     assert b"Accept" not in heard[0]  # a coding that the client never offered would come back
 
 
+async def test_headers_whose_names_differ_in_case(before):
+    """All of them arrive, in their order."""
+    async with scripted(OK) as (url, heard):
+        client = await before(server=url)
+        await exchange(client.url, b"GET /x HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nx-a: 2\r\n" + CLOSE)
+    assert b"\r\nX-A: 1\r\nX-A: 2\r\n" in heard[0]
+
+
 async def test_answers_without_a_body(before):
     """A HEAD has its length and no body, a 204 neither; the connection goes on."""
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n"
