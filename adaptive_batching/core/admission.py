@@ -8,7 +8,7 @@ from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job, TenantJob
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Limits, QueueView
-from adaptive_batching.core.queues import Backlog
+from adaptive_batching.core.queues import Queues
 from adaptive_batching.errors import (
     Draining,
     JobTooLarge,
@@ -27,7 +27,7 @@ class Admission:
 
     Args:
         permits: The workers, and how long they take.
-        backlog: All that waits.
+        queues: All that waits.
         adviser: A policy, which may turn jobs away.
         tenants: Who they may come from; None if nobody asks.
 
@@ -35,17 +35,17 @@ class Admission:
         asks: Whether there is more to ask than whether the queue has room.
     """
 
-    __slots__ = ("_adviser", "_backlog", "_permits", "_tenants", "asks")
+    __slots__ = ("_adviser", "_permits", "_queues", "_tenants", "asks")
 
     def __init__(
         self,
         permits: Permits,
-        backlog: Backlog,
+        queues: Queues,
         adviser: Adviser,
         tenants: Tenants | None,
     ) -> None:
         self._permits = permits
-        self._backlog = backlog
+        self._queues = queues
         self._adviser = adviser
         self._tenants = tenants
         self.asks = adviser.keeps_door or tenants is not None
@@ -93,15 +93,15 @@ class Admission:
 
     def retry_after(self, job: Job, now: float) -> float:
         """Seconds after which a job like this one would be let in; see `Scheduler.retry_after`."""
-        view = self._backlog.views.get(job.key)
+        view = self._queues.views.get(job.key)
         if view is None or not self._adviser.keeps_door or job.deadline == inf:
             return 0.0
         return self._refuse(view, TenantJob.again(job, now), now) or 0.0
 
     def refuse_unseen(self, now: float, patience: float) -> float | None:
         """Turn away a job of one item that nobody looked at; see `Scheduler.refuse_unseen`."""
-        views = self._backlog.views
-        if len(views) != 1 or self._tenants is not None or self._backlog.shared:
+        views = self._queues.views
+        if len(views) != 1 or self._tenants is not None or self._queues.shared:
             return None
         ((key, view),) = views.items()
         wait = self.retry_after(Job(now, 1, now + patience, key), now)

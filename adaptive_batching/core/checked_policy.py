@@ -13,7 +13,7 @@ from adaptive_batching.core.policy import (
     Shed,
     Watcher,
 )
-from adaptive_batching.core.queues import Backlog, Triage
+from adaptive_batching.core.queues import Queues, Triage
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.errors import PolicyError
 
@@ -82,7 +82,7 @@ class Adviser:
             raise PolicyError(f"{type(self._policy).__name__}.refuse raised {error!r}") from error
         return None if wait is None else self._seconds("refuse", wait, "None or ")
 
-    def lookahead(self, backlog: Backlog, now: float) -> float:
+    def lookahead(self, queues: Queues, now: float) -> float:
         """Seconds for which a batch may be put off for one that is worth more; see `Triage`.
 
         Raises:
@@ -91,7 +91,7 @@ class Adviser:
         triage = self._triage
         assert triage is not None
         try:
-            lookahead = triage.lookahead(backlog, now)
+            lookahead = triage.lookahead(queues, now)
         except Exception as error:
             name = type(self._policy).__name__
             raise PolicyError(f"{name}.lookahead raised {error!r}") from error

@@ -21,7 +21,7 @@ _BRIEFEST = 1e-9  # seconds; a coarse clock says of short batches that they took
 _SAME = 1.25  # times another lookahead; to sort all queues anew for less is not worth it
 
 
-class Backlog:
+class Queues:
     """The queues of all batch keys, and the order in which they should be served.
 
     That is the earliest deadline first, and where there is none, who has waited longest. It answers
@@ -75,14 +75,14 @@ class Backlog:
         self._deadlines = 0.0  # summed; a queue without any is not counted
 
     @property
-    def queues(self) -> int:
+    def number(self) -> int:
         """In how many somebody waits: each needs a batch of its own at least."""
         return len(self._by_deadline.entries)
 
     @property
     def batches(self) -> int:
         """About as many are needed for all that waits."""
-        return self.queues + max(0, self.items - self.queues) // self._limits.max_batch_size
+        return self.number + max(0, self.items - self.number) // self._limits.max_batch_size
 
     @property
     def duration(self) -> float:
@@ -211,7 +211,7 @@ _Entry = tuple[float, float, int, QueueView]  # urgency, when its head came, its
 class Triage(Protocol):
     """A policy may also say whether the earliest deadline should go first."""
 
-    def lookahead(self, backlog: Backlog, now: float) -> float:
+    def lookahead(self, queues: Queues, now: float) -> float:
         """0 if it should, or the seconds for which a batch may be put off for one that is worth
         e times as much; asked while several queues wait and a worker is idle.
         """  # fmt: skip

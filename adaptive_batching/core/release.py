@@ -6,7 +6,7 @@ from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, Job, Reason
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Dispatch, Hold, QueueView, Shed, ShedReason
-from adaptive_batching.core.queues import Backlog
+from adaptive_batching.core.queues import Queues
 from adaptive_batching.core.retry.bisection import Suspects
 
 
@@ -15,7 +15,7 @@ class Departures:
 
     Args:
         permits: The workers; whoever leaves in a batch takes the permit of one.
-        backlog: All that waits for the first time.
+        queues: All that waits for the first time.
         suspects: Who waits to run again.
         adviser: A policy, which says who leaves.
         tenants: Who they come from; None if nobody asks.
@@ -24,18 +24,18 @@ class Departures:
         flushing: Whether what waits leaves as soon as a worker is free, without asking.
     """
 
-    __slots__ = ("_adviser", "_backlog", "_permits", "_suspects", "_tenants", "flushing")
+    __slots__ = ("_adviser", "_permits", "_queues", "_suspects", "_tenants", "flushing")
 
     def __init__(
         self,
         permits: Permits,
-        backlog: Backlog,
+        queues: Queues,
         suspects: Suspects,
         adviser: Adviser,
         tenants: Tenants | None,
     ) -> None:
         self._permits = permits
-        self._backlog = backlog
+        self._queues = queues
         self._suspects = suspects
         self._adviser = adviser
         self._tenants = tenants
@@ -99,7 +99,7 @@ class Departures:
             reason,
             now,
             line.predict(size) * worker.latency.factor,
-            self._backlog.items,
+            self._queues.items,
             worker.index,
             deaths,
         )
@@ -111,7 +111,7 @@ class Departures:
     def expire(self, view: QueueView, now: float) -> Shed:
         """Those of a queue whose deadline has come leave unanswered; there must be one."""
         expired = view.queue.take_expired(now)
-        self._backlog.left(expired[0].key, sum(job.size for job in expired))
+        self._queues.left(expired[0].key, sum(job.size for job in expired))
         return Shed(expired, ShedReason.EXPIRED)
 
     def cancel(self, job: Job) -> bool:
@@ -120,8 +120,8 @@ class Departures:
             return True
         if not job.waiting:
             return False
-        self._backlog.views[job.key].queue.remove(job)
-        self._backlog.left(job.key, job.size)
+        self._queues.views[job.key].queue.remove(job)
+        self._queues.left(job.key, job.size)
         return True
 
     def _release(self, view: QueueView, decision: Dispatch, now: float) -> Batch:
@@ -138,7 +138,7 @@ class Departures:
             expected = f"a Dispatch of at least the head's {view.head.size} items"
             raise self._adviser.broken(view, expected, decision, now)
         size = waiting - view.queue.items
-        self._backlog.left(jobs[0].key, size)
+        self._queues.left(jobs[0].key, size)
         return self.leave(jobs, size, view.line, decision.reason, now)
 
     def _turn_away(self, view: QueueView, decision: Shed) -> Shed:

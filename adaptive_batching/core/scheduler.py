@@ -19,7 +19,7 @@ from adaptive_batching.core.job import Batch, Job, Outcome
 from adaptive_batching.core.job_class import JobClass
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Hold, Limits, Policy, QueueView, Shed, ShedReason
-from adaptive_batching.core.queues import Backlog
+from adaptive_batching.core.queues import Queues
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.release import Departures
 from adaptive_batching.core.retry.bisection import Suspects, Verdict
@@ -60,16 +60,16 @@ class Scheduler:
         self.policy = policy
         self._adviser = Adviser(policy)
         self._tenants = None if fairness is None else Tenants(fairness, limits)
-        self._backlog = Backlog(
+        self._queues = Queues(
             limits,
             self.permits,
             self._punctuality,
             weighing=self._adviser.triages,
             tenants=self._tenants,
         )
-        self._admission = Admission(self.permits, self._backlog, self._adviser, self._tenants)
+        self._admission = Admission(self.permits, self._queues, self._adviser, self._tenants)
         self._departures = Departures(
-            self.permits, self._backlog, self._suspects, self._adviser, self._tenants
+            self.permits, self._queues, self._suspects, self._adviser, self._tenants
         )
         self.draining = False
         """Whether it takes no more jobs."""
@@ -83,11 +83,11 @@ class Scheduler:
     @property
     def items(self) -> int:
         """Items waiting, in all queues."""
-        return self._backlog.items + self._suspects.items
+        return self._queues.items + self._suspects.items
 
     def queued(self, key: Hashable) -> int:
         """Items waiting in the queue of one batch key."""
-        view = self._backlog.views.get(key)
+        view = self._queues.views.get(key)
         return 0 if view is None else view.items
 
     def line(self, key: Hashable) -> LinearLatency:
@@ -103,7 +103,7 @@ class Scheduler:
     @property
     def queues(self) -> Mapping[Hashable, QueueView]:
         """The queues by batch key, empty ones among them; to be looked at."""
-        return MappingProxyType(self._backlog.views)
+        return MappingProxyType(self._queues.views)
 
     @property
     def suspects(self) -> Sequence[Job]:
@@ -127,15 +127,15 @@ class Scheduler:
             ValueError: It holds no items.
         """
         size = job.size
-        backlog = self._backlog
-        limits, queued = self.limits, backlog.items
+        queues = self._queues
+        limits, queued = self.limits, queues.items
         if self.classes and job.key in self.classes:
             limits, queued = self.classes[job.key].limits, self.queued(job.key)
         if not 0 < size <= limits.max_batch_size or self.draining:
             raise self._admission.never(size, limits, draining=self.draining)
         if queued + size > limits.max_queue:
             raise self._admission.queue_full(job, queued, limits, self.line(job.key))
-        view = backlog.views.get(job.key) or backlog.open(job.key, limits, self.line(job.key))
+        view = queues.views.get(job.key) or queues.open(job.key, limits, self.line(job.key))
         view.arrivals.arrived(job.arrived)
         if size > 1:
             view.arrivals.more_items += size - 1
@@ -143,12 +143,12 @@ class Scheduler:
             try:
                 self._admission.check(view, job, queued)
             except BatchingError:
-                backlog.forget(job.key)  # clients make up as many keys as they like
+                queues.forget(job.key)  # clients make up as many keys as they like
                 raise
         view.queue.append(job)
-        backlog.items += size
-        if backlog.shared:
-            backlog.joined(view, job)
+        queues.items += size
+        if queues.shared:
+            queues.joined(view, job)
 
     def retry_after(self, job: Job, now: float) -> float:
         """Seconds after which a job like this one would be let in, if nobody else came.
@@ -187,19 +187,19 @@ class Scheduler:
         """
         self.policy, self.limits = policy, limits
         self._adviser = Adviser(policy)
-        self._backlog.retune(limits, weighing=self._adviser.triages)
+        self._queues.retune(limits, weighing=self._adviser.triages)
         if self._tenants is not None:
             self._tenants.retune(limits)
-        self._admission = Admission(self.permits, self._backlog, self._adviser, self._tenants)
+        self._admission = Admission(self.permits, self._queues, self._adviser, self._tenants)
         self._departures.retune(self._adviser)
-        for key, view in self._backlog.views.items():
+        for key, view in self._queues.views.items():
             if key not in self.classes:
                 view.retune(limits)
 
     def retune_class(self, key: Hashable, limits: Limits) -> None:
         """Decide by other limits about one class of jobs; as in `retune`."""
         self.classes = {**self.classes, key: self.classes[key].limited(limits)}
-        view = self._backlog.views.get(key)
+        view = self._queues.views.get(key)
         if view is not None:
             view.retune(limits)
 
@@ -234,16 +234,16 @@ class Scheduler:
         return step
 
     def _next(self, now: float) -> Batch | Shed | Hold:
-        backlog = self._backlog
-        if not backlog.items:
+        queues = self._queues
+        if not queues.items:
             return _WAIT
-        first = backlog.most_pressing()
+        first = queues.most_pressing()
         until = first.queue.earliest_deadline
         if until <= now:
             return self._departures.expire(first, now)
         if not self.permits.idle and (self._departures.flushing or not self._adviser.watches):
             return Hold(until)  # nobody computes an answer that is already late
-        if not backlog.shared:
+        if not queues.shared:
             views: Iterable[QueueView] = (first,)
         else:
             views = self._in_turn(now)
@@ -274,9 +274,9 @@ class Scheduler:
     def _in_turn(self, now: float) -> Iterator[QueueView]:
         """The queues of several keys, first who should be asked first."""
         if self._adviser.triages:
-            self._backlog.weigh()
-            self._backlog.look_ahead(self._adviser.lookahead(self._backlog, now))
-        return self._backlog.in_turn(now)
+            self._queues.weigh()
+            self._queues.look_ahead(self._adviser.lookahead(self._queues, now))
+        return self._queues.in_turn(now)
 
     def finish(self, batch: Batch, outcome: Outcome, now: float) -> BatchRecord:
         """A batch has ended: return its permit and learn from it."""
@@ -287,7 +287,7 @@ class Scheduler:
             self.permits.learn(batch.worker, batch.size, now - batch.released, line)
         if self._suspects.ever:
             self._suspects.ended(batch, outcome)
-        view = self._backlog.views.get(batch.key)
+        view = self._queues.views.get(batch.key)
         if view is not None:
             if outcome is Outcome.OUT_OF_MEMORY or view.cap is not None:
                 self._restrict(view, batch, outcome, now)

@@ -103,7 +103,7 @@ def test_emptied_queues_of_many_keys_are_forgotten() -> None:
     for key in range(2000):
         (job,) = submit(scheduler, 1, key=key)
         scheduler.cancel(job)
-    assert len(scheduler._backlog.views) <= 1025
+    assert len(scheduler._queues.views) <= 1025
 
 
 def test_the_expired_leave_even_when_every_worker_is_busy() -> None:

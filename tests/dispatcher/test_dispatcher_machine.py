@@ -288,7 +288,7 @@ class Dispatching(RuleBasedStateMachine):
         if not hasattr(self, "dispatcher"):
             return
         scheduler = self.dispatcher._driver._scheduler
-        if not (scheduler._backlog.items and scheduler.permits.idle):
+        if not (scheduler._queues.items and scheduler.permits.idle):
             self.idle_and_queued_since = inf
             return
         assert self.policy not in {"greedy", "aimd"}

@@ -41,5 +41,5 @@ def test_the_scheduler_learns_it_from_its_own_holds() -> None:
         batch = scheduler.next(hold.until + 3e-3)
         assert isinstance(batch, Batch)
         scheduler.finish(batch, Outcome.DONE, hold.until + 4e-3)
-    (view,) = scheduler._backlog.views.values()
+    (view,) = scheduler._queues.views.values()
     assert 2.5e-3 < view.timers_late < 3.5e-3

@@ -335,7 +335,7 @@ def test_each_has_his_share_within_one_item_of_each(
         for name, items in of_tenants(batch).items():
             received[str(name)] += items * cost
         scheduler.finish(batch, Outcome.FAILED, 0.0)
-        backlogged &= {str(job.tenant) for job in scheduler._backlog.views[None].jobs()}
+        backlogged &= {str(job.tenant) for job in scheduler._queues.views[None].jobs()}
         spread = [received[name] / weights[name] for name in backlogged]
         # one job of each, and what it costs that a batch is not full
         allowed = 2 * 5 / min(weights.values()) + limit / min(weights.values())

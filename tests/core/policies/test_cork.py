@@ -255,7 +255,7 @@ def test_the_head_is_released_when_its_deadline_says_so() -> None:
             if isinstance(step, Batch) and scheduler.permits.running == 2:
                 scheduler.finish(step, Outcome.DONE, now + 1e-9)
         deadlines = [
-            job.deadline for view in scheduler._backlog.views.values() for job in view.jobs()
+            job.deadline for view in scheduler._queues.views.values() for job in view.jobs()
         ]
         assert step.until <= min(deadlines, default=inf)
 

@@ -335,7 +335,7 @@ def test_the_newest_is_the_last_that_still_waits() -> None:
     """A cancelled one does not count."""
     scheduler = fitted("greedy", workers=0)
     first, second = submit(scheduler, inf, inf)
-    view = scheduler._backlog.views[None]
+    view = scheduler._queues.views[None]
     assert view.newest is second
     scheduler.cancel(second)
     assert view.newest is first

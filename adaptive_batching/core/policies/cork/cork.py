@@ -18,7 +18,7 @@ from adaptive_batching.core.policy import (
     Hold,
     QueueView,
 )
-from adaptive_batching.core.queues import Backlog
+from adaptive_batching.core.queues import Queues
 from adaptive_batching.core.records import BatchRecord
 
 _ALL_IDLE = 0.4  # of a batch's duration: reproduces the optimal control limit for one worker
@@ -118,9 +118,9 @@ class Cork:
             return None  # when a dead worker will be back, nobody knows
         return retry_after(queue, job, now)
 
-    def lookahead(self, backlog: Backlog, now: float) -> float:
+    def lookahead(self, queues: Queues, now: float) -> float:
         """How long a batch may be put off for one of another key that is worth more (seconds)."""
-        return lookahead(backlog, now)
+        return lookahead(queues, now)
 
     def observe(self, batch: BatchRecord) -> None:
         """Nothing: the scheduler's latency model and arrivals have seen it."""
