@@ -10,7 +10,7 @@ from adaptive_batching.core.queues import Queues
 from adaptive_batching.core.retry.bisection import Suspects
 
 
-class Departures:
+class Release:
     """The ways out of a scheduler's queues; each takes the jobs out of all that counts them.
 
     Args:

@@ -21,7 +21,7 @@ from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Hold, Limits, Policy, QueueView, Shed, ShedReason
 from adaptive_batching.core.queues import Queues
 from adaptive_batching.core.records import BatchRecord
-from adaptive_batching.core.release import Departures
+from adaptive_batching.core.release import Release
 from adaptive_batching.core.retry.bisection import Suspects, Verdict
 from adaptive_batching.core.retry.memory_limit import SizeCap
 from adaptive_batching.errors import BatchingError
@@ -68,7 +68,7 @@ class Scheduler:
             tenants=self._tenants,
         )
         self._admission = Admission(self.permits, self._queues, self._adviser, self._tenants)
-        self._departures = Departures(
+        self._release = Release(
             self.permits, self._queues, self._suspects, self._adviser, self._tenants
         )
         self.draining = False
@@ -176,7 +176,7 @@ class Scheduler:
 
     def cancel(self, job: Job) -> bool:
         """Take a job out of the queue; False if it has already left."""
-        return self._departures.cancel(job)
+        return self._release.cancel(job)
 
     def retune(self, policy: Policy, limits: Limits) -> None:
         """Decide by another policy and other limits from now on.
@@ -191,7 +191,7 @@ class Scheduler:
         if self._tenants is not None:
             self._tenants.retune(limits)
         self._admission = Admission(self.permits, self._queues, self._adviser, self._tenants)
-        self._departures.retune(self._adviser)
+        self._release.retune(self._adviser)
         for key, view in self._queues.views.items():
             if key not in self.classes:
                 view.retune(limits)
@@ -205,11 +205,11 @@ class Scheduler:
 
     def flush(self) -> None:
         """From now on let what waits leave as soon as a worker is free."""
-        self._departures.flushing = True
+        self._release.flushing = True
 
     def drain(self) -> None:
         """Flush, and take no more jobs."""
-        self._departures.flushing = self.draining = True
+        self._release.flushing = self.draining = True
 
     def abandon(self, due_before: float = inf) -> list[Job]:
         """Take the jobs out whose deadline is before an instant, or all, and return them."""
@@ -240,8 +240,8 @@ class Scheduler:
         first = queues.most_pressing()
         until = first.queue.earliest_deadline
         if until <= now:
-            return self._departures.expire(first, now)
-        if not self.permits.idle and (self._departures.flushing or not self._adviser.watches):
+            return self._release.expire(first, now)
+        if not self.permits.idle and (self._release.flushing or not self._adviser.watches):
             return Hold(until)  # nobody computes an answer that is already late
         if not queues.shared:
             views: Iterable[QueueView] = (first,)
@@ -249,7 +249,7 @@ class Scheduler:
             views = self._in_turn(now)
         holding: QueueView | None = None
         for view in views:
-            step = self._departures.decide(view, now, holding)
+            step = self._release.decide(view, now, holding)
             if not isinstance(step, Hold):
                 return step
             until = min(until, step.until)
@@ -267,7 +267,7 @@ class Scheduler:
         if group is not None:
             size = sum(job.size for job in group.jobs)
             line = self.line(group.jobs[0].key)
-            return self._departures.leave(group.jobs, size, line, group.reason, now, group.deaths)
+            return self._release.leave(group.jobs, size, line, group.reason, now, group.deaths)
         step = self._next(now)
         return Hold(min(step.until, until)) if isinstance(step, Hold) else step
 
