@@ -2,7 +2,7 @@
 
 from math import ceil, inf
 
-from adaptive_batching.core.checked_policy import Adviser
+from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job, TenantJob
@@ -28,27 +28,27 @@ class Admission:
     Args:
         permits: The workers, and how long they take.
         queues: All that waits.
-        adviser: A policy, which may turn jobs away.
+        policy: A policy, which may turn jobs away.
         tenants: Who they may come from; None if nobody asks.
 
     Attributes:
         asks: Whether there is more to ask than whether the queue has room.
     """
 
-    __slots__ = ("_adviser", "_permits", "_queues", "_tenants", "asks")
+    __slots__ = ("_permits", "_policy", "_queues", "_tenants", "asks")
 
     def __init__(
         self,
         permits: Permits,
         queues: Queues,
-        adviser: Adviser,
+        policy: CheckedPolicy,
         tenants: Tenants | None,
     ) -> None:
         self._permits = permits
         self._queues = queues
-        self._adviser = adviser
+        self._policy = policy
         self._tenants = tenants
-        self.asks = adviser.keeps_door or tenants is not None
+        self.asks = policy.keeps_door or tenants is not None
 
     def check(self, view: QueueView, job: Job, queued: int) -> None:
         """See whether a job may wait in a queue; `job.arrived` is the present.
@@ -67,10 +67,10 @@ class Admission:
             excess = self._tenants.excess(job, queued, view.limits.max_queue)
             if excess > 0:
                 raise self._tenant_full(view, job, excess)
-        if self._adviser.keeps_door and job.deadline != inf:
+        if self._policy.keeps_door and job.deadline != inf:
             if self._permits.uneven or view.worker is not None:  # as `_refuse`, for every job
                 view.aim_at_best(job.arrived)
-            wait = self._adviser.refuse(view, job, job.arrived)
+            wait = self._policy.refuse(view, job, job.arrived)
             if wait is not None:
                 msg = f"out of reach within {format_duration(job.deadline - job.arrived)}"
                 raise Overloaded(f"an answer is {msg}", retry_after=wait * _LATER)
@@ -94,7 +94,7 @@ class Admission:
     def retry_after(self, job: Job, now: float) -> float:
         """Seconds after which a job like this one would be let in; see `Scheduler.retry_after`."""
         view = self._queues.views.get(job.key)
-        if view is None or not self._adviser.keeps_door or job.deadline == inf:
+        if view is None or not self._policy.keeps_door or job.deadline == inf:
             return 0.0
         return self._refuse(view, TenantJob.again(job, now), now) or 0.0
 
@@ -128,5 +128,5 @@ class Admission:
     def _refuse(self, view: QueueView, job: Job, now: float) -> float | None:
         if self._permits.uneven or view.worker is not None:
             view.aim_at_best(now)
-        wait = self._adviser.refuse(view, job, now)
+        wait = self._policy.refuse(view, job, now)
         return None if wait is None else wait * _LATER

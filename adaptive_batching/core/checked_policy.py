@@ -20,7 +20,7 @@ from adaptive_batching.errors import PolicyError
 _ENDLESS = 1e308  # seconds; whole numbers beyond that are none that can be reckoned with
 
 
-class Adviser:
+class CheckedPolicy:
     """A policy, whatever of the optional methods it has.
 
     Args:

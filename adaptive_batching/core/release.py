@@ -1,6 +1,6 @@
 """How jobs leave the queues: as the policy says, in a batch or turned away; late; or taken out."""
 
-from adaptive_batching.core.checked_policy import Adviser
+from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, Job, Reason
@@ -17,33 +17,33 @@ class Release:
         permits: The workers; whoever leaves in a batch takes the permit of one.
         queues: All that waits for the first time.
         suspects: Who waits to run again.
-        adviser: A policy, which says who leaves.
+        policy: A policy, which says who leaves.
         tenants: Who they come from; None if nobody asks.
 
     Attributes:
         flushing: Whether what waits leaves as soon as a worker is free, without asking.
     """
 
-    __slots__ = ("_adviser", "_permits", "_queues", "_suspects", "_tenants", "flushing")
+    __slots__ = ("_permits", "_policy", "_queues", "_suspects", "_tenants", "flushing")
 
     def __init__(
         self,
         permits: Permits,
         queues: Queues,
         suspects: Suspects,
-        adviser: Adviser,
+        policy: CheckedPolicy,
         tenants: Tenants | None,
     ) -> None:
         self._permits = permits
         self._queues = queues
         self._suspects = suspects
-        self._adviser = adviser
+        self._policy = policy
         self._tenants = tenants
         self.flushing = False
 
-    def retune(self, adviser: Adviser) -> None:
+    def retune(self, policy: CheckedPolicy) -> None:
         """Another policy says who leaves from now on."""
-        self._adviser = adviser
+        self._policy = policy
 
     def decide(
         self, view: QueueView, now: float, holding: QueueView | None = None
@@ -64,7 +64,7 @@ class Release:
         view.digest(now)
         if self._permits.uneven or view.worker is not None:
             view.aim_at_best(now)
-        decision = self._adviser.decide(view, now)
+        decision = self._policy.decide(view, now)
         if isinstance(decision, Dispatch):
             if holding is not None and self._permits.idle == 1:
                 size = holding.limits.max_batch_size
@@ -126,7 +126,7 @@ class Release:
 
     def _release(self, view: QueueView, decision: Dispatch, now: float) -> Batch:
         if not self._permits.idle:
-            raise self._adviser.broken(
+            raise self._policy.broken(
                 view, "Hold or Shed while every worker is busy", decision, now
             )
         allowed = min(decision.size, view.limits.max_batch_size)
@@ -136,7 +136,7 @@ class Release:
         jobs = view.queue.take(allowed)
         if not jobs:
             expected = f"a Dispatch of at least the head's {view.head.size} items"
-            raise self._adviser.broken(view, expected, decision, now)
+            raise self._policy.broken(view, expected, decision, now)
         size = waiting - view.queue.items
         self._queues.left(jobs[0].key, size)
         return self.leave(jobs, size, view.line, decision.reason, now)
@@ -144,10 +144,10 @@ class Release:
     def _turn_away(self, view: QueueView, decision: Shed) -> Shed:
         jobs = decision.jobs
         if not jobs:
-            raise self._adviser.broken(view, "a Shed of at least one job", decision)
+            raise self._policy.broken(view, "a Shed of at least one job", decision)
         # All at first: whoever is taken out has to be told, and a mistake tells those who wait.
         if len(set(jobs)) < len(jobs) or not all(job.waiting for job in jobs):
-            raise self._adviser.broken(view, "a Shed of waiting jobs, each once", decision)
+            raise self._policy.broken(view, "a Shed of waiting jobs, each once", decision)
         for job in jobs:
             self.cancel(job)
         return decision

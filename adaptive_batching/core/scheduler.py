@@ -10,7 +10,7 @@ from math import inf
 from types import MappingProxyType
 
 from adaptive_batching.core.admission import Admission
-from adaptive_batching.core.checked_policy import Adviser
+from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.estimators.timer_lateness import Punctuality
 from adaptive_batching.core.fairness.fairness import Fairness
@@ -58,18 +58,18 @@ class Scheduler:
         self._suspects = Suspects(self.latency)
         self._punctuality = Punctuality()
         self.policy = policy
-        self._adviser = Adviser(policy)
+        self._policy = CheckedPolicy(policy)
         self._tenants = None if fairness is None else Tenants(fairness, limits)
         self._queues = Queues(
             limits,
             self.permits,
             self._punctuality,
-            weighing=self._adviser.triages,
+            weighing=self._policy.triages,
             tenants=self._tenants,
         )
-        self._admission = Admission(self.permits, self._queues, self._adviser, self._tenants)
+        self._admission = Admission(self.permits, self._queues, self._policy, self._tenants)
         self._release = Release(
-            self.permits, self._queues, self._suspects, self._adviser, self._tenants
+            self.permits, self._queues, self._suspects, self._policy, self._tenants
         )
         self.draining = False
         """Whether it takes no more jobs."""
@@ -113,7 +113,7 @@ class Scheduler:
     @property
     def watchful(self) -> bool:
         """Whether `next` may do more than expire jobs while every worker is busy."""
-        return self._adviser.watches
+        return self._policy.watches
 
     def submit(self, job: Job) -> None:
         """Let a job wait for its batch; `job.arrived` is the present.
@@ -186,12 +186,12 @@ class Scheduler:
         arrivals is kept; the policy begins anew. Classes keep their limits; see `retune_class`.
         """
         self.policy, self.limits = policy, limits
-        self._adviser = Adviser(policy)
-        self._queues.retune(limits, weighing=self._adviser.triages)
+        self._policy = CheckedPolicy(policy)
+        self._queues.retune(limits, weighing=self._policy.triages)
         if self._tenants is not None:
             self._tenants.retune(limits)
-        self._admission = Admission(self.permits, self._queues, self._adviser, self._tenants)
-        self._release.retune(self._adviser)
+        self._admission = Admission(self.permits, self._queues, self._policy, self._tenants)
+        self._release.retune(self._policy)
         for key, view in self._queues.views.items():
             if key not in self.classes:
                 view.retune(limits)
@@ -241,7 +241,7 @@ class Scheduler:
         until = first.queue.earliest_deadline
         if until <= now:
             return self._release.expire(first, now)
-        if not self.permits.idle and (self._release.flushing or not self._adviser.watches):
+        if not self.permits.idle and (self._release.flushing or not self._policy.watches):
             return Hold(until)  # nobody computes an answer that is already late
         if not queues.shared:
             views: Iterable[QueueView] = (first,)
@@ -273,9 +273,9 @@ class Scheduler:
 
     def _in_turn(self, now: float) -> Iterator[QueueView]:
         """The queues of several keys, first who should be asked first."""
-        if self._adviser.triages:
+        if self._policy.triages:
             self._queues.weigh()
-            self._queues.look_ahead(self._adviser.lookahead(self._queues, now))
+            self._queues.look_ahead(self._policy.lookahead(self._queues, now))
         return self._queues.in_turn(now)
 
     def finish(self, batch: Batch, outcome: Outcome, now: float) -> BatchRecord:
@@ -293,7 +293,7 @@ class Scheduler:
                 self._restrict(view, batch, outcome, now)
             view.digest(now)
             view.arrivals.answered(now)
-        self._adviser.observe(record)
+        self._policy.observe(record)
         return record
 
     def rerun(
