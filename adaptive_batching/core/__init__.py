@@ -5,7 +5,7 @@ from adaptive_batching.core.estimators.queueing_delay import Passage
 from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.job import Batch, Job, Outcome, Priority, Reason, TenantJob
 from adaptive_batching.core.job_class import JobClass
-from adaptive_batching.core.load import Outlook
+from adaptive_batching.core.load import Load
 from adaptive_batching.core.policies import PolicyLike, make_policy
 from adaptive_batching.core.policy import (
     Decision,
@@ -37,8 +37,8 @@ __all__ = [
     "JobRecord",
     "Limits",
     "LinearLatency",
+    "Load",
     "Outcome",
-    "Outlook",
     "Passage",
     "Policy",
     "PolicyLike",

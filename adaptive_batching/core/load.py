@@ -8,7 +8,7 @@ from adaptive_batching.core.policy import QueueView
 from adaptive_batching.core.scheduler import Scheduler
 
 
-class Outlook(NamedTuple):
+class Load(NamedTuple):
     """Read from a scheduler without changing what it will decide."""
 
     requests: int

@@ -7,7 +7,7 @@ from typing import Self
 from adaptive_batching.core import (
     JobOutcome,
     LinearLatency,
-    Outlook,
+    Load,
     Reason,
     Scheduler,
     Verdict,
@@ -105,7 +105,7 @@ class Stats:
     def of(cls, scheduler: Scheduler, ledger: Ledger, now: float) -> Self:
         """Of a dispatcher at work; `now` is the present (seconds)."""
         full = scheduler.limits.max_batch_size
-        outlook = Outlook.of(scheduler, now)
+        load = Load.of(scheduler, now)
         return cls(
             requests={outcome: ledger.requests[outcome] for outcome in JobOutcome},
             batches=ledger.batches,
@@ -117,10 +117,10 @@ class Stats:
             per_item=scheduler.latency.per_item,
             error=scheduler.latency.error,
             queued=scheduler.items,
-            queued_requests=outlook.requests,
-            oldest=outlook.oldest,
-            queued_seconds=outlook.work,
-            saturation=outlook.saturation,
+            queued_requests=load.requests,
+            oldest=load.oldest,
+            queued_seconds=load.work,
+            saturation=load.saturation,
             running=scheduler.permits.running,
             running_requests=scheduler.permits.requests(),
             idle=scheduler.permits.idle,
@@ -134,17 +134,17 @@ class Stats:
     def of_class(cls, scheduler: Scheduler, key: Hashable, ledger: Ledger, now: float) -> Self:
         """Of one class of its jobs, which has a ledger of its own."""
         full, line = scheduler.classes[key].limits.max_batch_size, scheduler.line(key)
-        outlook = Outlook.of(scheduler, now, lambda other: other == key)
+        load = Load.of(scheduler, now, lambda other: other == key)
         return replace(
             cls.of(scheduler, ledger, now),
             fixed=line.fixed,
             per_item=line.per_item,
             error=line.error,
             queued=scheduler.queued(key),
-            queued_requests=outlook.requests,
-            oldest=outlook.oldest,
-            queued_seconds=outlook.work,
-            saturation=outlook.saturation,
+            queued_requests=load.requests,
+            oldest=load.oldest,
+            queued_seconds=load.work,
+            saturation=load.saturation,
             running_requests=scheduler.permits.requests(lambda other: other == key),
             per_worker=tuple(
                 WorkerStats.of(each, full, line) for each in scheduler.permits.workers

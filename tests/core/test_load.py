@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from adaptive_batching.core import Batch, Job, Limits, Outcome, Outlook, Scheduler, make_policy
+from adaptive_batching.core import Batch, Job, Limits, Load, Outcome, Scheduler, make_policy
 from tests.core.steps import released, submit
 
 FULL = 5e-3 + 64 * 5e-5
@@ -20,8 +20,8 @@ def scheduler(workers: int = 2, policy: str = "window:1s") -> Scheduler:
 
 def test_nothing_waits() -> None:
     """All is 0, also before anything is known."""
-    assert Outlook.of(scheduler(), 1.0) == (0, 0.0, 0.0, 0.0)
-    assert Outlook.of(Scheduler(make_policy("cork"), Limits(), 0), 1.0) == (0, 0.0, 0.0, 0.0)
+    assert Load.of(scheduler(), 1.0) == (0, 0.0, 0.0, 0.0)
+    assert Load.of(Scheduler(make_policy("cork"), Limits(), 0), 1.0) == (0, 0.0, 0.0, 0.0)
 
 
 def test_work_is_shared_by_the_workers() -> None:
@@ -30,10 +30,10 @@ def test_work_is_shared_by_the_workers() -> None:
     submit(waiting, 70, 0.0)
     for _ in range(30):
         waiting.submit(Job(0.5, key="other"))
-    outlook = Outlook.of(waiting, 0.75)
-    assert (outlook.requests, outlook.oldest) == (100, 0.75)
+    load = Load.of(waiting, 0.75)
+    assert (load.requests, load.oldest) == (100, 0.75)
     by_hand = 2 * (5e-3 + 35 * 5e-5) + 5e-3 + 30 * 5e-5
-    assert outlook.work == pytest.approx(by_hand / 2, rel=0.02)
+    assert load.work == pytest.approx(by_hand / 2, rel=0.02)
 
 
 def test_who_runs_again_is_counted() -> None:
@@ -44,9 +44,9 @@ def test_who_runs_again_is_counted() -> None:
     waiting.finish(batch, Outcome.FAILED, 0.1)
     waiting.rerun(batch, jobs, Outcome.FAILED, 0.1)
     submit(waiting, 1, 0.2)
-    outlook = Outlook.of(waiting, 0.5)
-    assert (outlook.requests, outlook.oldest) == (3, 0.5)
-    assert outlook.work == pytest.approx(3 * 5.05e-3 / 2, rel=0.02)
+    load = Load.of(waiting, 0.5)
+    assert (load.requests, load.oldest) == (3, 0.5)
+    assert load.work == pytest.approx(3 * 5.05e-3 / 2, rel=0.02)
 
 
 @pytest.mark.parametrize("load", [0.5, 2.0])
@@ -59,5 +59,5 @@ def test_saturation_is_what_comes_by_what_can_be_done(load: float) -> None:
         busy.submit(Job(now))
         while isinstance(batch := busy.next(now), Batch):
             busy.finish(batch, Outcome.FAILED, now)  # nothing is learned, and nobody is busy
-    assert Outlook.of(busy, now).saturation == pytest.approx(load, rel=0.1)
-    assert Outlook.of(busy, now + 100.0).saturation == pytest.approx(0.0, abs=1e-9)
+    assert Load.of(busy, now).saturation == pytest.approx(load, rel=0.1)
+    assert Load.of(busy, now + 100.0).saturation == pytest.approx(0.0, abs=1e-9)
