@@ -4,7 +4,7 @@ from operator import attrgetter
 
 from adaptive_batching.core.fairness.priorities import Lane
 from adaptive_batching.core.fairness.tenants import Tenants
-from adaptive_batching.core.fairness.virtual_time_heap import Turns
+from adaptive_batching.core.fairness.virtual_time_heap import VirtualTimeHeap
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.queue import JobQueue
 
@@ -23,7 +23,7 @@ class FairQueue(JobQueue):
     def __init__(self, tenants: Tenants) -> None:
         super().__init__()
         self._tenants = tenants
-        self._lanes: Turns[Lane] = Turns()
+        self._lanes: VirtualTimeHeap[Lane] = VirtualTimeHeap()
 
     @property
     def next(self) -> Job:

@@ -5,7 +5,7 @@ from itertools import count
 
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.fairness.fairness import Fairness
-from adaptive_batching.core.fairness.virtual_time_heap import Turns
+from adaptive_batching.core.fairness.virtual_time_heap import VirtualTimeHeap
 from adaptive_batching.core.job import Batch, Job
 from adaptive_batching.core.policy import Limits
 
@@ -76,7 +76,7 @@ class Tenants:
         self._weights = fairness.weights
         self._tenants: dict[Hashable, Tenant] = {}
         self._numbers = count()
-        self._waiting: Turns[Tenant] = Turns()
+        self._waiting: VirtualTimeHeap[Tenant] = VirtualTimeHeap()
         self._rank = 0.0  # what the last one who had nothing left waiting had received
 
     def retune(self, limits: Limits) -> None:

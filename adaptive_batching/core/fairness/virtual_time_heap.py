@@ -22,7 +22,7 @@ class Waiting(Protocol):
 W = TypeVar("W", bound=Waiting)
 
 
-class Turns(Generic[W]):
+class VirtualTimeHeap(Generic[W]):
     """Finds the least standing in O(log n): an entry that is too low is mended when it is first."""
 
     __slots__ = ("_heap", "_members")
@@ -32,7 +32,7 @@ class Turns(Generic[W]):
         self._members: dict[Hashable, W] = {}
 
     def __repr__(self) -> str:
-        return f"<Turns of {len(self._members)}>"
+        return f"<VirtualTimeHeap of {len(self._members)}>"
 
     def get(self, name: Hashable) -> W | None:
         """A member, who may have nothing waiting any more."""

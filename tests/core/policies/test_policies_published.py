@@ -280,7 +280,7 @@ def test_triton_with_impossible_numbers(sizes: list[int], delay: float) -> None:
 
 
 class Impatient:
-    """Turns everybody away while every worker is busy."""
+    """VirtualTimeHeap everybody away while every worker is busy."""
 
     def __init__(self, answer: Callable[[QueueView], Decision]) -> None:
         self.answer = answer
