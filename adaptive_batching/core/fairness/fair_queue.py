@@ -2,7 +2,7 @@
 
 from operator import attrgetter
 
-from adaptive_batching.core.fairness.priorities import Lane
+from adaptive_batching.core.fairness.tenant_queue import TenantQueue
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.fairness.virtual_time_heap import VirtualTimeHeap
 from adaptive_batching.core.job import Job
@@ -18,12 +18,12 @@ class FairQueue(JobQueue):
         tenants: Whose accounts say whose turn it is.
     """
 
-    __slots__ = ("_lanes", "_tenants")
+    __slots__ = ("_queues", "_tenants")
 
     def __init__(self, tenants: Tenants) -> None:
         super().__init__()
         self._tenants = tenants
-        self._lanes: VirtualTimeHeap[Lane] = VirtualTimeHeap()
+        self._queues: VirtualTimeHeap[TenantQueue] = VirtualTimeHeap()
 
     @property
     def next(self) -> Job:
@@ -36,22 +36,22 @@ class FairQueue(JobQueue):
         All others have caught up when its tenant has had what he waits for already, and this job.
         """
         tenant = self._tenants.of(job.tenant)
-        lane = self._lanes.get(job.tenant)
-        own = 0 if lane is None else lane.ahead_of(job)
+        queue = self._queues.get(job.tenant)
+        own = 0 if queue is None else queue.ahead_of(job)
         level = tenant.received + (own + job.size) / tenant.weight
-        others = (each for name, each in self._lanes.members() if name != job.tenant)
+        others = (each for name, each in self._queues.members() if name != job.tenant)
         return own + sum(min(each.items, each.due_by(level)) for each in others)
 
     def append(self, job: Job) -> None:
-        """Let a job wait in its tenant's lane."""
+        """Let a job wait in its tenant's queue."""
         super().append(job)
-        lane = self._lanes.get(job.tenant)
+        queue = self._queues.get(job.tenant)
         tenant = self._tenants.of(job.tenant)
-        if lane is None or not lane.waits:
-            lane = Lane(self, tenant, self._tenants.ageing)
-        lane.append(job)
+        if queue is None or not queue.waits:
+            queue = TenantQueue(self, tenant, self._tenants.ageing)
+        queue.append(job)
         self._tenants.came(tenant, job.size)
-        self._lanes.add(job.tenant, lane)
+        self._queues.add(job.tenant, queue)
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out, wherever it stands."""
@@ -66,12 +66,12 @@ class FairQueue(JobQueue):
         """
         taken: list[Job] = []
         room = size
-        while room > 0 and (lane := self._lanes.first()) is not None:
-            job = lane.next
+        while room > 0 and (queue := self._queues.first()) is not None:
+            job = queue.next
             if taken and job.size > room:
                 break
             room -= job.size
-            lane.serve(job)
+            queue.serve(job)
             job.queue = None
             self._left(job)
             taken.append(job)
@@ -87,17 +87,17 @@ class FairQueue(JobQueue):
 
         Whoever is furthest behind goes first, and of his jobs those that are pressing.
         """
-        lane = self._first
-        return lane.tenant.received, not lane.pressing(now)
+        queue = self._first
+        return queue.tenant.received, not queue.pressing(now)
 
     @property
-    def _first(self) -> Lane:
-        lane = self._lanes.first()
-        assert lane is not None
-        return lane
+    def _first(self) -> TenantQueue:
+        queue = self._queues.first()
+        assert queue is not None
+        return queue
 
     def _left(self, job: Job) -> None:
-        lane = self._lanes.get(job.tenant)
-        assert lane is not None
-        lane.left(job)
-        self._tenants.left(lane.tenant, job.size)
+        queue = self._queues.get(job.tenant)
+        assert queue is not None
+        queue.left(job)
+        self._tenants.left(queue.tenant, job.size)

@@ -10,7 +10,7 @@ from adaptive_batching.core.job import Job, Priority
 _OVERTAKING = 9  # items of high priority for each normal one, which so has a tenth at least
 
 
-class Lane:
+class TenantQueue:
     """Jobs of high priority go before normal ones, but not for ever.
 
     A normal job is overtaken by those only that come less than `ageing` seconds after it, and by
@@ -40,7 +40,7 @@ class Lane:
         self._overtaken = 0  # items that have left while the oldest normal job was first in line
 
     def __repr__(self) -> str:
-        return f"<Lane {self.items} items of {self.tenant!r}>"
+        return f"<TenantQueue {self.items} items of {self.tenant!r}>"
 
     @property
     def waits(self) -> bool:
