@@ -7,7 +7,7 @@ from adaptive_batching.core.job import Batch, Job, Reason
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Dispatch, Hold, QueueView, Shed, ShedReason
 from adaptive_batching.core.queues import Queues
-from adaptive_batching.core.retry.bisection import Suspects
+from adaptive_batching.core.retry.bisection import Bisection
 
 
 class Release:
@@ -16,7 +16,7 @@ class Release:
     Args:
         permits: The workers; whoever leaves in a batch takes the permit of one.
         queues: All that waits for the first time.
-        suspects: Who waits to run again.
+        bisection: Who waits to run again.
         policy: A policy, which says who leaves.
         tenants: Who they come from; None if nobody asks.
 
@@ -24,19 +24,19 @@ class Release:
         flushing: Whether what waits leaves as soon as a worker is free, without asking.
     """
 
-    __slots__ = ("_permits", "_policy", "_queues", "_suspects", "_tenants", "flushing")
+    __slots__ = ("_bisection", "_permits", "_policy", "_queues", "_tenants", "flushing")
 
     def __init__(
         self,
         permits: Permits,
         queues: Queues,
-        suspects: Suspects,
+        bisection: Bisection,
         policy: CheckedPolicy,
         tenants: Tenants | None,
     ) -> None:
         self._permits = permits
         self._queues = queues
-        self._suspects = suspects
+        self._bisection = bisection
         self._policy = policy
         self._tenants = tenants
         self.flushing = False
@@ -116,7 +116,7 @@ class Release:
 
     def cancel(self, job: Job) -> bool:
         """Take a job out; False if it has already left."""
-        if self._suspects.remove(job):
+        if self._bisection.remove(job):
             return True
         if not job.waiting:
             return False

@@ -22,7 +22,7 @@ from adaptive_batching.core.policy import Hold, Limits, Policy, QueueView, Shed,
 from adaptive_batching.core.queues import Queues
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.release import Release
-from adaptive_batching.core.retry.bisection import Suspects, Verdict
+from adaptive_batching.core.retry.bisection import Bisection, Verdict
 from adaptive_batching.core.retry.memory_limit import SizeCap
 from adaptive_batching.errors import BatchingError
 
@@ -55,7 +55,7 @@ class Scheduler:
         self.permits = workers if isinstance(workers, Permits) else Permits(workers)
         self.latency = self.permits.latency
         self._idempotent = idempotent
-        self._suspects = Suspects(self.latency)
+        self._bisection = Bisection(self.latency)
         self._punctuality = Punctuality()
         self.policy = policy
         self._policy = CheckedPolicy(policy)
@@ -69,7 +69,7 @@ class Scheduler:
         )
         self._admission = Admission(self.permits, self._queues, self._policy, self._tenants)
         self._release = Release(
-            self.permits, self._queues, self._suspects, self._policy, self._tenants
+            self.permits, self._queues, self._bisection, self._policy, self._tenants
         )
         self.draining = False
         """Whether it takes no more jobs."""
@@ -83,7 +83,7 @@ class Scheduler:
     @property
     def items(self) -> int:
         """Items waiting, in all queues."""
-        return self._queues.items + self._suspects.items
+        return self._queues.items + self._bisection.items
 
     def queued(self, key: Hashable) -> int:
         """Items waiting in the queue of one batch key."""
@@ -108,7 +108,7 @@ class Scheduler:
     @property
     def suspects(self) -> Sequence[Job]:
         """Members of batches that failed, who wait to run again."""
-        return tuple(self._suspects)
+        return tuple(self._bisection)
 
     @property
     def watchful(self) -> bool:
@@ -228,7 +228,7 @@ class Scheduler:
         """
         if now >= self._punctuality.due:
             self._punctuality.woke(now)
-        step = self._next_after_suspects(now) if self._suspects.items else self._next(now)
+        step = self._next_of_bisection(now) if self._bisection.items else self._next(now)
         if isinstance(step, Hold):
             self._punctuality.due = step.until
         return step
@@ -257,13 +257,13 @@ class Scheduler:
                 holding = view
         return Hold(until)
 
-    def _next_after_suspects(self, now: float) -> Batch | Shed | Hold:
+    def _next_of_bisection(self, now: float) -> Batch | Shed | Hold:
         """Who runs again has waited longest, and is ahead of every queue."""
-        suspects = self._suspects
-        until = suspects.earliest_deadline
+        bisection = self._bisection
+        until = bisection.earliest_deadline
         if until <= now:
-            return Shed(suspects.take_expired(now), ShedReason.EXPIRED)
-        group = suspects.take() if self.permits.idle else None
+            return Shed(bisection.take_expired(now), ShedReason.EXPIRED)
+        group = bisection.take() if self.permits.idle else None
         if group is not None:
             size = sum(job.size for job in group.jobs)
             line = self.line(group.jobs[0].key)
@@ -285,8 +285,8 @@ class Scheduler:
         if outcome is Outcome.DONE:
             line = self.line(batch.key) if self.classes else None
             self.permits.learn(batch.worker, batch.size, now - batch.released, line)
-        if self._suspects.ever:
-            self._suspects.ended(batch, outcome)
+        if self._bisection.ever:
+            self._bisection.ended(batch, outcome)
         view = self._queues.views.get(batch.key)
         if view is not None:
             if outcome is Outcome.OUT_OF_MEMORY or view.cap is not None:
@@ -321,7 +321,7 @@ class Scheduler:
         """
         start = now if start is None else start
         idempotent = self._may_repeat(batch.key)
-        return self._suspects.judge(batch, jobs, outcome, now, start, idempotent=idempotent)
+        return self._bisection.judge(batch, jobs, outcome, now, start, idempotent=idempotent)
 
     def _restrict(self, view: QueueView, batch: Batch, outcome: Outcome, now: float) -> None:
         """Limit the batches of a key to what its worker's memory holds."""

@@ -61,7 +61,7 @@ class Group:
     reason: Reason = Reason.BISECT
 
 
-class Suspects:
+class Bisection:
     """The members of failed batches that wait to be run again, ahead of all others.
 
     Args:
@@ -80,7 +80,7 @@ class Suspects:
         self._at_risk = False  # a worker is: it runs a group over which another has died
 
     def __repr__(self) -> str:
-        return f"<Suspects {len(self.groups)} groups {self.budget!r}>"
+        return f"<Bisection {len(self.groups)} groups {self.budget!r}>"
 
     def __iter__(self) -> Iterator[Job]:
         return (job for group in self.groups for job in group.jobs)
