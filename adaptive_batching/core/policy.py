@@ -13,7 +13,7 @@ from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
-from adaptive_batching.core.retry.memory_limit import SizeCap
+from adaptive_batching.core.retry.memory_limit import MemoryLimit
 from adaptive_batching.core.worker import Latency, Worker
 
 RATE_WINDOW = 16  # full batches: short enough to turn with the traffic, long enough to count it
@@ -140,7 +140,7 @@ class QueueView:
         self.queue = queue  # the scheduler's to change; policies read it through the names below
         self._permits = permits
         self.limits = limits
-        self.cap: SizeCap | None = None  # the scheduler's: once a batch ran out of memory
+        self.cap: MemoryLimit | None = None  # the scheduler's: once a batch ran out of memory
         self.line = latency
         self.latency: Latency = latency
         self.worker: Worker | None = None

@@ -23,7 +23,7 @@ from adaptive_batching.core.queues import Queues
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.release import Release
 from adaptive_batching.core.retry.bisection import Bisection, Verdict
-from adaptive_batching.core.retry.memory_limit import SizeCap
+from adaptive_batching.core.retry.memory_limit import MemoryLimit
 from adaptive_batching.errors import BatchingError
 
 
@@ -327,7 +327,7 @@ class Scheduler:
         """Limit the batches of a key to what its worker's memory holds."""
         limits = self.classes[batch.key].limits if batch.key in self.classes else self.limits
         most = limits.max_batch_size
-        cap = view.cap or SizeCap(most)
+        cap = view.cap or MemoryLimit(most)
         cap.ended(batch, outcome, now)
         view.cap = cap if cap.items < most else None
         view.limits = replace(limits, max_batch_size=cap.items)

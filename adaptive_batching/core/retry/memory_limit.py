@@ -7,7 +7,7 @@ _LONGEST_WAIT = 600.0  # seconds; each trial that fails costs somebody a second 
 _STEP = 4  # a trial adds a quarter
 
 
-class SizeCap:
+class MemoryLimit:
     """Halves when memory runs out, and seeks its way up again, more rarely each time that fails.
 
     Args:
@@ -28,7 +28,7 @@ class SizeCap:
         self._next_trial = 0.0
 
     def __repr__(self) -> str:
-        return f"<SizeCap {self.items} of {self._most}>"
+        return f"<MemoryLimit {self.items} of {self._most}>"
 
     def ended(self, batch: Batch, outcome: Outcome, now: float) -> None:
         """A batch of its key has ended, or one of the parts in which a batch runs again."""

@@ -1,13 +1,13 @@
 """Batches that a worker's memory is too small for get smaller, and are tried larger again."""
 
 from adaptive_batching.core import Batch, Limits, Outcome, Scheduler, make_policy
-from adaptive_batching.core.retry.memory_limit import SizeCap
+from adaptive_batching.core.retry.memory_limit import MemoryLimit
 from tests.core.steps import released, submit
 
 
 def test_it_halves_until_there_is_room():
     """What left before the cap fell says nothing."""
-    cap = SizeCap(64)
+    cap = MemoryLimit(64)
     cap.exceeded(64, 0.0)
     cap.exceeded(64, 0.0)
     assert cap.items == 32
@@ -20,7 +20,7 @@ def test_it_halves_until_there_is_room():
 
 def test_it_seeks_its_way_up():
     """By a quarter each ten seconds; a trial that fails is taken back, and the next comes later."""
-    cap = SizeCap(64)
+    cap = MemoryLimit(64)
     cap.exceeded(64, 0.0)
     cap.kept(32, 9.9)
     assert cap.items == 32
