@@ -12,7 +12,7 @@ from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.deferred import Deferred
 from adaptive_batching.core.policies.greedy import Greedy
 from adaptive_batching.core.policies.nexus import Nexus
-from adaptive_batching.core.policies.shed_first import Dropping
+from adaptive_batching.core.policies.shed_first import ShedFirst
 from adaptive_batching.core.policies.triton import Triton
 from adaptive_batching.core.policies.window import Window
 from adaptive_batching.core.policy import Policy
@@ -91,7 +91,7 @@ def _by_name(text: str) -> Policy:
     name = text.removesuffix(_DROP)
     try:
         policy = _make(name)
-        return policy if name == text else Dropping(policy)
+        return policy if name == text else ShedFirst(policy)
     except _Unknown as unknown:
         hint = f"{unknown}{_similar(name)}"
         msg = f"policy: expected one of {', '.join(KNOWN)}, got {text!r}{hint}"

@@ -5,7 +5,7 @@ from adaptive_batching.core.policy import Decision, Doorkeeper, Policy, QueueVie
 from adaptive_batching.core.records import BatchRecord
 
 
-class Dropping:
+class ShedFirst:
     """Sheds from the head who would be late even if released now, then asks another policy.
 
     The duration is that of the batch that would leave, as fitted. Each one shed makes it shorter,

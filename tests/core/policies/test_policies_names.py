@@ -16,7 +16,7 @@ from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.deferred import Deferred
 from adaptive_batching.core.policies.greedy import Greedy
 from adaptive_batching.core.policies.nexus import Nexus
-from adaptive_batching.core.policies.shed_first import Dropping
+from adaptive_batching.core.policies.shed_first import ShedFirst
 from adaptive_batching.core.policies.triton import Triton
 from adaptive_batching.core.policies.window import Window
 
@@ -41,9 +41,9 @@ class Mine:
         ("aimd:4", AIMD), ("aimd:e2e", EndToEndAIMD), ("triton:4,8/2ms", Triton),
         ("triton:8", Triton), ("nexus", Nexus), ("deferred", Deferred),
         ("bentoml", BentoML), ("bentoml:0", BentoML),
-        ("bentoml:100us", BentoML), ("greedy+drop", Dropping), ("window:2ms+drop", Dropping),
+        ("bentoml:100us", BentoML), ("greedy+drop", ShedFirst), ("window:2ms+drop", ShedFirst),
         (f"{__name__}:Mine", Mine), (f"{__name__}:Mine.Nested", Mine.Nested),
-        (f"{__name__}:Mine+drop", Dropping),
+        (f"{__name__}:Mine+drop", ShedFirst),
     ],
 )  # fmt: skip
 def test_names(name: str, made: type, here_as_a_module: None) -> None:

@@ -23,7 +23,7 @@ from adaptive_batching.core import (
     make_policy,
 )
 from adaptive_batching.core.policies.aimd import AIMD, EndToEndAIMD
-from adaptive_batching.core.policies.shed_first import Dropping
+from adaptive_batching.core.policies.shed_first import ShedFirst
 from adaptive_batching.core.policies.triton import Triton
 from adaptive_batching.errors import PolicyError
 from adaptive_batching.simulation.kernel.engine import History, simulate
@@ -182,7 +182,7 @@ def test_drop_trusts_no_fit_of_a_few_batches() -> None:
 def test_drop_passes_on_what_happened() -> None:
     """The other policy learns: AIMD grows by its step."""
     policy = AIMD(4.0)
-    scheduler = Scheduler(Dropping(policy), Limits())
+    scheduler = Scheduler(ShedFirst(policy), Limits())
     submit(scheduler, inf)
     scheduler.finish(released(scheduler.next(0.0)), Outcome.DONE, 0.1)
     assert policy.size == 5.0
