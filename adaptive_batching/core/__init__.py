@@ -1,7 +1,7 @@
 """Decides when a batch leaves. No clock, no loop, no I/O: `now` is always an argument."""
 
 from adaptive_batching.core.estimators.latency import LinearLatency
-from adaptive_batching.core.estimators.queueing_delay import Passage
+from adaptive_batching.core.estimators.queueing_delay import QueueingDelay
 from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.job import Batch, Job, Outcome, Priority, Reason, TenantJob
 from adaptive_batching.core.job_class import JobClass
@@ -39,11 +39,11 @@ __all__ = [
     "LinearLatency",
     "Load",
     "Outcome",
-    "Passage",
     "Policy",
     "PolicyLike",
     "Priority",
     "QueueView",
+    "QueueingDelay",
     "Reason",
     "Scheduler",
     "Shed",

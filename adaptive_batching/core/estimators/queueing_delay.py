@@ -9,7 +9,7 @@ _MOST = (
 )
 
 
-class Passage:
+class QueueingDelay:
     """Learns the time from a request's bytes to its turn, and from its batch's end to its answer.
 
     An event loop with much to do gets round to a request late, and to its answer as well. Who is
@@ -25,7 +25,7 @@ class Passage:
         self._noticed = -inf
 
     def __repr__(self) -> str:
-        return f"<Passage in {self._way_in!r}, out {self._way_out!r}>"
+        return f"<QueueingDelay in {self._way_in!r}, out {self._way_out!r}>"
 
     def noticed(self, unread: float, read: float, now: float) -> None:
         """A request's turn has come.

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.http import HttpRequestParser
 from aiohttp.web_protocol import RequestPayloadError
 
-from adaptive_batching.core import Passage
+from adaptive_batching.core import QueueingDelay
 from adaptive_batching.marshal.http.error_responses import Rejected, rejection
 from adaptive_batching.marshal.http.kernel_wait import KernelWait
 from adaptive_batching.marshal.http.parser import Parser
@@ -93,7 +93,7 @@ class Connection(web.RequestHandler):
         return rejection(Rejected(status, code, closes=True), name)
 
 
-def notice(request: web.BaseRequest, passage: Passage) -> float:
+def notice(request: web.BaseRequest, passage: QueueingDelay) -> float:
     """The turn of a request has come: learn from that, and return when its bytes came."""
     connection = cast("Connection", request.protocol)
     if connection.prompt:

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from aiohttp.http import RawRequestMessage
 
-from adaptive_batching.core import Passage
+from adaptive_batching.core import QueueingDelay
 from adaptive_batching.dispatcher.calls import Call, request_name
 from adaptive_batching.marshal.http.request_ids import acceptable_id
 
@@ -56,7 +56,7 @@ class FastPath(Protocol):
         ...
 
 
-def received(message: RawRequestMessage, came: float, passage: Passage) -> str:
+def received(message: RawRequestMessage, came: float, passage: QueueingDelay) -> str:
     """The turn of a request has come as it was read: learn from that, and return its name.
 
     Args:

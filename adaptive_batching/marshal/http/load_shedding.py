@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from adaptive_batching.core import Passage
+from adaptive_batching.core import QueueingDelay
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import Overloaded
 from adaptive_batching.marshal.http.answer import as_sent
@@ -26,7 +26,7 @@ class Unread:
         errors: Is told.
     """
 
-    def __init__(self, passage: Passage, errors: ErrorLog) -> None:
+    def __init__(self, passage: QueueingDelay, errors: ErrorLog) -> None:
         self._passage = passage
         self._errors = errors
 

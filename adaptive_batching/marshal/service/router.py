@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http import RawRequestMessage
 
-from adaptive_batching.core import Passage
+from adaptive_batching.core import QueueingDelay
 from adaptive_batching.dispatcher import Dispatcher, request_name
 from adaptive_batching.errors import DeadlineExceeded, Overloaded
 from adaptive_batching.marshal.admin.admin import Page, find_page
@@ -67,7 +67,7 @@ class Marshal:
         self._body_timeout = body_timeout
         self._emptied: asyncio.Future[None] | None = None
         self._errors = ErrorLog()
-        self._passage = Passage()
+        self._passage = QueueingDelay()
         self._unread = Unread(self._passage, self._errors)
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:

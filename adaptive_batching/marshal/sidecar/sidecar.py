@@ -8,7 +8,7 @@ from time import monotonic
 from aiohttp import web
 from aiohttp.http import RawRequestMessage
 
-from adaptive_batching.core import Passage
+from adaptive_batching.core import QueueingDelay
 from adaptive_batching.dispatcher import request_name
 from adaptive_batching.errors import Overloaded, UpstreamAnswered
 from adaptive_batching.marshal.http.answer import as_sent
@@ -55,7 +55,7 @@ class Sidecar:
         self._max_in_flight = max_in_flight
         self._tenants = tenants
         self._errors = ErrorLog()
-        self._passage = Passage()
+        self._passage = QueueingDelay()
         self._unread = Unread(self._passage, self._errors)
         self._shares = SharesOfReplies()
         self._emptied = asyncio.Event()

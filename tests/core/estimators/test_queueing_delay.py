@@ -2,12 +2,12 @@
 
 import pytest
 
-from adaptive_batching.core import Passage
+from adaptive_batching.core import QueueingDelay
 
 
-def after(waited: list[float]) -> Passage:
+def after(waited: list[float]) -> QueueingDelay:
     """Requests whose turn came so many seconds after their bytes."""
-    passage = Passage()
+    passage = QueueingDelay()
     for number, seconds in enumerate(waited):
         passage.noticed(0.4 * seconds, 0.6 * seconds, float(number))
     return passage
@@ -15,7 +15,7 @@ def after(waited: list[float]) -> Passage:
 
 def test_a_loop_that_is_never_late_costs_nobody_anything() -> None:
     """Nothing is allowed for what was never seen."""
-    assert Passage().allowance(0.1) == 0
+    assert QueueingDelay().allowance(0.1) == 0
     assert after([0.0] * 100).allowance(0.1) == 0
 
 
