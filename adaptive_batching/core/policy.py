@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.estimators.latency import LinearLatency
-from adaptive_batching.core.estimators.timer_lateness import Punctuality
+from adaptive_batching.core.estimators.timer_lateness import TimerLateness
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.queue import JobQueue
@@ -124,7 +124,7 @@ class QueueView:
     """
 
     __slots__ = (
-        "_permits", "_punctuality", "arrivals", "cap", "latency", "limits", "line",
+        "_permits", "_timer_lateness", "arrivals", "cap", "latency", "limits", "line",
         "opened", "queue", "worker",
     )  # fmt: skip
 
@@ -134,7 +134,7 @@ class QueueView:
         permits: Permits,
         limits: Limits,
         latency: LinearLatency,
-        punctuality: Punctuality,
+        timer_lateness: TimerLateness,
         opened: int = 0,
     ) -> None:
         self.queue = queue  # the scheduler's to change; policies read it through the names below
@@ -145,7 +145,7 @@ class QueueView:
         self.latency: Latency = latency
         self.worker: Worker | None = None
         self.arrivals: ArrivalRate = queue.arrivals
-        self._punctuality = punctuality
+        self._timer_lateness = timer_lateness
         self.opened = opened  # how many queues were before it: of equals, the older goes first
 
     @property
@@ -235,7 +235,7 @@ class QueueView:
     @property
     def timers_late(self) -> float:
         """Seconds by which nearly no wake-up has been later than it was asked for."""
-        return self._punctuality.late
+        return self._timer_lateness.late
 
     @property
     def last_release(self) -> float:

@@ -7,7 +7,7 @@ from math import inf, log
 from typing import Protocol, cast, runtime_checkable
 
 from adaptive_batching.core.estimators.latency import LinearLatency
-from adaptive_batching.core.estimators.timer_lateness import Punctuality
+from adaptive_batching.core.estimators.timer_lateness import TimerLateness
 from adaptive_batching.core.fairness.fair_queue import FairQueue
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job
@@ -40,7 +40,7 @@ class Queues:
     Args:
         limits: What the user asked for.
         permits: The workers, and how long they take.
-        punctuality: How late wake-ups come.
+        timer_lateness: How late wake-ups come.
         weighing: Whether `look_ahead` may be asked for.
         tenants: Who share the workers; None if nobody asks whose a job is.
     """
@@ -49,7 +49,7 @@ class Queues:
         self,
         limits: Limits,
         permits: Permits,
-        punctuality: Punctuality,
+        timer_lateness: TimerLateness,
         *,
         weighing: bool,
         tenants: Tenants | None = None,
@@ -64,7 +64,7 @@ class Queues:
         """Seconds that a batch is put off for one that is worth e times as much; 0 for none."""
         self._limits = limits
         self._permits = permits
-        self._punctuality = punctuality
+        self._timer_lateness = timer_lateness
         self._weighing = weighing
         self._tenants = tenants
         self._opened = count()
@@ -103,7 +103,7 @@ class Queues:
         """A queue for a key that has none, with its limits and what its batches take."""
         age = next(self._opened)
         queue = JobQueue() if self._tenants is None else FairQueue(self._tenants)
-        view = QueueView(queue, self._permits, limits, latency, self._punctuality, age)
+        view = QueueView(queue, self._permits, limits, latency, self._timer_lateness, age)
         if self.views and not self.shared:
             self.shared = True
             for other in self.views.values():

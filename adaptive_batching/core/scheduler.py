@@ -12,7 +12,7 @@ from types import MappingProxyType
 from adaptive_batching.core.admission import Admission
 from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.estimators.latency import LinearLatency
-from adaptive_batching.core.estimators.timer_lateness import Punctuality
+from adaptive_batching.core.estimators.timer_lateness import TimerLateness
 from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, Job, Outcome
@@ -56,14 +56,14 @@ class Scheduler:
         self.latency = self.permits.latency
         self._idempotent = idempotent
         self._bisection = Bisection(self.latency)
-        self._punctuality = Punctuality()
+        self._timer_lateness = TimerLateness()
         self.policy = policy
         self._policy = CheckedPolicy(policy)
         self._tenants = None if fairness is None else Tenants(fairness, limits)
         self._queues = Queues(
             limits,
             self.permits,
-            self._punctuality,
+            self._timer_lateness,
             weighing=self._policy.triages,
             tenants=self._tenants,
         )
@@ -226,11 +226,11 @@ class Scheduler:
         Raises:
             PolicyError: The policy's decision can't be carried out.
         """
-        if now >= self._punctuality.due:
-            self._punctuality.woke(now)
+        if now >= self._timer_lateness.due:
+            self._timer_lateness.woke(now)
         step = self._next_of_bisection(now) if self._bisection.items else self._next(now)
         if isinstance(step, Hold):
-            self._punctuality.due = step.until
+            self._timer_lateness.due = step.until
         return step
 
     def _next(self, now: float) -> Batch | Shed | Hold:

@@ -8,7 +8,7 @@ from adaptive_batching.core.estimators.delays import Delay
 _PRIOR = 0.5e-3  # seconds; asyncio rounds waits up to a millisecond
 
 
-class Punctuality(Delay):
+class TimerLateness(Delay):
     """The lateness of wake-ups."""
 
     __slots__ = ("due",)

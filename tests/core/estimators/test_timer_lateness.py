@@ -1,21 +1,21 @@
 """How late wake-ups come is learned, so that nobody allows for a lateness that never is."""
 
 from adaptive_batching.core import Batch, Hold, Job, Limits, Outcome, Scheduler, make_policy
-from adaptive_batching.core.estimators.timer_lateness import Punctuality
+from adaptive_batching.core.estimators.timer_lateness import TimerLateness
 
 
-def after(lateness: list[float]) -> Punctuality:
+def after(lateness: list[float]) -> TimerLateness:
     """Wake-ups that came so much late."""
-    punctuality = Punctuality()
+    timer_lateness = TimerLateness()
     for number, late in enumerate(lateness):
-        punctuality.due = float(number)
-        punctuality.woke(number + late)
-    return punctuality
+        timer_lateness.due = float(number)
+        timer_lateness.woke(number + late)
+    return timer_lateness
 
 
 def test_before_the_first_wake_up() -> None:
     """A millisecond, to which asyncio rounds."""
-    assert Punctuality().late == 1e-3
+    assert TimerLateness().late == 1e-3
 
 
 def test_perfect_timers_are_trusted() -> None:

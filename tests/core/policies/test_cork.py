@@ -388,8 +388,8 @@ def test_a_lone_request_after_a_flood() -> None:
 def test_after_a_pause_of_the_process_it_holds_again() -> None:
     """One wake-up came later than any promise would bear; the next ones are in time."""
     scheduler = trained(max_latency=0.1, workers=4)
-    scheduler._punctuality.due = 0.0
-    scheduler._punctuality.woke(1.0)
+    scheduler._timer_lateness.due = 0.0
+    scheduler._timer_lateness.woke(1.0)
     reasons: list[Reason] = []
     ends: list[tuple[float, Batch]] = []
     until, now = inf, 1.0
@@ -408,4 +408,4 @@ def test_after_a_pause_of_the_process_it_holds_again() -> None:
             assert isinstance(step, Hold)
             until = step.until
     assert Reason.DEADLINE not in reasons[-100:]
-    assert scheduler._punctuality.late < 0.1
+    assert scheduler._timer_lateness.late < 0.1

@@ -15,7 +15,7 @@ from adaptive_batching.core import (
     Reason,
     Scheduler,
 )
-from adaptive_batching.core.estimators.timer_lateness import Punctuality
+from adaptive_batching.core.estimators.timer_lateness import TimerLateness
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.shedding import hopeless
@@ -51,7 +51,7 @@ def test_a_margin_needs_somebody_to_take_the_place() -> None:
     latency = LinearLatency()
     for size in [8, 16, 32, 64] * 10:
         latency.observe(size, 5e-3 + 0.05e-3 * size)
-    queue = QueueView(JobQueue(), Permits(1), Limits(64, PROMISE), latency, Punctuality())
+    queue = QueueView(JobQueue(), Permits(1), Limits(64, PROMISE), latency, TimerLateness())
     deadline = 1.05 * latency.predict(64)
     for _ in range(70):
         queue.queue.append(Job(0.0, deadline=deadline))
@@ -69,7 +69,7 @@ def test_a_scattered_model_does_not_make_full_batches_hopeless() -> None:
         latency.observe(size, (5e-3 + 0.05e-3 * size) * (1.5 if number % 3 else 0.7))
     assert latency.margin > 0.25
     promise = 1.2 * latency.predict(64)
-    queue = QueueView(JobQueue(), Permits(1), Limits(64, promise), latency, Punctuality())
+    queue = QueueView(JobQueue(), Permits(1), Limits(64, promise), latency, TimerLateness())
     for _ in range(200):
         queue.queue.append(Job(0.0, deadline=promise))
     assert Cork().decide(queue, 0.0) == Dispatch(64, Reason.FULL)
@@ -80,7 +80,7 @@ def test_late_timers_are_allowed_for_unless_others_fill_the_place(
     load: float, reason: Reason
 ) -> None:
     """With timers 3 ms late the latest release is 3 ms sooner; not in overload."""
-    latency, punctuality = LinearLatency(), Punctuality()
+    latency, punctuality = LinearLatency(), TimerLateness()
     for size in [1, 8, 32, 64] * 10:
         latency.observe(size, 5e-3 + 0.05e-3 * size)
     for number in range(200):
