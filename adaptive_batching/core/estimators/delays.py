@@ -5,7 +5,7 @@ from typing import ClassVar
 _SHARE = 1 / 16  # of a newcomer in the mean
 
 
-class Delay:
+class Ewma:
     """Mean and mean deviation of some seconds, exponentially weighted (Jacobson 1988).
 
     Args:

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from adaptive_batching.core.estimators.delays import Delay
+from adaptive_batching.core.estimators.delays import Ewma
 
 _MOST = (
     0.25  # of what a client waits: after a pause of the process nobody is refused for that alone
@@ -20,7 +20,7 @@ class QueueingDelay:
     __slots__ = ("_last", "_noticed", "_way_in", "_way_out")
 
     def __init__(self) -> None:
-        self._way_in, self._way_out = Delay(), Delay()
+        self._way_in, self._way_out = Ewma(), Ewma()
         self._last = 0.0
         self._noticed = -inf
 

@@ -3,17 +3,17 @@
 from math import inf
 from typing import ClassVar
 
-from adaptive_batching.core.estimators.delays import Delay
+from adaptive_batching.core.estimators.delays import Ewma
 
 _PRIOR = 0.5e-3  # seconds; asyncio rounds waits up to a millisecond
 
 
-class TimerLateness(Delay):
+class TimerLateness(Ewma):
     """The lateness of wake-ups."""
 
     __slots__ = ("due",)
     certainty: ClassVar = 2.0
-    late = Delay.nearly_all
+    late = Ewma.nearly_all
 
     def __init__(self) -> None:
         super().__init__(_PRIOR)
