@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from types import MappingProxyType
+from typing import NamedTuple
 
 from adaptive_batching.core.admission import Admission
 from adaptive_batching.core.checked_policy import CheckedPolicy
@@ -25,6 +26,18 @@ from adaptive_batching.core.release import Release
 from adaptive_batching.core.retry.bisection import Bisection, Verdict
 from adaptive_batching.core.retry.memory_limit import MemoryLimit
 from adaptive_batching.errors import BatchingError
+
+
+class Finished(NamedTuple):
+    """What came of a batch.
+
+    Attributes:
+        record: The batch itself.
+        verdicts: What becomes of its failed members; one without a verdict fails as the batch did.
+    """
+
+    record: BatchRecord
+    verdicts: Mapping[Job, Verdict]
 
 
 class Scheduler:
@@ -278,8 +291,28 @@ class Scheduler:
             self._queues.look_ahead(self._policy.lookahead(self._queues, now))
         return self._queues.in_turn(now)
 
-    def finish(self, batch: Batch, outcome: Outcome, now: float) -> BatchRecord:
-        """A batch has ended: return its permit and learn from it."""
+    def finish(
+        self,
+        batch: Batch,
+        outcome: Outcome,
+        now: float,
+        failed: Sequence[Job] = (),
+        start: float | None = None,
+    ) -> Finished:
+        """Return the permit of an ended batch, learn from it, let its failed members run again.
+
+        Args:
+            batch: The one that ended.
+            outcome: How it did; what ran out of time is not run again.
+            now: The present (seconds).
+            failed: The members that failed with it and whose callers still want an answer. They
+                run again, mostly in smaller batches, if running them twice is as good as once, or
+                if the worker did not begin.
+            start: When a worker can take them, at the earliest; None for now.
+
+        Raises:
+            PolicyError: The policy raised when it was told; no member runs again.
+        """
         self.permits.give_back(batch)
         record = BatchRecord.of(batch, outcome, now)
         if outcome is Outcome.DONE:
@@ -294,34 +327,17 @@ class Scheduler:
             view.digest(now)
             view.arrivals.answered(now)
         self._policy.observe(record)
-        return record
+        return Finished(record, self._verdicts(batch, failed, outcome, now, start))
 
-    def rerun(
-        self,
-        batch: Batch,
-        jobs: Sequence[Job],
-        outcome: Outcome,
-        now: float,
-        start: float | None = None,
+    def _verdicts(
+        self, batch: Batch, failed: Sequence[Job], outcome: Outcome, now: float, start: float | None
     ) -> Mapping[Job, Verdict]:
-        """Which members of a batch that has just ended wait again, mostly in smaller company.
-
-        None do unless the scheduler was told that running them twice is as good as once, or the
-        worker did not begin.
-
-        Args:
-            batch: The one that ended; `finish` knows it already.
-            jobs: Those of its members that failed with it and whose callers still want an answer.
-            outcome: How it ended; what ran out of time is not run again.
-            now: The present (seconds).
-            start: When a worker can take them, at the earliest; None for now.
-
-        Returns:
-            What becomes of them; who has no verdict fails as the batch did.
-        """
+        if not failed:
+            return _NO_VERDICTS
+        of_class = self.classes.get(batch.key)
+        idempotent = self._idempotent if of_class is None else of_class.idempotent
         start = now if start is None else start
-        idempotent = self._may_repeat(batch.key)
-        return self._bisection.judge(batch, jobs, outcome, now, start, idempotent=idempotent)
+        return self._bisection.judge(batch, failed, outcome, now, start, idempotent=idempotent)
 
     def _restrict(self, view: QueueView, batch: Batch, outcome: Outcome, now: float) -> None:
         """Limit the batches of a key to what its worker's memory holds."""
@@ -332,10 +348,6 @@ class Scheduler:
         view.cap = cap if cap.items < most else None
         view.limits = replace(limits, max_batch_size=cap.items)
 
-    def _may_repeat(self, key: Hashable) -> bool:
-        """Whether running such a job twice is as good as once."""
-        of_class = self.classes.get(key)
-        return self._idempotent if of_class is None else of_class.idempotent
-
 
 _WAIT = Hold()
+_NO_VERDICTS: Mapping[Job, Verdict] = MappingProxyType({})

@@ -1,7 +1,7 @@
 """What has become of requests and batches, in counts."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 
 from adaptive_batching.core import Batch, Job, JobOutcome, Reason, Verdict
 
@@ -21,10 +21,6 @@ class Ledger:
     def enter(self, outcome: JobOutcome, requests: int = 1) -> None:
         """Some requests have ended."""
         self.requests[outcome] += requests
-
-    def enter_verdicts(self, verdicts: Iterable[Verdict]) -> None:
-        """It is known what becomes of some members of a failed batch."""
-        self.verdicts.update(verdicts)
 
     def enter_rerun(self, done: int, failed: int) -> None:
         """Suspects ran again, and the handler returned."""
@@ -71,6 +67,11 @@ class Ledgers:
     def of(self, key: Hashable) -> Iterable[Ledger]:
         """Where it is entered what becomes of a batch: with all, and with its class."""
         return (self.whole, self._of_class[key]) if self._of_class else (self.whole,)
+
+    def enter_verdicts(self, key: Hashable, verdicts: Collection[Verdict]) -> None:
+        """It is known what becomes of some members of a failed batch."""
+        for ledger in self.of(key):
+            ledger.verdicts.update(verdicts)
 
     def enter(self, jobs: Sequence[Job], outcome: JobOutcome) -> None:
         """Some requests have ended without a batch, or before theirs."""

@@ -26,10 +26,10 @@ from adaptive_batching.core import (
 )
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.completion import Endings
+from adaptive_batching.dispatcher.failures import may_run_again, told_now
 from adaptive_batching.dispatcher.observers import Audience, Observer
 from adaptive_batching.dispatcher.outcome import Ended, is_cancelled
 from adaptive_batching.dispatcher.readiness import Crew
-from adaptive_batching.dispatcher.reruns import Reruns
 from adaptive_batching.dispatcher.running import RunningBatches
 from adaptive_batching.dispatcher.slow_workers import Laggards
 from adaptive_batching.dispatcher.stats import Stats
@@ -85,7 +85,7 @@ class Driver(Generic[T, R]):
         self._drained = asyncio.Event()
         self.crew = Crew(workers, scheduler, clock, self._workers_changed)
         """Whether there are workers; asked for every call."""
-        self._reruns = Reruns(scheduler, self.crew, self._endings.ledgers)
+        self._stopped = False  # what runs is being cancelled, and nothing may begin any more
         self._starting = loop.create_task(self.crew.start(), context=self._context)
 
     def __repr__(self) -> str:
@@ -184,7 +184,7 @@ class Driver(Generic[T, R]):
             async with asyncio.timeout(timeout):
                 await self._drained.wait()
         except TimeoutError:
-            self._reruns.stopped = True
+            self._stopped = True
             closed = Draining("the dispatcher was closed before this request's turn came")
             self._endings.give_up(closed)
             await self._running.stop()
@@ -243,13 +243,16 @@ class Driver(Generic[T, R]):
         self._now = self.concluded = now = max(self._now, self._clock())
         record = None
         calls, results = cast("Sequence[Call[T, R]]", batch.jobs), ended.results
+        failed = self._curable(calls, ended)
+        start = now if self._scheduler.permits.capacity else self.crew.back(now)
         try:
-            record = self._scheduler.finish(batch, ended.outcome, now)
+            record, verdicts = self._scheduler.finish(batch, ended.outcome, now, failed, start)
         except PolicyError as error:
             self._give_up(error)
         else:
-            if ended.raised is not None:
-                calls, results = self._reruns.sift(batch, ended, ended.raised, now)
+            if ended.raised is not None and failed:
+                calls, results = told_now(calls, results, verdicts, ended.raised)
+                self._endings.ledgers.enter_verdicts(batch.key, verdicts.values())
             self._audience.batch_ended(batch, record)
             if self._scheduler.permits.uneven or self._laggards.since:
                 self._laggards.look(self._scheduler.permits.workers, now)
@@ -260,6 +263,14 @@ class Driver(Generic[T, R]):
         self._endings.answer(batch, ended, calls, results)
         if not (self._next_batch_first or self._pump_due):
             self._pump_soon()
+
+    def _curable(self, calls: Sequence[Call[T, R]], ended: Ended) -> Sequence[Call[T, R]]:
+        """The members that another run may help: they got what the whole batch raised."""
+        raised = ended.raised
+        if raised is None or self._stopped or self.crew.failure or not may_run_again(raised):
+            return ()
+        members = zip(calls, ended.results, strict=True)
+        return [call for call, result in members if result is raised and not call.future.done()]
 
     def _give_up(self, error: PolicyError) -> None:
         """Tell all who wait what the policy did; and the log if nobody does, once."""

@@ -1,6 +1,6 @@
 """What the members of a failed batch are told, and whether another run could help them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from adaptive_batching.core import Outcome, Verdict
@@ -64,19 +64,21 @@ def may_run_again(error: BaseException) -> bool:
 
 
 def told_now(
-    members: Iterable[tuple[T, Any]], verdicts: Mapping[Any, Verdict], raised: BaseException
-) -> list[tuple[T, Any]]:
-    """Which members of a failed batch are told now, and what: all but those who run again."""
-    told: list[tuple[T, Any]] = []
-    for call, result in members:
-        verdict = verdicts.get(call)
-        if verdict is Verdict.QUARANTINED:
-            told.append((call, _quarantined(raised)))
+    calls: Sequence[T],
+    results: Sequence[Any],
+    verdicts: Mapping[Any, Verdict],
+    raised: BaseException,
+) -> tuple[list[T], list[Any]]:
+    """The members of a failed batch that don't run again, and what each is told."""
+    told = dict(zip(calls, results, strict=True))
+    for call, verdict in verdicts.items():
+        if verdict is Verdict.AGAIN:
+            del told[call]
+        elif verdict is Verdict.QUARANTINED:
+            told[call] = _quarantined(raised)
         elif verdict in _UNRESOLVED and isinstance(raised, UpstreamRefusal):
-            told.append((call, _unresolved(raised, verdict)))
-        elif verdict is not Verdict.AGAIN:
-            told.append((call, result))
-    return told
+            told[call] = _unresolved(raised, verdict)
+    return [*told], [*told.values()]
 
 
 def _quarantined(lost: BaseException) -> Quarantined:

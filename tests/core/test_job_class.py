@@ -106,8 +106,8 @@ def test_whether_a_batch_may_run_again_is_a_matter_of_its_class(*, idempotent: b
     scheduler = scheduler_of(a=JobClass(Limits(2), idempotent))
     submit(scheduler, "a", 2, 0.0)
     batch = released(scheduler.next(0.0))
-    scheduler.finish(batch, Outcome.FAILED, 1.0)
-    assert bool(scheduler.rerun(batch, batch.jobs, Outcome.FAILED, 1.0)) is idempotent
+    verdicts = scheduler.finish(batch, Outcome.FAILED, 1.0, batch.jobs).verdicts
+    assert bool(verdicts) is idempotent
 
 
 def test_a_class_of_which_nothing_is_known_when_not_all_can_be_in_time() -> None:

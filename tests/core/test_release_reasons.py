@@ -66,8 +66,7 @@ def test_a_second_run_is_named() -> None:
     scheduler = Scheduler(make_policy("greedy"), Limits(8, inf), idempotent=True)
     jobs: list[Job] = submit(scheduler, 4, 0.0)
     batch = released(scheduler.next(0.0))
-    scheduler.finish(batch, Outcome.FAILED, 0.1)
-    scheduler.rerun(batch, jobs, Outcome.FAILED, 0.1)
+    scheduler.finish(batch, Outcome.FAILED, 0.1, jobs)
     assert released(scheduler.next(0.1)).reason is Reason.BISECT
 
 

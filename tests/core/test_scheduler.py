@@ -46,7 +46,7 @@ def test_a_batch_is_never_larger_than_the_limit() -> None:
     first = released(scheduler.next(0.0))
     assert (first.jobs, first.reason) == (jobs[:3], Reason.FULL)
     assert scheduler.next(0.0) == Hold(inf)
-    record = scheduler.finish(first, Outcome.DONE, 0.5)
+    record = scheduler.finish(first, Outcome.DONE, 0.5).record
     assert (record.duration, record.left_waiting) == (0.5, 2)
     assert released(scheduler.next(0.5)).jobs == jobs[3:]
 

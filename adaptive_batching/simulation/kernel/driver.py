@@ -98,11 +98,6 @@ class Driver:
         self._restart = 0.0  # seconds that a worker which died takes to come back
 
     @property
-    def outstanding(self) -> int:
-        """Requests that wait or run."""
-        return self.scheduler.requests + self._running
-
-    @property
     def deserted(self) -> bool:
         """Whether no worker is alive."""
         return not self.scheduler.permits.capacity
@@ -169,12 +164,11 @@ class Driver:
         self.alert = True
         noticed = now + self.loop.delay
         self._running -= len(batch.jobs)
-        self._collector.batch_ended(self.scheduler.finish(batch, outcome, noticed))
-        ended = batch.jobs
-        if outcome is not Outcome.DONE:
-            start = noticed + self._restart if self.deserted else noticed
-            verdicts = self.scheduler.rerun(batch, batch.jobs, outcome, noticed, start)
-            ended = [job for job in batch.jobs if verdicts.get(job) is not Verdict.AGAIN]
+        failed = () if outcome is Outcome.DONE else batch.jobs
+        start = noticed + self._restart if self.deserted else noticed
+        record, verdicts = self.scheduler.finish(batch, outcome, noticed, failed, start)
+        self._collector.batch_ended(record)
+        ended = [job for job in batch.jobs if verdicts.get(job) is not Verdict.AGAIN]
         self._end(ended, noticed, _ENDS_AS[outcome])
 
     def worker_lost(self, worker: int, now: float, restart: float) -> None:

@@ -105,8 +105,7 @@ class Story:
         for item in what.jobs:
             item.runs += 1
             item.runs_lost += outcome is KILLS
-        self.scheduler.finish(what, outcome, now)
-        verdicts = self.scheduler.rerun(what, what.jobs, outcome, now)
+        verdicts = self.scheduler.finish(what, outcome, now, what.jobs).verdicts
         for item in what.jobs:
             verdict = verdicts.get(item)
             if verdict is not Verdict.AGAIN:
@@ -175,9 +174,8 @@ def test_a_death_that_was_no_items_fault() -> None:
     batch = scheduler.next(0.0)
     assert isinstance(batch, Batch)
     untaught = scheduler.latency.predict(1)
-    scheduler.finish(batch, KILLS, 1.0)
+    assert scheduler.finish(batch, KILLS, 1.0, [job]).verdicts == {job: Verdict.AGAIN}
     assert scheduler.latency.predict(1) == untaught
-    assert scheduler.rerun(batch, [job], KILLS, 1.0) == {job: Verdict.AGAIN}
     again = scheduler.next(1.0)
     assert isinstance(again, Batch)
     assert (again.jobs, again.reason, again.deaths) == ([job], Reason.BISECT, 1)
@@ -201,8 +199,7 @@ def test_a_handler_that_is_not_idempotent_runs_once() -> None:
         scheduler.submit(job)
     batch = scheduler.next(0.0)
     assert isinstance(batch, Batch)
-    scheduler.finish(batch, RAISES, 1.0)
-    assert not scheduler.rerun(batch, jobs, RAISES, 1.0)
+    assert not scheduler.finish(batch, RAISES, 1.0, jobs).verdicts
     assert scheduler.next(1.0) == Hold()
 
 
@@ -220,8 +217,7 @@ def test_who_would_be_late_is_not_run_again() -> None:
         scheduler.submit(job)
     batch = scheduler.next(1.0)
     assert isinstance(batch, Batch)
-    scheduler.finish(batch, RAISES, 2.0)
-    verdicts = scheduler.rerun(batch, [hurried, patient], RAISES, 2.0)
+    verdicts = scheduler.finish(batch, RAISES, 2.0, [hurried, patient]).verdicts
     assert verdicts == {hurried: Verdict.TOO_LATE, patient: Verdict.AGAIN}
 
 
@@ -234,8 +230,7 @@ def test_who_runs_again_may_leave_or_expire_while_he_waits() -> None:
     batch = scheduler.next(0.0)
     assert isinstance(batch, Batch)
     scheduler.permits.set_alive([])
-    scheduler.finish(batch, RAISES, 1.0)
-    scheduler.rerun(batch, jobs, RAISES, 1.0)
+    scheduler.finish(batch, RAISES, 1.0, jobs)
     assert scheduler.requests == scheduler.items == 4
     assert scheduler.cancel(jobs[1])
     assert not scheduler.cancel(jobs[1])
@@ -258,8 +253,7 @@ def test_those_who_run_again_are_abandoned_with_the_rest() -> None:
         scheduler.submit(job)
     batch = scheduler.next(0.0)
     assert isinstance(batch, Batch)
-    scheduler.finish(batch, RAISES, 1.0)
-    scheduler.rerun(batch, batch.jobs, RAISES, 1.0)
+    scheduler.finish(batch, RAISES, 1.0, batch.jobs)
     assert sorted(scheduler.abandon(), key=jobs.index) == jobs
     assert scheduler.items == 0
 

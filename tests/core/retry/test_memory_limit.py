@@ -51,8 +51,7 @@ def test_a_key_has_smaller_batches():
     submit(decides, 16, 0.0)
     batch = leave(decides, 0.0)
     submit(decides, 20, 0.5)
-    decides.finish(batch, Outcome.OUT_OF_MEMORY, 1.0)
-    decides.rerun(batch, batch.jobs, Outcome.OUT_OF_MEMORY, 1.0)
+    decides.finish(batch, Outcome.OUT_OF_MEMORY, 1.0, batch.jobs)
     sizes = []
     for at in range(5):
         batch = leave(decides, 1.0 + at)
@@ -107,9 +106,7 @@ def test_one_request_that_no_memory_is_large_enough_for():
         batch = leave(decides, now)
         now, ran = now + 1.0, ran + 1
         ended = Outcome.OUT_OF_MEMORY if guilty in batch.jobs else Outcome.DONE
-        decides.finish(batch, ended, now)
-        if ended is not Outcome.DONE:
-            decides.rerun(batch, batch.jobs, ended, now)
+        decides.finish(batch, ended, now, () if ended is Outcome.DONE else batch.jobs)
     assert ran == 9  # it is searched for by halves
     submit(decides, 16, now)
     assert leave(decides, now).size == 16

@@ -20,8 +20,7 @@ from tests.core.steps import released, submit
 def run(scheduler, outcome, now, start=None):
     """Let the next batch end like that; returns it and what becomes of its members."""
     batch = released(scheduler.next(now))
-    scheduler.finish(batch, outcome, now)
-    return batch, scheduler.rerun(batch, batch.jobs, outcome, now, start)
+    return batch, scheduler.finish(batch, outcome, now, batch.jobs, start).verdicts
 
 
 @pytest.fixture
