@@ -3,7 +3,7 @@
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.estimators.queueing_delay import QueueingDelay
 from adaptive_batching.core.fairness.fairness import Fairness
-from adaptive_batching.core.job import Batch, Job, Outcome, Priority, Reason, TenantJob
+from adaptive_batching.core.job import Batch, BoundedKey, Job, Outcome, Priority, Reason, TenantJob
 from adaptive_batching.core.job_class import JobClass
 from adaptive_batching.core.load import Load
 from adaptive_batching.core.policies import PolicyLike, make_policy
@@ -27,6 +27,7 @@ __all__ = [
     "RECORDING",
     "Batch",
     "BatchRecord",
+    "BoundedKey",
     "Decision",
     "Dispatch",
     "Fairness",

@@ -4,6 +4,21 @@ import enum
 from collections.abc import Hashable
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
+
+
+class BoundedKey(NamedTuple):
+    """A batch key of its own whose batches hold fewer items than `Limits.max_batch_size` says.
+
+    The bound is part of the key, so that jobs before and after a change of it don't mix.
+
+    Attributes:
+        key: What else has to be equal.
+        max_batch_size: Items in a batch at the most. A job with more than that runs alone.
+    """
+
+    key: Hashable
+    max_batch_size: int
 
 
 class Priority(enum.Enum):

@@ -16,7 +16,7 @@ from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.estimators.timer_lateness import TimerLateness
 from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.fairness.tenants import Tenants
-from adaptive_batching.core.job import Batch, Job, Outcome
+from adaptive_batching.core.job import Batch, BoundedKey, Job, Outcome
 from adaptive_batching.core.job_class import JobClass
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Hold, Limits, Policy, QueueView, Shed, ShedReason
@@ -148,7 +148,7 @@ class Scheduler:
             raise self._admission.never(size, limits, draining=self.draining)
         if queued + size > limits.max_queue:
             raise self._admission.queue_full(job, queued, limits, self.line(job.key))
-        view = queues.views.get(job.key) or queues.open(job.key, limits, self.line(job.key))
+        view = queues.views.get(job.key) or self._open(job.key)
         view.arrivals.arrived(job.arrived)
         if size > 1:
             view.arrivals.more_items += size - 1
@@ -207,7 +207,7 @@ class Scheduler:
         self._release.retune(self._policy)
         for key, view in self._queues.views.items():
             if key not in self.classes:
-                view.retune(limits)
+                view.retune(self._limits_of(key))
 
     def retune_class(self, key: Hashable, limits: Limits) -> None:
         """Decide by other limits about one class of jobs; as in `retune`."""
@@ -341,12 +341,21 @@ class Scheduler:
 
     def _restrict(self, view: QueueView, batch: Batch, outcome: Outcome, now: float) -> None:
         """Limit the batches of a key to what its worker's memory holds."""
-        limits = self.classes[batch.key].limits if batch.key in self.classes else self.limits
+        limits = self._limits_of(batch.key)
         most = limits.max_batch_size
         cap = view.cap or MemoryLimit(most)
         cap.ended(batch, outcome, now)
         view.cap = cap if cap.items < most else None
         view.limits = replace(limits, max_batch_size=cap.items)
+
+    def _open(self, key: Hashable) -> QueueView:
+        return self._queues.open(key, self._limits_of(key), self.line(key))
+
+    def _limits_of(self, key: Hashable) -> Limits:
+        limits = self.classes[key].limits if key in self.classes else self.limits
+        if isinstance(key, BoundedKey) and key.max_batch_size < limits.max_batch_size:
+            return replace(limits, max_batch_size=key.max_batch_size)
+        return limits
 
 
 _WAIT = Hold()

@@ -99,11 +99,11 @@ class Format(Protocol[S]):
     Attributes:
         holds_heads: Whether a batch holds each request with its own line and headers, so that
             those of the batch are the same for all.
-        has_statistics: Whether servers that speak it may tell how long batches took.
+        has_models: Whether servers that speak it may tell how large batches of a model may be.
     """
 
     holds_heads: ClassVar[bool] = False
-    has_statistics: ClassVar[bool] = False
+    has_models: ClassVar[bool] = False
 
     def destination(self, method: str, target: str) -> tuple[str, str]:
         """Return the method and target of the batch that such a request joins."""

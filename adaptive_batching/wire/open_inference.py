@@ -38,7 +38,7 @@ _PATHS = 256  # that are remembered
 class OpenInference(Format[TensorShare]):
     """Tensors in JSON, in bytes, or some in this and some in that."""
 
-    has_statistics = True
+    has_models = True
 
     def reads_pieces(self, headers: Mapping[str, str]) -> bool:
         """Whether tensors stand behind the JSON, which go on as they are."""

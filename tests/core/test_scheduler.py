@@ -7,6 +7,7 @@ import pytest
 
 from adaptive_batching.core import (
     BatchRecord,
+    BoundedKey,
     Dispatch,
     Hold,
     Job,
@@ -269,3 +270,28 @@ def test_another_policy_may_ask_for_another_order_of_keys() -> None:
     batch = released(scheduler.next(49.9))
     scheduler.finish(batch, Outcome.DONE, 49.95)
     assert {batch.key, released(scheduler.next(49.95)).key} == {"a", "b"}
+
+
+def test_a_key_whose_batches_are_smaller() -> None:
+    """They stay within its bound, also after a change of the limits; a larger job goes alone."""
+    scheduler = scheduler_with(max_batch_size=8)
+    key = BoundedKey("m", 3)
+    jobs = submit(scheduler, 7, key=key)
+    first = released(scheduler.next(0.0))
+    assert (first.jobs, first.reason) == (jobs[:3], Reason.FULL)
+    scheduler.finish(first, Outcome.DONE, 0.1)
+    scheduler.retune(make_policy("greedy"), Limits(max_batch_size=6))
+    second = released(scheduler.next(0.1))
+    assert second.jobs == jobs[3:6]
+    (large,) = submit(scheduler, 1, size=5, key=BoundedKey("n", 2))
+    scheduler.finish(second, Outcome.OUT_OF_MEMORY, 0.2)
+    third = released(scheduler.next(0.2))
+    scheduler.finish(third, Outcome.DONE, 0.3)
+    assert [*third.jobs, *released(scheduler.next(0.3)).jobs] == [jobs[6], large]
+
+
+def test_a_bound_that_is_none() -> None:
+    """Where the limits allow for less than a key, they hold; without a bound they hold alone."""
+    scheduler = scheduler_with(max_batch_size=2)
+    submit(scheduler, 3, key=BoundedKey("m", 3))
+    assert released(scheduler.next(0.0)).size == 2

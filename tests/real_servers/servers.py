@@ -53,7 +53,11 @@ def _free_port():
         return server.getsockname()[1]
 
 
-def _triton(home, folder, port, scheduler=""):
+def _triton(home, folder, port, scheduler="", models=None):
+    models = models or {
+        name: ("triton_model.py", _triton_config(datatype) + scheduler)
+        for name, datatype in TENSORS.items()
+    }
     packages = home / "lib" / f"python{PYTHON}" / "site-packages"
     server = packages / "pytriton" / "tritonserver"
     backend = folder / "backends" / "python"
@@ -61,11 +65,11 @@ def _triton(home, folder, port, scheduler=""):
     stub = backend / "triton_python_backend_stub"
     shutil.copy(server / "python_backend_stubs" / PYTHON / stub.name, stub)
     stub.chmod(0o755)
-    for name, datatype in TENSORS.items():
+    for name, (program, configuration) in models.items():
         version = folder / "models" / name / "1"
         version.mkdir(parents=True)
-        shutil.copy(MODELS / "triton_model.py", version / "model.py")
-        (version.parent / "config.pbtxt").write_text(_triton_config(datatype) + scheduler)
+        shutil.copy(MODELS / program, version / "model.py")
+        (version.parent / "config.pbtxt").write_text(configuration)
     command = [
         server / "bin" / "tritonserver",
         f"--model-repository={folder / 'models'}",
@@ -79,13 +83,13 @@ def _triton(home, folder, port, scheduler=""):
     return command, {"PYTHONPATH": str(packages), "LD_LIBRARY_PATH": str(libraries)}
 
 
-def _triton_config(datatype):
+def _triton_config(datatype, max_batch_size=256, dims="-1"):
     """Without `dynamic_batching` what comes together was merged by the sidecar."""
     kind = f"TYPE_{'STRING' if datatype == 'BYTES' else datatype}"
     return (
-        'backend: "python"\nmax_batch_size: 256\n'
-        f'input [{{ name: "x" data_type: {kind} dims: [ -1 ] }}]\n'
-        f'output [{{ name: "y" data_type: {kind} dims: [ -1 ] }}]\n'
+        f'backend: "python"\nmax_batch_size: {max_batch_size}\n'
+        f'input [{{ name: "x" data_type: {kind} dims: [ {dims} ] }}]\n'
+        f'output [{{ name: "y" data_type: {kind} dims: [ {dims} ] }}]\n'
         "instance_group [{ count: 1 kind: KIND_CPU }]\n"
     )
 
@@ -96,6 +100,20 @@ def _triton_that_batches(home, folder, port):
     So long that both batchers have something to merge, however slow the clients are.
     """
     return _triton(home, folder, port, "dynamic_batching { max_queue_delay_microseconds: 8000 }\n")
+
+
+def _triton_of_kinds(home, folder, port):
+    """One model that may be merged, four rows at a time, and one of each kind that may not."""
+    few = _triton_config("FP32", 4)
+    models = {
+        "few": few,
+        "track": _triton_config("FP32", 0, "-1, 2"),
+        "steps": few + "sequence_batching {}\n",
+        "stream": few + "model_transaction_policy { decoupled: true }\n",
+    }
+    programs = {name: ("triton_kinds.py", each) for name, each in models.items()}
+    command, variables = _triton(home, folder, port, models=programs)
+    return [*command, "--model-control-mode=explicit", "--load-model=*"], variables
 
 
 def _mlserver(home, folder, port):
@@ -133,6 +151,7 @@ def _program(script):
 
 TRITON = Server("triton", ("nvidia-pytriton==0.7.0", "numpy<2"), _triton, "/v2/models/text/ready")
 TRITON_THAT_BATCHES = replace(TRITON, prepare=_triton_that_batches)
+TRITON_OF_KINDS = replace(TRITON, prepare=_triton_of_kinds, ready="/v2/health/ready")
 KSERVE = Server("kserve", ("kserve==0.21.0",), _program("kserve_model.py"), "/v2/models/text/ready")
 MLSERVER = Server("mlserver", ("mlserver==1.7.1",), _mlserver, "/v2/models/text/ready")
 LITSERVE = Server("litserve", ("litserve==0.2.19",), _program("litserve_model.py"), "/health")

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 from multidict import MultiMapping
 
-from adaptive_batching.core import Priority
+from adaptive_batching.core import BoundedKey, Priority
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.errors import (
@@ -107,7 +107,7 @@ class BatchSharing:
     def _one_or_pieces(
         self, share: Any, request: Asked, target: str, begin: float
     ) -> Coroutine[Any, Any, Reply]:
-        if share.size > self._terms.max_batch_size:
+        if share.size > self._most(target):
             return self._in_pieces(share, request, target, begin)
         return self._submitted(share, request, target, begin)
 
@@ -119,7 +119,7 @@ class BatchSharing:
             raise JobTooLarge(f"expected at most max_queue={most} items, got {share.size}")
         if self._is_apart(share, request, target):
             return await self._submitted(share, request, target, begin)
-        pieces = self._form.cut(share, self._terms.max_batch_size)
+        pieces = self._form.cut(share, self._most(target))
         try:
             replies = await _all([self._piece(each, request, target, begin) for each in pieces])
         except UpstreamMismatch:
@@ -135,7 +135,14 @@ class BatchSharing:
 
     def _is_apart(self, share: Any, request: Asked, target: str) -> bool:
         """Whether answers to requests like it have to be left whole, and so has it."""
-        return not self._upstreams.mergeable(self._item(share, request, target, inf).key)
+        known = self._upstreams.models.most(target)
+        key = self._item(share, request, target, inf).key
+        return not (known and self._upstreams.mergeable(key))
+
+    def _most(self, target: str) -> int:
+        """Items that a batch may have."""
+        most = self._terms.max_batch_size
+        return int(min(self._upstreams.models.most(target) or most, most))
 
     async def _piece(self, share: Any, request: Asked, target: str, begin: float) -> Reply:
         # Since it was cut, a batch may have become smaller: see `retune`.
@@ -154,7 +161,7 @@ class BatchSharing:
         Returns:
             None if it has to be asked for by `answer`.
         """
-        if self._batch_fields or share.size > self._terms.max_batch_size:
+        if self._batch_fields or share.size > self._most(target):
             return None
         return self._dispatcher.post(*self._call(share, request, target, begin))
 
@@ -168,9 +175,13 @@ class BatchSharing:
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")
         item = self._item(share, request, target, now + waits)
+        most = self._upstreams.models.most(target)
         key: Hashable = item.key
         size = share.size
-        if not self._upstreams.mergeable(key):
+        if most and self._upstreams.mergeable(key):
+            if most < self._terms.max_batch_size:
+                key = BoundedKey(key, int(most))
+        else:
             key = object()
             # Larger than a batch it can't be cut; to the queue it is a full one.
             size = min(size, self._terms.max_batch_size)

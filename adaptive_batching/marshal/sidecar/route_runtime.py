@@ -16,6 +16,8 @@ from adaptive_batching.errors import Overloaded
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.recent_batches import LatestBatches
 from adaptive_batching.marshal.http.body import arrived_body, arriving_body, arriving_pieces
+from adaptive_batching.marshal.http.deadline import patience
+from adaptive_batching.marshal.http.header_text import check_text
 from adaptive_batching.marshal.http.header_view import HeaderView
 from adaptive_batching.marshal.http.tracing import Tracer
 from adaptive_batching.marshal.sidecar.alone import Alone
@@ -76,8 +78,7 @@ class Relay:
             max_answer=route.max_answer,
             tls=route.tls,
             rehearsed=route.rehearsed,
-            most=route.terms.max_batch_size,
-            statistics=route.form.has_statistics,
+            has_models=route.form.has_models,
             verify=route.verify,
             about=about,
         )
@@ -160,6 +161,9 @@ class Relay:
         try:
             path = target.partition("?")[0]
             if not self._form.wants(request.method, path) or self._must_stream(request):
+                with self.upstreams.models.loading(request.method, target):
+                    return await self._passing(request, target, closes=closes)
+            if not await self._batches(request, target, begin):
                 return await self._passing(request, target, closes=closes)
             self._check_turn(begin)
             message = await self._message(request, holding)
@@ -192,6 +196,8 @@ class Relay:
         if len(body) > self._terms.max_body:
             return None
         self._check_turn(begin)
+        if not self.upstreams.models.most(message.path):
+            return None
         share = self._take(message, message.path, Message(body, HeaderView(message.headers)))
         if share is None:
             return None
@@ -223,6 +229,16 @@ class Relay:
     def _check_turn(self, begin: float) -> None:
         if begin + self._terms.max_latency <= monotonic():
             raise Overloaded("its time was over when its turn came")
+
+    async def _batches(self, request: web.BaseRequest, target: str, begin: float) -> bool:
+        """Whether requests for a model share batches; it is asked for if that isn't known."""
+        models = self.upstreams.models
+        if models.most(target) is None:
+            due = begin + min(patience(request.headers), self._terms.max_latency)
+            told, _ = self._terms.headers.key(request.headers.items())
+            check_text([value for _, value in told])
+            await models.learn(target, told, due)
+        return models.most(target) != 0
 
     def _take(self, request: Asked, target: str, message: Message) -> Any:
         """What a request brings; None if it can't share a batch."""

@@ -4,7 +4,6 @@ Each server has so many places, where one batch runs at a time; a place is a wor
 server's places are alive follows from how it has done: `upstream/outlier_detection.py`.
 """
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -40,8 +39,8 @@ from adaptive_batching.marshal.sidecar.upstream.messages import (
     meaning,
     retry_after,
 )
+from adaptive_batching.marshal.sidecar.upstream.models import UpstreamModels
 from adaptive_batching.marshal.sidecar.upstream.outlier_detection import Standings, State
-from adaptive_batching.marshal.sidecar.upstream.statistics import rehearsal, warn_once_started
 from adaptive_batching.marshal.sidecar.upstream.unbatchable_keys import NotMergeable
 from adaptive_batching.marshal.sidecar.upstream.verification import (
     TOLERANCE,
@@ -66,15 +65,15 @@ class Upstreams:
         concurrency: Batches at a time that each server takes.
         timeout: Seconds that a batch may take.
         max_answer: Bytes that the body of an answer may have.
-        most: Items that a batch may have; a server that takes fewer is warned of.
         tls: For servers that are reached by TLS; None for the certificates of the system.
         rehearsed: What is known of batches already: items and seconds.
-        statistics: Whether the servers may be asked for that; see `upstream_statistics`.
+        has_models: Whether the servers may be asked what batches a model takes.
         verify: Share of the requests in batches that are sent alone as well, to compare.
         about: More headers for a batch, asked for where it is sent: those of its trace.
 
     Attributes:
         responses: Answers by status.
+        models: How large their batches may be.
     """
 
     def __init__(
@@ -84,10 +83,9 @@ class Upstreams:
         concurrency: int,
         timeout: float,
         max_answer: int,
-        most: int,
         tls: SSLContext | None = None,
         rehearsed: Sequence[tuple[int, float]] = (),
-        statistics: bool = False,
+        has_models: bool = False,
         verify: float = 0.0,
         about: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
@@ -100,11 +98,9 @@ class Upstreams:
         self._client = Client(tls)
         self._standings = Standings(concurrency)
         self._directory = Directory(locations, self._standings, concurrency)
+        self.models = UpstreamModels(self._client, self._directory.next, asks=has_models)
         self._rehearsed = list(rehearsed)
-        self._most = most
         self._objection = ""
-        self._statistics = statistics
-        self._asking: asyncio.Task[None] | None = None
         self._verification = Verification(verify, TOLERANCE, self._differs)
 
     def __repr__(self) -> str:
@@ -142,13 +138,6 @@ class Upstreams:
     async def start(self, on_change: Callable[[], None]) -> None:
         """Find the servers; see `Workers.start`. Whether they answer, batches will show."""
         await self._directory.start(on_change)
-        if self._statistics and not self._rehearsed:
-            try:
-                self._rehearsed = await rehearsal(self._client, self._directory.next(), self._most)
-            except UpstreamUnreachable:
-                self._asking = asyncio.create_task(
-                    warn_once_started(self._client, self._directory.next, self._most)
-                )
 
     def choose(self) -> tuple[Address, Client]:
         """Where a request that is not for a batch is sent, and with what."""
@@ -180,8 +169,7 @@ class Upstreams:
 
     async def aclose(self) -> None:
         """Close all connections; see `Workers.aclose`."""
-        if self._asking is not None:
-            self._asking.cancel()
+        await self.models.aclose()
         await self._verification.aclose()
         await self._directory.aclose()
         await self._client.aclose()
@@ -246,7 +234,9 @@ class Upstreams:
         except UpstreamTooLarge:
             self._directory.succeeded(address)
             raise
-        except (UpstreamLost, UpstreamBroken, WorkerTimeout):
+        except (UpstreamLost, UpstreamBroken, WorkerTimeout) as error:
+            if isinstance(error, UpstreamUnreachable):
+                self.models.forget()  # it may come back with others
             self._directory.failed(address)
             raise
 
