@@ -114,7 +114,7 @@ class Dispatcher(Generic[T, R]):
     @property
     def ready(self) -> bool:
         """Whether its workers have been ready, so that it can answer."""
-        return self._driver is not None and self._driver.crew.ready
+        return self._driver is not None and self._driver.readiness.ready
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -165,7 +165,7 @@ class Dispatcher(Generic[T, R]):
         driver = self._driver
         if driver is None or driver.loop is not loop:
             driver = self._drive(loop)
-        if not driver.crew.ready:
+        if not driver.readiness.ready:
             await driver.started()
         call = self._admitted(driver, item, key, max_latency, size, tenant, priority)
         try:
@@ -192,7 +192,7 @@ class Dispatcher(Generic[T, R]):
             wait for them.
         """
         driver = self._driver
-        if driver is None or not driver.crew.ready or driver.loop.is_closed():
+        if driver is None or not driver.readiness.ready or driver.loop.is_closed():
             return None
         return self._admitted(driver, item, key, max_latency, size, tenant, priority)
 
@@ -320,7 +320,7 @@ class Dispatcher(Generic[T, R]):
     @staticmethod
     async def _begun(driver: Driver[T, R]) -> None:
         """Wait for the workers' first start; that all have died since is none of our business."""
-        if not driver.crew.ready:
+        if not driver.readiness.ready:
             await driver.started()
 
     def _drive(self, loop: asyncio.AbstractEventLoop) -> Driver[T, R]:

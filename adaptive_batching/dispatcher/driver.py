@@ -29,7 +29,7 @@ from adaptive_batching.dispatcher.completion import Endings
 from adaptive_batching.dispatcher.failures import may_run_again, told_now
 from adaptive_batching.dispatcher.observers import Audience, Observer
 from adaptive_batching.dispatcher.outcome import Ended, is_cancelled
-from adaptive_batching.dispatcher.readiness import Crew
+from adaptive_batching.dispatcher.readiness import Readiness
 from adaptive_batching.dispatcher.running import RunningBatches
 from adaptive_batching.dispatcher.slow_workers import Laggards
 from adaptive_batching.dispatcher.stats import Stats
@@ -83,10 +83,10 @@ class Driver(Generic[T, R]):
             loop, self._context, workers, self._audience, self._conclude, on_expired
         )
         self._drained = asyncio.Event()
-        self.crew = Crew(workers, scheduler, clock, self._workers_changed)
+        self.readiness = Readiness(workers, scheduler, clock, self._workers_changed)
         """Whether there are workers; asked for every call."""
         self._stopped = False  # what runs is being cancelled, and nothing may begin any more
-        self._starting = loop.create_task(self.crew.start(), context=self._context)
+        self._starting = loop.create_task(self.readiness.start(), context=self._context)
 
     def __repr__(self) -> str:
         return f"<Driver running={len(self._running)} {self._scheduler!r}>"
@@ -113,8 +113,8 @@ class Driver(Generic[T, R]):
             if self.closing and not is_cancelled():
                 raise Draining("the dispatcher was closed while its workers started") from None
             raise
-        if self.crew.failure is not None:
-            raise self.crew.failure
+        if self.readiness.failure is not None:
+            raise self.readiness.failure
 
     def admit(self, call: Call[T, R]) -> None:
         """Let a call wait for its batch; its future will have the answer.
@@ -123,13 +123,13 @@ class Driver(Generic[T, R]):
             Refused: It was turned away.
             WorkerStartError: There are no workers, nor will there be.
         """
-        if self.crew.failure is not None:
-            raise self.crew.failure
+        if self.readiness.failure is not None:
+            raise self.readiness.failure
         if self._audience.companions:
             self._audience.call_made(call)
         try:
             if not self._scheduler.permits.capacity:
-                self.crew.check_return(call)
+                self.readiness.check_return(call)
             self._scheduler.submit(call)
         except Refused as refusal:
             full = isinstance(refusal, QueueFull)
@@ -144,7 +144,7 @@ class Driver(Generic[T, R]):
     def refuse_unseen(self, patience: float) -> float | None:
         """Seconds until it is worth to come again; None for a call that has to be looked at."""
         scheduler, now = self._scheduler, self._clock()
-        if not self.crew.ready or not scheduler.permits.capacity or self.closing:
+        if not self.readiness.ready or not scheduler.permits.capacity or self.closing:
             return None
         wait = scheduler.refuse_unseen(now, patience)
         if wait is not None:
@@ -244,7 +244,7 @@ class Driver(Generic[T, R]):
         record = None
         calls, results = cast("Sequence[Call[T, R]]", batch.jobs), ended.results
         failed = self._curable(calls, ended)
-        start = now if self._scheduler.permits.capacity else self.crew.back(now)
+        start = now if self._scheduler.permits.capacity else self.readiness.back(now)
         try:
             record, verdicts = self._scheduler.finish(batch, ended.outcome, now, failed, start)
         except PolicyError as error:
@@ -267,7 +267,7 @@ class Driver(Generic[T, R]):
     def _curable(self, calls: Sequence[Call[T, R]], ended: Ended) -> Sequence[Call[T, R]]:
         """The members that another run may help: they got what the whole batch raised."""
         raised = ended.raised
-        if raised is None or self._stopped or self.crew.failure or not may_run_again(raised):
+        if raised is None or self._stopped or self.readiness.failure or not may_run_again(raised):
             return ()
         members = zip(calls, ended.results, strict=True)
         return [call for call, result in members if result is raised and not call.future.done()]
@@ -279,13 +279,13 @@ class Driver(Generic[T, R]):
             _log.error("%s", error)
 
     def _workers_changed(self) -> None:
-        crew, scheduler = self.crew, self._scheduler
-        if crew.failure is not None:
-            self._endings.give_up(crew.failure)
-        elif crew.ready and not scheduler.permits.capacity:
-            back = crew.back(self._clock())
+        readiness, scheduler = self.readiness, self._scheduler
+        if readiness.failure is not None:
+            self._endings.give_up(readiness.failure)
+        elif readiness.ready and not scheduler.permits.capacity:
+            back = readiness.back(self._clock())
             hopeless = cast("Sequence[Call[T, R]]", scheduler.abandon(due_before=back))
             for call in hopeless:
-                call.fail(crew.nobody())
+                call.fail(readiness.nobody())
             self._endings.enter(hopeless, JobOutcome.SHED)
         self._pump_soon()

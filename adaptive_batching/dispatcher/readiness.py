@@ -7,7 +7,7 @@ from adaptive_batching.errors import BatchingError, NoWorkers, WorkerStartError
 from adaptive_batching.workers.interface import Workers
 
 
-class Crew:
+class Readiness:
     """Starts workers, remembers how that went, and keeps the scheduler's permits as they are.
 
     Args:
