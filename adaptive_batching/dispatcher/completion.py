@@ -6,7 +6,7 @@ from typing import Any, cast
 from adaptive_batching.core import Batch, Job, JobOutcome, Reason, Scheduler, Shed, ShedReason
 from adaptive_batching.dispatcher.calls import Call, share_out
 from adaptive_batching.dispatcher.counters import Ledgers
-from adaptive_batching.dispatcher.observers import Audience
+from adaptive_batching.dispatcher.observers import Observers
 from adaptive_batching.dispatcher.outcome import Ended
 from adaptive_batching.errors import BatchingError, DeadlineExceeded, Overloaded
 
@@ -16,28 +16,28 @@ class Endings:
 
     Args:
         scheduler: In whose queues they wait.
-        audience: Who hears of it.
+        observers: Who hears of it.
         clock: Monotonic seconds.
 
     Attributes:
         ledgers: What has become of them.
     """
 
-    __slots__ = ("_audience", "_clock", "_scheduler", "ledgers")
+    __slots__ = ("_clock", "_observers", "_scheduler", "ledgers")
 
     def __init__(
-        self, scheduler: Scheduler, audience: Audience, clock: Callable[[], float]
+        self, scheduler: Scheduler, observers: Observers, clock: Callable[[], float]
     ) -> None:
         self._scheduler = scheduler
-        self._audience = audience
+        self._observers = observers
         self._clock = clock
         self.ledgers = Ledgers(scheduler.classes)
 
     def enter(self, jobs: Sequence[Job], outcome: JobOutcome) -> None:
         """Some jobs, of which their callers know, have ended without a batch, or before theirs."""
         self.ledgers.enter(jobs, outcome)
-        if self._audience.of_jobs and jobs:
-            self._audience.jobs_ended(jobs, outcome, self._clock())
+        if self._observers.of_jobs and jobs:
+            self._observers.jobs_ended(jobs, outcome, self._clock())
 
     def turn_away(self, shed: Shed, now: float) -> None:
         """Some have left the queue unanswered, as the scheduler said."""

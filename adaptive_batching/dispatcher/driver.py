@@ -27,7 +27,7 @@ from adaptive_batching.core import (
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.completion import Endings
 from adaptive_batching.dispatcher.failures import may_run_again, told_now
-from adaptive_batching.dispatcher.observers import Audience, Observer
+from adaptive_batching.dispatcher.observers import Observer, Observers
 from adaptive_batching.dispatcher.outcome import Ended, is_cancelled
 from adaptive_batching.dispatcher.readiness import Readiness
 from adaptive_batching.dispatcher.running import RunningBatches
@@ -67,10 +67,10 @@ class Driver(Generic[T, R]):
         self._scheduler = scheduler
         self._workers = workers
         self._clock = clock
-        self._audience = Audience(observers)
+        self._observers = Observers(observers)
         self._laggards = Laggards(workers, scheduler.limits.max_batch_size)
         self._next_batch_first = next_batch_first
-        self._endings = Endings(scheduler, self._audience, clock)
+        self._endings = Endings(scheduler, self._observers, clock)
         self._context = contextvars.Context()  # no batch runs in its first caller's context
         self._now = -inf
         self.concluded = -inf
@@ -80,7 +80,7 @@ class Driver(Generic[T, R]):
         self._logged = ""  # the policy's last mistake of which no caller was told
         on_expired = partial(self._endings.enter, outcome=JobOutcome.EXPIRED)
         self._running = RunningBatches(
-            loop, self._context, workers, self._audience, self._conclude, on_expired
+            loop, self._context, workers, self._observers, self._conclude, on_expired
         )
         self._drained = asyncio.Event()
         self.readiness = Readiness(workers, scheduler, clock, self._workers_changed)
@@ -125,8 +125,8 @@ class Driver(Generic[T, R]):
         """
         if self.readiness.failure is not None:
             raise self.readiness.failure
-        if self._audience.companions:
-            self._audience.call_made(call)
+        if self._observers.companions:
+            self._observers.call_made(call)
         try:
             if not self._scheduler.permits.capacity:
                 self.readiness.check_return(call)
@@ -253,11 +253,11 @@ class Driver(Generic[T, R]):
             if ended.raised is not None and failed:
                 calls, results = told_now(calls, results, verdicts, ended.raised)
                 self._endings.ledgers.enter_verdicts(batch.key, verdicts.values())
-            self._audience.batch_ended(batch, record)
+            self._observers.batch_ended(batch, record)
             if self._scheduler.permits.uneven or self._laggards.since:
                 self._laggards.look(self._scheduler.permits.workers, now)
-        if self._audience.of_jobs:
-            self._audience.members_ended(calls, results, now, record)
+        if self._observers.of_jobs:
+            self._observers.members_ended(calls, results, now, record)
         if self._next_batch_first:
             self._pump()
         self._endings.answer(batch, ended, calls, results)

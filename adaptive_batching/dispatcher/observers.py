@@ -42,7 +42,7 @@ class Companion(Observer, Protocol):
         ...
 
 
-class Audience:
+class Observers:
     """The observers of one driver; one that fails is logged, and the others are told.
 
     Attributes:

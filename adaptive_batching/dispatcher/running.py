@@ -8,7 +8,7 @@ from typing import Any, cast
 from adaptive_batching.core import Batch, Job
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.deadlines import Deadlines
-from adaptive_batching.dispatcher.observers import Audience
+from adaptive_batching.dispatcher.observers import Observers
 from adaptive_batching.dispatcher.outcome import Ended
 from adaptive_batching.workers.interface import Workers
 
@@ -20,26 +20,26 @@ class RunningBatches:
         loop: On which they run.
         context: In which they run, or in a copy of it where somebody goes along.
         workers: Run them.
-        audience: Hears of those that leave.
+        observers: Hears of those that leave.
         on_ended: Told of each batch once.
         on_expired: Told of jobs that were failed because their deadline came under way.
     """
 
-    __slots__ = ("_audience", "_context", "_deadlines", "_loop", "_on_ended", "_tasks", "_workers")
+    __slots__ = ("_context", "_deadlines", "_loop", "_observers", "_on_ended", "_tasks", "_workers")
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         context: contextvars.Context,
         workers: Workers,
-        audience: Audience,
+        observers: Observers,
         on_ended: Callable[[Batch, Ended], None],
         on_expired: Callable[[Sequence[Job]], None],
     ) -> None:
         self._loop = loop
         self._context = context
         self._workers = workers
-        self._audience = audience
+        self._observers = observers
         self._on_ended = on_ended
         self._deadlines = Deadlines(loop, on_expired)
         self._tasks: dict[Batch, asyncio.Task[None]] = {}
@@ -54,9 +54,9 @@ class RunningBatches:
         it could end within the very decision that released it.
         """
         context = None
-        if self._audience.companions:
+        if self._observers.companions:
             context = self._context.copy()
-            context.run(self._audience.batch_left, batch)
+            context.run(self._observers.batch_left, batch)
         self._tasks[batch] = asyncio.Task(self._run(batch), loop=self._loop, context=context)
         self._deadlines.watch(batch)
 

@@ -6,7 +6,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome, Limits
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.dispatcher import Dispatcher
-from adaptive_batching.dispatcher.observers import Audience, Companion, Observer
+from adaptive_batching.dispatcher.observers import Companion, Observer, Observers
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.workers.interface import Workers
 
@@ -112,12 +112,12 @@ class OfClass:
 
     def __init__(self, key: Hashable, observers: Sequence[Observer]) -> None:
         self._key = key
-        self._audience = Audience(observers)
+        self._observers = Observers(observers)
 
     def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
         """A batch of any class has ended."""
         if record.key == self._key:
-            self._audience.batch_ended(batch, record)
+            self._observers.batch_ended(batch, record)
 
     def jobs_ended(
         self, jobs: Sequence[Job], outcome: JobOutcome, now: float, batch: BatchRecord | None
@@ -125,7 +125,7 @@ class OfClass:
         """Some jobs of any class have ended."""
         mine = [job for job in jobs if job.key == self._key]
         if mine:
-            self._audience.jobs_ended(mine, outcome, now, batch)
+            self._observers.jobs_ended(mine, outcome, now, batch)
 
 
 class CompanionOfClass(OfClass):
@@ -134,12 +134,12 @@ class CompanionOfClass(OfClass):
     def call_made(self, call: Call[Any, Any]) -> None:
         """A call of any class comes in."""
         if call.key == self._key:
-            self._audience.call_made(call)
+            self._observers.call_made(call)
 
     def batch_left(self, batch: Batch) -> None:
         """A batch of any class leaves."""
         if batch.key == self._key:
-            self._audience.batch_left(batch)
+            self._observers.batch_left(batch)
 
 
 def of_class(key: Hashable, observers: Sequence[Observer]) -> OfClass:
