@@ -11,7 +11,7 @@ from adaptive_batching.dispatcher.outcome import Ended
 from adaptive_batching.errors import BatchingError, DeadlineExceeded, Overloaded
 
 
-class Endings:
+class Completion:
     """How the requests of one driver end.
 
     Args:

@@ -25,7 +25,7 @@ from adaptive_batching.core import (
     Station,
 )
 from adaptive_batching.dispatcher.calls import Call
-from adaptive_batching.dispatcher.completion import Endings
+from adaptive_batching.dispatcher.completion import Completion
 from adaptive_batching.dispatcher.failures import may_run_again, told_now
 from adaptive_batching.dispatcher.observers import Observer, Observers
 from adaptive_batching.dispatcher.outcome import Ended, is_cancelled
@@ -70,7 +70,7 @@ class Driver(Generic[T, R]):
         self._observers = Observers(observers)
         self._laggards = Laggards(workers, scheduler.limits.max_batch_size)
         self._next_batch_first = next_batch_first
-        self._endings = Endings(scheduler, self._observers, clock)
+        self._completion = Completion(scheduler, self._observers, clock)
         self._context = contextvars.Context()  # no batch runs in its first caller's context
         self._now = -inf
         self.concluded = -inf
@@ -78,7 +78,7 @@ class Driver(Generic[T, R]):
         self._pump_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._logged = ""  # the policy's last mistake of which no caller was told
-        on_expired = partial(self._endings.enter, outcome=JobOutcome.EXPIRED)
+        on_expired = partial(self._completion.enter, outcome=JobOutcome.EXPIRED)
         self._running = RunningBatches(
             loop, self._context, workers, self._observers, self._conclude, on_expired
         )
@@ -133,7 +133,7 @@ class Driver(Generic[T, R]):
             self._scheduler.submit(call)
         except Refused as refusal:
             full = isinstance(refusal, QueueFull)
-            self._endings.enter([call], JobOutcome.QUEUE_FULL if full else JobOutcome.SHED)
+            self._completion.enter([call], JobOutcome.QUEUE_FULL if full else JobOutcome.SHED)
             scheduler = self._scheduler
             if (scheduler.permits.idle or scheduler.watchful) and not self._pump_due:
                 self._pump_soon()  # it has come all the same, which may be news for those who wait
@@ -148,7 +148,7 @@ class Driver(Generic[T, R]):
             return None
         wait = scheduler.refuse_unseen(now, patience)
         if wait is not None:
-            self._endings.enter([Job(now, 1, now + patience)], JobOutcome.SHED)
+            self._completion.enter([Job(now, 1, now + patience)], JobOutcome.SHED)
             if scheduler.watchful and not self._pump_due:
                 self._pump_soon()
         return wait
@@ -156,7 +156,7 @@ class Driver(Generic[T, R]):
     def withdraw(self, call: Call[T, R]) -> None:
         """Its caller has gone."""
         if self._scheduler.cancel(call):
-            self._endings.enter([call], JobOutcome.CANCELLED)
+            self._completion.enter([call], JobOutcome.CANCELLED)
             if self.closing and not self._pump_due:
                 self._pump_soon()  # it may have been the last, with no worker to end the wait
 
@@ -186,7 +186,7 @@ class Driver(Generic[T, R]):
         except TimeoutError:
             self._stopped = True
             closed = Draining("the dispatcher was closed before this request's turn came")
-            self._endings.give_up(closed)
+            self._completion.give_up(closed)
             await self._running.stop()
         self._starting.cancel()
         if self._timer is not None:
@@ -195,11 +195,11 @@ class Driver(Generic[T, R]):
 
     def stats(self) -> Stats:
         """What happened so far and what waits."""
-        return Stats.of(self._scheduler, self._endings.ledgers.whole, self._clock())
+        return Stats.of(self._scheduler, self._completion.ledgers.whole, self._clock())
 
     def stats_of(self, key: Hashable) -> Stats:
         """The same of one class of jobs."""
-        ledger = self._endings.ledgers[key]
+        ledger = self._completion.ledgers[key]
         return Stats.of_class(self._scheduler, key, ledger, self._clock())
 
     # --------------------------------------------------------------------- the loop of decisions
@@ -227,7 +227,7 @@ class Driver(Generic[T, R]):
         else:
             self._arm(step.until)
         for shed in turned_away:  # now that it is known who is busy, and so when to come again
-            self._endings.turn_away(shed, now)
+            self._completion.turn_away(shed, now)
         if not self._scheduler.items and not self._scheduler.permits.running:
             self._drained.set()
 
@@ -252,7 +252,7 @@ class Driver(Generic[T, R]):
         else:
             if ended.raised is not None and failed:
                 calls, results = told_now(calls, results, verdicts, ended.raised)
-                self._endings.ledgers.enter_verdicts(batch.key, verdicts.values())
+                self._completion.ledgers.enter_verdicts(batch.key, verdicts.values())
             self._observers.batch_ended(batch, record)
             if self._scheduler.permits.uneven or self._laggards.since:
                 self._laggards.look(self._scheduler.permits.workers, now)
@@ -260,7 +260,7 @@ class Driver(Generic[T, R]):
             self._observers.members_ended(calls, results, now, record)
         if self._next_batch_first:
             self._pump()
-        self._endings.answer(batch, ended, calls, results)
+        self._completion.answer(batch, ended, calls, results)
         if not (self._next_batch_first or self._pump_due):
             self._pump_soon()
 
@@ -274,18 +274,18 @@ class Driver(Generic[T, R]):
 
     def _give_up(self, error: PolicyError) -> None:
         """Tell all who wait what the policy did; and the log if nobody does, once."""
-        if not self._endings.give_up(error) and str(error) != self._logged:
+        if not self._completion.give_up(error) and str(error) != self._logged:
             self._logged = str(error)
             _log.error("%s", error)
 
     def _workers_changed(self) -> None:
         readiness, scheduler = self.readiness, self._scheduler
         if readiness.failure is not None:
-            self._endings.give_up(readiness.failure)
+            self._completion.give_up(readiness.failure)
         elif readiness.ready and not scheduler.permits.capacity:
             back = readiness.back(self._clock())
             hopeless = cast("Sequence[Call[T, R]]", scheduler.abandon(due_before=back))
             for call in hopeless:
                 call.fail(readiness.nobody())
-            self._endings.enter(hopeless, JobOutcome.SHED)
+            self._completion.enter(hopeless, JobOutcome.SHED)
         self._pump_soon()
