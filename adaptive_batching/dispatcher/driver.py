@@ -31,7 +31,7 @@ from adaptive_batching.dispatcher.observers import Observer, Observers
 from adaptive_batching.dispatcher.outcome import Ended, is_cancelled
 from adaptive_batching.dispatcher.readiness import Readiness
 from adaptive_batching.dispatcher.running import RunningBatches
-from adaptive_batching.dispatcher.slow_workers import Laggards
+from adaptive_batching.dispatcher.slow_workers import SlowWorkers
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.errors import Draining, PolicyError, QueueFull, Refused
 from adaptive_batching.workers.interface import Workers
@@ -68,7 +68,7 @@ class Driver(Generic[T, R]):
         self._workers = workers
         self._clock = clock
         self._observers = Observers(observers)
-        self._laggards = Laggards(workers, scheduler.limits.max_batch_size)
+        self._slow_workers = SlowWorkers(workers, scheduler.limits.max_batch_size)
         self._next_batch_first = next_batch_first
         self._completion = Completion(scheduler, self._observers, clock)
         self._context = contextvars.Context()  # no batch runs in its first caller's context
@@ -254,8 +254,8 @@ class Driver(Generic[T, R]):
                 calls, results = told_now(calls, results, verdicts, ended.raised)
                 self._completion.ledgers.enter_verdicts(batch.key, verdicts.values())
             self._observers.batch_ended(batch, record)
-            if self._scheduler.permits.uneven or self._laggards.since:
-                self._laggards.look(self._scheduler.permits.workers, now)
+            if self._scheduler.permits.uneven or self._slow_workers.since:
+                self._slow_workers.look(self._scheduler.permits.workers, now)
         if self._observers.of_jobs:
             self._observers.members_ended(calls, results, now, record)
         if self._next_batch_first:

@@ -16,7 +16,7 @@ _Who = tuple[int, Hashable]  # index and identity
 _LASTING = 10.0  # seconds; any worker is slow while another one loads its model
 
 
-class Laggards:
+class SlowWorkers:
     """Watches how the workers of one dispatcher compare.
 
     Args:

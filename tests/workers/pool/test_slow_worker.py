@@ -9,7 +9,7 @@ from adaptive_batching.core import Limits
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.worker import Worker
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.dispatcher.slow_workers import Laggards
+from adaptive_batching.dispatcher.slow_workers import SlowWorkers
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import Processes, Tasks
 from tests.workers import handlers
@@ -47,12 +47,12 @@ def workers():
 
 def test_it_is_reported_once_it_has_lasted(workers, caplog):
     """A slow moment is no news. Its end is, well below what made it slow; then it may recur."""
-    laggards = Laggards(make_workers(handlers.double_async, Tasks(2)), full=10)
+    slow_workers = SlowWorkers(make_workers(handlers.double_async, Tasks(2)), full=10)
     story = [(0, 1.6), (9, 1.0), (10, 1.6), (19, 3.0), (20, 1.6), (31, 1.4), (45, 1.6), (50, 1.2)]
     with caplog.at_level(logging.INFO, "adaptive_batching"):
         for now, factor in [*story, (60, 2.0), (70, 2.0)]:
             workers[1].latency.factor = factor
-            laggards.look(workers, now)
+            slow_workers.look(workers, now)
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING"]
     slow, recovered, _ = caplog.messages
     assert slow.startswith("worker 1 of ")
@@ -62,13 +62,13 @@ def test_it_is_reported_once_it_has_lasted(workers, caplog):
 
 def test_another_worker_in_the_place_of_a_slow_one(workers, caplog):
     """It did not recover, and is reported by its own name when it is slow as well."""
-    laggards = Laggards(make_workers(handlers.double_async, Tasks(2)), full=10)
+    slow_workers = SlowWorkers(make_workers(handlers.double_async, Tasks(2)), full=10)
     with caplog.at_level(logging.INFO, "adaptive_batching"):
         story = [("old", 2.0), ("old", 2.0), ("new", 1.0), ("new", 3.0), ("new", 3.0)]
         for step, (name, factor) in enumerate(story):
             workers[1].become(name)
             workers[1].latency.factor = factor
-            laggards.look(workers, 10.0 * step)
+            slow_workers.look(workers, 10.0 * step)
     old, new = caplog.messages
     assert old.startswith("worker 1 ('old') of ")
     assert new.startswith("worker 1 ('new') of ")
@@ -76,10 +76,10 @@ def test_another_worker_in_the_place_of_a_slow_one(workers, caplog):
 
 def test_a_worker_that_is_alone(workers, caplog):
     """It is no slower than most: there are no others."""
-    laggards = Laggards(make_workers(handlers.double_async, Tasks(2)), full=10)
+    slow_workers = SlowWorkers(make_workers(handlers.double_async, Tasks(2)), full=10)
     workers[1].latency.factor = 3.0
-    laggards.look(workers, 0.0)
+    slow_workers.look(workers, 0.0)
     workers[0].alive = False
-    laggards.look(workers, 20.0)
-    assert not laggards.since
+    slow_workers.look(workers, 20.0)
+    assert not slow_workers.since
     assert not caplog.messages
