@@ -1,11 +1,11 @@
-"""A request's one end: its caller is told, the ledgers count it, and the observers hear of it."""
+"""A request ends once: its caller is told, the counters count it, the observers hear of it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from adaptive_batching.core import Batch, Job, JobOutcome, Reason, Scheduler, Shed, ShedReason
 from adaptive_batching.dispatcher.calls import Call, share_out
-from adaptive_batching.dispatcher.counters import Ledgers
+from adaptive_batching.dispatcher.counters import CountersByClass
 from adaptive_batching.dispatcher.observers import Observers
 from adaptive_batching.dispatcher.outcome import Ended
 from adaptive_batching.errors import BatchingError, DeadlineExceeded, Overloaded
@@ -20,10 +20,10 @@ class Completion:
         clock: Monotonic seconds.
 
     Attributes:
-        ledgers: What has become of them.
+        counters: What has become of them.
     """
 
-    __slots__ = ("_clock", "_observers", "_scheduler", "ledgers")
+    __slots__ = ("_clock", "_observers", "_scheduler", "counters")
 
     def __init__(
         self, scheduler: Scheduler, observers: Observers, clock: Callable[[], float]
@@ -31,11 +31,11 @@ class Completion:
         self._scheduler = scheduler
         self._observers = observers
         self._clock = clock
-        self.ledgers = Ledgers(scheduler.classes)
+        self.counters = CountersByClass(scheduler.classes)
 
     def enter(self, jobs: Sequence[Job], outcome: JobOutcome) -> None:
         """Some jobs, of which their callers know, have ended without a batch, or before theirs."""
-        self.ledgers.enter(jobs, outcome)
+        self.counters.enter(jobs, outcome)
         if self._observers.of_jobs and jobs:
             self._observers.jobs_ended(jobs, outcome, self._clock())
 
@@ -66,7 +66,7 @@ class Completion:
     ) -> None:
         """A batch has ended: give its members what is theirs, but for those who run again."""
         done, failed, cancelled = share_out(calls, results)
-        for ledger in self.ledgers.of(batch.key):
-            ledger.enter_batch(batch, done, failed, cancelled)
+        for counters in self.counters.of(batch.key):
+            counters.enter_batch(batch, done, failed, cancelled)
             if batch.reason is Reason.BISECT and ended.raised is None:
-                ledger.enter_rerun(done, failed)
+                counters.enter_rerun(done, failed)

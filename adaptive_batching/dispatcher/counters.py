@@ -6,7 +6,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from adaptive_batching.core import Batch, Job, JobOutcome, Reason, Verdict
 
 
-class Ledger:
+class Counters:
     """Counts; every request is entered exactly once, when it ends."""
 
     __slots__ = ("batches", "items", "releases", "requests", "verdicts")
@@ -44,8 +44,8 @@ class Ledger:
         return self.items / self.batches if self.batches else 0.0
 
 
-class Ledgers:
-    """The ledger of all that a dispatcher does, and one for each class of jobs.
+class CountersByClass:
+    """The counters of all that a dispatcher does, and one for each class of jobs.
 
     Args:
         classes: Their batch keys; where there are any, every job is of one of them.
@@ -57,21 +57,21 @@ class Ledgers:
     __slots__ = ("_of_class", "whole")
 
     def __init__(self, classes: Iterable[Hashable]) -> None:
-        self.whole = Ledger()
-        self._of_class = {key: Ledger() for key in classes}
+        self.whole = Counters()
+        self._of_class = {key: Counters() for key in classes}
 
-    def __getitem__(self, key: Hashable) -> Ledger:
+    def __getitem__(self, key: Hashable) -> Counters:
         """That of one class."""
         return self._of_class[key]
 
-    def of(self, key: Hashable) -> Iterable[Ledger]:
+    def of(self, key: Hashable) -> Iterable[Counters]:
         """Where it is entered what becomes of a batch: with all, and with its class."""
         return (self.whole, self._of_class[key]) if self._of_class else (self.whole,)
 
     def enter_verdicts(self, key: Hashable, verdicts: Collection[Verdict]) -> None:
         """It is known what becomes of some members of a failed batch."""
-        for ledger in self.of(key):
-            ledger.verdicts.update(verdicts)
+        for counters in self.of(key):
+            counters.verdicts.update(verdicts)
 
     def enter(self, jobs: Sequence[Job], outcome: JobOutcome) -> None:
         """Some requests have ended without a batch, or before theirs."""

@@ -195,12 +195,12 @@ class Driver(Generic[T, R]):
 
     def stats(self) -> Stats:
         """What happened so far and what waits."""
-        return Stats.of(self._scheduler, self._completion.ledgers.whole, self._clock())
+        return Stats.of(self._scheduler, self._completion.counters.whole, self._clock())
 
     def stats_of(self, key: Hashable) -> Stats:
         """The same of one class of jobs."""
-        ledger = self._completion.ledgers[key]
-        return Stats.of_class(self._scheduler, key, ledger, self._clock())
+        counters = self._completion.counters[key]
+        return Stats.of_class(self._scheduler, key, counters, self._clock())
 
     # --------------------------------------------------------------------- the loop of decisions
 
@@ -252,7 +252,7 @@ class Driver(Generic[T, R]):
         else:
             if ended.raised is not None and failed:
                 calls, results = told_now(calls, results, verdicts, ended.raised)
-                self._completion.ledgers.enter_verdicts(batch.key, verdicts.values())
+                self._completion.counters.enter_verdicts(batch.key, verdicts.values())
             self._observers.batch_ended(batch, record)
             if self._scheduler.permits.uneven or self._slow_workers.since:
                 self._slow_workers.look(self._scheduler.permits.workers, now)

@@ -13,7 +13,7 @@ from adaptive_batching.core import (
     Verdict,
     Worker,
 )
-from adaptive_batching.dispatcher.counters import Ledger
+from adaptive_batching.dispatcher.counters import Counters
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +102,17 @@ class Stats:
     per_worker: tuple[WorkerStats, ...]
 
     @classmethod
-    def of(cls, scheduler: Scheduler, ledger: Ledger, now: float) -> Self:
+    def of(cls, scheduler: Scheduler, counters: Counters, now: float) -> Self:
         """Of a dispatcher at work; `now` is the present (seconds)."""
         full = scheduler.limits.max_batch_size
         load = Load.of(scheduler, now)
         return cls(
-            requests={outcome: ledger.requests[outcome] for outcome in JobOutcome},
-            batches=ledger.batches,
-            items=ledger.items,
-            mean_batch_size=ledger.mean_batch_size,
-            releases={reason: ledger.releases[reason] for reason in Reason},
-            verdicts={verdict: ledger.verdicts[verdict] for verdict in Verdict},
+            requests={outcome: counters.requests[outcome] for outcome in JobOutcome},
+            batches=counters.batches,
+            items=counters.items,
+            mean_batch_size=counters.mean_batch_size,
+            releases={reason: counters.releases[reason] for reason in Reason},
+            verdicts={verdict: counters.verdicts[verdict] for verdict in Verdict},
             fixed=scheduler.latency.fixed,
             per_item=scheduler.latency.per_item,
             error=scheduler.latency.error,
@@ -131,12 +131,12 @@ class Stats:
         )
 
     @classmethod
-    def of_class(cls, scheduler: Scheduler, key: Hashable, ledger: Ledger, now: float) -> Self:
-        """Of one class of its jobs, which has a ledger of its own."""
+    def of_class(cls, scheduler: Scheduler, key: Hashable, counters: Counters, now: float) -> Self:
+        """Of one class of its jobs, which has counters of its own."""
         full, line = scheduler.classes[key].limits.max_batch_size, scheduler.line(key)
         load = Load.of(scheduler, now, lambda other: other == key)
         return replace(
-            cls.of(scheduler, ledger, now),
+            cls.of(scheduler, counters, now),
             fixed=line.fixed,
             per_item=line.per_item,
             error=line.error,
