@@ -28,7 +28,7 @@ from adaptive_batching.workers.process.instructions import Instructions
 from adaptive_batching.workers.process.serialization import Raised, pack, unpack
 from adaptive_batching.workers.process.shared_memory import End, SharedMemory
 from adaptive_batching.workers.process.stream import payloads, send
-from adaptive_batching.workers.process.worker_loop import Servant
+from adaptive_batching.workers.process.worker_loop import WorkerLoop
 
 _PR_SET_PDEATHSIG = 1
 
@@ -45,10 +45,10 @@ def main(fd: int, memory_fd: int | None = None) -> None:
         instructions: Instructions = unpack(first)
         most = instructions.max_result_bytes
         memory = _shared_memory(memory_fd)
-        servant = Servant(runner, memory)
-        send(stream, _framed(servant.prepare(partial(_obey, instructions)), most, memory))
+        loop = WorkerLoop(runner, memory)
+        send(stream, _framed(loop.prepare(partial(_obey, instructions)), most, memory))
         for payload in received:
-            answer = servant.answer(payload)  # by now its items are gone, and are told to be
+            answer = loop.answer(payload)  # by now its items are gone, and are told to be
             send(stream, _framed(answer, most, memory))
 
 

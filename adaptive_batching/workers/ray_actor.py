@@ -20,7 +20,7 @@ from ray.exceptions import RayError, RayTaskError
 from adaptive_batching.errors import WorkerLost, WorkerStartError, WorkerTimeout
 from adaptive_batching.units import format_duration
 from adaptive_batching.workers.process.serialization import pack_items, unpack_answer, unpack_beside
-from adaptive_batching.workers.process.worker_loop import Servant
+from adaptive_batching.workers.process.worker_loop import WorkerLoop
 
 _LIFE = "life"  # Ray's name for the thread that only waits for the end
 
@@ -217,15 +217,15 @@ class _InActor:
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
-        self._servant = Servant(self._runner)
+        self._loop = WorkerLoop(self._runner)
 
     def prepare(self, handler: Any, wrap: Any) -> bytes:
         """Build the handler, in the thread that will run batches."""
-        return b"".join(self._servant.prepare(lambda: (handler, wrap)))
+        return b"".join(self._loop.prepare(lambda: (handler, wrap)))
 
     def answer(self, payload: bytes) -> bytes:
         """Run one batch; arrays in it may be written to, hence the copy."""
-        return b"".join(self._servant.answer(bytearray(payload)))
+        return b"".join(self._loop.answer(bytearray(payload)))
 
     @ray.method(concurrency_group=_LIFE)  # type: ignore[untyped-decorator]
     def until_dead(self) -> None:

@@ -24,7 +24,7 @@ from adaptive_batching.workers.results import check_results
 _Call = Callable[[list[Any]], Any]
 
 
-class Servant:
+class WorkerLoop:
     """Builds a handler and answers payloads with it, one at a time.
 
     Whatever the handler does, short of ending the process, becomes an answer.

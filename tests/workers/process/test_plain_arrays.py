@@ -14,7 +14,7 @@ from adaptive_batching.workers.process.frame_layout import Malformed, returning
 from adaptive_batching.workers.process.plain_arrays import ONLY_ARRAYS
 from adaptive_batching.workers.process.serialization import pack, unpack, unpack_answer
 from adaptive_batching.workers.process.shared_memory import End, SharedMemory, created
-from adaptive_batching.workers.process.worker_loop import Servant
+from adaptive_batching.workers.process.worker_loop import WorkerLoop
 
 SIZE = 2**21
 
@@ -30,7 +30,7 @@ class Pair:
         with created(SIZE) as fd:
             self.parent, self.child = SharedMemory(fd, End.PARENT), SharedMemory(fd, End.CHILD)
         with asyncio.Runner() as runner:
-            self.servant = Servant(runner, self.child)
+            self.servant = WorkerLoop(runner, self.child)
             self.servant.prepare(lambda: (handler, None))
         self.most = most
 
