@@ -7,7 +7,7 @@ ALIGNMENT = 64  # bytes; a cache line, and as much as any vector instruction ask
 _START = itemgetter(0)
 
 
-class Arena:
+class Allocator:
     """Hands out blocks of the bytes from `start`, which is aligned, to `stop`.
 
     First fit takes the lowest bytes that are large enough, so that a steady stream of batches comes

@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import Any
 from weakref import getweakrefs, ref
 
-from adaptive_batching.workers.process.allocator import ALIGNMENT, Arena
+from adaptive_batching.workers.process.allocator import ALIGNMENT, Allocator
 
 
 class OutOfBounds(ValueError):
@@ -85,7 +85,7 @@ class SharedMemory:
         middle = size // 2 // ALIGNMENT * ALIGNMENT
         halves = (0, middle), (middle, size)
         ours, self._theirs = halves if end is End.PARENT else halves[::-1]
-        self._arena = Arena(*ours)
+        self._allocator = Allocator(*ours)
         self._borrowed: dict[int, _Borrowed] = {}
         # appended to by whichever thread drops the last view
         self._given_back: deque[int] = deque()
@@ -103,7 +103,7 @@ class SharedMemory:
         """Copy bytes in for the next message; returns where they begin, None without room."""
         self._free_what_came_home()
         size = len(buffer)
-        start = self._arena.allocate(size)
+        start = self._allocator.allocate(size)
         if start is not None:
             self._memory[start : start + size] = buffer
             self._lending.append(start)
@@ -119,7 +119,7 @@ class SharedMemory:
         """
         self._free_what_came_home()
         first, stop = self._theirs
-        if not (first <= start <= start + size <= stop or self._arena.holds(start, size)):
+        if not (first <= start <= start + size <= stop or self._allocator.holds(start, size)):
             msg = f"expected memory between {first} and {stop}, got {size} bytes at {start}"
             raise OutOfBounds(msg)
         if start in self._borrowed:
@@ -179,10 +179,10 @@ class SharedMemory:
         """
         self._free_what_came_home()
         for start in starts:
-            if start in self._borrowed or not self._arena.holds(start, 0):
+            if start in self._borrowed or not self._allocator.holds(start, 0):
                 msg = f"expected memory that was lent, got {start} back"
                 raise OutOfBounds(msg)
-            self._arena.free(start)
+            self._allocator.free(start)
 
     def forget_message(self) -> None:
         """The message that was ended last can't be sent."""
@@ -195,7 +195,7 @@ class SharedMemory:
 
     def _free_what_came_home(self) -> None:
         while self._come_home:
-            self._arena.free(self._come_home.popleft())
+            self._allocator.free(self._come_home.popleft())
 
     def _drop(self, dead: ref[Any]) -> None:
         start: int = dead.start  # type: ignore[attr-defined]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaptive_batching.workers.process.allocator import ALIGNMENT, Arena
+from adaptive_batching.workers.process.allocator import ALIGNMENT, Allocator
 
 START, STOP = ALIGNMENT, 20 * ALIGNMENT
 
@@ -12,16 +12,16 @@ START, STOP = ALIGNMENT, 20 * ALIGNMENT
 @given(st.data())
 def test_blocks_never_overlap(data):
     """However they come and go; what finds no room would not fit anywhere."""
-    arena = Arena(START, STOP)
+    allocator = Allocator(START, STOP)
     taken = {}
     for _ in range(data.draw(st.integers(0, 20))):
         if taken and data.draw(st.booleans()):
             start = data.draw(st.sampled_from(sorted(taken)))
-            arena.free(start)
+            allocator.free(start)
             del taken[start]
             continue
         size = data.draw(st.integers(1, 10)) * ALIGNMENT
-        start = arena.allocate(size - data.draw(st.integers(0, ALIGNMENT - 1)))
+        start = allocator.allocate(size - data.draw(st.integers(0, ALIGNMENT - 1)))
         if start is not None:
             taken[start] = start + size
         edges = [START, *(edge for block in sorted(taken.items()) for edge in block), STOP]
@@ -32,17 +32,17 @@ def test_blocks_never_overlap(data):
                 max(end - start for start, end in zip(edges[::2], edges[1::2], strict=True)) < size
             )
     for start in taken:
-        arena.free(start)
-    assert arena.allocate(STOP - START) == START
+        allocator.free(start)
+    assert allocator.allocate(STOP - START) == START
 
 
 def test_what_was_not_allocated_can_not_be_freed():
     """Not even the middle of a block."""
-    arena = Arena(START, STOP)
-    start = arena.allocate(2 * ALIGNMENT)
+    allocator = Allocator(START, STOP)
+    start = allocator.allocate(2 * ALIGNMENT)
     for wrong in (start + ALIGNMENT, STOP):
         with pytest.raises(KeyError):
-            arena.free(wrong)
-    arena.free(start)
+            allocator.free(wrong)
+    allocator.free(start)
     with pytest.raises(KeyError):
-        arena.free(start)
+        allocator.free(start)
