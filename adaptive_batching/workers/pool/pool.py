@@ -16,7 +16,7 @@ from adaptive_batching.workers.pool.backoff import Backoff
 from adaptive_batching.workers.pool.crash_loop import DeathRegister
 from adaptive_batching.workers.pool.launcher import Launcher, PoolWorker
 from adaptive_batching.workers.pool.recycling import Lifetimes, Relief
-from adaptive_batching.workers.pool.rolling_restart import Succession
+from adaptive_batching.workers.pool.rolling_restart import RollingRestart
 from adaptive_batching.workers.results import BatchRaised
 from adaptive_batching.workers.warm_up import NO_WARM_UP, Durations, Timing, WarmUp, faster, timings
 
@@ -60,7 +60,7 @@ class WorkerPool:
         self._timings: tuple[Timing, ...] = ()
         self._workers: list[PoolWorker] = []
         self._keepers: list[asyncio.Task[None]] = []
-        self._succession: Succession | None = None
+        self._rolling_restart: RollingRestart | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._restarts = 0
         self._deaths = DeathRegister()
@@ -78,7 +78,7 @@ class WorkerPool:
         staying = self._workers[: self._count]
         living = frozenset(index for index, each in enumerate(staying) if self._can_work(each))
         failure = None if living else self._failure
-        renewed = self._succession.renewed if self._succession else 0
+        renewed = self._rolling_restart.renewed if self._rolling_restart else 0
         crash_loop = self._deaths.crash_loop(time.monotonic())
         counts = (self._count, self._restarts)
         return Health(living, *counts, failure, renewed, crash_loop, warm_up=self._timings)
@@ -93,7 +93,9 @@ class WorkerPool:
         await self._launcher.prepare()
         self._loop = asyncio.get_running_loop()
         self._workers = [self._launch(number) for number in range(self._count)]
-        self._succession = Succession(self._workers, self._launch, self._begin, self._changed)
+        self._rolling_restart = RollingRestart(
+            self._workers, self._launch, self._begin, self._changed
+        )
         try:
             await _side_by_side(self._begin, self._workers)
             # now that none of them loads any more and takes the others' time
@@ -105,7 +107,7 @@ class WorkerPool:
             raise
         self._on_change = on_change
         self._keepers = [
-            self._keeper(number, place) for number, place in enumerate(self._succession.places)
+            self._keeper(number, place) for number, place in enumerate(self._rolling_restart.places)
         ]
         on_change()
 
@@ -115,41 +117,45 @@ class WorkerPool:
         if not self._can_work(chosen):
             msg = f"{chosen!r} is not alive to take the batch"
             raise WorkerLost(msg)
-        succession = self._succession
-        assert succession is not None
-        succession.busy.add(chosen)
+        restart = self._rolling_restart
+        assert restart is not None
+        restart.busy.add(chosen)
         try:
             return await chosen.run(items, self._timeout)
         except (MemoryError, BatchRaised) as error:
             if isinstance(error, MemoryError) or isinstance(error.error, MemoryError):
-                succession.renew_soon(worker, chosen, partial(self._relieve, chosen))
+                restart.renew_soon(worker, chosen, partial(self._relieve, chosen))
             raise
         finally:
-            succession.ended(chosen)
+            restart.ended(chosen)
             if self._lifetimes is not None and self._lifetimes.over(chosen):
-                succession.renew_soon(worker, chosen)
+                restart.renew_soon(worker, chosen)
 
     async def restart(self) -> None:
         """Renew one worker after the other; see `Restartable.restart`."""
-        if self._succession is not None:
-            await self._succession.renew_all()
+        if self._rolling_restart is not None:
+            await self._rolling_restart.renew_all()
 
     async def scale(self, count: int) -> None:
         """Have so many workers from now on; see `Scalable.scale`."""
         if self._launcher.most is not None and count > self._launcher.most:
             msg = f"expected at most {self._launcher.most} workers, each has its cpus, got {count}"
             raise ValueError(msg)
-        if self._succession is None:
+        if self._rolling_restart is None:
             self._count = count
             return
-        await self._succession.carry_out(self._scale(count, self._succession), "scaled")
+        await self._rolling_restart.carry_out(self._scale(count, self._rolling_restart), "scaled")
 
     async def aclose(self) -> None:
         """Stop all workers; see `Workers.aclose`."""
         if self._loop is not asyncio.get_running_loop():
-            self._workers, self._keepers, self._succession = [], [], None  # ended with their loop
-        if self._succession is not None:
-            await self._succession.aclose()
+            self._workers, self._keepers, self._rolling_restart = (
+                [],
+                [],
+                None,
+            )  # ended with their loop
+        if self._rolling_restart is not None:
+            await self._rolling_restart.aclose()
         for keeper in self._keepers:
             keeper.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
@@ -157,14 +163,14 @@ class WorkerPool:
 
     # -------------------------------------------------------------------------------------- number
 
-    async def _scale(self, count: int, succession: Succession) -> None:
-        async with succession.turn:
+    async def _scale(self, count: int, restart: RollingRestart) -> None:
+        async with restart.turn:
             if count > self._count:
-                await self._grow(count, succession)
+                await self._grow(count, restart)
             else:
-                await self._shrink(count, succession)
+                await self._shrink(count, restart)
 
-    async def _grow(self, count: int, succession: Succession) -> None:
+    async def _grow(self, count: int, restart: RollingRestart) -> None:
         fresh = [self._launch(number) for number in range(self._count, count)]
         try:
             await _side_by_side(self._begin, fresh)
@@ -173,22 +179,22 @@ class WorkerPool:
             raise
         for number, worker in enumerate(fresh, self._count):
             self._workers.append(worker)
-            succession.places.append(asyncio.Lock())
-            self._keepers.append(self._keeper(number, succession.places[number]))
+            restart.places.append(asyncio.Lock())
+            self._keepers.append(self._keeper(number, restart.places[number]))
         self._count = count
         self._on_change()
 
-    async def _shrink(self, count: int, succession: Succession) -> None:
+    async def _shrink(self, count: int, restart: RollingRestart) -> None:
         self._count = count
         self._on_change()  # from now on those who leave are given no batches
         await asyncio.sleep(0)  # whose task was made before begins now, and so keeps them busy
         while len(self._workers) > count:
-            await succession.until_idle(self._workers[-1])
+            await restart.until_idle(self._workers[-1])
             keeper = self._keepers.pop()
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
             self._workers.pop()
-            succession.places.pop()
+            restart.places.pop()
 
     # ------------------------------------------------------------------------------- replacements
 

@@ -15,7 +15,7 @@ _log = logging.getLogger("adaptive_batching")
 _NO_PAUSE = float  # returns 0.0
 
 
-class Succession:
+class RollingRestart:
     """Renews the workers of a pool, one at a time.
 
     A successor is started and warm before it takes the place over: from then on batches go to it,
