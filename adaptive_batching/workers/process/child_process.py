@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from adaptive_batching.workers.process.output import Output
-from adaptive_batching.workers.process.rpc_channel import Channel
+from adaptive_batching.workers.process.rpc_channel import RpcChannel
 
 _LAST_ANSWER = 0.1  # seconds after its exit; what it sent is in the socket already
 _FAREWELL = 0.5  # seconds for processes that it leaves behind, some of which clean up after it
@@ -38,7 +38,7 @@ class ChildProcess:
         self._on_hang_up = on_hang_up
         self._process: asyncio.subprocess.Process | None = None
         self._output: Output | None = None
-        self._channel: Channel | None = None
+        self._channel: RpcChannel | None = None
         self._mourning = asyncio.Lock()
         self._mourned = False
 
@@ -63,7 +63,7 @@ class ChildProcess:
 
     async def spawn(
         self, inherited: Sequence[int], *, longest_answer: int, threads: int | None
-    ) -> Channel:
+    ) -> RpcChannel:
         """Start it; returns our end of its socket.
 
         Args:
@@ -92,7 +92,7 @@ class ChildProcess:
                     env=os.environ | _thread_limits(threads),
                 )
             _, self._channel = await asyncio.get_running_loop().create_unix_connection(
-                lambda: Channel(self._on_hang_up, longest_answer), sock=ours
+                lambda: RpcChannel(self._on_hang_up, longest_answer), sock=ours
             )
         except BaseException:
             ours.close()

@@ -17,7 +17,7 @@ from adaptive_batching.wire.frames import FrameTooLong, Part
 from adaptive_batching.workers.process.child_process import ChildProcess
 from adaptive_batching.workers.process.frame_layout import Malformed, returning
 from adaptive_batching.workers.process.instructions import Instructions
-from adaptive_batching.workers.process.rpc_channel import Channel
+from adaptive_batching.workers.process.rpc_channel import RpcChannel
 from adaptive_batching.workers.process.serialization import (
     pack,
     pack_items,
@@ -53,7 +53,7 @@ class ProcessWorker:
         self._instructions = instructions
         self._on_lost = on_lost
         self._child = ChildProcess(f"{instructions.handler.qualname}.{number}", self._hang_up)
-        self._channel: Channel | None = None
+        self._channel: RpcChannel | None = None
         self._shared_memory = shared_memory
         self._memory: SharedMemory | None = None
         self._holding = 0
@@ -179,7 +179,7 @@ class ProcessWorker:
 
     # --------------------------------------------------------------------------------- its process
 
-    async def _spawn(self, memory: int | None) -> Channel:
+    async def _spawn(self, memory: int | None) -> RpcChannel:
         if memory is not None:
             self._memory = SharedMemory(memory, End.PARENT)
         cpus = self._instructions.cpus

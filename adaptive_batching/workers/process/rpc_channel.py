@@ -9,7 +9,7 @@ from adaptive_batching.wire.frames import MAX_LENGTH, FrameDecoder, FrameTooLong
 _CHUNK = 2**18  # bytes; as much as asyncio reads at once by itself
 
 
-class Channel(asyncio.BufferedProtocol):
+class RpcChannel(asyncio.BufferedProtocol):
     """Asks and hands the answer to who asked.
 
     Args:
