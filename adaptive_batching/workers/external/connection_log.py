@@ -9,7 +9,7 @@ _WINDOW = 1.0  # seconds
 _log = logging.getLogger("adaptive_batching.workers")
 
 
-class VisitorLog:
+class ConnectionLog:
     """Enters what happens at a socket; of a flood the beginning, and how many more there were.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any
 
 from adaptive_batching.errors import WorkerLost
 from adaptive_batching.workers.external.connection import Connection, Terms
-from adaptive_batching.workers.external.connection_log import VisitorLog
+from adaptive_batching.workers.external.connection_log import ConnectionLog
 from adaptive_batching.workers.external.named_socket import NamedSocket
 from adaptive_batching.workers.interface import Health
 
@@ -51,7 +51,7 @@ class ExternalWorkers:
         self._places: dict[int, _Place] = {}
         self._serial = count()
         self._on_change: Callable[[], None] = _nobody
-        self._log = VisitorLog(path)
+        self._log = ConnectionLog(path)
 
     def __repr__(self) -> str:
         return f"<ExternalWorkers {self._path} alive={self.health.alive}>"
