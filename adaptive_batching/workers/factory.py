@@ -11,10 +11,10 @@ from adaptive_batching.workers.handler import HandlerReference
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
 from adaptive_batching.workers.multi_handler import (
+    HandlerReferences,
     Member,
-    SeveralReferences,
-    SeveralWarmUps,
-    several,
+    WarmUps,
+    multi_handler,
 )
 from adaptive_batching.workers.pickled import Pickled
 from adaptive_batching.workers.placement import (
@@ -88,18 +88,18 @@ def make_shared_workers(members: Sequence[Member], placement: Placement) -> Work
         ValueError: They can't share such workers.
         HandlerNotFound: A worker process could not import one.
     """
-    warm_up = SeveralWarmUps(members)
+    warm_up = WarmUps(members)
     match placement:
         case Processes():
-            return _processes(SeveralReferences.to(members), None, placement, warm_up)
+            return _processes(HandlerReferences.to(members), None, placement, warm_up)
         case Tasks() | Threads():
             handlers = {each.name: (each.handler, each.wrap) for each in members}
-            return make_workers(several(handlers), placement, None, warm_up)
+            return make_workers(multi_handler(handlers), placement, None, warm_up)
     raise ValueError(f"only tasks, threads and processes can be shared, got {placement}")
 
 
 def _processes(
-    handler: HandlerReference | SeveralReferences,
+    handler: HandlerReference | HandlerReferences,
     wrap: Pickled | None,
     placement: Processes,
     warm_up: WarmUp,

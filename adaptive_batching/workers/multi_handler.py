@@ -36,7 +36,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class SeveralReferences:
+class HandlerReferences:
     """Where another process finds the handlers; stands in for a `HandlerReference`.
 
     Attributes:
@@ -46,7 +46,7 @@ class SeveralReferences:
     found: Mapping[str, tuple[HandlerReference, Pickled]]
 
     @classmethod
-    def to(cls, members: Sequence[Member]) -> "SeveralReferences":
+    def to(cls, members: Sequence[Member]) -> "HandlerReferences":
         """Refer to some handlers.
 
         Raises:
@@ -66,10 +66,12 @@ class SeveralReferences:
 
     def load(self) -> type:
         """Import all, in a process of its own; returns a handler that is all of them."""
-        return several({name: (h.load(), wrap.load()) for name, (h, wrap) in self.found.items()})
+        return multi_handler(
+            {name: (h.load(), wrap.load()) for name, (h, wrap) in self.found.items()}
+        )
 
 
-class SeveralWarmUps(WarmUp):
+class WarmUps(WarmUp):
     """Each handler's own examples, one handler after the other.
 
     What they took is not told: it would be learned as if it were one handler's.
@@ -89,7 +91,7 @@ class SeveralWarmUps(WarmUp):
         return []
 
 
-def several(handlers: Mapping[str, tuple[Any, Callable[[_Call], _Call]]]) -> type:
+def multi_handler(handlers: Mapping[str, tuple[Any, Callable[[_Call], _Call]]]) -> type:
     """One handler that is several: a class whose `__call__` takes `Addressed` items.
 
     It is async if all of them are; in a worker process it may then be so for some.
@@ -98,12 +100,12 @@ def several(handlers: Mapping[str, tuple[Any, Callable[[_Call], _Call]]]) -> typ
         handlers: By name, each handler and what it is wrapped in.
     """
     kinds = [is_async(handler) for handler, _ in handlers.values()]
-    base = _SeveralAwaited if all(kinds) else _Several
+    base = _AwaitedMultiHandler if all(kinds) else _MultiHandler
     names = [str(getattr(handler, "__qualname__", handler)) for handler, _ in handlers.values()]
     return type("+".join(names), (base,), {"handlers": handlers})
 
 
-class _Several:
+class _MultiHandler:
     handlers: Mapping[str, tuple[Any, Callable[[_Call], _Call]]]
 
     def __init__(self) -> None:
@@ -124,7 +126,7 @@ class _Several:
         return call([item for _, item in addressed])
 
 
-class _SeveralAwaited(_Several):
+class _AwaitedMultiHandler(_MultiHandler):
     async def __call__(self, addressed: list[Addressed]) -> Any:
         return await super().__call__(addressed)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from adaptive_batching.workers.handler import HandlerReference
-from adaptive_batching.workers.multi_handler import SeveralReferences
+from adaptive_batching.workers.multi_handler import HandlerReferences
 from adaptive_batching.workers.pickled import Pickled
 
 
@@ -19,7 +19,7 @@ class Instructions:
         parent: The process that started it; the worker never outlives it.
     """
 
-    handler: HandlerReference | SeveralReferences
+    handler: HandlerReference | HandlerReferences
     wrap: Pickled | None
     cpus: tuple[int, ...] | None
     max_result_bytes: int

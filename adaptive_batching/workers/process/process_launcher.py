@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from adaptive_batching.errors import UsageError
 from adaptive_batching.wire.frames import MAX_LENGTH
 from adaptive_batching.workers.handler import HandlerReference, MainScript
-from adaptive_batching.workers.multi_handler import SeveralReferences
+from adaptive_batching.workers.multi_handler import HandlerReferences
 from adaptive_batching.workers.pickled import Pickled
 from adaptive_batching.workers.pinning import check_cpus, unpinned
 from adaptive_batching.workers.process.instructions import Instructions
@@ -27,7 +27,7 @@ class ProcessLauncher:
         shared_memory: Most bytes of each process in which large arrays cross.
     """
 
-    handler: HandlerReference | SeveralReferences
+    handler: HandlerReference | HandlerReferences
     wrap: Pickled | None = None
     cpus: Sequence[Sequence[int]] | None = None
     max_result_bytes: int = MAX_LENGTH
