@@ -4,7 +4,7 @@ import asyncio
 from math import inf
 
 
-class Room:
+class BackPressure:
     """Places for a stage's items, waiting or at work; who finds none waits, first come first in.
 
     Args:

@@ -16,7 +16,7 @@ from adaptive_batching.errors import (
     QueueFull,
     WorkerLost,
 )
-from adaptive_batching.pipeline.back_pressure import Room
+from adaptive_batching.pipeline.back_pressure import BackPressure
 from adaptive_batching.pipeline.stage import Stage
 from adaptive_batching.pipeline.stats import outcome_of
 
@@ -48,7 +48,7 @@ class Flow:
         self._stages = stages
         self._dispatchers = dispatchers
         self._clock = clock
-        self._rooms = [Room(stage.max_queue) for stage in stages]
+        self._limits = [BackPressure(stage.max_queue) for stage in stages]
         self._tandem = Tandem()
         self._started = False
         self._emptied: asyncio.Future[None] | None = None
@@ -90,7 +90,7 @@ class Flow:
 
     def _admit(self, deadline: float, now: float) -> bool:
         """Whether it is expected to be in time; a refusal if not, or if there is no room."""
-        entrance = self._rooms[0]
+        entrance = self._limits[0]
         if entrance.full:
             wait = max(station.free for station in self._stations(now))
             msg = f"stage {self._stages[0]} holds {entrance.places} items already"
@@ -102,13 +102,13 @@ class Flow:
 
     async def _through_all(self, item: Any, deadline: float, *, tight: bool) -> Any:
         """Go through the stages; if tight, each has to leave the later ones the time they need."""
-        room: Room | None = None
+        limit: BackPressure | None = None
         try:
             for number, dispatcher in enumerate(self._dispatchers):
                 await self._move_on(number, deadline)
-                if room is not None:
-                    room.leave()
-                room = self._rooms[number]
+                if limit is not None:
+                    limit.leave()
+                limit = self._limits[number]
                 left = self._left(number, deadline, tight=tight)
                 try:
                     item = await dispatcher.submit(item, max_latency=left)
@@ -123,13 +123,13 @@ class Flow:
                     msg = f"the pipeline was closed before its turn in stage {self._stages[number]}"
                     raise WorkerLost(msg) from refusal
         finally:
-            if room is not None:
-                room.leave()
+            if limit is not None:
+                limit.leave()
         return item
 
     async def _move_on(self, number: int, deadline: float) -> None:
         try:
-            await self._rooms[number].enter(deadline - self._clock())
+            await self._limits[number].enter(deadline - self._clock())
         except TimeoutError:
             stage = self._stages[number]
             raise DeadlineExceeded(f"stage {stage} had no room for it in time") from None
@@ -152,7 +152,7 @@ class Flow:
         """What is predicted of each stage; who is in an earlier one is ahead in the later ones."""
         stations = []
         upstream = 0
-        for dispatcher, room in zip(self._dispatchers, self._rooms, strict=True):
+        for dispatcher, limit in zip(self._dispatchers, self._limits, strict=True):
             stations.append(dispatcher.station(now, upstream))
-            upstream += room.inside
+            upstream += limit.inside
         return stations
