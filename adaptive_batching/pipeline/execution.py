@@ -21,7 +21,7 @@ from adaptive_batching.pipeline.stage import Stage
 from adaptive_batching.pipeline.stats import outcome_of
 
 
-class Flow:
+class Execution:
     """Takes items from stage to stage, until it is closed.
 
     An item keeps its place in a stage until it has one in the next: a stage that is full fills the

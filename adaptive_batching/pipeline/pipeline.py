@@ -10,7 +10,7 @@ from typing import Any, Generic, Self, TypeVar
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.dispatcher import Dispatcher, call_from_thread, run_in_lanes
 from adaptive_batching.errors import WrongEventLoop
-from adaptive_batching.pipeline.execution import Flow
+from adaptive_batching.pipeline.execution import Execution
 from adaptive_batching.pipeline.stage import Stage, Wrap
 from adaptive_batching.pipeline.stats import PipelineStats
 from adaptive_batching.workers.interface import Restartable
@@ -70,7 +70,7 @@ class Pipeline(Generic[T, R]):
             for stage, wrap in zip_longest(stages, wraps)
         )
         self._clock = clock
-        self._flow: Flow | None = None
+        self._execution: Execution | None = None
 
     def __repr__(self) -> str:
         return f"<Pipeline {' | '.join(map(str, self.stages))}>"
@@ -104,7 +104,7 @@ class Pipeline(Generic[T, R]):
             ReentrantCall: This is its own thread, which would wait for itself.
             Exception: As calls do.
         """
-        loop = None if self._flow is None else self._flow.loop
+        loop = None if self._execution is None else self._execution.loop
         return call_from_thread(loop, lambda: self(item, max_latency=max_latency))
 
     async def map(self, items: Iterable[T]) -> list[R]:
@@ -124,10 +124,12 @@ class Pipeline(Generic[T, R]):
 
     def stats(self) -> PipelineStats:
         """What happened so far and what is under way."""
-        flow = self._flow
-        requests = {outcome: flow.requests[outcome] if flow else 0 for outcome in JobOutcome}
+        execution = self._execution
+        requests = {
+            outcome: execution.requests[outcome] if execution else 0 for outcome in JobOutcome
+        }
         stages = tuple(each.stats() for each in self.dispatchers)
-        return PipelineStats(requests, flow.under_way if flow else 0, stages)
+        return PipelineStats(requests, execution.under_way if execution else 0, stages)
 
     async def start(self) -> None:
         """Start the workers of all stages and wait until they are ready.
@@ -136,8 +138,8 @@ class Pipeline(Generic[T, R]):
             WorkerStartError: A worker could not load its handler.
             HandlerNotFound: A worker process can't import it.
         """
-        if self._flow is not None and self._flow.closing:
-            self._flow = None
+        if self._execution is not None and self._execution.closing:
+            self._execution = None
         self._current()
         try:
             await asyncio.gather(*(each.start() for each in self.dispatchers))
@@ -165,14 +167,14 @@ class Pipeline(Generic[T, R]):
 
         What is left then fails with `Draining` if no stage has worked on it, or else `WorkerLost`.
         """
-        flow = self._flow
-        if flow is None or flow.loop.is_closed():
+        execution = self._execution
+        if execution is None or execution.loop.is_closed():
             return
-        flow.closing = True
+        execution.closing = True
         self.flush()
         try:
             async with asyncio.timeout(timeout):
-                await flow.emptied()
+                await execution.emptied()
         except TimeoutError:
             timeout = 0.0
         await asyncio.gather(*(each.aclose(timeout) for each in self.dispatchers))
@@ -184,15 +186,17 @@ class Pipeline(Generic[T, R]):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _current(self) -> Flow:
-        """The flow of this loop; a new one if there was none or its loop has ended."""
+    def _current(self) -> Execution:
+        """The execution of this loop; a new one if there was none or its loop has ended."""
         loop = asyncio.get_running_loop()
-        flow = self._flow
-        if flow is None or flow.loop.is_closed():
-            flow = self._flow = Flow(loop, self.stages, self.dispatchers, self._clock)
-        elif flow.loop is not loop:
+        execution = self._execution
+        if execution is None or execution.loop.is_closed():
+            execution = self._execution = Execution(
+                loop, self.stages, self.dispatchers, self._clock
+            )
+        elif execution.loop is not loop:
             raise WrongEventLoop("this pipeline belongs to another event loop that still runs")
-        return flow
+        return execution
 
 
 def _checked(max_latency: float) -> float:
