@@ -25,7 +25,7 @@ class Ran(NamedTuple):
     members: list[str]
 
 
-class LatestBatches:
+class RecentBatches:
     """Observes one dispatcher; keeps neither items nor results.
 
     Args:

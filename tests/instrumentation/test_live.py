@@ -11,7 +11,7 @@ from adaptive_batching.errors import BatchingError
 from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram, quantile
 from adaptive_batching.instrumentation.live import LiveView, Promise, Second, Verdict
 from adaptive_batching.instrumentation.live.watch import SECONDS_KEPT, Watched
-from adaptive_batching.instrumentation.recent_batches import LatestBatches
+from adaptive_batching.instrumentation.recent_batches import RecentBatches
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import Tasks
 from tests.virtual_time import run_virtually
@@ -46,7 +46,7 @@ async def scene(*, workers=1, **limits):
         return items
 
     limits = Limits(**{"max_batch_size": 4, **limits})
-    histograms, latest = BatchHistograms(limits.max_batch_size), LatestBatches()
+    histograms, latest = BatchHistograms(limits.max_batch_size), RecentBatches()
     dispatcher = Dispatcher(
         make_workers(model, Tasks(workers)),
         limits,

@@ -18,7 +18,7 @@ from adaptive_batching.instrumentation.live.messages import (
 )
 from adaptive_batching.instrumentation.live.promise import Promise
 from adaptive_batching.instrumentation.live.second import Second
-from adaptive_batching.instrumentation.recent_batches import LatestBatches, Ran
+from adaptive_batching.instrumentation.recent_batches import Ran, RecentBatches
 
 SECONDS_KEPT = 120
 _LATELY = 10  # looks: single seconds have too few requests for a 99th percentile
@@ -39,7 +39,7 @@ class Watched(NamedTuple):
     label: str
     dispatcher: Forming
     histograms: BatchHistograms
-    latest: LatestBatches
+    latest: RecentBatches
 
 
 class _Look(NamedTuple):

@@ -11,7 +11,7 @@ from adaptive_batching.dispatcher import Dispatcher, Observer, Share
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.live.watch import Watched
-from adaptive_batching.instrumentation.recent_batches import LatestBatches
+from adaptive_batching.instrumentation.recent_batches import RecentBatches
 from adaptive_batching.marshal.service.conversion import conversion_of_stage
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.negotiation import Negotiation
@@ -119,7 +119,7 @@ def make_lanes(
 
 
 def _of_handler(endpoint: Endpoint, placement: Placement, observers: ObserversByLabel) -> Lane:
-    histograms, latest = BatchHistograms(endpoint.limits.max_batch_size), LatestBatches()
+    histograms, latest = BatchHistograms(endpoint.limits.max_batch_size), RecentBatches()
     warm_up = make_warm_up(endpoint.example_items, endpoint.limits.max_batch_size)
     dispatcher: Dispatcher[Any, bytes] = Dispatcher(
         make_workers(endpoint.handler, placement, endpoint.conversion, warm_up),
@@ -142,7 +142,7 @@ def _of_shared(
     shared: SharedWorkers, endpoints: Sequence[Endpoint], observers: ObserversByLabel
 ) -> Iterator[Lane]:
     histograms = {each.path: BatchHistograms(each.limits.max_batch_size) for each in endpoints}
-    latest = {each.path: LatestBatches() for each in endpoints}
+    latest = {each.path: RecentBatches() for each in endpoints}
     told: dict[str, list[Observer]] = {
         path: [histograms[path], latest[path], *observers.get(path, ())] for path in histograms
     }
@@ -199,7 +199,7 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> Lan
     """The same stages, of which the first reads bodies and the last writes them."""
     described, labels = endpoint.pipeline, endpoint.labels
     histograms = [BatchHistograms(stage.limits.max_batch_size) for stage in described.stages]
-    latest = [LatestBatches() for _ in described.stages]
+    latest = [RecentBatches() for _ in described.stages]
     stages = [
         replace(stage, observers=[*stage.observers, meter, last, *observers.get(label, ())])
         for stage, meter, last, label in zip(

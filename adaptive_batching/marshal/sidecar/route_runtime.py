@@ -14,7 +14,7 @@ from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.errors import Overloaded
 from adaptive_batching.instrumentation.histograms import BatchHistograms
-from adaptive_batching.instrumentation.recent_batches import LatestBatches
+from adaptive_batching.instrumentation.recent_batches import RecentBatches
 from adaptive_batching.marshal.http.body import arrived_body, arriving_body, arriving_pieces
 from adaptive_batching.marshal.http.deadline import patience
 from adaptive_batching.marshal.http.header_text import check_text
@@ -83,7 +83,7 @@ class Relay:
             about=about,
         )
         self.histograms = BatchHistograms(route.terms.max_batch_size)
-        self.latest = LatestBatches()
+        self.latest = RecentBatches()
         self.alone = Alone(route.name, route.terms.headers)
         asked = bool(tenant_header or route.priority_header)
         self.dispatcher: Dispatcher[Forwarded, Reply] = Dispatcher(
