@@ -17,7 +17,7 @@ from adaptive_batching.marshal.admin.admin import Admin
 from adaptive_batching.marshal.admin.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.admin.dashboard.stream import dashboard_pages
 from adaptive_batching.marshal.admin.origin_check import guarded
-from adaptive_batching.marshal.admin.recent_batches import latest_batches
+from adaptive_batching.marshal.admin.recent_batches import recent_batches
 
 
 class Operated(Protocol):
@@ -72,7 +72,7 @@ def make_admin(program: Operated) -> Admin:
         return health.exposition(program.metrics, request)
 
     async def batches(request: web.BaseRequest) -> web.Response:
-        return latest_batches(program.live.watched, request)
+        return recent_batches(program.live.watched, request)
 
     async def reload(_request: web.BaseRequest) -> web.Response:
         return await _reloaded(program)

@@ -15,7 +15,7 @@ from adaptive_batching.marshal.http.error_responses import Rejected
 _DEFAULT = 50
 
 
-def latest_batches(watched: Mapping[str, Watched], request: web.BaseRequest) -> web.Response:
+def recent_batches(watched: Mapping[str, Watched], request: web.BaseRequest) -> web.Response:
     """The last batches of each endpoint, newest first, as JSON.
 
     `?endpoint=/predict` asks for one endpoint, `?limit=256` for more batches than 50 of each.
