@@ -13,7 +13,7 @@ import numpy as np
 
 from adaptive_batching.core import Job, JobOutcome
 from adaptive_batching.simulation.clients.tenants import Claim
-from adaptive_batching.simulation.kernel.event_queue import Agenda
+from adaptive_batching.simulation.kernel.event_queue import EventQueue
 from adaptive_batching.simulation.kernel.history import NoticedJob
 from adaptive_batching.units import format_duration, parse_duration
 
@@ -85,7 +85,7 @@ class RetryingClients:
 
     Args:
         retries: What they do.
-        agenda: Where they announce when they send again.
+        events: Where they announce when they send again.
         patience: Seconds to a deadline, unless a job has its own.
         delay: By which arrivals are noticed later than they come (seconds).
         seed: Of the spread.
@@ -98,10 +98,10 @@ class RetryingClients:
     send: Callable[[Job], None]
 
     def __init__(
-        self, retries: Retries, agenda: Agenda, patience: float, delay: float, seed: int
+        self, retries: Retries, events: EventQueue, patience: float, delay: float, seed: int
     ) -> None:
         self._retries = retries
-        self._agenda = agenda
+        self._events = events
         self._patience = patience
         self._delay = delay
         self._rng = np.random.default_rng([_STREAM, seed])
@@ -133,7 +133,7 @@ class RetryingClients:
             sent = job.number if isinstance(job, Attempt) else 0
             if (failed or late) and sent < self._retries.most:
                 wait = self._wait(sent, retry_after if outcome in _REFUSED else 0.0)
-                self._agenda.at(now + wait, partial(self._send_again, job))
+                self._events.at(now + wait, partial(self._send_again, job))
             else:
                 over.append(self._whole(job))
         return over

@@ -14,7 +14,7 @@ from adaptive_batching.simulation.clients.retries import Retries, RetryingClient
 from adaptive_batching.simulation.clients.tenants import Claim
 from adaptive_batching.simulation.kernel.collection import collecting_rarely
 from adaptive_batching.simulation.kernel.driver import Driver, Loop
-from adaptive_batching.simulation.kernel.event_queue import Agenda
+from adaptive_batching.simulation.kernel.event_queue import EventQueue
 from adaptive_batching.simulation.kernel.history import Backdated, Collector, History
 from adaptive_batching.simulation.kernel.pool import Pool, of_each
 from adaptive_batching.simulation.servers.servers import Service
@@ -95,19 +95,19 @@ def drive(
     Returns:
         How many times a request was sent again.
     """
-    agenda = Agenda()
+    events = EventQueue()
     loop = Loop(timer_resolution, loop_delay)
     told = Backdated(collector) if loop_delay else collector
     services = of_each(service, len(scheduler.permits.workers))
     patience = scheduler.limits.max_latency if max_latency is None else max_latency
     clients = (
-        None if retries is None else RetryingClients(retries, agenda, patience, loop_delay, seed)
+        None if retries is None else RetryingClients(retries, events, patience, loop_delay, seed)
     )
-    driver = Driver(scheduler, Pool(services, agenda), feed, told, loop, clients=clients)
+    driver = Driver(scheduler, Pool(services, events), feed, told, loop, clients=clients)
     if clients is not None:
         clients.send = driver.admit
     with collecting_rarely:
-        _Run(feed, agenda, driver, patience).to_the_end()
+        _Run(feed, events, driver, patience).to_the_end()
     return 0 if clients is None else clients.sent_again
 
 
@@ -125,21 +125,21 @@ def expect_nobody_left(scheduler: Scheduler) -> None:
 class _Run:
     """One simulation of one dispatcher under way."""
 
-    def __init__(self, feed: Feed, agenda: Agenda, driver: Driver, patience: float) -> None:
+    def __init__(self, feed: Feed, events: EventQueue, driver: Driver, patience: float) -> None:
         self._feed = feed
-        self._agenda = agenda
+        self._events = events
         self._driver = driver
         self._patience = patience
 
     def to_the_end(self) -> None:
         """Step from instant to instant until nothing is left to happen."""
-        feed, agenda, driver = self._feed, self._agenda, self._driver
-        while (now := min(feed.times[feed.come], agenda.next, driver.wake)) < inf:
-            agenda.happen(now)
+        feed, events, driver = self._feed, self._events, self._driver
+        while (now := min(feed.times[feed.come], events.next, driver.wake)) < inf:
+            events.happen(now)
             self._admit(nextafter(now, inf))
             driver.decide(now)
             if driver.busy:
-                self._admit(min(agenda.next, driver.until))
+                self._admit(min(events.next, driver.until))
         expect_nobody_left(driver.scheduler)
 
     def _admit(self, before: float) -> None:
@@ -148,17 +148,17 @@ class _Run:
         Ahead of the clock only while no worker is idle: then all that `next` could do is to expire
         a job, and nobody is admitted beyond the earliest deadline.
         """
-        feed, driver, agenda = self._feed, self._driver, self._agenda
+        feed, driver, events = self._feed, self._driver, self._events
         if feed.plain and not (driver.loop.delay or driver.deserted):
             self._admit_plain(before)
             return
         while feed.next < before:
             driver.admit(feed.take(self._patience, driver.loop.delay))
-            before = min(before, driver.until, agenda.next)
+            before = min(before, driver.until, events.next)
 
     def _admit_plain(self, before: float) -> None:
         """The same for jobs that are no more than a time and a size: the simulator's hot path."""
-        feed, driver, agenda = self._feed, self._driver, self._agenda
+        feed, driver, events = self._feed, self._driver, self._events
         times, sizes, patience = feed.times, feed.sizes, self._patience
         submit = driver.scheduler.submit
         first = True  # its deadline is the earliest of them
@@ -172,7 +172,7 @@ class _Run:
                 except Refused as refused:
                     feed.come = index
                     driver.refused(job, refused)
-                    before = min(before, agenda.next)  # when its client may come again
+                    before = min(before, events.next)  # when its client may come again
                     continue
                 if first:
                     first = False

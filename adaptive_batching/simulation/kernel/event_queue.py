@@ -6,7 +6,7 @@ from itertools import count
 from math import inf
 
 
-class Agenda:
+class EventQueue:
     """The heap of a simulation: ends of batches, and whatever else is known beforehand."""
 
     __slots__ = ("_events", "_order")

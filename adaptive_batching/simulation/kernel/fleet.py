@@ -19,7 +19,7 @@ from adaptive_batching.simulation.clients.retries import Retries, RetryingClient
 from adaptive_batching.simulation.kernel.collection import collecting_rarely
 from adaptive_batching.simulation.kernel.driver import Driver, Loop
 from adaptive_batching.simulation.kernel.engine import expect_nobody_left
-from adaptive_batching.simulation.kernel.event_queue import Agenda
+from adaptive_batching.simulation.kernel.event_queue import EventQueue
 from adaptive_batching.simulation.kernel.history import Backdated, Collector
 from adaptive_batching.simulation.kernel.pool import Pool, SharedPool, of_each
 from adaptive_batching.simulation.servers.servers import Service
@@ -127,16 +127,16 @@ def drive_fleet(
         ValueError: The arrivals are not in order or a number isn't finite.
         PolicyError: A policy decided something impossible, or holds jobs for ever.
     """
-    agenda = Agenda()
+    events = EventQueue()
     loop = Loop(timer_resolution, loop_delay)
     told = Backdated(collector) if loop_delay else collector
     shares = [scheduler.permits.capacity for scheduler in schedulers]
     services = of_each(service, shares[0] if fleet.shared else sum(shares))
-    pool = (SharedPool if fleet.shared else Pool)(services, agenda)
+    pool = (SharedPool if fleet.shared else Pool)(services, events)
     firsts = [0] * len(shares) if fleet.shared else accumulate(shares[:-1], initial=0)
     patience = schedulers[0].limits.max_latency
     clients = (
-        None if retries is None else RetryingClients(retries, agenda, patience, loop_delay, seed)
+        None if retries is None else RetryingClients(retries, events, patience, loop_delay, seed)
     )
     drivers = [
         Driver(scheduler, pool, feed, told, loop, first, clients)
@@ -148,22 +148,22 @@ def drive_fleet(
     if clients is not None:
         clients.send = lambda job: choose().admit(job)
     with collecting_rarely:
-        _run(feed, agenda, drivers, choose)
+        _run(feed, events, drivers, choose)
     for scheduler in schedulers:
         expect_nobody_left(scheduler)
     return 0 if clients is None else clients.sent_again
 
 
 def _run(
-    feed: Feed, agenda: Agenda, drivers: Sequence[Driver], choose: Callable[[], Driver]
+    feed: Feed, events: EventQueue, drivers: Sequence[Driver], choose: Callable[[], Driver]
 ) -> None:
     """Step from instant to instant; only who has heard of something decides."""
     patience, delay = drivers[0].scheduler.limits.max_latency, drivers[0].loop.delay
     while True:
         wake = min([driver.wake for driver in drivers])
-        if (now := min(feed.next, agenda.next, wake)) == inf:
+        if (now := min(feed.next, events.next, wake)) == inf:
             return
-        agenda.happen(now)
+        events.happen(now)
         while feed.next <= now:
             choose().admit(feed.take(patience, delay))
         for driver in drivers:

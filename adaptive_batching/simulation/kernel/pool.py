@@ -7,7 +7,7 @@ from math import inf
 from typing import Protocol
 
 from adaptive_batching.core import Batch, Outcome
-from adaptive_batching.simulation.kernel.event_queue import Agenda
+from adaptive_batching.simulation.kernel.event_queue import EventQueue
 from adaptive_batching.simulation.servers.conditions import Run, Situated
 from adaptive_batching.simulation.servers.servers import Service
 
@@ -39,12 +39,12 @@ class Pool:
 
     Args:
         services: How long a batch takes on each worker.
-        agenda: Where the ends of batches are announced.
+        events: Where the ends of batches are announced.
     """
 
-    def __init__(self, services: Sequence[Service], agenda: Agenda) -> None:
+    def __init__(self, services: Sequence[Service], events: EventQueue) -> None:
         self._services = services
-        self._agenda = agenda
+        self._events = events
         self._running = 0
 
     def launch(self, owner: Owner, batch: Batch) -> None:
@@ -62,7 +62,7 @@ class Pool:
             msg = f"service: expected finite seconds of 0 or more for a batch of {batch.size}"
             raise ValueError(f"{msg}, got {run.seconds}")
         self._running += 1
-        self._agenda.at(end, partial(self._end, owner, batch, run))
+        self._events.at(end, partial(self._end, owner, batch, run))
 
     def _end(self, owner: Owner, batch: Batch, run: Run, now: float) -> None:
         self._running -= 1
@@ -73,7 +73,7 @@ class Pool:
     def _die(self, owner: Owner, worker: int, restart: float, now: float) -> None:
         named = worker - owner.first_worker
         owner.worker_lost(named, now, restart)
-        self._agenda.at(now + restart, partial(owner.worker_back, named))
+        self._events.at(now + restart, partial(owner.worker_back, named))
 
 
 class SharedPool(Pool):
@@ -82,8 +82,8 @@ class SharedPool(Pool):
     They can't know who is idle, so a batch runs on the worker that has been idle longest.
     """
 
-    def __init__(self, services: Sequence[Service], agenda: Agenda) -> None:
-        super().__init__(services, agenda)
+    def __init__(self, services: Sequence[Service], events: EventQueue) -> None:
+        super().__init__(services, events)
         self.owners: list[Owner] = []
         """All of them, who are told when a worker dies."""
         self._idle = deque(range(len(services)))
@@ -103,7 +103,7 @@ class SharedPool(Pool):
     def _die(self, owner: Owner, worker: int, restart: float, now: float) -> None:
         for each in self.owners:
             each.worker_lost(worker, now, restart)
-        self._agenda.at(now + restart, partial(self._return, worker))
+        self._events.at(now + restart, partial(self._return, worker))
 
     def _return(self, worker: int, now: float) -> None:
         self._idle.append(worker)
