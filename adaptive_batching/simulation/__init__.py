@@ -20,12 +20,13 @@ from adaptive_batching.simulation.study.experiment import Experiment
 from adaptive_batching.simulation.study.replications import replicate
 from adaptive_batching.simulation.study.report import Row, summarize, table
 from adaptive_batching.simulation.study.tally import Tally
-from adaptive_batching.simulation.traffic.arrival_stream import Feed
+from adaptive_batching.simulation.traffic.arrival_stream import ArrivalStream
 from adaptive_batching.simulation.traffic.arrivals import clumped, mmpp, poisson
 from adaptive_batching.simulation.traffic.shaping import scale_rate, speedup, superpose
 from adaptive_batching.simulation.traffic.traces import Request, Trace, read_trace, stream_trace
 
 __all__ = [
+    "ArrivalStream",
     "Balance",
     "ClosedLoop",
     "ColdStart",
@@ -34,7 +35,6 @@ __all__ = [
     "Drift",
     "Experiment",
     "Failures",
-    "Feed",
     "Fleet",
     "History",
     "Limit",

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from adaptive_batching.cli import main
 from adaptive_batching.core import Batch, Job, JobOutcome, Limits, Scheduler, make_policy
 from adaptive_batching.instrumentation.recording import Recorder
-from adaptive_batching.simulation import Feed, Server, drive, poisson
+from adaptive_batching.simulation import ArrivalStream, Server, drive, poisson
 
 GUIDE = Path(__file__).parents[2] / "docs/how-to/plan.md"
 COMMANDS = [
@@ -50,7 +50,7 @@ def traffic(tmp_path, monkeypatch):
     scheduler = Scheduler(make_policy("cork"), Limits(64, 50e-3), workers=1)
     service = Server(5.4e-3, 0.22e-3, jitter=0.03).service()
     with Recorder(path, clock=lambda: 0.0) as recorder:
-        drive(Feed(poisson(1500.0, 2.0, seed=1)), scheduler, service, _Recording(recorder))
+        drive(ArrivalStream(poisson(1500.0, 2.0, seed=1)), scheduler, service, _Recording(recorder))
     return path
 
 

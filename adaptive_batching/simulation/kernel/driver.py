@@ -23,7 +23,7 @@ from adaptive_batching.errors import QueueFull, Refused
 from adaptive_batching.simulation.clients.retries import RetryingClients
 from adaptive_batching.simulation.kernel.history import Collector
 from adaptive_batching.simulation.kernel.pool import Pool
-from adaptive_batching.simulation.traffic.arrival_stream import Feed
+from adaptive_batching.simulation.traffic.arrival_stream import ArrivalStream
 
 _ENDS_AS = dict.fromkeys(Outcome, JobOutcome.FAILED) | {Outcome.DONE: JobOutcome.DONE}
 _SHED_AS = {ShedReason.HOPELESS: JobOutcome.SHED, ShedReason.EXPIRED: JobOutcome.EXPIRED}
@@ -74,7 +74,7 @@ class Driver:
         self,
         scheduler: Scheduler,
         pool: Pool,
-        feed: Feed,
+        feed: ArrivalStream,
         collector: Collector,
         loop: Loop,
         first_worker: int = 0,

@@ -18,7 +18,7 @@ from adaptive_batching.simulation.kernel.event_queue import EventQueue
 from adaptive_batching.simulation.kernel.history import Backdated, Collector, History
 from adaptive_batching.simulation.kernel.pool import Pool, of_each
 from adaptive_batching.simulation.servers.servers import Service
-from adaptive_batching.simulation.traffic.arrival_stream import Feed
+from adaptive_batching.simulation.traffic.arrival_stream import ArrivalStream
 
 
 def simulate(
@@ -63,7 +63,7 @@ def simulate(
     """
     history = History()
     drive(
-        Feed(arrivals, sizes, keys, max_latencies, claims),
+        ArrivalStream(arrivals, sizes, keys, max_latencies, claims),
         scheduler,
         service,
         history,
@@ -77,7 +77,7 @@ def simulate(
 
 
 def drive(
-    feed: Feed,
+    feed: ArrivalStream,
     scheduler: Scheduler,
     service: Service | Sequence[Service],
     collector: Collector,
@@ -125,7 +125,9 @@ def expect_nobody_left(scheduler: Scheduler) -> None:
 class _Run:
     """One simulation of one dispatcher under way."""
 
-    def __init__(self, feed: Feed, events: EventQueue, driver: Driver, patience: float) -> None:
+    def __init__(
+        self, feed: ArrivalStream, events: EventQueue, driver: Driver, patience: float
+    ) -> None:
         self._feed = feed
         self._events = events
         self._driver = driver

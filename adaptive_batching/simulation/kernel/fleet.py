@@ -23,7 +23,7 @@ from adaptive_batching.simulation.kernel.event_queue import EventQueue
 from adaptive_batching.simulation.kernel.history import Backdated, Collector
 from adaptive_batching.simulation.kernel.pool import Pool, SharedPool, of_each
 from adaptive_batching.simulation.servers.servers import Service
-from adaptive_batching.simulation.traffic.arrival_stream import Feed
+from adaptive_batching.simulation.traffic.arrival_stream import ArrivalStream
 
 Balance = Literal["in-turn", "random", "least"]
 """Who gets the next request: each in turn, anybody, or who has the fewest under way."""
@@ -95,7 +95,7 @@ ONE_DISPATCHER = Fleet()
 
 
 def drive_fleet(
-    feed: Feed,
+    feed: ArrivalStream,
     schedulers: Sequence[Scheduler],
     service: Service | Sequence[Service],
     collector: Collector,
@@ -155,7 +155,7 @@ def drive_fleet(
 
 
 def _run(
-    feed: Feed, events: EventQueue, drivers: Sequence[Driver], choose: Callable[[], Driver]
+    feed: ArrivalStream, events: EventQueue, drivers: Sequence[Driver], choose: Callable[[], Driver]
 ) -> None:
     """Step from instant to instant; only who has heard of something decides."""
     patience, delay = drivers[0].scheduler.limits.max_latency, drivers[0].loop.delay

@@ -19,7 +19,7 @@ from adaptive_batching.simulation.kernel.history import Collector, History
 from adaptive_batching.simulation.servers.servers import Server, UnevenServers
 from adaptive_batching.simulation.study.report import Row, summarize
 from adaptive_batching.simulation.study.tally import Tally
-from adaptive_batching.simulation.traffic.arrival_stream import Feed
+from adaptive_batching.simulation.traffic.arrival_stream import ArrivalStream
 from adaptive_batching.simulation.traffic.arrivals import Times
 from adaptive_batching.simulation.traffic.traces.format import Request
 
@@ -101,7 +101,7 @@ class Experiment:
         Returns:
             How many times a request was sent again.
         """
-        feed = Feed(
+        feed = ArrivalStream(
             self.arrivals() if callable(self.arrivals) else self.arrivals,
             self.sizes,
             self.keys,

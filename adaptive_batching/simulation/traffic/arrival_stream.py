@@ -32,7 +32,7 @@ class _Block(NamedTuple):
     max_latencies: list[float | None]
 
 
-class Feed:
+class ArrivalStream:
     """The next arrivals, always at least the next one, and what each of them brings.
 
     Args:

@@ -16,7 +16,7 @@ from adaptive_batching.simulation.kernel.history import History
 from adaptive_batching.simulation.servers.conditions import Crashes
 from adaptive_batching.simulation.servers.servers import Server
 from adaptive_batching.simulation.study.experiment import Experiment
-from adaptive_batching.simulation.traffic.arrival_stream import Feed
+from adaptive_batching.simulation.traffic.arrival_stream import ArrivalStream
 from adaptive_batching.simulation.traffic.arrivals import poisson
 from tests.simulation.kernel.test_engine import HoldUntil
 
@@ -95,7 +95,7 @@ def test_a_fleet_of_one_is_the_single_dispatcher(
 
     def history(drive_it, scheduler, **more):
         told = History()
-        feed, service = Feed(times, keys=keys), server.service(1)
+        feed, service = ArrivalStream(times, keys=keys), server.service(1)
         options = {"loop_delay": loop_delay, "retries": retries}
         return drive_it(feed, scheduler, service, told, **options, **more), told
 

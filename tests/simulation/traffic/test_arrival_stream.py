@@ -7,7 +7,7 @@ import pytest
 from adaptive_batching.simulation.clients.closed_loop import ClosedLoop, Span
 from adaptive_batching.simulation.clients.keys import Lots
 from adaptive_batching.simulation.traffic import arrival_stream as module
-from adaptive_batching.simulation.traffic.arrival_stream import Feed
+from adaptive_batching.simulation.traffic.arrival_stream import ArrivalStream
 from adaptive_batching.simulation.traffic.traces import Request
 
 
@@ -25,13 +25,16 @@ def drained(feed):
 
 def test_blocks():
     """Each is in place before the last is over, with a sentinel behind it."""
-    assert drained(Feed(iter([1, 2, 3]), [7, 8, 9])) == [([1.0, 2.0], [7, 8]), ([3.0], [9])]
-    assert Feed([1.0]).times[-1] == inf
+    assert drained(ArrivalStream(iter([1, 2, 3]), [7, 8, 9])) == [
+        ([1.0, 2.0], [7, 8]),
+        ([3.0], [9]),
+    ]
+    assert ArrivalStream([1.0]).times[-1] == inf
 
 
 def test_nothing():
     """No arrivals, only the sentinel."""
-    assert drained(Feed([])) == [([], [])]
+    assert drained(ArrivalStream([])) == [([], [])]
 
 
 @pytest.mark.parametrize(
@@ -46,12 +49,12 @@ def test_nothing():
 def test_faults_beyond_the_first_block(arrivals, sizes, message):
     """They are found when they are reached."""
     with pytest.raises(ValueError, match=message):
-        drained(Feed(arrivals, sizes))
+        drained(ArrivalStream(arrivals, sizes))
 
 
 def test_users_come_again_in_order():
     """Between those who are still to come, never before those who came."""
-    feed = Feed(ClosedLoop(2, 100.0, Span(0.0, 0.0), Span(1.0, 2.0)))
+    feed = ArrivalStream(ClosedLoop(2, 100.0, Span(0.0, 0.0), Span(1.0, 2.0)))
     first, second = feed.times[:-1]
     feed.come = 2
     feed.answered(1, second)
@@ -62,7 +65,7 @@ def test_users_come_again_in_order():
 
 def test_others_do_not():
     """An answer changes nothing about arrivals that are known."""
-    feed = Feed([1.0, 2.0])
+    feed = ArrivalStream([1.0, 2.0])
     feed.answered(5, 1.5)
     assert feed.times == [1.0, 2.0, inf]
 
@@ -78,12 +81,12 @@ def test_others_do_not():
 def test_what_jobs_bring_is_checked(columns, message):
     """Too few of a column, or a patience that is none."""
     with pytest.raises(ValueError, match=message):
-        Feed([1.0, 2.0], **columns)
+        ArrivalStream([1.0, 2.0], **columns)
 
 
 def test_requests_as_a_trace_has_them():
     """Each comes with its own key and deadline, and the usual one where it has none."""
-    feed = Feed([Request(1.0, 2, "a", 0.5), Request(2.0)])
+    feed = ArrivalStream([Request(1.0, 2, "a", 0.5), Request(2.0)])
     first, second = feed.take(9.0), feed.take(9.0)
     assert (first.arrived, first.size, first.key, first.deadline) == (1.0, 2, "a", 1.5)
     assert (second.size, second.key, second.deadline) == (1, None, 11.0)
@@ -92,7 +95,7 @@ def test_requests_as_a_trace_has_them():
 
 def test_who_calls_again_draws_another_key():
     """Users have no key of their own; each of their requests draws one."""
-    feed = Feed(ClosedLoop(64, 100.0, Span(0.0, 0.0), Span(1.0, 2.0)), keys=Lots(2))
+    feed = ArrivalStream(ClosedLoop(64, 100.0, Span(0.0, 0.0), Span(1.0, 2.0)), keys=Lots(2))
     drawn = [feed.take(1.0).key for _ in range(64)]
     feed.answered(1, 2.0)
     assert {*drawn, feed.take(1.0).key} == {0, 1}
