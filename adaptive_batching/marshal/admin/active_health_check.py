@@ -19,7 +19,7 @@ Looks = Mapping[str, Callable[[], Awaitable[str]]]
 """By path or route, what finds that out."""
 
 
-class DeepCheck:
+class ActiveHealthCheck:
     """Looks, however many ask, only once at a time and once a second.
 
     Anybody may ask, so it must not be a way to flood the workers: who asks meanwhile, or soon
@@ -48,9 +48,9 @@ class DeepCheck:
         return dict(zip(looks, found, strict=True))
 
 
-def check_of_examples(lanes: Mapping[str, Lane]) -> DeepCheck:
+def check_of_examples(lanes: Mapping[str, Lane]) -> ActiveHealthCheck:
     """Sends each endpoint its example, the way of every request."""
-    return DeepCheck(lambda: {path: partial(_tried, lane) for path, lane in lanes.items()})
+    return ActiveHealthCheck(lambda: {path: partial(_tried, lane) for path, lane in lanes.items()})
 
 
 async def _tried(lane: Lane) -> str:

@@ -9,7 +9,7 @@ from aiohttp import web
 from adaptive_batching.dispatcher import Forming
 from adaptive_batching.errors import Draining, NoWorkers
 from adaptive_batching.instrumentation.prometheus import Metrics
-from adaptive_batching.marshal.admin.active_health_check import UNREACHABLE, DeepCheck
+from adaptive_batching.marshal.admin.active_health_check import UNREACHABLE, ActiveHealthCheck
 from adaptive_batching.marshal.http.error_responses import PlainAnswer
 
 _JSON = MappingProxyType({"Content-Type": "application/json"})
@@ -40,7 +40,7 @@ def check_ready(dispatchers: Mapping[str, Forming], *, draining: bool) -> None:
         raise NoWorkers(f"no worker is alive for {', '.join(lacking)}")
 
 
-async def readiness(check: DeepCheck, *, deep: bool) -> PlainAnswer:
+async def readiness(check: ActiveHealthCheck, *, deep: bool) -> PlainAnswer:
     """What who is ready answers.
 
     Args:
@@ -50,7 +50,7 @@ async def readiness(check: DeepCheck, *, deep: bool) -> PlainAnswer:
     return await _deep_readiness(check) if deep else _READY
 
 
-async def _deep_readiness(check: DeepCheck) -> PlainAnswer:
+async def _deep_readiness(check: ActiveHealthCheck) -> PlainAnswer:
     """Whether all is well, with what was found of each."""
     endpoints = dict(await check())
     wrong = set(endpoints.values()) - {"ok", "no_example"}

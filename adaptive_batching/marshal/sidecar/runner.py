@@ -17,7 +17,7 @@ from adaptive_batching.errors import BatchingError, ConfigError, Draining, NoWor
 from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.admin import health
-from adaptive_batching.marshal.admin.active_health_check import DeepCheck, Looks
+from adaptive_batching.marshal.admin.active_health_check import ActiveHealthCheck, Looks
 from adaptive_batching.marshal.admin.admin_pages import make_admin
 from adaptive_batching.marshal.admin.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.admin.reachability import (
@@ -87,7 +87,7 @@ class SidecarRunning:
             routes, held, observers, self.metrics, self.live, tracer, bounds.tenant_header
         )
         tenants = Tenants(bounds.tenant_header, bounds.max_per_tenant)
-        self._deep_check = DeepCheck(self._looks)
+        self._deep_check = ActiveHealthCheck(self._looks)
         self._sidecar = Sidecar(self.relays.find, bounds.max_in_flight, tenants)
         answering = traced(self._sidecar, tracer, self._route)
         self._listener = Listener(answering, bounds.max_connections, answering)
