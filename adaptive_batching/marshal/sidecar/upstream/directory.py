@@ -10,7 +10,7 @@ from time import monotonic
 
 from adaptive_batching.errors import UpstreamUnreachable
 from adaptive_batching.marshal.sidecar.upstream.addresses import Address, Location
-from adaptive_batching.marshal.sidecar.upstream.outlier_detection import Standings, State
+from adaptive_batching.marshal.sidecar.upstream.outlier_detection import OutlierDetection, State
 from adaptive_batching.units import format_duration
 from adaptive_batching.workers.interface import Health
 
@@ -28,18 +28,18 @@ class Directory:
 
     Args:
         locations: Where they are; names are looked up again every few seconds.
-        standings: How they have done.
+        outliers: How they have done.
         concurrency: Places of each.
     """
 
     def __init__(
         self,
         locations: Sequence[Location],
-        standings: Standings,
+        outliers: OutlierDetection,
         concurrency: int,
     ) -> None:
         self._locations = tuple(locations)
-        self._standings = standings
+        self._outliers = outliers
         self._concurrency = concurrency
         self._found: dict[Location, list[Address]] = {}
         self._missed: set[Location] = set()  # when they were looked up last
@@ -68,7 +68,7 @@ class Directory:
             self._living,
             len(self._servers) * self._concurrency,
             identities=identities,
-            back_at=-inf if self._living else self._standings.next_change(monotonic()),
+            back_at=-inf if self._living else self._outliers.next_change(monotonic()),
         )
 
     async def start(self, on_change: Callable[[], None]) -> None:
@@ -111,36 +111,36 @@ class Directory:
         """
         now = monotonic()
         servers = list(self._servers.values())
-        able = [each for each in servers if self._standings.permits(each.name, now)] or servers
+        able = [each for each in servers if self._outliers.permits(each.name, now)] or servers
         return _somewhere(able[next(self._turn) % len(able)])
 
     def states(self) -> dict[str, State]:
         """What becomes of each server."""
         now = monotonic()
-        return {name: self._standings.state(name, now) for name in self._servers}
+        return {name: self._outliers.state(name, now) for name in self._servers}
 
     # -------------------------------------------------------------------------- what has happened
 
     def succeeded(self, address: Address) -> None:
         """A server has answered."""
-        known = address.name in self._standings
-        if known and self._standings.succeeded(address.name, monotonic()):
+        known = address.name in self._outliers
+        if known and self._outliers.succeeded(address.name, monotonic()):
             _log.info("%s answers again", address.name)
             self._settle()
 
     def failed(self, address: Address) -> None:
         """A server could not be reached, hung up, took too long, or is broken."""
-        if address.name not in self._standings:
+        if address.name not in self._outliers:
             return
-        before, now = self._standings.ejections, monotonic()
-        self._standings.failed(address.name, now)
-        if self._standings.ejections > before:
+        before, now = self._outliers.ejections, monotonic()
+        self._outliers.failed(address.name, now)
+        if self._outliers.ejections > before:
             _log.warning("%s failed too often, and gets no batches for a while", address.name)
         self._settle()
 
     def erred(self, address: Address) -> None:
         """A server has answered with an error that may be an item's fault."""
-        if address.name in self._standings and self._standings.erred(address.name, monotonic()):
+        if address.name in self._outliers and self._outliers.erred(address.name, monotonic()):
             _log.warning(
                 "%s answers with errors, others don't: no batches for a while", address.name
             )
@@ -148,8 +148,8 @@ class Directory:
 
     def exhausted(self, address: Address, *, alone: bool) -> None:
         """A server's memory was too small for a batch, or for a request alone."""
-        known = address.name in self._standings
-        if known and self._standings.exhausted(address.name, monotonic(), alone=alone):
+        known = address.name in self._outliers
+        if known and self._outliers.exhausted(address.name, monotonic(), alone=alone):
             _log.warning(
                 "%s has no memory for single requests, others do: no batches for a while",
                 address.name,
@@ -158,16 +158,16 @@ class Directory:
 
     def shared_out(self, address: Address, key: Hashable) -> None:
         """A server's answer to a batch of that key held one result for each item."""
-        if address.name in self._standings:
-            self._standings.shared_out(address.name, key)
+        if address.name in self._outliers:
+            self._outliers.shared_out(address.name, key)
 
     def garbled(self, address: Address, key: Hashable) -> bool:
         """A server's answer to a batch could not be shared out; whether it is to blame itself."""
-        if address.name not in self._standings:
+        if address.name not in self._outliers:
             return True
-        before = self._standings.ejections
-        blamed = self._standings.garbled(address.name, key, monotonic())
-        if self._standings.ejections > before:
+        before = self._outliers.ejections
+        blamed = self._outliers.garbled(address.name, key, monotonic())
+        if self._outliers.ejections > before:
             _log.warning(
                 "%s answers batches with what can't be shared out, others don't: no batches for a"
                 " while",
@@ -178,8 +178,8 @@ class Directory:
 
     def refused(self, address: Address, retry_after: float | None) -> None:
         """A server has no time, for so many seconds if it says so."""
-        if address.name in self._standings:
-            self._standings.refused(address.name, monotonic(), retry_after)
+        if address.name in self._outliers:
+            self._outliers.refused(address.name, monotonic(), retry_after)
             self._settle()
             if retry_after:
                 wait = format_duration(retry_after)
@@ -231,14 +231,14 @@ class Directory:
         """Give places to those that have come, and take them from those that have gone."""
         servers = self._servers
         seated = {address.name for address in self._places.values()}
-        for name in [name for name in seated if name not in servers and name in self._standings]:
-            self._standings.dismiss(name)
+        for name in [name for name in seated if name not in servers and name in self._outliers]:
+            self._outliers.dismiss(name)
             if name not in self.names:  # such a one was nowhere, and has come
                 _log.info("%s has gone", name)
         for name, address in servers.items():
-            if name in self._standings:
+            if name in self._outliers:
                 continue
-            self._standings.admit(name, since)
+            self._outliers.admit(name, since)
             kept = [index for index, each in self._places.items() if each.name == name]
             for index in kept:  # nobody has taken them since it was here last
                 self._places[index] = address
@@ -251,13 +251,13 @@ class Directory:
             index
             for index in count()
             if index not in self._places
-            or (self._places[index].name not in self._standings and index not in self._busy)
+            or (self._places[index].name not in self._outliers and index not in self._busy)
         )
 
     def _settle(self) -> None:
         """Say who is alive now, and be there when that changes by itself."""
         now = monotonic()
-        left = {name: self._standings.permits(name, now) for name in self._servers}
+        left = {name: self._outliers.permits(name, now) for name in self._servers}
         living = set()
         for index, address in self._places.items():
             if left.get(address.name, 0) > 0:
@@ -266,7 +266,7 @@ class Directory:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        change = self._standings.next_change(now)
+        change = self._outliers.next_change(now)
         if change < inf:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(max(change - now, _SOONEST), self._settle)

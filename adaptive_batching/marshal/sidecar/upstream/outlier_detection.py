@@ -74,7 +74,7 @@ class _Standing:
             self.well.popitem(last=False)
 
 
-class Standings:
+class OutlierDetection:
     """How some servers have done.
 
     Args:

@@ -40,7 +40,7 @@ from adaptive_batching.marshal.sidecar.upstream.messages import (
     retry_after,
 )
 from adaptive_batching.marshal.sidecar.upstream.models import UpstreamModels
-from adaptive_batching.marshal.sidecar.upstream.outlier_detection import Standings, State
+from adaptive_batching.marshal.sidecar.upstream.outlier_detection import OutlierDetection, State
 from adaptive_batching.marshal.sidecar.upstream.unbatchable_keys import NotMergeable
 from adaptive_batching.marshal.sidecar.upstream.verification import (
     TOLERANCE,
@@ -96,8 +96,8 @@ class Upstreams:
         self._batch_ids = count(1)
         self._not_mergeable = NotMergeable()
         self._client = Client(tls)
-        self._standings = Standings(concurrency)
-        self._directory = Directory(locations, self._standings, concurrency)
+        self._outliers = OutlierDetection(concurrency)
+        self._directory = Directory(locations, self._outliers, concurrency)
         self.models = UpstreamModels(self._client, self._directory.next, asks=has_models)
         self._rehearsed = list(rehearsed)
         self._objection = ""
