@@ -41,7 +41,7 @@ from adaptive_batching.marshal.sidecar.upstream.messages import (
 )
 from adaptive_batching.marshal.sidecar.upstream.models import UpstreamModels
 from adaptive_batching.marshal.sidecar.upstream.outlier_detection import OutlierDetection, State
-from adaptive_batching.marshal.sidecar.upstream.unbatchable_keys import NotMergeable
+from adaptive_batching.marshal.sidecar.upstream.unbatchable_keys import UnbatchableKeys
 from adaptive_batching.marshal.sidecar.upstream.verification import (
     TOLERANCE,
     Verification,
@@ -94,7 +94,7 @@ class Upstreams:
         self._max_answer = max_answer
         self._about = about
         self._batch_ids = count(1)
-        self._not_mergeable = NotMergeable()
+        self._unbatchable_keys = UnbatchableKeys()
         self._client = Client(tls)
         self._outliers = OutlierDetection(concurrency)
         self._directory = Directory(locations, self._outliers, concurrency)
@@ -125,7 +125,7 @@ class Upstreams:
     @property
     def kept_apart(self) -> int:
         """Batch keys whose requests are, or were, sent alone."""
-        return len(self._not_mergeable)
+        return len(self._unbatchable_keys)
 
     @property
     def unasked(self) -> Mapping[str, int]:
@@ -164,7 +164,7 @@ class Upstreams:
 
     def mergeable(self, key: Hashable) -> bool:
         """Whether no batch of that key has been answered with what can't be shared out of late."""
-        keys = self._not_mergeable
+        keys = self._unbatchable_keys
         return not (keys and keys.holds(key, monotonic()))
 
     async def aclose(self) -> None:
@@ -207,7 +207,7 @@ class Upstreams:
         return reply
 
     def _differs(self, item: Forwarded) -> None:
-        self._not_mergeable.enter(item.key, monotonic(), inf)
+        self._unbatchable_keys.enter(item.key, monotonic(), inf)
         _log.error(
             "%s: a request was answered otherwise in a batch than alone:"
             " requests like this are sent alone from now on",
@@ -282,7 +282,7 @@ class Upstreams:
         except Unsplittable as error:
             if not self._directory.garbled(address, first.key):
                 self._directory.succeeded(address)
-                self._not_mergeable.enter(first.key, monotonic())
+                self._unbatchable_keys.enter(first.key, monotonic())
                 _log.warning(
                     "%s: requests like this are sent alone for a while: %s", first.target, error
                 )

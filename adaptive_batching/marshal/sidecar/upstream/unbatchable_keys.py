@@ -15,7 +15,7 @@ class _Entry:
     wait: float
 
 
-class NotMergeable:
+class UnbatchableKeys:
     """Remembers keys for a minute, and twice as long each time that it was not to be so again."""
 
     def __init__(self) -> None:

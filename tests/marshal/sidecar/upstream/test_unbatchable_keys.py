@@ -2,12 +2,12 @@
 
 from math import inf
 
-from adaptive_batching.marshal.sidecar.upstream.unbatchable_keys import NotMergeable
+from adaptive_batching.marshal.sidecar.upstream.unbatchable_keys import UnbatchableKeys
 
 
 def test_it_is_tried_again():
     """After a minute; if it is still so, after twice as long."""
-    keys = NotMergeable()
+    keys = UnbatchableKeys()
     keys.enter("k", 0.0)
     keys.enter("k", 0.1)
     assert keys.holds("k", 59.9)
@@ -20,7 +20,7 @@ def test_it_is_tried_again():
 
 def test_for_ever():
     """Who gets other answers in a batch than alone is not tried again."""
-    keys = NotMergeable()
+    keys = UnbatchableKeys()
     keys.enter("k", 0.0)
     keys.enter("k", 1.0, wait=inf)
     assert keys.holds("k", 1e9)
@@ -28,7 +28,7 @@ def test_for_ever():
 
 def test_many_keys():
     """Of more than a thousand the oldest are forgotten: a client may make them up."""
-    keys = NotMergeable()
+    keys = UnbatchableKeys()
     for number in range(3000):
         keys.enter(number, 0.0)
     assert len(keys) == 1024
