@@ -2,7 +2,7 @@
 
 import logging
 
-from adaptive_batching.marshal.http.log_rate_limit import Bursts
+from adaptive_batching.marshal.http.log_rate_limit import LogRateLimit
 from adaptive_batching.units import format_duration
 
 _log = logging.getLogger("adaptive_batching.marshal")
@@ -21,7 +21,7 @@ class DroppedConnections:
     def __init__(self, most: int) -> None:
         self.count = 0
         self._most = most
-        self._bursts: Bursts[None] = Bursts(_sum_up)
+        self._bursts: LogRateLimit[None] = LogRateLimit(_sum_up)
 
     def enter(self) -> None:
         """One more was dropped."""

@@ -9,7 +9,7 @@ from adaptive_batching.marshal.http.error_responses import (
     refusal,
     status_and_code,
 )
-from adaptive_batching.marshal.http.log_rate_limit import Bursts
+from adaptive_batching.marshal.http.log_rate_limit import LogRateLimit
 from adaptive_batching.units import format_duration
 
 _log = logging.getLogger("adaptive_batching.marshal")
@@ -25,7 +25,7 @@ class ErrorLog:
     """
 
     def __init__(self) -> None:
-        self._bursts = Bursts(_sum_up)
+        self._bursts = LogRateLimit(_sum_up)
 
     def enter(self, error: Exception, request_id: str, path: str) -> None:
         """Say what happened to a request: a client's own mistakes only to those who debug.

@@ -26,7 +26,7 @@ class _Burst:
     seen: int = 0
 
 
-class Bursts(Generic[K]):
+class LogRateLimit(Generic[K]):
     """The first of a burst is told of at once, and at its end how many more there were.
 
     Args:
