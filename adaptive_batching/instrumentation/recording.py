@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from adaptive_batching.core import RECORDING, Batch, BatchRecord, Job, JobOutcome
-from adaptive_batching.instrumentation.rotation import opened_anew
+from adaptive_batching.instrumentation.rotation import rotated
 
 _BLOCK = 4096  # rows that are compressed together: some 250 KB, which shrink to a fifth
 _PATIENCE = 10.0  # seconds after which a smaller block will do
@@ -33,7 +33,7 @@ class Recorder:
 
     Args:
         path: What it writes, compressed if its name ends in `.gz`; what is there already is
-            renamed, see `opened_anew`.
+            renamed, see `rotated`.
         clock: Seconds, the dispatcher's; rows count from the recorder's beginning.
     """
 
@@ -76,7 +76,7 @@ class Recorder:
             OSError: The file can't be written.
         """
         head = self._packed(f"{RECORDING}\n")
-        self._file = opened_anew(self.path, empty=len(head))
+        self._file = rotated(self.path, empty=len(head))
         self._file.write(head)
         self._file.flush()
         atexit.register(self.close)

@@ -12,7 +12,7 @@ from typing import BinaryIO
 _log = logging.getLogger("adaptive_batching")
 
 
-def opened_anew(path: Path, empty: int) -> BinaryIO:
+def rotated(path: Path, empty: int) -> BinaryIO:
     """Open a file of one's own; what is there becomes the first free of `out.1.csv.gz`, ….
 
     Whoever still writes to it goes on under that name, be it the process before us in a rolling
