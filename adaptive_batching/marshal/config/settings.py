@@ -119,6 +119,22 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     timeout: Annotated[
         Duration, means("How long a batch may take at its server.", tunable=True)
     ] = Duration(60.0)
+    passed_timeout: Annotated[
+        Duration,
+        means(
+            "How long a server may send nothing of an answer that is passed on, and a client take"
+            " nothing of it.",
+            tunable=True,
+        ),
+    ] = Duration(600.0)
+    max_passed: Annotated[
+        Count,
+        means(
+            "Requests that are passed on to a server at a time, WebSockets among them; others get"
+            " 503.",
+            tunable=True,
+        ),
+    ] = 1024
     idempotent: Annotated[
         bool,
         means(
@@ -217,6 +233,8 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
         prefix=settings.prefix,
         concurrency=settings.concurrency,
         timeout=settings.timeout,
+        passed_timeout=settings.passed_timeout,
+        max_passed=settings.max_passed,
         max_answer=settings.max_answer,
         max_queue=settings.max_queue,
         policy=settings.policy,

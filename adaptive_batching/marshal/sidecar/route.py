@@ -43,6 +43,8 @@ class Route:
         prefix: With which its paths begin; it stays on them.
         concurrency: Batches at a time that each server takes.
         timeout: Seconds that a batch may take.
+        passed_timeout: Seconds in which something of a request that is passed on has to move.
+        max_passed: Requests that are passed on to a server at a time.
         max_answer: Bytes that the body of an answer to a batch may have.
         max_queue: Items that may wait.
         policy: When a batch leaves.
@@ -68,6 +70,8 @@ class Route:
     prefix: str = "/"
     concurrency: int = 1
     timeout: float = 60.0
+    passed_timeout: float = 600.0
+    max_passed: int = 1024
     max_answer: int = 256 * 2**20
     max_queue: int = 1024
     policy: PolicyLike = "cork"

@@ -97,9 +97,7 @@ class Relay:
         )
         claims = Claims(tenant_header, route.priority_header) if asked else None
         self._sharing = BatchSharing(route, self.dispatcher, self.upstreams, claims)
-        self._passing = PassThrough(
-            self.upstreams.choose, route.terms.body_timeout, about, idempotent=route.idempotent
-        )
+        self._passing = PassThrough(self.upstreams.choose, route, about)
 
     @property
     def upstream_responses(self) -> dict[str, Mapping[int, int]]:
@@ -130,7 +128,7 @@ class Relay:
         self.upstreams.bound(route.timeout, route.max_answer)
         self._sharing.retune(route)
         self.alone.rules = route.terms.headers
-        self._passing.body_timeout = route.terms.body_timeout
+        self._passing.route = route
 
     async def aclose(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Answer what waits, for at most so many seconds, and close all connections."""

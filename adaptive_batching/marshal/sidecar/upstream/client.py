@@ -141,6 +141,10 @@ class Client:
             lambda complete: pool.give_back(connection, reusable=reusable and complete),
         )
 
+    def in_use(self, address: Address, kind: str) -> int:
+        """Return how many connections of a pool carry a request now."""
+        return self._pool(address, kind).in_use
+
     async def send(
         self,
         address: Address,

@@ -142,6 +142,11 @@ class Pool:
         self._expiry: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
+    @property
+    def in_use(self) -> int:
+        """Connections that carry a request now."""
+        return len(self._used)
+
     def take(self) -> Connection:
         """Return a connection that has rested, or a new one."""
         connection = self._rested() or Connection(self._address, self._tls, self._generation)
