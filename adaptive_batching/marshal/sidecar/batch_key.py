@@ -24,10 +24,11 @@ Told: TypeAlias = tuple[tuple[str, str], ...]
 
 IDENTITY = (
     *("Accept", "Accept-Language", "Authorization", "*-Authorization", "Cookie", "Host"),
-    *("*-Key", "*-Token", "*-User", "X-User-*", "Remote-*", "X-Remote-*", "X-Consumer-*"),
-    *("X-Auth-Request-*", "X-Forwarded-*", "X-Client-Cert*", "Client-Cert*", "X-SSL-Client-*"),
-    *("X-Amzn-Oidc-*", "X-Goog-Authenticated-User-*", "X-Goog-IAP-*", "X-MS-Client-Principal*"),
-    *("CF-Access-*", "OpenAI-Organization", "OpenAI-Project"),
+    *("*-Key", "Apikey", "*-Apikey", "*-Token", "Token", "*-User", "X-User-*", "X-Consumer-*"),
+    *("Remote-*", "X-Remote-*", "X-Auth-Request-*", "X-Forwarded-*", "X-Client-Cert*"),
+    *("Client-Cert*", "X-SSL-Client-*", "X-Amzn-Oidc-*", "X-Goog-Authenticated-User-*"),
+    *("X-Goog-IAP-*", "X-MS-Client-Principal*", "CF-Access-*"),
+    *("OpenAI-Organization", "OpenAI-Project"),
 )
 """Patterns of headers that say on whose behalf, or as whom, a request is made."""
 
@@ -115,7 +116,7 @@ class HeaderRules:
         _check("partition_by", partition_by)
         _check("shared_headers", shared_headers)
         self.partition_by = frozenset(map(str.lower, partition_by))
-        self._shared = frozenset(map(str.lower, shared_headers))
+        self._shared = frozenset(_usual(each.lower()) for each in shared_headers)
         for header in shared_headers:
             if header.lower() in self.partition_by:
                 msg = f"expected a header that is not in partition_by as well, got {header!r}"
@@ -162,28 +163,36 @@ class HeaderRules:
         `Connection` names is left out too, unless it says who is asking.
         """
         own = [(name, name.lower(), value) for name, value in pairs]
-        left_out = _NOT_SENT_ON | self._shared
+        left_out = set(_NOT_SENT_ON)
         named = [value for _, low, value in own if low == "connection"]
         for each in ",".join(named).split(","):
             if not self._known[each.strip()]:
-                left_out |= {each.strip().lower()}
-        kept = [each for each in own if each[1] not in left_out]
+                left_out.add(each.strip().lower())
+        shared = self._shared
+        kept = [each for each in own if not (each[1] in left_out or _usual(each[1]) in shared)]
         spelled: dict[str, str] = {}  # aiohttp keeps the last of names that differ in case only
         return [(spelled.setdefault(low, name), value) for name, low, value in kept]
 
     def _find(self, name: str) -> str:
         """The name in lower case of a header of identity or of an address; empty for others."""
         low = name.lower()
-        if low in self._shared or low in _NOT_SENT_ON:
+        usual = _usual(low)
+        if usual in self._shared or low in _NOT_SENT_ON:
             return ""
-        known = low in self.partition_by or low in ADDRESSES or _PATTERNS.match(low)
-        return low if known else ""
+        if usual in ADDRESSES and low not in self.partition_by:
+            return usual
+        return low if low in self.partition_by or _PATTERNS.match(usual) else ""
 
 
 def pattern_of(name: str) -> str:
     """The pattern of `IDENTITY` that a name has; the name itself if it has none."""
-    found = None if name in ADDRESSES else _PATTERNS.match(name)
+    found = None if name in ADDRESSES else _PATTERNS.match(_usual(name))
     return IDENTITY[found.lastindex - 1] if found and found.lastindex else name
+
+
+def _usual(low: str) -> str:
+    """What a server takes a name for: CGI and WSGI know no difference between `_` and `-`."""
+    return low.replace("_", "-")
 
 
 def _check(key: str, headers: Sequence[str]) -> None:

@@ -17,7 +17,16 @@ from adaptive_batching.marshal.sidecar.batch_key import IDENTITY as IDENTITY_PAT
 HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "sidecar.md"
 IDENTITY = [
     *("Accept", "Accept-Language", "Authorization", "Cookie", "Host", "Idempotency-Key"),
-    *("X-Api-Key", "api-key", "Ocp-Apim-Subscription-Key", "X-Auth-Token", "X-Remote-User"),
+    *(
+        "X-Api-Key",
+        "api-key",
+        "api_key",
+        "apikey",
+        "X_Forwarded_User",
+        "Ocp-Apim-Subscription-Key",
+        "X-Auth-Token",
+        "X-Remote-User",
+    ),
     *("X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Groups", "X-Forwarded-Client-Cert"),
     *("X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix"),
     *("X-Auth-Request-Email", "OpenAI-Organization", "OpenAI-Project", "X-Amzn-Oidc-Identity"),
@@ -59,6 +68,13 @@ def test_an_address_is_no_part_of_the_key_unless_it_is_named(name):
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_headers_are_no_part_of_the_key_unless_they_are_named(name):
     assert HeaderRules().key([(name, "a")]) == ((), ())
+
+
+def test_an_address_in_a_name_with_underscores_is_one_all_the_same():
+    """A server behind CGI or WSGI sees no difference."""
+    assert HeaderRules().key([("X_Real_IP", "10.0.0.1")]) == ((), ("x-real-ip",))
+    named = HeaderRules(["X_Real_IP"]).key([("X_Real_IP", "10.0.0.1"), ("X-Real-IP", "10.0.0.2")])
+    assert named == ((("x_real_ip", "10.0.0.1"),), ("x-real-ip",))
 
 
 def test_the_key_is_the_same_whatever_the_order_of_names():
@@ -107,6 +123,7 @@ def test_a_shared_header_is_told_to_no_server():
     """Neither by a batch nor by a request that is alone: the server sees the same at any load."""
     rules = HeaderRules(shared_headers=["cookie", "X-Forwarded-For", "X-Any"])
     own = [("Cookie", "c"), ("X-Forwarded-For", "10.0.0.1"), ("X-Any", "1"), ("Host", "h")]
+    own += [("X_Forwarded_For", "10.0.0.1"), ("x_any", "1")]
     assert rules.key(own) == ((("host", "h"),), ())
     assert rules.for_one(own) == [("Host", "h")]
     assert rules.for_batch(members(rules, own, own)) == [("host", "h")]
