@@ -10,7 +10,7 @@ from difflib import get_close_matches
 import click
 from click.core import ParameterSource
 
-from adaptive_batching.marshal.config.routes_file import PREFIX
+from adaptive_batching.marshal.config.quantities import PREFIX
 
 _log = logging.getLogger("adaptive_batching")
 _OF_A_SERVICE = re.compile(r".*_SERVICE_(HOST|PORT)(_.*)?|.*_PORT_\d+_(TCP|UDP)(_.*)?")

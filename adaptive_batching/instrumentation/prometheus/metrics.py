@@ -10,8 +10,12 @@ from prometheus_client.registry import Collector
 from adaptive_batching.dispatcher import Forming
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.loop_lag import LoopLag
-from adaptive_batching.instrumentation.prometheus.table import DEFINITIONS, Reading, Sources
-from adaptive_batching.marshal.sidecar.upstream.pool import Upstreams
+from adaptive_batching.instrumentation.prometheus.table import (
+    DEFINITIONS,
+    Reading,
+    Sources,
+    Upstreams,
+)
 
 
 class Metrics(Collector):

@@ -20,7 +20,6 @@ from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram
 from adaptive_batching.instrumentation.loop_lag import LoopLag
-from adaptive_batching.marshal.sidecar.upstream.pool import Upstreams
 from adaptive_batching.workers.interface import Health
 
 T = TypeVar("T")
@@ -44,6 +43,26 @@ class Reading:
     limits: Limits
     health: Health
     histograms: BatchHistograms
+
+
+class Upstreams(Protocol):
+    """The model servers of a route."""
+
+    @property
+    def servers(self) -> Mapping[str, Enum]:
+        """What becomes of each, by its name."""
+
+    @property
+    def verified(self) -> Any:
+        """A dataclass: how many answers were compared with those to the same requests alone."""
+
+    @property
+    def kept_apart(self) -> int:
+        """Batch keys whose requests go alone."""
+
+    @property
+    def unasked(self) -> Mapping[str, int]:
+        """Connections that were closed because of something after an answer, by the pool."""
 
 
 class Process(Protocol):

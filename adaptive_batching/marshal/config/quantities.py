@@ -12,6 +12,8 @@ from adaptive_batching.errors import SettingError
 from adaptive_batching.marshal.http.checks import check_header_name
 from adaptive_batching.units import parse_bytes, parse_duration, parse_share
 
+PREFIX = "ADAPTIVE_BATCHING_ROUTES_"
+"""Of the variables that stand for keys of a file of routes."""
 SHORT = reprlib.Repr()
 SHORT.maxstring = 100
 _UNITS = {30: "GiB", 20: "MiB", 10: "KiB", 0: ""}

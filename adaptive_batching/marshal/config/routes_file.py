@@ -19,7 +19,7 @@ import msgspec
 from msgspec import inspect
 
 from adaptive_batching.errors import ConfigError, SettingError
-from adaptive_batching.marshal.config.quantities import bare, quantity
+from adaptive_batching.marshal.config.quantities import PREFIX, bare, quantity
 from adaptive_batching.marshal.config.settings import RouteSettings, make_route
 from adaptive_batching.marshal.config.toml_file import (
     TomlFile,
@@ -30,7 +30,6 @@ from adaptive_batching.marshal.config.toml_file import (
 )
 from adaptive_batching.marshal.sidecar.route import Route
 
-PREFIX = "ADAPTIVE_BATCHING_ROUTES_"
 UNROUTED = "other"
 """What metrics call the paths that no route has."""
 

@@ -27,7 +27,6 @@ from adaptive_batching.marshal.sidecar.route import Route, Terms
 from adaptive_batching.marshal.sidecar.upstream.addresses import Location
 from adaptive_batching.marshal.sidecar.upstream.tls import tls_context
 from adaptive_batching.named_policy import check_named_policy
-from adaptive_batching.simulation.fitting.model_file import read_model, rehearsed
 from adaptive_batching.wire.formats import PROTOCOLS, make_format
 
 _PREFIX = re.compile(r"/[^\s\x00-\x1f\x7f?#]*")  # of what a request's line can hold
@@ -211,8 +210,6 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
             raise ValueError(f"expected each server once, got {', '.join(twice)} again")
     with _named("secret_file"):
         secret = None if settings.secret_file is None else settings.secret_file.read_text().strip()
-    with _named("latency_from"):
-        known = None if settings.latency_from is None else read_model(str(settings.latency_from))
     tls = tls_context(settings.upstream_ca, settings.upstream_cert)
     _check_encrypted(settings, servers)
     on_sockets = all(server.socket for server in servers)
@@ -240,7 +237,7 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
         policy=settings.policy,
         idempotent=settings.idempotent,
         tls=tls,
-        rehearsed=rehearsed(known, settings.max_batch_size),
+        rehearsed=_rehearsed(settings),
         verify=settings.verify,
         fairness=Fairness(_weights(settings.tenant_weights), settings.ageing),
         priority_header=settings.priority_header or "",
@@ -249,6 +246,17 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
         source=(name, settings, secret),
         essence=(name, *(getattr(settings, key) for key in _ESSENTIAL), secret),
     )
+
+
+def _rehearsed(settings: RouteSettings) -> list[tuple[int, float]]:
+    """What a fitted model says of batches: items and seconds."""
+    if settings.latency_from is None:
+        return []
+    # a third of the time that a sidecar takes to start, which most have no model for
+    from adaptive_batching.simulation.fitting.model_file import read_model, rehearsed  # noqa: PLC0415
+
+    with _named("latency_from"):
+        return rehearsed(read_model(str(settings.latency_from)), settings.max_batch_size)
 
 
 @contextmanager

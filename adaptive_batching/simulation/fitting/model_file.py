@@ -50,9 +50,7 @@ def read_model(path: str) -> Server:
     return Server(0.0, 0.0, curve=Table(tuple(model.table)), residuals=tuple(model.residuals))
 
 
-def rehearsed(server: Server | None, largest: int) -> list[tuple[int, float]]:
+def rehearsed(server: Server, largest: int) -> list[tuple[int, float]]:
     """What a model says of batches of 1, 2, 4 … and `largest` items: sizes and seconds."""
-    if server is None:
-        return []
     sizes = [2**power for power in range(largest.bit_length())]
     return [(size, server.mean(size)) for size in dict.fromkeys([*sizes, largest])]
