@@ -7,8 +7,8 @@ from math import inf
 from typing import Protocol, runtime_checkable
 
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
+from adaptive_batching.core.estimators.delays import TimerLateness
 from adaptive_batching.core.estimators.latency import LinearLatency
-from adaptive_batching.core.estimators.timer_lateness import TimerLateness
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.queue import JobQueue

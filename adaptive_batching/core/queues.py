@@ -6,8 +6,8 @@ from itertools import count
 from math import inf, log
 from typing import Protocol, cast, runtime_checkable
 
+from adaptive_batching.core.estimators.delays import TimerLateness
 from adaptive_batching.core.estimators.latency import LinearLatency
-from adaptive_batching.core.estimators.timer_lateness import TimerLateness
 from adaptive_batching.core.fairness.fair_queue import FairQueue
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job

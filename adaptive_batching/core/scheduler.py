@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from adaptive_batching.core.admission import Admission
 from adaptive_batching.core.checked_policy import CheckedPolicy
+from adaptive_batching.core.estimators.delays import TimerLateness
 from adaptive_batching.core.estimators.latency import LinearLatency
-from adaptive_batching.core.estimators.timer_lateness import TimerLateness
 from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, BoundedKey, Job, Outcome

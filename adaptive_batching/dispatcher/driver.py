@@ -26,9 +26,8 @@ from adaptive_batching.core import (
 )
 from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.completion import Completion
-from adaptive_batching.dispatcher.failures import may_run_again, told_now
 from adaptive_batching.dispatcher.observers import Observer, Observers
-from adaptive_batching.dispatcher.outcome import Ended, is_cancelled
+from adaptive_batching.dispatcher.outcome import Ended, is_cancelled, may_run_again, told_now
 from adaptive_batching.dispatcher.readiness import Readiness
 from adaptive_batching.dispatcher.running import RunningBatches
 from adaptive_batching.dispatcher.slow_workers import SlowWorkers

@@ -1,14 +1,52 @@
-"""One run of one batch: whatever comes of it, there is something to tell each of its members."""
+"""The outcome of one run of a batch, what each member gets of it, and if another run may help."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from adaptive_batching.core import Batch, Outcome
-from adaptive_batching.dispatcher.failures import all_failed, outcome_of
-from adaptive_batching.errors import WorkerLost
+from adaptive_batching.core import Batch, Outcome, Verdict
+from adaptive_batching.errors import (
+    BatchingError,
+    DeadlineExceeded,
+    HandlerError,
+    Overloaded,
+    Quarantined,
+    UpstreamBusy,
+    UpstreamLost,
+    UpstreamMismatch,
+    UpstreamOutOfMemory,
+    UpstreamRefusal,
+    UpstreamTooLarge,
+    UpstreamUnreachable,
+    WorkerLost,
+    WorkerTimeout,
+)
 from adaptive_batching.workers.results import BatchRaised, check_results
+
+T = TypeVar("T")
+
+_OUTCOMES: Sequence[tuple[type[BatchingError], Outcome]] = (  # the first that it is
+    (WorkerTimeout, Outcome.OVERLOADED),
+    (WorkerLost, Outcome.LOST),
+    (UpstreamBusy, Outcome.REFUSED),
+    (UpstreamUnreachable, Outcome.UNSENT),
+    (UpstreamLost, Outcome.UNANSWERED),
+    (UpstreamMismatch, Outcome.UNSHARED),
+    (UpstreamOutOfMemory, Outcome.OUT_OF_MEMORY),
+)
+_UNRESOLVED = frozenset({Verdict.TOO_LATE, Verdict.OVER_BUDGET})
+_COME_AGAIN = 1.0  # seconds, in which ten more runs are granted
+_CURABLE = (  # of ours, those that another run may cure
+    HandlerError,
+    WorkerLost,
+    UpstreamRefusal,
+    UpstreamOutOfMemory,
+    UpstreamBusy,
+    UpstreamLost,
+    UpstreamMismatch,
+    UpstreamTooLarge,
+)
 
 
 @dataclass(slots=True)
@@ -63,3 +101,57 @@ def _stops_us(error: BaseException) -> bool:
     """Whether the program wants this task to end, or only the handler said so."""
     cancelled = isinstance(error, asyncio.CancelledError) and is_cancelled()
     return isinstance(error, KeyboardInterrupt) or cancelled
+
+
+def outcome_of(error: BaseException) -> Outcome:
+    """How a batch ended that raised."""
+    return next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), Outcome.FAILED)
+
+
+def all_failed(results: Sequence[Any]) -> bool:
+    """Whether a batch had an error for each: as a rule because none of its items was run."""
+    return isinstance(results[0], BaseException) and all(
+        isinstance(result, BaseException) for result in results
+    )
+
+
+def may_run_again(error: BaseException) -> bool:
+    """Whether another run might not raise it: it would if it is about time or the program."""
+    return not isinstance(error, BatchingError) or isinstance(error, _CURABLE)
+
+
+def told_now(
+    calls: Sequence[T],
+    results: Sequence[Any],
+    verdicts: Mapping[Any, Verdict],
+    raised: BaseException,
+) -> tuple[list[T], list[Any]]:
+    """The members of a failed batch that don't run again, and what each is told."""
+    told = dict(zip(calls, results, strict=True))
+    for call, verdict in verdicts.items():
+        if verdict is Verdict.AGAIN:
+            del told[call]
+        elif verdict is Verdict.QUARANTINED:
+            told[call] = _quarantined(raised)
+        elif verdict in _UNRESOLVED and isinstance(raised, UpstreamRefusal):
+            told[call] = _unresolved(raised, verdict)
+    return [*told], [*told.values()]
+
+
+def _quarantined(lost: BaseException) -> Quarantined:
+    """What the one is told over whom workers die."""
+    error = Quarantined(f"its worker died, and so did the next, which ran nothing else: {lost}")
+    error.__cause__ = lost
+    return error
+
+
+def _unresolved(refusal: UpstreamRefusal, verdict: Verdict) -> BatchingError:
+    """What a client is told where a server's words may be about another one's request."""
+    error: BatchingError
+    if verdict is Verdict.TOO_LATE:
+        error = DeadlineExceeded(f"{refusal}, and no time was left to find out over whom")
+    else:
+        message = f"{refusal}, and too many batches fail to find out over whom"
+        error = Overloaded(message, retry_after=_COME_AGAIN)
+    error.__cause__ = refusal
+    return error

@@ -9,23 +9,26 @@ where `__call__` is, so may be the two steps.
 import asyncio
 import importlib
 import inspect
+import os
 import runpy
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 from adaptive_batching.errors import HandlerNotFound, UsageError
-from adaptive_batching.workers.forks import ending_forks
 from adaptive_batching.workers.items import with_awaited_steps, with_steps
 
 _MAIN = "__main__"
 _MAIN_IN_WORKER = (
     "__mp_main__"  # multiprocessing's name for it: a pickle made there can be read here
 )
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,3 +224,33 @@ def _where(handler: Any) -> tuple[str, str]:
         )
         raise HandlerNotFound(msg)
     return module, qualname
+
+
+def ending_forks(call: Callable[[_T], _R]) -> Callable[[_T], _R]:
+    """Return a call from which only this process comes back.
+
+    A second answer on a worker's socket would be taken for that of the next batch.
+    """
+    here = os.getpid()
+
+    def run(argument: _T) -> _R:
+        try:
+            return call(argument)
+        finally:
+            if os.getpid() != here:
+                _end()
+
+    return run
+
+
+def _end() -> NoReturn:
+    error = sys.exception()
+    if not isinstance(error, SystemExit):  # the usual way to end in a fork, if not the best
+        if error is not None:
+            traceback.print_exception(error)
+        sys.stderr.write("a process that the handler forked came back from it: end it there\n")
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(0 if isinstance(error, SystemExit) else 1)

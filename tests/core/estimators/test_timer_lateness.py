@@ -1,7 +1,7 @@
 """How late wake-ups come is learned, so that nobody allows for a lateness that never is."""
 
 from adaptive_batching.core import Batch, Hold, Job, Limits, Outcome, Scheduler, make_policy
-from adaptive_batching.core.estimators.timer_lateness import TimerLateness
+from adaptive_batching.core.estimators.delays import TimerLateness
 
 
 def after(lateness: list[float]) -> TimerLateness:

@@ -15,7 +15,7 @@ from adaptive_batching.core import (
     Reason,
     Scheduler,
 )
-from adaptive_batching.core.estimators.timer_lateness import TimerLateness
+from adaptive_batching.core.estimators.delays import TimerLateness
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.shedding import hopeless

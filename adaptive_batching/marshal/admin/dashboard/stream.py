@@ -1,18 +1,28 @@
 """Where viewers read: all that is known at once, or a stream of what happens."""
 
 import asyncio
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import PurePath
 from typing import cast
 
 from aiohttp import HttpVersion11, web
 
 from adaptive_batching.marshal.admin.admin import Page
-from adaptive_batching.marshal.admin.dashboard.assets import asset_pages
 from adaptive_batching.marshal.admin.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.admin.origin_check import guarded
 from adaptive_batching.marshal.http.error_responses import Rejected
 
 _EVENTS = "text/event-stream"
 _RETRY = b"retry: 1000\n\n"  # milliseconds after which a browser whose stream broke comes again
+PLACE = "/dashboard/"
+_START = "index.html"
+_TYPES = {
+    ".css": "text/css",
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
 
 
 def dashboard_pages(broadcast: Broadcast) -> dict[str, Page]:
@@ -50,3 +60,22 @@ class EventStream(web.StreamResponse):
         await self.write(_RETRY)
         await self._broadcast.show(cast("asyncio.WriteTransport", self._transport))
         await super().write_eof(data)
+
+
+@lru_cache(maxsize=1)
+def asset_pages() -> dict[str, Page]:
+    """The page at `/`, and what it consists of below `/dashboard/`; read once."""
+    pages = {}
+    for file in files(__package__).joinpath("static").iterdir():
+        content_type = _TYPES.get(PurePath(file.name).suffix)
+        if content_type is not None:
+            path = "/" if file.name == _START else PLACE + file.name
+            pages[path] = guarded(_page(file.read_bytes(), content_type))
+    return pages
+
+
+def _page(body: bytes, content_type: str) -> Page:
+    async def page(_request: web.BaseRequest) -> web.Response:
+        return web.Response(body=body, content_type=content_type, charset="utf-8")
+
+    return page
