@@ -1,17 +1,19 @@
 """Traffic sent to a running service, over real HTTP and at its own pace."""
 
 import asyncio
+import time
 from dataclasses import dataclass
 from math import inf
+from time import monotonic
+from typing import cast
 
 import msgspec
 import numpy as np
 
-from adaptive_batching.core import JobOutcome, JobRecord, Limits
+from adaptive_batching.core import Batch, BatchRecord, JobOutcome, JobRecord, Limits
+from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
 from adaptive_batching.marshal.service.service import Service
-from adaptive_batching.replay.model import Sleeper
-from adaptive_batching.replay.watch import Watch
 from adaptive_batching.simulation import History
 from adaptive_batching.simulation.traffic.arrivals import Times
 
@@ -21,6 +23,61 @@ _OUTCOMES = {
     End.REFUSED: JobOutcome.SHED,
     End.ERROR: JobOutcome.FAILED,
 }
+
+
+class Watch:
+    """Observes one dispatcher whose items are numbered, as `send` numbers them.
+
+    Args:
+        loop: The dispatcher's.
+
+    Attributes:
+        taken: Of each batch, its size and the seconds from its release until its worker could have
+            the next one, which is after the turn of the loop in which the scheduler is asked.
+        latencies: By number, the seconds from an item's arrival to the same instant.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.taken: list[tuple[int, float]] = []
+        self.latencies: dict[int, float] = {}
+        self._loop = loop
+        self._records: list[BatchRecord] = []
+
+    def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
+        """Called by the dispatcher, which is going to look for the next batch in the next turn."""
+        self._records.append(record)
+        self._loop.call_soon(self._loop.call_soon, self._could_leave, batch)
+
+    def batches(self, first: float) -> list[BatchRecord]:
+        """The batches on the generator's clock, by which the first request came at `first`."""
+        if not self._records:
+            return []
+        zero = min(batch.oldest_arrived for batch in self._records) - first
+        return [
+            batch._replace(
+                released=batch.released - zero,
+                finished=batch.finished - zero,
+                oldest_arrived=batch.oldest_arrived - zero,
+            )
+            for batch in self._records
+        ]
+
+    def _could_leave(self, batch: Batch) -> None:
+        now = monotonic()
+        self.taken.append((batch.size, now - batch.released))
+        for call in cast("list[Call[bytes, bytes]]", batch.jobs):
+            *_, number = msgspec.json.decode(call.item)
+            self.latencies[number] = now - call.arrived
+
+
+class Sleeper:
+    """Sleeps `fixed + per_item * n` seconds over a batch; each item names both, and itself."""
+
+    def __call__(self, items: list[tuple[float, float, int]]) -> list[None]:
+        """Return nothing, once an item."""
+        fixed, per_item, _ = items[0]
+        time.sleep(fixed + per_item * len(items))
+        return [None] * len(items)
 
 
 @dataclass(frozen=True, slots=True)
