@@ -8,9 +8,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
 from hashlib import blake2b
+from itertools import groupby
 from math import inf
+from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -49,8 +50,7 @@ class Recorder:
         self._failed = 0
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="recorder")
         self._writing: deque[Future[None]] = deque()
-        salt = secrets.token_bytes(16)  # so that nobody finds keys by hashing guesses
-        self._hash = lru_cache(4096)(lambda key: _hash(key, salt))
+        self._salt = secrets.token_bytes(16)  # so that nobody finds keys by hashing guesses
 
     def __repr__(self) -> str:
         return f"<Recorder {self.path} batches={self._batches} dropped={self.dropped}>"
@@ -89,13 +89,15 @@ class Recorder:
         self, jobs: Sequence[Job], outcome: JobOutcome, now: float, batch: BatchRecord | None
     ) -> None:
         """Keep a row of each."""
-        zero, key = self._zero, self._hash
+        zero = self._zero
         ran = ",,," if batch is None else f"{self._batches},{_of(batch)}"
-        end = f"{outcome.value},{ran}\n"
-        self._rows += [
-            f"{job.arrived - zero:.6f},{job.size},{now - job.arrived:.6f},{key(job.key)},{end}"
-            for job in jobs
-        ]
+        ran = f"{outcome.value},{ran}\n"
+        for key, alike in groupby(jobs, attrgetter("key")):  # one in a batch; none is kept
+            end = f"{_hash(key, self._salt)},{ran}"
+            self._rows += [
+                f"{job.arrived - zero:.6f},{job.size},{now - job.arrived:.6f},{end}"
+                for job in alike
+            ]
         if len(self._rows) >= _BLOCK or now >= self._flushed + _PATIENCE:
             self._flushed = now
             self._flush()

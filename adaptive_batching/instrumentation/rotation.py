@@ -1,5 +1,6 @@
 """A file that is about to be written keeps nobody's earlier one from being read."""
 
+import errno
 import fcntl
 import logging
 import os
@@ -9,6 +10,9 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_PRIVATE = 0o600  # a recording says who asked when
+_MOST_LINKS = 40  # as the kernel has it
 _log = logging.getLogger("adaptive_batching")
 
 
@@ -25,15 +29,16 @@ def rotated(path: Path, empty: int) -> BinaryIO:
     Raises:
         OSError: It can't be written or renamed.
     """
-    there = path.resolve()  # of a link, what it leads to: it will lead to the new one
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.stat().st_mode):
+            return path.open("ab")
+    there = _target(path)
     while True:
-        file = there.open("ab")
+        file = os.fdopen(os.open(there, _FLAGS, _PRIVATE), "ab")
         try:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return file
             free = _locked(file)
             about = os.fstat(file.fileno())
-            if os.path.samestat(about, there.stat()):  # another may have set it aside by now
+            if os.path.samestat(about, there.lstat()):  # another may have set it aside by now
                 if free and about.st_size <= empty:
                     file.truncate(0)
                     return file
@@ -46,12 +51,30 @@ def rotated(path: Path, empty: int) -> BinaryIO:
         file.close()
 
 
+def _target(path: Path) -> Path:
+    """The path of a file to rename: that of a link stays a link, and leads to the new file.
+
+    Raises:
+        PermissionError: A link belongs to another user, who could have any file of ours renamed
+            by it; the kernel's `protected_symlinks` asks only where a file is opened.
+    """
+    for _ in range(_MOST_LINKS):
+        if not path.is_symlink():
+            return path
+        owner = path.lstat().st_uid
+        if owner not in {0, os.geteuid()}:
+            msg = f"expected a file or a link of this user or of root, got a link of user {owner}"
+            raise PermissionError(errno.EACCES, msg, str(path))
+        path = path.parent / path.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+
+
 def _set_aside(path: Path, there: Path, *, in_use: bool) -> None:
     stem, dot, suffixes = there.name.partition(".")
     for number in count(1):
         free = there.with_name(f"{stem}.{number}{dot}{suffixes}")
         with suppress(FileExistsError):
-            free.touch(exist_ok=False)  # ours from now on, whoever else looks for a name
+            free.touch(_PRIVATE, exist_ok=False)  # ours from now on, whoever else looks for a name
             break
     try:
         there.rename(free)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -106,6 +107,56 @@ def test_a_recording_behind_a_link(tmp_path):
     with Recorder("/dev/null") as recorder:
         told(recorder, 1.0)
     assert not recorder.dropped
+
+
+def test_a_recording_is_private(path):
+    """Only its user may read it, whatever the umask; rows say who asked when."""
+    before = os.umask(0)
+    try:
+        with Recorder(path):
+            pass
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a link to another user, which root may")
+@pytest.mark.parametrize("hops", [1, 2])
+def test_a_link_of_another_user(tmp_path, hops):
+    """It is refused, also behind one of ours, and the file that it leads to stays as it was."""
+    precious, link, path = tmp_path / "precious", tmp_path / "theirs", tmp_path / "ours"
+    precious.write_text("x" * 300)
+    precious.chmod(0o600)
+    link.symlink_to(precious)
+    os.lchown(link, 65534, 65534)
+    path.symlink_to(link.name)
+    with pytest.raises(PermissionError, match="got a link of user 65534"):
+        Recorder(link if hops == 1 else path).open()
+    assert {each.name for each in tmp_path.iterdir()} == {"precious", "theirs", "ours"}
+    assert precious.read_text() == "x" * 300
+
+
+def test_a_link_to_itself(tmp_path):
+    """It is an error that names it."""
+    path = tmp_path / "out.csv"
+    path.symlink_to(path)
+    with pytest.raises(OSError, match=r"out\.csv"):
+        Recorder(path).open()
+
+
+def test_no_key_is_kept(path):
+    """A batch key holds credentials, so only its hash is kept in memory."""
+
+    class Key:
+        pass
+
+    key = Key()
+    gone = weakref.ref(key)
+    with Recorder(path) as recorder:
+        job = Job(0.0, key=key)
+        recorder.jobs_ended([job], JobOutcome.SHED, 1.0, None)
+        del key, job
+        assert gone() is None
 
 
 def test_every_way_to_end_is_a_row(path):
