@@ -77,10 +77,8 @@ class NamedSocket:
             with _alone_in(self._path.parent):
                 _clear(path)
                 self.socket.bind(path)
-                if shared:
-                    self._path.chmod(_OPEN)  # whatever the umask
+                self._inode = _grant(self._path, _OPEN if shared else _PRIVATE)
                 self.socket.listen(_BACKLOG)
-                self._inode = self._path.stat().st_ino
         except OSError as error:
             self.socket.close()
             msg = f"can't listen on {PREFIX}{path}: {error.strerror or error}"
@@ -124,6 +122,26 @@ def _lock(handle: int, directory: Path) -> None:
             time.sleep(_PATIENCE / 100)
         else:
             return
+
+
+def _grant(path: Path, mode: int) -> int:
+    """Set the mode of a socket's file, whatever the umask, and return its inode.
+
+    Of the file itself: a link that took its place meanwhile could lead to any other file.
+
+    Raises:
+        WorkerStartError: It is no socket.
+    """
+    handle = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISSOCK(status.st_mode):
+            msg = f"expected our own socket at {path}, but another file took its place"
+            raise WorkerStartError(msg)
+        os.chmod(f"/proc/self/fd/{handle}", mode)
+        return status.st_ino
+    finally:
+        os.close(handle)
 
 
 def _clear(path: str) -> None:

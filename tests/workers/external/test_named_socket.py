@@ -199,3 +199,20 @@ async def as_user(uid, path):
         os.seteuid(0)
     caller.settimeout(0)
     return Guest(*await asyncio.open_unix_connection(sock=caller))
+
+
+def test_a_link_that_takes_the_place_of_a_socket(tmp_path, monkeypatch):
+    """The file that it leads to keeps its mode, where others may replace what we have made."""
+    path, precious = tmp_path / "s", tmp_path / "precious"
+    precious.touch(0o600)
+
+    class Replaced(socket.socket):
+        def bind(self, address):
+            super().bind(address)
+            path.unlink()
+            path.symlink_to(precious)
+
+    monkeypatch.setattr(socket, "socket", Replaced)
+    with pytest.raises(WorkerStartError, match="another file took its place"):
+        NamedSocket(str(path), shared=True)
+    assert precious.stat().st_mode & 0o777 == 0o600
