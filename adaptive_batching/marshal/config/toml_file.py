@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -33,24 +34,33 @@ class TomlFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen = self._stamp()
+        self._seen = _stamp(path)
 
     def see(self) -> None:
         """What is there now is about to be read."""
-        self._seen = self._stamp()
+        self._seen = _stamp(self.path)
 
     async def written_anew(self) -> None:
-        """Wait until it has been written, or replaced as Kubernetes does, since it was seen."""
-        await asyncio.sleep(_GLANCE)
-        while self._stamp() == self._seen:  # noqa: ASYNC110  files have no event that all systems tell
-            await asyncio.sleep(_GLANCE)
+        """Wait until it has been written, or replaced as Kubernetes does, since it was seen.
 
-    def _stamp(self) -> tuple[int, int, int] | None:
-        try:
-            status = os.stat(self.path)
-        except OSError:
-            return None
-        return status.st_ino, status.st_mtime_ns, status.st_size
+        It has been once two looks find the same: a file that lacks its last lines yet may be valid.
+        """
+        last = self._seen
+        while True:  # files have no event that all systems tell
+            await asyncio.sleep(_GLANCE)
+            before, last = last, _stamp(self.path)
+            if last == before != self._seen:
+                return
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file is written; None for what is no file, such as a pipe."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    regular = stat.S_ISREG(status.st_mode)
+    return (status.st_ino, status.st_mtime_ns, status.st_size) if regular else None
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -60,10 +70,13 @@ def read_toml(path: Path) -> dict[str, Any]:
         ConfigError: It can't be read, is too large or is no TOML.
     """
     try:
+        before = _stamp(path)
         with path.open("rb") as file:
             text = file.read(_LARGEST + 1)
         if len(text) > _LARGEST:
             raise ConfigError(f"{path}: expected at most {_LARGEST} bytes")
+        if _stamp(path) != before:
+            raise ConfigError(f"{path}: it was written while it was read: read it again")
         return tomllib.loads(text.decode())
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
