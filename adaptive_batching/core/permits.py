@@ -150,7 +150,7 @@ class Permits:
         self._running.add(batch)
         self.idle -= 1
         self.last_release = batch.released
-        self._earliest = min(self._earliest, batch.predicted_finish)
+        self._earliest = min(self._earliest, batch.released + batch.predicted)
 
     def give_back(self, batch: Batch) -> None:
         """The batch has ended."""
@@ -161,8 +161,10 @@ class Permits:
         if worker.alive:
             self._idle.append(worker)
             self.idle += 1
-        if batch.predicted_finish <= self._earliest:
-            self._earliest = min((b.predicted_finish for b in self._running), default=inf)
+        if not self._running:
+            self._earliest = inf
+        elif batch.predicted_finish <= self._earliest:
+            self._earliest = min(each.predicted_finish for each in self._running)
 
     def learn(
         self, index: int, size: int, duration: float, line: LinearLatency | None = None

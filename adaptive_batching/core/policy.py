@@ -213,7 +213,8 @@ class QueueView:
 
     def digest(self, now: float) -> None:
         """The scheduler wants it to learn from the arrivals since it was last asked to."""
-        self.arrivals.digest(now, self.window, self.line.predict(1))
+        if self.arrivals.fresh:
+            self.arrivals.digest(now, self.window, self.line.predict(1))
 
     def duration_on(self, worker: Worker, size: float) -> float:
         """Expected seconds for a batch of `size` items on this worker."""

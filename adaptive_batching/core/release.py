@@ -130,14 +130,15 @@ class Release:
                 view, "Hold or Shed while every worker is busy", decision, now
             )
         allowed = min(decision.size, view.limits.max_batch_size)
-        if view.queue.next.size > view.limits.max_batch_size:
-            allowed = view.queue.next.size  # it came before the limit; let it be told
-        waiting = view.queue.items
-        jobs = view.queue.take(allowed)
+        queue = view.queue
+        waiting = queue.items
+        jobs = queue.take(allowed)
+        if not jobs and view.head.size > view.limits.max_batch_size:
+            jobs = queue.take(view.head.size)  # it came before the limit, and may be told
         if not jobs:
             expected = f"a Dispatch of at least the head's {view.head.size} items"
             raise self._policy.broken(view, expected, decision, now)
-        size = waiting - view.queue.items
+        size = waiting - queue.items
         self._queues.left(jobs[0].key, size)
         return self.leave(jobs, size, view.line, decision.reason, now)
 

@@ -241,15 +241,17 @@ class Scheduler:
         """
         if now >= self._timer_lateness.due:
             self._timer_lateness.woke(now)
-        step = self._next_of_bisection(now) if self._bisection.items else self._next(now)
+        if self._bisection.items:
+            step = self._next_of_bisection(now)
+        else:
+            step = self._next(now) if self._queues.items else _WAIT
         if isinstance(step, Hold):
             self._timer_lateness.due = step.until
         return step
 
     def _next(self, now: float) -> Batch | Shed | Hold:
+        """What to do about the queues; there must be a job in one."""
         queues = self._queues
-        if not queues.items:
-            return _WAIT
         first = queues.most_pressing()
         until = first.queue.earliest_deadline
         if until <= now:
@@ -281,7 +283,7 @@ class Scheduler:
             size = sum(job.size for job in group.jobs)
             line = self.line(group.jobs[0].key)
             return self._release.leave(group.jobs, size, line, group.reason, now, group.deaths)
-        step = self._next(now)
+        step = self._next(now) if self._queues.items else _WAIT
         return Hold(min(step.until, until)) if isinstance(step, Hold) else step
 
     def _in_turn(self, now: float) -> Iterator[QueueView]:

@@ -17,7 +17,7 @@ from adaptive_batching.core import (
     Station,
     make_policy,
 )
-from adaptive_batching.dispatcher.calls import Call, TenantCall
+from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.dispatcher.driver import Driver
 from adaptive_batching.dispatcher.observers import Observer
 from adaptive_batching.dispatcher.stats import Stats
@@ -167,7 +167,7 @@ class Dispatcher(Generic[T, R]):
             driver = self._drive(loop)
         if not driver.readiness.ready:
             await driver.started()
-        call = self._admitted(driver, item, key, max_latency, size, tenant, priority)
+        call = driver.admit(item, key, max_latency, size, tenant, priority)
         try:
             return await call.future
         except asyncio.CancelledError:
@@ -194,7 +194,7 @@ class Dispatcher(Generic[T, R]):
         driver = self._driver
         if driver is None or not driver.readiness.ready or driver.loop.is_closed():
             return None
-        return self._admitted(driver, item, key, max_latency, size, tenant, priority)
+        return driver.admit(item, key, max_latency, size, tenant, priority)
 
     def withdraw(self, call: Call[T, R]) -> None:
         """Nobody waits for a call any more."""
@@ -290,33 +290,6 @@ class Dispatcher(Generic[T, R]):
         """The same of one of its classes; running batches and workers are those of all."""
         return Stats.nothing() if self._driver is None else self._driver.stats_of(key)
 
-    def _admitted(
-        self,
-        driver: Driver[T, R],
-        item: T,
-        key: Hashable,
-        max_latency: float | None,
-        size: int,
-        tenant: Hashable,
-        priority: Priority,
-    ) -> Call[T, R]:
-        """A call that waits for its batch from now on."""
-        if max_latency is None:
-            max_latency = self._limits.max_latency
-        elif not max_latency > 0:
-            raise ValueError(
-                f"max_latency: expected a positive number of seconds, got {max_latency}"
-            )
-        now = self._clock()
-        due, future = now + max_latency, driver.loop.create_future()
-        call: Call[T, R]
-        if self._fairness is None:
-            call = Call(item, future, now, size, due, key)
-        else:
-            call = TenantCall(item, future, now, size, due, key, tenant, priority)
-        driver.admit(call)
-        return call
-
     @staticmethod
     async def _begun(driver: Driver[T, R]) -> None:
         """Wait for the workers' first start; that all have died since is none of our business."""
@@ -343,6 +316,7 @@ class Dispatcher(Generic[T, R]):
                 self._clock,
                 self._observers,
                 next_batch_first=self._next_batch_first,
+                tells_tenants_apart=self._fairness is not None,
             )
             self._driver = driver
         elif driver.loop is not loop:

@@ -20,11 +20,12 @@ from adaptive_batching.core import (
     JobOutcome,
     Limits,
     Policy,
+    Priority,
     Scheduler,
     Shed,
     Station,
 )
-from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.dispatcher.calls import Call, TenantCall
 from adaptive_batching.dispatcher.completion import Completion
 from adaptive_batching.dispatcher.observers import Observer, Observers
 from adaptive_batching.dispatcher.outcome import Ended, is_cancelled, may_run_again, told_now
@@ -50,6 +51,7 @@ class Driver(Generic[T, R]):
         clock: Monotonic seconds, the loop's own or as good.
         observers: Told about every batch; a `JobObserver` about every request as well.
         next_batch_first: Whether the next batch leaves before the last one is answered.
+        tells_tenants_apart: Whether calls carry their tenant and priority.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Driver(Generic[T, R]):
         observers: Sequence[Observer],
         *,
         next_batch_first: bool,
+        tells_tenants_apart: bool,
     ) -> None:
         self.loop = loop
         self._scheduler = scheduler
@@ -69,6 +72,7 @@ class Driver(Generic[T, R]):
         self._observers = Observers(observers)
         self._slow_workers = SlowWorkers(workers, scheduler.limits.max_batch_size)
         self._next_batch_first = next_batch_first
+        self._tells_tenants_apart = tells_tenants_apart
         self._completion = Completion(scheduler, self._observers, clock)
         self._context = contextvars.Context()  # no batch runs in its first caller's context
         self._now = -inf
@@ -115,13 +119,35 @@ class Driver(Generic[T, R]):
         if self.readiness.failure is not None:
             raise self.readiness.failure
 
-    def admit(self, call: Call[T, R]) -> None:
-        """Let a call wait for its batch; its future will have the answer.
+    def admit(
+        self,
+        item: T,
+        key: Hashable,
+        max_latency: float | None,
+        size: int,
+        tenant: Hashable,
+        priority: Priority,
+    ) -> Call[T, R]:
+        """Let an item wait for its batch; the call's future will have the answer.
 
         Raises:
             Refused: It was turned away.
+            ValueError: `max_latency` is not positive.
             WorkerStartError: There are no workers, nor will there be.
         """
+        if max_latency is None:
+            max_latency = self._scheduler.limits.max_latency
+        elif not max_latency > 0:
+            raise ValueError(
+                f"max_latency: expected a positive number of seconds, got {max_latency}"
+            )
+        now = self._clock()
+        due, future = now + max_latency, self.loop.create_future()
+        call: Call[T, R]
+        if self._tells_tenants_apart:
+            call = TenantCall(item, future, now, size, due, key, tenant, priority)
+        else:
+            call = Call(item, future, now, size, due, key)
         if self.readiness.failure is not None:
             raise self.readiness.failure
         if self._observers.companions:
@@ -139,6 +165,7 @@ class Driver(Generic[T, R]):
             raise
         if not self._pump_due:
             self._pump_soon()
+        return call
 
     def refuse_unseen(self, patience: float) -> float | None:
         """Seconds until it is worth to come again; None for a call that has to be looked at."""
@@ -177,7 +204,6 @@ class Driver(Generic[T, R]):
     async def drain(self, timeout: float | None) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Let what waits finish, at most `timeout` seconds, then stop the workers."""
         self._scheduler.drain()
-        self._drained.clear()  # set by any pump that found nothing to do; the next one knows
         self._pump_soon()
         try:
             async with asyncio.timeout(timeout):
@@ -224,10 +250,12 @@ class Driver(Generic[T, R]):
         except PolicyError as error:
             self._give_up(error)
         else:
-            self._arm(step.until)
+            if self._timer is not None or step.until < inf:
+                self._arm(step.until)
         for shed in turned_away:  # now that it is known who is busy, and so when to come again
             self._completion.turn_away(shed, now)
-        if not self._scheduler.items and not self._scheduler.permits.running:
+        scheduler = self._scheduler
+        if scheduler.draining and not (scheduler.items or scheduler.permits.running):
             self._drained.set()
 
     def _arm(self, until: float) -> None:

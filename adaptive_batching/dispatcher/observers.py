@@ -1,7 +1,7 @@
 """Who hears of what a dispatcher does, and how they are told without harm to it."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome
@@ -53,31 +53,27 @@ class Observers:
     __slots__ = ("_of_batches", "companions", "of_jobs")
 
     def __init__(self, observers: Sequence[Observer]) -> None:
-        self._of_batches = tuple(observers)
+        self._of_batches = tuple(each.batch_ended for each in observers)
         self.of_jobs = tuple(each for each in observers if isinstance(each, JobObserver))
         self.companions = tuple(each for each in observers if isinstance(each, Companion))
 
     def call_made(self, call: Call[Any, Any]) -> None:
         """Tell of a call."""
-        for companion in self.companions:
-            _tell(companion.call_made, call)
+        _tell((each.call_made for each in self.companions), call)
 
     def batch_left(self, batch: Batch) -> None:
         """Tell of a batch that leaves."""
-        for companion in self.companions:
-            _tell(companion.batch_left, batch)
+        _tell((each.batch_left for each in self.companions), batch)
 
     def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
         """Tell of a batch."""
-        for observer in self._of_batches:
-            _tell(observer.batch_ended, batch, record)
+        _tell(self._of_batches, batch, record)
 
     def jobs_ended(
         self, jobs: Sequence[Job], outcome: JobOutcome, now: float, batch: BatchRecord | None = None
     ) -> None:
         """Tell of some jobs."""
-        for observer in self.of_jobs:
-            _tell(observer.jobs_ended, jobs, outcome, now, batch)
+        _tell((each.jobs_ended for each in self.of_jobs), jobs, outcome, now, batch)
 
     def members_ended(
         self,
@@ -112,8 +108,9 @@ def _ending(call: Call[Any, Any], result: Any) -> JobOutcome | None:
     return JobOutcome.DONE if is_answer(result) else JobOutcome.FAILED
 
 
-def _tell(hear: Callable[..., None], *what: object) -> None:
-    try:
-        hear(*what)
-    except Exception:  # noqa: BLE001  the batch is not to blame for it
-        _log.exception("an observer failed; batches go on")
+def _tell(all_who_hear: Iterable[Callable[..., None]], *what: object) -> None:
+    for hear in all_who_hear:
+        try:
+            hear(*what)
+        except Exception:  # noqa: BLE001  the batch is not to blame for it
+            _log.exception("an observer failed; batches go on")

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Sequence
 from math import inf
+from operator import attrgetter
 from typing import Any, cast
 
 from adaptive_batching.core import Batch, Job
@@ -12,6 +13,9 @@ from adaptive_batching.dispatcher.observers import Observers
 from adaptive_batching.dispatcher.outcome import Ended
 from adaptive_batching.errors import DeadlineExceeded
 from adaptive_batching.workers.interface import Workers
+
+_deadline: Callable[[Job], float] = attrgetter("deadline")
+_item: Callable[[Job], Any] = attrgetter("item")
 
 
 class RunningBatches:
@@ -59,7 +63,7 @@ class RunningBatches:
             context = self._context.copy()
             context.run(self._observers.batch_left, batch)
         self._tasks[batch] = asyncio.Task(self._run(batch), loop=self._loop, context=context)
-        self._deadlines.watch(batch)
+        self._deadlines.watch(batch, batch.jobs)
 
     async def stop(self) -> None:
         """Cancel them all; returns when each has ended."""
@@ -72,9 +76,8 @@ class RunningBatches:
 
     async def _run(self, batch: Batch) -> None:
         """Run one batch; whatever happens, somebody is told, so that its permit returns."""
-        calls = cast("list[Call[Any, Any]]", batch.jobs)
         try:
-            answer = await self._workers.run([call.item for call in calls], batch.worker)
+            answer = await self._workers.run(list(map(_item, batch.jobs)), batch.worker)
             ended = Ended.returned(batch, answer)
         except BaseException as error:  # noqa: BLE001  no member may be left waiting
             ended = Ended.raising(batch, error)
@@ -105,20 +108,17 @@ class Deadlines:
         self._on_expired = on_expired
         self._timers: dict[Batch, asyncio.TimerHandle] = {}
 
-    def watch(self, batch: Batch) -> None:
-        """It begins to run."""
-        self._arm(batch, batch.jobs)
+    def watch(self, batch: Batch, jobs: Sequence[Job]) -> None:
+        """Fail these of its members at their deadlines, while it runs."""
+        due = min(map(_deadline, jobs))
+        if due < inf:
+            self._timers[batch] = self._loop.call_at(due, self._expire, batch, due)
 
     def forget(self, batch: Batch) -> None:
         """It has ended."""
         timer = self._timers.pop(batch, None)
         if timer is not None:
             timer.cancel()
-
-    def _arm(self, batch: Batch, jobs: Sequence[Job]) -> None:
-        due = min(job.deadline for job in jobs)
-        if due < inf:
-            self._timers[batch] = self._loop.call_at(due, self._expire, batch, due)
 
     def _expire(self, batch: Batch, due: float) -> None:
         calls = cast("list[Call[Any, Any]]", batch.jobs)
@@ -129,4 +129,4 @@ class Deadlines:
         self._on_expired(expired)
         later = [job for job in batch.jobs if job.deadline > due]
         if later:
-            self._arm(batch, later)
+            self.watch(batch, later)

@@ -81,18 +81,23 @@ class BatchHistograms:
 
     def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
         """Count a batch and its members, but for those who wait again for another."""
+        released, finished, duration = record.released, record.finished, record.duration
         self.size.observe(record.size)
-        self.duration.observe(record.duration)
-        released, finished = record.released, record.finished
+        self.duration.observe(duration)
         ended = batch.jobs
         if record.outcome is Outcome.DONE:
             if record.predicted:  # there was one
-                self.error += abs(record.duration - record.predicted)
+                self.error += abs(duration - record.predicted)
         else:
             ended = [job for job in ended if not job.waiting]
-        self.wait.observe_all([released - job.arrived for job in ended])
-        answered = [job.arrived for job in ended if finished <= job.deadline]
-        self.latency.observe_all([finished - arrived for arrived in answered])
+        waits, latencies = [], []
+        for job in ended:
+            arrived = job.arrived
+            waits.append(released - arrived)
+            if finished <= job.deadline:
+                latencies.append(finished - arrived)
+        self.wait.observe_all(waits)
+        self.latency.observe_all(latencies)
 
 
 def quantile(steps: Sequence[float], counts: Sequence[int], share: float) -> float | None:

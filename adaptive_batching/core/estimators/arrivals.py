@@ -1,7 +1,7 @@
 """How soon the next job is likely to come."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable
 from math import exp, inf
 
 from adaptive_batching.core.estimators.fan_out import FanOut
@@ -37,13 +37,14 @@ class ArrivalRate:
     __slots__ = (
         "_answered", "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
         "_counted_until",
-        "_fresh", "_gap_counts", "_gap_exposure", "_item_rate", "_newest", "_rate", "_weight",
-        "arrived", "fan_out", "more_items",
+        "_gap_counts", "_gap_exposure", "_item_rate", "_newest", "_rate", "_weight",
+        "arrived", "fan_out", "fresh", "more_items",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self._fresh: deque[float] = deque(maxlen=_UNDIGESTED)
-        self.arrived = self._fresh.append
+        self.fresh: deque[float] = deque(maxlen=_UNDIGESTED)
+        """Arrivals since the last `digest`."""
+        self.arrived = self.fresh.append
         """Call with the time of each arrival (seconds): the hot path, a deque's own append."""
         self.more_items = 0
         """Items that came beyond one for each arrival, since the last `digest`."""
@@ -68,17 +69,15 @@ class ArrivalRate:
         return f"<ArrivalRate {self._rate:.4g}/s newest={self._newest:.6f}>"
 
     def digest(self, now: float, window: float, single: float) -> None:
-        """Fold in what arrived since the last call.
+        """Fold in what arrived since the last call, which is something.
 
         Args:
             now: The present (seconds).
             window: Time constant of the rate (seconds).
             single: Predicted duration of a batch of one (seconds): the scale of the hazard's ages.
         """
-        if not self._fresh:
-            return
-        fresh = list(self._fresh)
-        self._fresh.clear()
+        fresh = list(self.fresh)
+        self.fresh.clear()
         if window > 0:
             kept = exp((self._counted_until - now) / window)
             self._rate = self._rate * kept + len(fresh) / window
@@ -146,12 +145,15 @@ class ArrivalRate:
             return 0.0  # all of it is here, beyond doubt
         return self._clump[-1] - self._come_by(since)
 
-    def clump(self, now: float) -> Iterator[tuple[float, float]]:
+    def clump(self, now: float) -> Iterable[tuple[float, float]]:
         """What is ahead of that clump, step by step: (instant, arrivals expected until then)."""
-        since = (now - self._answered) / _CLUMP_BIN
+        answered, clump = self._answered, self._clump
+        since = (now - answered) / _CLUMP_BIN
         come = self._come_by(since)
-        for index in range(int(since), _CLUMP_BINS):
-            yield self._answered + (index + 1) * _CLUMP_BIN, self._clump[index] - come
+        return [
+            (answered + (index + 1) * _CLUMP_BIN, clump[index] - come)
+            for index in range(int(since), _CLUMP_BINS)
+        ]
 
     def _come_by(self, since: float) -> float:
         """Arrivals of the clump that are expected in so many bins after an answer."""

@@ -108,7 +108,7 @@ def test_arrivals_that_nobody_asks_about_do_not_pile_up() -> None:
     arrivals = ArrivalRate()
     for time in range(100_000):
         arrivals.arrived(float(time))
-    assert len(arrivals._fresh) < 20_000
+    assert len(arrivals.fresh) < 20_000
 
 
 def test_before_any_gap_the_hazard_is_the_plain_rate() -> None:

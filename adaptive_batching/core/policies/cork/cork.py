@@ -5,6 +5,7 @@ next arrival, estimated properly, and with one new term: the other workers.
 """
 
 from math import inf
+from typing import NamedTuple
 
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.policies.cork.admission_control import retry_after
@@ -36,6 +37,30 @@ _WARY = 2.0  # times the plain hold, where bunching costs answers and not only t
 _MOST_LATE = 0.25  # of what the head waits: after a pause of the process, who never holds for fear
 # of late timers would never see that they are in time again
 _LONGEST_MARGIN = 0.8  # of max_latency: a margin may not make a full batch hopeless
+
+
+class _Situation(NamedTuple):
+    """What is known of a queue when a batch could leave, each read once.
+
+    Attributes:
+        queue: The queue.
+        now: The present (seconds).
+        head: Its oldest job.
+        size: Items of the batch that could leave.
+        waiting: Jobs in the queue.
+        rate: Jobs that arrive in a second.
+        idle: Workers that could take a batch now.
+        workers: Workers that are alive.
+    """
+
+    queue: QueueView
+    now: float
+    head: Job
+    size: int
+    waiting: int
+    rate: float
+    idle: int
+    workers: int
 
 
 class Cork:
@@ -70,38 +95,39 @@ class Cork:
             waiting = wait_for_faster(queue, now)
             if waiting is not None:
                 return waiting
+        arrivals, items = queue.arrivals, queue.items
         limit = queue.limits.max_batch_size
-        size = min(queue.items, limit)
-        rate = queue.arrivals.rate(now, queue.window)
-        item_rate = rate * queue.arrivals.mean_size
+        size = min(items, limit)
+        rate = arrivals.rate(now, queue.window)
+        item_rate = rate * arrivals.mean_size
         full = queue.latency.predict(limit)
         overloaded = item_rate * full > _OVERLOADED * limit * queue.capacity
         due = inf
-        if queue.head.deadline != inf:
+        head = queue.head
+        if head.deadline != inf:
             limit = _affordable(queue, limit, now)
-            crowded = overloaded or queue.items >= _BACKLOG * limit
+            crowded = overloaded or items >= _BACKLOG * limit
             late = hopeless(queue, _shed_margin(queue) if crowded else 0.0, now)
             if late:
                 return shed_or_probe(queue, late, now)
             due = _latest_release(queue, size)
             if not overloaded:  # there a late timer costs the head alone, and others fill its place
-                due -= min(
-                    queue.timers_late, _MOST_LATE * (queue.head.deadline - queue.head.arrived)
-                )
-        if queue.items >= limit or queue.items >= queue.limits.max_queue:  # nobody else may join
+                due -= min(queue.timers_late, _MOST_LATE * (head.deadline - head.arrived))
+        if items >= limit or items >= queue.limits.max_queue:  # nobody else may join
             return Dispatch(limit, Reason.FULL)
         if now >= due:
             return Dispatch(limit, Reason.DEADLINE)
-        over = queue.arrivals.newest + full  # the flood is, however high the rate still seems
-        if overloaded and queue.workers > 1 and now < over:
+        over = arrivals.newest + full  # the flood is, however high the rate still seems
+        idle, workers = queue.idle, queue.workers
+        at = _Situation(queue, now, head, size, queue.requests, rate, idle, workers)
+        if overloaded and workers > 1 and now < over:
             rest_comes = now + (limit - size) / item_rate  # of a full batch, which is on its way
             worth_until = min(rest_comes, over)
         else:
-            worth_until = _worth_until(queue, size, rate, now)
+            worth_until = _clump_worth_until(at) if idle >= workers else _spaced_until(at)
         if worth_until <= now:
-            all_idle = queue.idle >= queue.workers
-            reason = Reason.IDLE if all_idle else Reason.NOT_WORTH_WAITING
-            return Dispatch(_boarding_limit(queue, limit, item_rate), reason)
+            reason = Reason.IDLE if idle >= workers else Reason.NOT_WORTH_WAITING
+            return Dispatch(_boarding_limit(at, limit, item_rate), reason)
         return Hold(min(worth_until, due))
 
     def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:
@@ -171,21 +197,19 @@ def _latest_release(queue: QueueView, size: int) -> float:
     return queue.head.deadline - slow
 
 
-def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
+def _spaced_until(at: _Situation) -> float:
     """Until when holding gains more than it costs; not later than `now` if it doesn't.
 
     Both are counted in jobs: it is they who wait, however many items they bring.
     """
-    idle, workers, waiting = queue.idle, queue.workers, queue.requests
-    if idle >= workers:
-        return _clump_worth_until(queue, size, rate, now)
+    queue, now, idle, waiting = at.queue, at.now, at.idle, at.waiting
     free = queue.next_expected(now)
     next_release = (free - now) / idle
     if not _TIMER < next_release < inf:
         return now
-    hazard, changes = queue.arrivals.hazard(now, rate, queue.latency.predict(1))
-    phi = rate * queue.arrivals.mean_size * queue.latency.per_item / queue.capacity
-    gain = hazard * _affordable_hold(phi, idle / workers)
+    hazard, changes = queue.arrivals.hazard(now, at.rate, queue.latency.predict(1))
+    phi = at.rate * queue.arrivals.mean_size * queue.latency.per_item / queue.capacity
+    gain = hazard * _affordable_hold(phi, idle / at.workers)
     if _tight(queue):
         gain *= _WARY
     if waiting >= gain * next_release:
@@ -194,20 +218,24 @@ def _worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
     return min(flips, max(changes, now + _TIMER)) if flips > now + _TIMER else now
 
 
-def _clump_worth_until(queue: QueueView, size: int, rate: float, now: float) -> float:
+def _clump_worth_until(at: _Situation) -> float:
     """With all workers idle nothing is worth waiting for but the rest of a clump."""
-    latency, arrivals, waiting = queue.latency, queue.arrivals, queue.requests
-    duration = latency.predict(size) / queue.idle
-    clump_end = _clump_end(queue, _CLUMP * duration, now)
+    latency, arrivals = at.queue.latency, at.queue.arrivals
+    now, waiting = at.now, at.waiting
+    duration = latency.predict(at.size) / at.idle
+    clump_end = _clump_end(at, _CLUMP * duration)
     if clump_end > now:
         return clump_end
-    longest = queue.head.arrived + _LONGEST_CLUMP * latency.predict(1)
-    if now < longest and arrivals.fan_out.recognised(rate):
+    single = latency.predict(1)
+    longest = at.head.arrived + _LONGEST_CLUMP * single
+    if now < longest and arrivals.fan_out.recognised(at.rate):
         end = arrivals.newest + arrivals.fan_out.worth(waiting, _CLUMP * duration)
         return min(max(end, now + _TIMER), longest) if end > now else now
-    hazard, changes = arrivals.hazard(now, rate, latency.predict(1))
     next_release = _ALL_IDLE * duration
-    if next_release <= _TIMER or hazard < _IN_A_CLUMP * rate or waiting >= hazard * next_release:
+    if next_release <= _TIMER:
+        return now
+    hazard, changes = arrivals.hazard(now, at.rate, single)
+    if hazard < _IN_A_CLUMP * at.rate or waiting >= hazard * next_release:
         return now
     return min(now + next_release, max(changes, now + _TIMER))
 
@@ -222,13 +250,13 @@ def _affordable_hold(phi: float, held: float) -> float:
     return min(max((1.0 - held - phi) / _RESERVE, 0.0), 1.0)
 
 
-def _clump_end(queue: QueueView, next_release: float, now: float) -> float:
+def _clump_end(at: _Situation, next_release: float) -> float:
     """Where in the clump that follows an answer the gain of holding is greatest."""
-    waiting = queue.requests
-    if queue.arrivals.clump_size(now) * next_release <= waiting * _TIMER:
+    now, waiting, arrivals = at.now, at.waiting, at.queue.arrivals
+    if arrivals.clump_size(now) * next_release <= waiting * _TIMER:
         return now
     best, end = 0.0, now
-    for instant, expected in queue.arrivals.clump(now):
+    for instant, expected in arrivals.clump(now):
         gain = expected * next_release - waiting * (instant - now)
         if gain > best:
             best, end = gain, instant
@@ -241,15 +269,16 @@ def _tight(queue: QueueView) -> bool:
     return queue.limits.max_latency < _TIGHT * full
 
 
-def _boarding_limit(queue: QueueView, limit: int, item_rate: float) -> int:
+def _boarding_limit(at: _Situation, limit: int, item_rate: float) -> int:
     """A full batch; less where its first wait long for its last, or others would starve."""
-    if queue.requests == 1:
+    if at.waiting == 1:
         return limit
+    queue = at.queue
     economical = economical_size(queue, item_rate)
     if economical < limit:
-        limit = max(1, round(economical), queue.head.size)
-    if queue.workers == 1 or item_rate * queue.latency.per_item <= _LONG_BATCHES * queue.capacity:
+        limit = max(1, round(economical), at.head.size)
+    if at.workers == 1 or item_rate * queue.latency.per_item <= _LONG_BATCHES * queue.capacity:
         return limit
     lasting = min(_BOARDING * equilibrium(queue, item_rate), limit)
-    boarding = max(1, round(lasting), queue.head.size)
+    boarding = max(1, round(lasting), at.head.size)
     return limit if queue.items > 2 * boarding else min(limit, boarding)
