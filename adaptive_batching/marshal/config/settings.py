@@ -95,7 +95,7 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         tuple[Text, ...],
         means(
             "Keeps requests apart by this header as well, and sends it on: X-Tenant. Headers of"
-            " identity (Authorization, Cookie, *-Key, ...) do so in any case.",
+            " identity (Authorization, Cookie, X-Api-Key, ...) do so in any case.",
             metavar="HEADER",
             tunable=True,
         ),
