@@ -6,7 +6,7 @@ from inspect import isclass
 from math import inf
 from typing import Generic, TypeVar
 
-from adaptive_batching.cooperation.driver import Driver
+from adaptive_batching.cooperation.driver import ThreadDriver
 from adaptive_batching.cooperation.handle import Handle
 from adaptive_batching.cooperation.lock import ExecutionLock
 from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
@@ -38,7 +38,9 @@ class Cooperative(Generic[T, R]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.lock = ExecutionLock() if lock is None else lock
-        self._driver = Driver(handler, Scheduler(make_policy(policy), limits), self.lock, clock)
+        self._driver = ThreadDriver(
+            handler, Scheduler(make_policy(policy), limits), self.lock, clock
+        )
 
     def __repr__(self) -> str:
         return f"<Cooperative {self._driver!r}>"

@@ -24,7 +24,7 @@ from adaptive_batching.workers.results import check_results
 _AWAKE = 1e-3  # seconds; who takes longer to wake will not be back for this batch
 
 
-class Driver:
+class ThreadDriver:
     """Drives a scheduler with the threads that wait for its batches.
 
     Args:

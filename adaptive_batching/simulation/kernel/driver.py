@@ -57,7 +57,7 @@ class Loop:
         return tick if tick >= until else tick + resolution
 
 
-class Driver:
+class SimulatedDriver:
     """Carries out what one scheduler decides. Instants are those of the world, not its loop's.
 
     Args:

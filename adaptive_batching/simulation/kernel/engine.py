@@ -13,7 +13,7 @@ from adaptive_batching.simulation.clients.closed_loop import ClosedLoop
 from adaptive_batching.simulation.clients.retries import Retries, RetryingClients
 from adaptive_batching.simulation.clients.tenants import Claim
 from adaptive_batching.simulation.kernel.collection import collecting_rarely
-from adaptive_batching.simulation.kernel.driver import Driver, Loop
+from adaptive_batching.simulation.kernel.driver import Loop, SimulatedDriver
 from adaptive_batching.simulation.kernel.event_queue import EventQueue
 from adaptive_batching.simulation.kernel.history import Backdated, Collector, History
 from adaptive_batching.simulation.kernel.pool import Pool, of_each
@@ -103,7 +103,7 @@ def drive(
     clients = (
         None if retries is None else RetryingClients(retries, events, patience, loop_delay, seed)
     )
-    driver = Driver(scheduler, Pool(services, events), feed, told, loop, clients=clients)
+    driver = SimulatedDriver(scheduler, Pool(services, events), feed, told, loop, clients=clients)
     if clients is not None:
         clients.send = driver.admit
     with collecting_rarely:
@@ -126,7 +126,7 @@ class _Run:
     """One simulation of one dispatcher under way."""
 
     def __init__(
-        self, feed: ArrivalStream, events: EventQueue, driver: Driver, patience: float
+        self, feed: ArrivalStream, events: EventQueue, driver: SimulatedDriver, patience: float
     ) -> None:
         self._feed = feed
         self._events = events

@@ -17,7 +17,7 @@ import numpy as np
 from adaptive_batching.core import Fairness, Limits, PolicyLike, Scheduler, make_policy
 from adaptive_batching.simulation.clients.retries import Retries, RetryingClients
 from adaptive_batching.simulation.kernel.collection import collecting_rarely
-from adaptive_batching.simulation.kernel.driver import Driver, Loop
+from adaptive_batching.simulation.kernel.driver import Loop, SimulatedDriver
 from adaptive_batching.simulation.kernel.engine import expect_nobody_left
 from adaptive_batching.simulation.kernel.event_queue import EventQueue
 from adaptive_batching.simulation.kernel.history import Backdated, Collector
@@ -139,7 +139,7 @@ def drive_fleet(
         None if retries is None else RetryingClients(retries, events, patience, loop_delay, seed)
     )
     drivers = [
-        Driver(scheduler, pool, feed, told, loop, first, clients)
+        SimulatedDriver(scheduler, pool, feed, told, loop, first, clients)
         for scheduler, first in zip(schedulers, firsts, strict=True)
     ]
     if isinstance(pool, SharedPool):
@@ -155,7 +155,10 @@ def drive_fleet(
 
 
 def _run(
-    feed: ArrivalStream, events: EventQueue, drivers: Sequence[Driver], choose: Callable[[], Driver]
+    feed: ArrivalStream,
+    events: EventQueue,
+    drivers: Sequence[SimulatedDriver],
+    choose: Callable[[], SimulatedDriver],
 ) -> None:
     """Step from instant to instant; only who has heard of something decides."""
     patience, delay = drivers[0].scheduler.limits.max_latency, drivers[0].loop.delay
@@ -171,21 +174,21 @@ def _run(
                 driver.decide(now)
 
 
-def _in_turn(drivers: Sequence[Driver], seed: int) -> Callable[[], Driver]:
+def _in_turn(drivers: Sequence[SimulatedDriver], seed: int) -> Callable[[], SimulatedDriver]:
     line = deque(drivers)
 
-    def choose() -> Driver:
+    def choose() -> SimulatedDriver:
         line.rotate(-1)
         return line[-1]
 
     return choose
 
 
-def _at_random(drivers: Sequence[Driver], seed: int) -> Callable[[], Driver]:
+def _at_random(drivers: Sequence[SimulatedDriver], seed: int) -> Callable[[], SimulatedDriver]:
     rng = np.random.default_rng([_STREAM, seed])
     lots: list[int] = []
 
-    def choose() -> Driver:
+    def choose() -> SimulatedDriver:
         if not lots:
             lots.extend(rng.integers(len(drivers), size=_BLOCK).tolist())
         return drivers[lots.pop()]
@@ -193,10 +196,10 @@ def _at_random(drivers: Sequence[Driver], seed: int) -> Callable[[], Driver]:
     return choose
 
 
-def _least(drivers: Sequence[Driver], seed: int) -> Callable[[], Driver]:
+def _least(drivers: Sequence[SimulatedDriver], seed: int) -> Callable[[], SimulatedDriver]:
     line = deque(drivers)
 
-    def choose() -> Driver:
+    def choose() -> SimulatedDriver:
         line.rotate(-1)  # equals take turns
         return min(line, key=_outstanding)
 
