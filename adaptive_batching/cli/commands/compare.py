@@ -23,7 +23,13 @@ from adaptive_batching.cli.options.workers import expect_worker, number_of_worke
 from adaptive_batching.cli.progress import progress
 from adaptive_batching.cli.screen import screen
 from adaptive_batching.errors import TraceError
-from adaptive_batching.simulation.study.comparison import Change, Comparison, Limits, Pair, compared
+from adaptive_batching.simulation.study.comparison import (
+    Change,
+    Comparison,
+    Pair,
+    Tolerance,
+    compared,
+)
 from adaptive_batching.simulation.study.experiment import Experiment
 from adaptive_batching.simulation.study.replications import replicated_table, summed
 from adaptive_batching.simulation.study.seeds import Contestant, each_seed
@@ -96,7 +102,7 @@ def command(
     expect_worker(options["drifts"], workers)
     if max_throughput_loss is None and options["arrivals"] == "closed":
         max_throughput_loss = _CLOSED_LOSS
-    limits = Limits(max_goodput_loss, max_throughput_loss, max_mean_increase, max_p99_increase)
+    limits = Tolerance(max_goodput_loss, max_throughput_loss, max_mean_increase, max_p99_increase)
     contestants = [(policy, workers) for policy in policies]
     try:
         with policy_errors_told():
@@ -135,7 +141,7 @@ def _experiment(trace: Path | None, options: Mapping[str, Any], seed: int) -> Ex
     return conditions(trace, seed, options)[1]
 
 
-def _print(comparison: Comparison, limits: Limits, pairs: Sequence[Pair], heading: str) -> None:
+def _print(comparison: Comparison, limits: Tolerance, pairs: Sequence[Pair], heading: str) -> None:
     console = screen()
     both = [summed(rows, rows) for rows in zip(*pairs, strict=True)]
     sure = ", ± 95 % confidence" if len(pairs) > 1 else ""

@@ -13,7 +13,7 @@ Pair = tuple[Row, Row]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Tolerance:
     """How much worse the second policy may be.
 
     Attributes:
@@ -63,7 +63,7 @@ class Comparison:
     faults: list[str]
 
 
-def compared(pairs: Sequence[Pair], limits: Limits) -> Comparison:
+def compared(pairs: Sequence[Pair], limits: Tolerance) -> Comparison:
     """Judge the means of paired runs."""
     goodput = _change(pairs, lambda old, new: _less(old.goodput, new.goodput))
     throughput = _change(pairs, lambda old, new: _less(1.0, _ratio(old.throughput, new.throughput)))

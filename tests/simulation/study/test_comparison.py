@@ -6,7 +6,7 @@ import pytest
 
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation.servers.servers import Server
-from adaptive_batching.simulation.study.comparison import Limits as Worse
+from adaptive_batching.simulation.study.comparison import Tolerance as Worse
 from adaptive_batching.simulation.study.comparison import compared
 from adaptive_batching.simulation.study.experiment import Experiment
 from adaptive_batching.simulation.traffic.arrivals import poisson
