@@ -17,7 +17,7 @@ _ROUNDS = 15  # the shortest counts: whatever else the machine does can only add
 _SIZES = (1, 4, 16, 64)
 
 
-class Line(NamedTuple):
+class BatchDuration(NamedTuple):
     """Duration of a batch: `fixed + per_item * size`, in seconds."""
 
     fixed: float
@@ -49,11 +49,11 @@ def images() -> list[list[float]]:
     return loaded
 
 
-def measure(model: Digits, samples: list[list[float]]) -> Line:
+def measure(model: Digits, samples: list[list[float]]) -> BatchDuration:
     """Time the model itself, with nothing around it, at a few batch sizes by turns."""
     rounds = [[_timed(model, samples[:size]) for size in _SIZES] for _ in range(_ROUNDS)]
     line = stats.linregress(_SIZES, np.min(rounds, axis=0))
-    return Line(float(line.intercept), float(line.slope))
+    return BatchDuration(float(line.intercept), float(line.slope))
 
 
 def _timed(model: Digits, batch: list[list[float]]) -> float:

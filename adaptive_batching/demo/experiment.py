@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from adaptive_batching.demo.digits import Digits, Line, images, measure
+from adaptive_batching.demo.digits import BatchDuration, Digits, images, measure
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
 from adaptive_batching.marshal.service.runner import Running
@@ -61,8 +61,8 @@ class Findings:
     wrong: int = 0
     lost: int = 0
     phases: list[Phase] = field(default_factory=list)
-    fitted: Line | None = None
-    measured: Line | None = None
+    fitted: BatchDuration | None = None
+    measured: BatchDuration | None = None
 
     @property
     def gain(self) -> float:
@@ -108,7 +108,7 @@ class Demonstration:
             for multiple in _BATCHED:
                 await self._phase(running, 64, multiple)
             stats = running.dispatchers[_PATH].stats()
-            self.findings.fitted = Line(stats.fixed, stats.per_item)
+            self.findings.fitted = BatchDuration(stats.fixed, stats.per_item)
             yield running
 
     async def _phase(self, running: Running, max_batch_size: int, multiple: float) -> None:

@@ -7,7 +7,7 @@ from rich import box
 from rich.console import Group
 from rich.table import Table
 
-from adaptive_batching.demo.digits import Line
+from adaptive_batching.demo.digits import BatchDuration
 from adaptive_batching.demo.experiment import MAX_LATENCY, Findings
 
 
@@ -58,7 +58,7 @@ def _sentences(findings: Findings) -> list[str]:
     return [f"{fit}; {truth}; {more}.", f"{compared}. {gain} {MAX_LATENCY * 1e3:.0f} ms."]
 
 
-def _line(line: Line | None) -> str:
+def _line(line: BatchDuration | None) -> str:
     return f"{line.fixed * 1e3:.2f} ms + {line.per_item * 1e3:.3f} ms * n" if line else "unknown"
 
 

@@ -16,7 +16,7 @@ from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.fitting.fit import Fit, Level, fit
 from adaptive_batching.simulation.fitting.goodness import Goodness
 from adaptive_batching.simulation.fitting.model_file import save_model
-from adaptive_batching.simulation.fitting.robust_line import Estimate
+from adaptive_batching.simulation.fitting.robust_line import Interval
 from adaptive_batching.simulation.traffic.traces.recording import recorded_batches
 
 _MOST_LEVELS = 24  # lines of a table that people read
@@ -74,7 +74,7 @@ def _print(model: Fit, recorded: Path, saved: Path | None) -> None:
         console.print(f"or, as it was: --latency-from {saved}", soft_wrap=True)
 
 
-def _interval(estimate: Estimate) -> str:
+def _interval(estimate: Interval) -> str:
     low, high = (f"{each * 1e3:.4g}" for each in (estimate.low, estimate.high))
     return f"{estimate.value * 1e3:.4g} ms (95 of 100: {low} to {high})"
 

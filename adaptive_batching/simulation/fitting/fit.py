@@ -10,8 +10,8 @@ from scipy.optimize import isotonic_regression
 from adaptive_batching.simulation.fitting.goodness import Goodness, judged
 from adaptive_batching.simulation.fitting.robust_line import (
     Array,
-    Estimate,
-    Line,
+    FittedLine,
+    Interval,
     fit_line,
     medians_by_size,
 )
@@ -63,8 +63,8 @@ class Fit:
     """
 
     batches: int
-    fixed: Estimate
-    per_item: Estimate
+    fixed: Interval
+    per_item: Interval
     levels: list[Level]
     jitter: float
     pause_probability: float
@@ -148,7 +148,7 @@ def _warm(batches: list[tuple[int, float]]) -> list[tuple[int, float]]:
     return warm
 
 
-def _levels(sizes: Array, seconds: Array, line: Line) -> list[Level]:
+def _levels(sizes: Array, seconds: Array, line: FittedLine) -> list[Level]:
     used, counts, medians = medians_by_size(sizes, seconds)
     trust = counts / (counts + _SHRINKAGE)
     shrunk = trust * medians + (1 - trust) * line.predict(used)
@@ -157,7 +157,7 @@ def _levels(sizes: Array, seconds: Array, line: Line) -> list[Level]:
     return [Level(*row) for row in zip(*columns, strict=True)]
 
 
-def _by_table(levels: list[Level], line: Line, sizes: Array) -> Array:
+def _by_table(levels: list[Level], line: FittedLine, sizes: Array) -> Array:
     """The table's prediction, straight between its sizes, and beyond the last with the slope."""
     known = [level.size for level in levels]
     beyond = np.maximum(sizes - known[-1], 0.0) * line.per_item.value
@@ -176,7 +176,7 @@ def _noise(ratios: Array, seconds: Array) -> tuple[float, float, float]:
     return sigma, float(paused.mean()), float(excess.mean())
 
 
-def _warnings(line: Line, by_line: Goodness, ratios: Array, jitter: float) -> Iterable[str]:
+def _warnings(line: FittedLine, by_line: Goodness, ratios: Array, jitter: float) -> Iterable[str]:
     slope = line.per_item
     if slope.high - slope.low > max(slope.value, line.fixed.value / 100):
         yield "batch sizes hardly varied: what an item adds is not known, nor larger batches' time"

@@ -17,7 +17,7 @@ _SURE = 1.96  # standard deviations of 95 %
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Interval:
     """A number and the interval that holds the true one in 95 cases of 100."""
 
     value: float
@@ -26,18 +26,18 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FittedLine:
     """`duration = fixed + per_item * size` (seconds)."""
 
-    fixed: Estimate
-    per_item: Estimate
+    fixed: Interval
+    per_item: Interval
 
     def predict(self, sizes: Array) -> Array:
         """Seconds for batches of these sizes."""
         return self.fixed.value + self.per_item.value * sizes
 
 
-def fit_line(sizes: Array, seconds: Array) -> Line:
+def fit_line(sizes: Array, seconds: Array) -> FittedLine:
     """Fit by soft-L1 least squares of relative residuals, neither part below zero.
 
     Noise grows with the duration, so residuals count relative to the prediction; the soft-L1 loss
@@ -56,7 +56,7 @@ def fit_line(sizes: Array, seconds: Array) -> Line:
     errors = _standard_errors(relative, (relative @ parameters - target) / scale) * scale
     # The solver keeps inside its bounds: what should be nothing is 1e-16 s.
     found = np.where(parameters < _NOTHING, 0.0, parameters)
-    return Line(*map(_estimate, found.tolist(), errors.tolist()))
+    return FittedLine(*map(_estimate, found.tolist(), errors.tolist()))
 
 
 def medians_by_size(sizes: Array, seconds: Array) -> tuple[Array, Counts, Array]:
@@ -66,9 +66,9 @@ def medians_by_size(sizes: Array, seconds: Array) -> tuple[Array, Counts, Array]
     return used, counts, np.array([np.median(each) for each in by_size])
 
 
-def _level(size: float, seconds: float) -> Line:
+def _level(size: float, seconds: float) -> FittedLine:
     """One size says nothing about the slope, but that it is no more than all there is."""
-    return Line(Estimate(seconds, 0.0, seconds), Estimate(0.0, 0.0, seconds / size))
+    return FittedLine(Interval(seconds, 0.0, seconds), Interval(0.0, 0.0, seconds / size))
 
 
 def _solve(relative: Array, target: Array, start: Array, scale: float) -> Array:
@@ -100,5 +100,5 @@ def _standard_errors(design: Array, residuals: Array) -> Array:
     return errors
 
 
-def _estimate(value: float, error: float) -> Estimate:
-    return Estimate(value, max(0.0, value - _SURE * error), value + _SURE * error)
+def _estimate(value: float, error: float) -> Interval:
+    return Interval(value, max(0.0, value - _SURE * error), value + _SURE * error)
