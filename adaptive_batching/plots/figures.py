@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from adaptive_batching.core import BatchRecord, JobOutcome
-from adaptive_batching.plots.runs import Load, Run
+from adaptive_batching.plots.runs import Load, PolicyRun
 from adaptive_batching.simulation.servers.curves import Curve
 from adaptive_batching.simulation.traffic.arrivals import Times
 
@@ -79,7 +79,7 @@ def latency_by_load(loads: Sequence[Load], names: Sequence[str]) -> str:
     return _svg("Latency by load: mean (dots) and p99 (triangles)", draw)
 
 
-def latencies(runs: Sequence[Run], max_latency: float) -> str:
+def latencies(runs: Sequence[PolicyRun], max_latency: float) -> str:
     """Which share was answered within how long."""
 
     def draw(axes: Axes) -> None:
@@ -95,7 +95,7 @@ def latencies(runs: Sequence[Run], max_latency: float) -> str:
     return _svg("Latency", draw)
 
 
-def gaps(runs: Sequence[Run]) -> str:
+def gaps(runs: Sequence[PolicyRun]) -> str:
     """How evenly the batches leave: a step is a clock, a slow curve is chance or bunching."""
 
     def draw(axes: Axes) -> None:
@@ -108,7 +108,7 @@ def gaps(runs: Sequence[Run]) -> str:
     return _svg("Gaps between releases", draw)
 
 
-def batch_sizes(runs: Sequence[Run]) -> str:
+def batch_sizes(runs: Sequence[PolicyRun]) -> str:
     """Items in each batch, over time."""
 
     def draw(axes: Axes) -> None:
@@ -123,7 +123,7 @@ def batch_sizes(runs: Sequence[Run]) -> str:
     return _svg("Batch sizes", draw)
 
 
-def durations(runs: Sequence[Run], mean: Curve | None) -> str:
+def durations(runs: Sequence[PolicyRun], mean: Curve | None) -> str:
     """What the schedulers learned of the workers, against the batches that they learned it from.
 
     Args:
@@ -160,7 +160,7 @@ def durations(runs: Sequence[Run], mean: Curve | None) -> str:
     return _svg("Duration of a batch: learned line and samples", draw)
 
 
-def queues(runs: Sequence[Run]) -> str:
+def queues(runs: Sequence[PolicyRun]) -> str:
     """Items that waited when a batch left, those it took among them."""
 
     def draw(axes: Axes) -> None:
@@ -183,7 +183,7 @@ def _cumulated(axes: Axes, seconds: Sequence[float] | Times, name: str, index: i
     return float(values[-1])
 
 
-def _binned(run: Run) -> tuple[Times, Times, Times]:
+def _binned(run: PolicyRun) -> tuple[Times, Times, Times]:
     """Mean and peak of the queue over stretches of equally many batches."""
     batches = run.history.batches
     waiting = np.array([batch.left_waiting + batch.size for batch in batches], float)

@@ -5,7 +5,7 @@ from html import escape
 from math import inf
 
 from adaptive_batching.plots import figures
-from adaptive_batching.plots.runs import Load, Run
+from adaptive_batching.plots.runs import Load, PolicyRun
 from adaptive_batching.simulation import Limit, Row
 from adaptive_batching.simulation.servers.curves import Curve
 from adaptive_batching.simulation.study.report import grid
@@ -43,7 +43,7 @@ figure { margin: 0; break-inside: avoid; }
 def page(
     title: str,
     rows: Sequence[Row],
-    runs: Sequence[Run],
+    runs: Sequence[PolicyRun],
     *,
     max_latency: float = inf,
     limit: Limit | None = None,

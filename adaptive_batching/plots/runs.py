@@ -13,7 +13,7 @@ _MOST_SWEPT = 20_000  # requests at each load: a curve needs no more, and a page
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PolicyRun:
     """One policy on so many workers.
 
     Attributes:
@@ -42,7 +42,7 @@ class Load:
     limit: Limit | None
 
 
-def record(experiment: Experiment, policy: str, workers: int) -> Run:
+def record(experiment: Experiment, policy: str, workers: int) -> PolicyRun:
     """Simulate with all records kept; the row of the same run is `Experiment.run`'s.
 
     Raises:
@@ -56,7 +56,7 @@ def record(experiment: Experiment, policy: str, workers: int) -> Run:
     jobs = [job for job in history.jobs if job.arrived >= warm]
     batches = [batch for batch in history.batches if batch.released >= warm]
     name = f"{policy}, {workers} worker{'s' * (workers > 1)}"
-    return Run(name, History(jobs, batches), _learned(history.batches))
+    return PolicyRun(name, History(jobs, batches), _learned(history.batches))
 
 
 def _learned(batches: Sequence[BatchRecord]) -> LinearLatency:

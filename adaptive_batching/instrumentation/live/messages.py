@@ -8,7 +8,7 @@ from adaptive_batching.instrumentation.live.second import Second
 DIGITS = 6  # microseconds; more would only be longer
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True):
+class EndedBatch(msgspec.Struct, frozen=True, array_like=True):
     """One batch that has ended.
 
     Attributes:
@@ -93,7 +93,7 @@ class EndpointView(msgspec.Struct, frozen=True):
     error: float
     workers: list[WorkerView]
     seconds: list[Second]
-    ran: list[Run]
+    ran: list[EndedBatch]
 
 
 class View(msgspec.Struct, frozen=True):

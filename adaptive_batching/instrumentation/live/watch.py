@@ -12,8 +12,8 @@ from adaptive_batching.dispatcher import Forming, Stats, WorkerStats
 from adaptive_batching.instrumentation.histograms import BatchHistograms, quantile
 from adaptive_batching.instrumentation.live.messages import (
     DIGITS,
+    EndedBatch,
     EndpointView,
-    Run,
     WorkerView,
 )
 from adaptive_batching.instrumentation.live.promise import Promise
@@ -166,9 +166,9 @@ def _in_flight(stats: Stats) -> int:
     return stats.queued_requests + stats.running_requests
 
 
-def _run(ran: Ran) -> Run:
+def _run(ran: Ran) -> EndedBatch:
     record = ran.record
-    return Run(
+    return EndedBatch(
         ran.number,
         round(record.released, DIGITS),
         round(record.finished, DIGITS),
