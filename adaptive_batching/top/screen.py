@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adaptive_batching.instrumentation.live import EndpointView, Second, Verdict
-from adaptive_batching.top.state import State
+from adaptive_batching.top.state import LastMinute
 from adaptive_batching.units import counted, format_duration
 
 _WORDS = {
@@ -21,7 +21,7 @@ _BUSY, _IDLE, _DEAD = "■", "□", "✕"
 _SLOW = 1.5  # times as long as most, from where it is worth a word
 
 
-def drawn(state: State, title: str, only: Sequence[str] = ()) -> RenderableType:
+def drawn(state: LastMinute, title: str, only: Sequence[str] = ()) -> RenderableType:
     """All endpoints, or some.
 
     Args:
@@ -33,7 +33,7 @@ def drawn(state: State, title: str, only: Sequence[str] = ()) -> RenderableType:
     return Group(Text(title, style="bold"), *(_of(each, state) for each in shown))
 
 
-def _of(endpoint: EndpointView, state: State) -> RenderableType:
+def _of(endpoint: EndpointView, state: LastMinute) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
@@ -43,7 +43,7 @@ def _of(endpoint: EndpointView, state: State) -> RenderableType:
     return Group(Text(), Text.assemble((endpoint.name, "bold"), "  ", (word, style)), grid)
 
 
-def _lines(endpoint: EndpointView, state: State) -> Iterator[tuple[str, RenderableType]]:
+def _lines(endpoint: EndpointView, state: LastMinute) -> Iterator[tuple[str, RenderableType]]:
     promise, now = endpoint.promise, state.now(endpoint.name)
     length = sum(second.length for second in now) or 1.0
     yield "promise", _promise(endpoint)

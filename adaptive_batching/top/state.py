@@ -9,7 +9,7 @@ _NOW = 10  # seconds that "now" is the mean of
 _MINUTE = 60
 
 
-class State:
+class LastMinute:
     """The last minute of each endpoint, by name.
 
     Attributes:

@@ -9,7 +9,7 @@ from rich.live import Live
 from yarl import URL
 
 from adaptive_batching.cli.interruption import writing
-from adaptive_batching.top import NotWatchable, State, follow, snapshot
+from adaptive_batching.top import LastMinute, NotWatchable, follow, snapshot
 from adaptive_batching.top.screen import drawn
 
 _AGAIN = 1.0  # seconds after which a program that hung up is asked again
@@ -48,7 +48,7 @@ def _address(text: str) -> URL:
 
 
 async def _print(url: URL, only: tuple[str, ...], console: Console) -> None:
-    state = State()
+    state = LastMinute()
     state.tell(await snapshot(url), whole=True)
     _check(only, state)
     with writing():
@@ -57,7 +57,7 @@ async def _print(url: URL, only: tuple[str, ...], console: Console) -> None:
 
 async def _watch(url: URL, only: tuple[str, ...], console: Console) -> None:
     """Follow it; once it has answered, it may go away and come back."""
-    state = State()
+    state = LastMinute()
     state.tell(await snapshot(url), whole=True)
     _check(only, state)
     with Live(
@@ -72,7 +72,7 @@ async def _watch(url: URL, only: tuple[str, ...], console: Console) -> None:
             await asyncio.sleep(_AGAIN)
 
 
-def _check(only: tuple[str, ...], state: State) -> None:
+def _check(only: tuple[str, ...], state: LastMinute) -> None:
     for name in only:
         if name not in state.endpoints:
             known = ", ".join(state.endpoints) or "none"
