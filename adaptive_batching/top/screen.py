@@ -6,16 +6,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from adaptive_batching.instrumentation.live import EndpointView, Second, Verdict
+from adaptive_batching.instrumentation.live import EndpointView, Second, SloState
 from adaptive_batching.top.state import LastMinute
 from adaptive_batching.units import counted, format_duration
 
 _WORDS = {
-    Verdict.IDLE: ("idle", "dim"),
-    Verdict.KEPT: ("kept", "bold green"),
-    Verdict.REFUSING: ("kept by refusing", "bold yellow"),
-    Verdict.BROKEN: ("broken", "bold red"),
-    Verdict.FAILING: ("failing", "bold red"),
+    SloState.IDLE: ("idle", "dim"),
+    SloState.KEPT: ("kept", "bold green"),
+    SloState.REFUSING: ("kept by refusing", "bold yellow"),
+    SloState.BROKEN: ("broken", "bold red"),
+    SloState.FAILING: ("failing", "bold red"),
 }
 _BUSY, _IDLE, _DEAD = "■", "□", "✕"
 _SLOW = 1.5  # times as long as most, from where it is worth a word
@@ -63,7 +63,7 @@ def _lines(endpoint: EndpointView, state: LastMinute) -> Iterator[tuple[str, Ren
 
 def _promise(endpoint: EndpointView) -> str:
     promise = endpoint.promise
-    if promise.verdict is Verdict.IDLE:
+    if promise.verdict is SloState.IDLE:
         return "nobody came in the last minute"
     said = f"{_share(promise.in_time)} of those let in were answered"
     in_time = "" if endpoint.max_latency is None else " in time"

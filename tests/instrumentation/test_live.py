@@ -9,7 +9,7 @@ from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher, request_name
 from adaptive_batching.errors import BatchingError
 from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram, quantile
-from adaptive_batching.instrumentation.live import LiveView, Promise, Second, Verdict
+from adaptive_batching.instrumentation.live import LiveView, Second, Slo, SloState
 from adaptive_batching.instrumentation.live.watch import SECONDS_KEPT, Watched
 from adaptive_batching.instrumentation.recent_batches import RecentBatches
 from adaptive_batching.workers.factory import make_workers
@@ -110,7 +110,7 @@ def test_who_gets_no_answer_in_time_has_waited_for_as_long_as_was_promised():
             [second] = endpoint.seconds
             assert (second.done, second.expired) == (1, 2)
             assert second.p90 == second.p99 == endpoint.lately[2] == 0.15
-            assert endpoint.promise.verdict is Verdict.BROKEN
+            assert endpoint.promise.verdict is SloState.BROKEN
             assert endpoint.promise.in_time == pytest.approx(1 / 3)
             assert model.histograms.latency.counts.count(1) == 1
 
@@ -252,18 +252,18 @@ def second(**counts):
 @pytest.mark.parametrize(
     ("counts", "verdict"),
     [
-        ({}, Verdict.IDLE),
-        ({"arrived": 1000, "done": 1000}, Verdict.KEPT),
-        ({"arrived": 1000, "done": 999, "expired": 1}, Verdict.KEPT),
-        ({"arrived": 1000, "done": 900, "shed": 99, "queue_full": 1}, Verdict.REFUSING),
-        ({"arrived": 1000, "shed": 1000}, Verdict.REFUSING),
-        ({"arrived": 1000, "done": 900, "expired": 60, "failed": 40}, Verdict.BROKEN),
-        ({"arrived": 1000, "done": 900, "expired": 40, "failed": 60}, Verdict.FAILING),
-        ({"arrived": 1000, "done": 400, "expired": 10, "shed": 590}, Verdict.BROKEN),
-        ({"arrived": 10, "cancelled": 10}, Verdict.KEPT),
+        ({}, SloState.IDLE),
+        ({"arrived": 1000, "done": 1000}, SloState.KEPT),
+        ({"arrived": 1000, "done": 999, "expired": 1}, SloState.KEPT),
+        ({"arrived": 1000, "done": 900, "shed": 99, "queue_full": 1}, SloState.REFUSING),
+        ({"arrived": 1000, "shed": 1000}, SloState.REFUSING),
+        ({"arrived": 1000, "done": 900, "expired": 60, "failed": 40}, SloState.BROKEN),
+        ({"arrived": 1000, "done": 900, "expired": 40, "failed": 60}, SloState.FAILING),
+        ({"arrived": 1000, "done": 400, "expired": 10, "shed": 590}, SloState.BROKEN),
+        ({"arrived": 10, "cancelled": 10}, SloState.KEPT),
     ],
 )
 def test_a_promise_is_judged_by_those_who_were_let_in(counts, verdict):
     """One in a thousand is forgiven; what was a minute ago does not count."""
     long_ago = [second(arrived=9, expired=9)]
-    assert Promise.of([*long_ago, *([second()] * 59), second(**counts)]).verdict is verdict
+    assert Slo.of([*long_ago, *([second()] * 59), second(**counts)]).verdict is verdict

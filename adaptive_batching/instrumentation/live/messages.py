@@ -2,8 +2,8 @@
 
 import msgspec
 
-from adaptive_batching.instrumentation.live.promise import Promise
 from adaptive_batching.instrumentation.live.second import Second
+from adaptive_batching.instrumentation.live.slo import Slo
 
 DIGITS = 6  # microseconds; more would only be longer
 
@@ -78,7 +78,7 @@ class EndpointView(msgspec.Struct, frozen=True):
     max_batch_size: int
     max_latency: float | None
     max_queue: int
-    promise: Promise
+    promise: Slo
     requests: dict[str, int]
     releases: dict[str, int]
     batches: int

@@ -16,8 +16,8 @@ from adaptive_batching.instrumentation.live.messages import (
     EndpointView,
     WorkerView,
 )
-from adaptive_batching.instrumentation.live.promise import Promise
 from adaptive_batching.instrumentation.live.second import Second
+from adaptive_batching.instrumentation.live.slo import Slo
 from adaptive_batching.instrumentation.recent_batches import Ran, RecentBatches
 
 SECONDS_KEPT = 120
@@ -114,7 +114,7 @@ class Watch:
             max_batch_size=limits.max_batch_size,
             max_latency=limits.max_latency if isfinite(limits.max_latency) else None,
             max_queue=limits.max_queue,
-            promise=Promise.of(list(self._seconds)),
+            promise=Slo.of(list(self._seconds)),
             requests={outcome.value: count for outcome, count in stats.requests.items()},
             releases={reason.value: count for reason, count in stats.releases.items() if count},
             batches=stats.batches,

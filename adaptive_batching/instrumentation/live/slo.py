@@ -11,7 +11,7 @@ _MINUTE = 60  # seconds
 _FORGIVEN = 1e-3  # share of those let in, or refused: a page that cries at each slip is not heeded
 
 
-class Verdict(enum.Enum):
+class SloState(enum.Enum):
     """How it went in the last minute."""
 
     IDLE = "idle"
@@ -25,7 +25,7 @@ class Verdict(enum.Enum):
     """Handlers or workers failed, more often than answers were late."""
 
 
-class Promise(msgspec.Struct, frozen=True):
+class Slo(msgspec.Struct, frozen=True):
     """The last minute in sums of requests.
 
     Attributes:
@@ -37,7 +37,7 @@ class Promise(msgspec.Struct, frozen=True):
         refused: Share of all that came.
     """
 
-    verdict: Verdict
+    verdict: SloState
     arrived: int
     in_time: float
     expired: int
@@ -45,7 +45,7 @@ class Promise(msgspec.Struct, frozen=True):
     refused: float
 
     @classmethod
-    def of(cls, seconds: Sequence[Second]) -> "Promise":
+    def of(cls, seconds: Sequence[Second]) -> "Slo":
         """Judge the last minute of some seconds."""
         minute = seconds[-_MINUTE:]
         arrived = sum(each.arrived for each in minute)
@@ -60,9 +60,9 @@ class Promise(msgspec.Struct, frozen=True):
         return cls(verdict, arrived, in_time, expired, failed, refused)
 
 
-def _verdict(came: int, in_time: float, more_failed: bool, refused: float) -> Verdict:  # noqa: FBT001
+def _verdict(came: int, in_time: float, more_failed: bool, refused: float) -> SloState:  # noqa: FBT001
     if in_time < 1 - _FORGIVEN:
-        return Verdict.FAILING if more_failed else Verdict.BROKEN
+        return SloState.FAILING if more_failed else SloState.BROKEN
     if refused > _FORGIVEN:
-        return Verdict.REFUSING
-    return Verdict.KEPT if came else Verdict.IDLE
+        return SloState.REFUSING
+    return SloState.KEPT if came else SloState.IDLE
