@@ -5,7 +5,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, Protocol, TypeVar
 
 
-class Waiting(Protocol):
+class Contender(Protocol):
     """One of those who take turns."""
 
     @property
@@ -19,7 +19,7 @@ class Waiting(Protocol):
         ...
 
 
-W = TypeVar("W", bound=Waiting)
+W = TypeVar("W", bound=Contender)
 
 
 class VirtualTimeHeap(Generic[W]):
