@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adaptive_batching.workers.external.connection import Terms
+from adaptive_batching.workers.external.connection import WorkerTerms
 from adaptive_batching.workers.external.external import ExternalWorkers
 from adaptive_batching.workers.handler import HandlerReference
 from adaptive_batching.workers.interface import Workers
@@ -69,7 +69,7 @@ def make_workers(
                 raise ValueError("workers that come by themselves are warm: expected no examples")
             return ExternalWorkers(
                 placement.path,
-                Terms(placement.timeout, placement.max_frame),
+                WorkerTerms(placement.timeout, placement.max_frame),
                 max_workers=placement.max_workers,
                 uids=placement.uids,
                 wrap=wrap,

@@ -28,7 +28,7 @@ HELLO_TIMEOUT = 10.0  # seconds; who connects has loaded its model before
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class WorkerTerms:
     """What every worker of a socket has to keep to.
 
     Attributes:
@@ -42,7 +42,7 @@ class Terms:
     hello_timeout: float = HELLO_TIMEOUT
 
 
-class Connection(asyncio.Protocol):
+class WorkerConnection(asyncio.Protocol):
     """One worker that came, until it goes or is hung up on.
 
     Args:
@@ -62,10 +62,10 @@ class Connection(asyncio.Protocol):
 
     def __init__(
         self,
-        terms: Terms,
-        on_come: Callable[["Connection"], str | None],
+        terms: WorkerTerms,
+        on_come: Callable[["WorkerConnection"], str | None],
         on_leaving: Callable[[], None],
-        on_gone: Callable[["Connection", str | None], None],
+        on_gone: Callable[["WorkerConnection", str | None], None],
     ) -> None:
         self.name = ""
         self.peer = Peer(0, -1)

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from adaptive_batching.errors import WorkerLost
-from adaptive_batching.workers.external.connection import Connection, Terms
+from adaptive_batching.workers.external.connection import WorkerConnection, WorkerTerms
 from adaptive_batching.workers.external.named_socket import NamedSocket
 from adaptive_batching.workers.interface import Health
 
@@ -36,7 +36,7 @@ class ExternalWorkers:
     def __init__(
         self,
         path: str,
-        terms: Terms,
+        terms: WorkerTerms,
         *,
         max_workers: int,
         uids: Collection[int] = (),
@@ -50,7 +50,7 @@ class ExternalWorkers:
         self._socket: NamedSocket | None = None
         self._server: asyncio.Server | None = None
         self._keeper: asyncio.Task[None] | None = None
-        self._connected: set[Connection] = set()
+        self._connected: set[WorkerConnection] = set()
         self._places: dict[int, _Place] = {}
         self._serial = count()
         self._on_change: Callable[[], None] = _nobody
@@ -105,10 +105,10 @@ class ExternalWorkers:
                 connection.hang_up()
             self._log.sum_up()
 
-    def _connection(self) -> Connection:
-        return Connection(self._terms, self._come, self._changed, self._gone)
+    def _connection(self) -> WorkerConnection:
+        return WorkerConnection(self._terms, self._come, self._changed, self._gone)
 
-    def _come(self, connection: Connection) -> str | None:
+    def _come(self, connection: WorkerConnection) -> str | None:
         """Let a worker in: at first to say hello, then to take batches."""
         if connection in self._connected:
             return self._seat(connection)
@@ -119,7 +119,7 @@ class ExternalWorkers:
             return f"is one too many: {self._max_workers} may be connected"
         return None
 
-    def _seat(self, connection: Connection) -> str | None:
+    def _seat(self, connection: WorkerConnection) -> str | None:
         places, name = self._places, connection.name
         free = [i for i in range(self._max_workers) if i not in places or places[i].free]
         if not free:
@@ -133,7 +133,7 @@ class ExternalWorkers:
         self._on_change()
         return None
 
-    def _gone(self, connection: Connection, reason: str | None) -> None:
+    def _gone(self, connection: WorkerConnection, reason: str | None) -> None:
         self._connected.discard(connection)
         if reason is None:
             self._log.enter(logging.INFO, f"{connection} has gone")
@@ -150,7 +150,7 @@ class _Place:
 
     __slots__ = ("call", "connection", "identity")
 
-    def __init__(self, connection: Connection, identity: Hashable, call: _Call) -> None:
+    def __init__(self, connection: WorkerConnection, identity: Hashable, call: _Call) -> None:
         self.connection = connection
         self.identity = identity
         self.call = call

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from adaptive_batching.workers.external.connection import Terms
+from adaptive_batching.workers.external.connection import WorkerTerms
 from adaptive_batching.workers.external.external import ExternalWorkers
 from tests.workers.external.guest import Guest
 from tests.workers.pool.test_pool import Changes
@@ -17,7 +17,7 @@ class Scene:
         self._stack = stack
 
     async def listen(self, *, batch_timeout=5.0, max_frame=2**20, hello_timeout=5.0, **how):
-        terms = Terms(batch_timeout, max_frame, hello_timeout)
+        terms = WorkerTerms(batch_timeout, max_frame, hello_timeout)
         self.workers = ExternalWorkers(str(self.path), terms, **{"max_workers": 8, **how})
         self._stack.push_async_callback(self.workers.aclose)
         await self.workers.start(self.changes)
