@@ -23,7 +23,7 @@ class Claim(NamedTuple):
 NOBODY = Claim(None)
 
 
-class Tenant(NamedTuple):
+class TenantTraffic(NamedTuple):
     """One of those who send.
 
     Attributes:
@@ -47,7 +47,7 @@ class Crowd:
         seed: Of the random numbers.
     """
 
-    tenants: tuple[Tenant, ...]
+    tenants: tuple[TenantTraffic, ...]
     high: float = 0.0
     seed: int = 0
 
@@ -89,8 +89,8 @@ def parse_tenants(text: str) -> Crowd:
         ) from None
 
 
-def _tenant(text: str) -> Tenant:
+def _tenant(text: str) -> TenantTraffic:
     name, *numbers = text.split(":")
     if not name:
         raise ValueError(f"expected a name before each part, got {text!r}")
-    return Tenant(name, *map(float, numbers))
+    return TenantTraffic(name, *map(float, numbers))

@@ -7,11 +7,11 @@ import pytest
 
 from adaptive_batching.core import Limits, Priority
 from adaptive_batching.simulation import Experiment, Retries, Server, poisson
-from adaptive_batching.simulation.clients.tenants import Crowd, Tenant, parse_tenants
+from adaptive_batching.simulation.clients.tenants import Crowd, TenantTraffic, parse_tenants
 
 SERVER = Server(5e-3, 0.05e-3)
 CAPACITY = 64 / 8.2e-3  # requests a second
-CROWD = Crowd((Tenant("flood", 9.0), Tenant("quiet", 1.0)))
+CROWD = Crowd((TenantTraffic("flood", 9.0), TenantTraffic("quiet", 1.0)))
 
 
 def test_each_sends_his_part_of_the_traffic() -> None:
@@ -64,7 +64,7 @@ def test_of_some_requests_each_stays_its_tenants() -> None:
 def test_tenants_as_they_are_typed() -> None:
     """Names, parts, weights."""
     crowd = parse_tenants("gold:1:3,other:2")
-    assert crowd.tenants == (Tenant("gold", 1.0, 3.0), Tenant("other", 2.0))
+    assert crowd.tenants == (TenantTraffic("gold", 1.0, 3.0), TenantTraffic("other", 2.0))
     assert crowd.fairness(0.5).weights == {"gold": 3.0, "other": 1.0}
     assert str(crowd) == "2 tenants"
 
