@@ -45,7 +45,7 @@ class Output:
             stream.close()
 
 
-class Lines:
+class LogLines:
     """Cuts a stream of bytes into lines; blank ones are left out, the end of long ones, too."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class _Stream:
         self._log = log
         self._level = level
         self._loop = asyncio.get_running_loop()
-        self._lines = Lines()
+        self._lines = LogLines()
         self._left = _MOST
         self._dropped = 0
         self._pipe: FileIO | None = None

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from adaptive_batching.errors import WorkerLost
-from adaptive_batching.workers.process.output import Lines, Output
+from adaptive_batching.workers.process.output import LogLines, Output
 from tests.workers.conditions import until
 from tests.workers.process.test_programs import ROOT
 
@@ -151,7 +151,7 @@ def test_without_logging_it_goes_where_ours_goes():
 
 def test_lines_in_any_chunks():
     """Blank lines are left out, long ones cut, those beyond the number counted."""
-    lines = Lines()
+    lines = LogLines()
     assert lines.feed(b"on", 9) == ([], 0)
     assert lines.feed(b"e\r\n\ntwo\nth", 9) == (["one", "two"], 0)
     assert lines.feed(b"ree\nfour\nfive\nsi", 1) == (["three"], 2)
