@@ -23,7 +23,7 @@ _ALIGNMENT = 16  # what malloc gives the payload itself, and as much as NumPy as
 WORTH_SHARING = 2**16  # bytes of all buffers; below, copying costs less than keeping account
 
 
-class Malformed(ValueError):
+class MalformedFrame(ValueError):
     """A payload that is not laid out like this; its sender is broken."""
 
 
@@ -64,7 +64,7 @@ def find(
     """The pickle and the buffers of a payload, uncopied; takes back what it returns.
 
     Raises:
-        Malformed: It names bytes that are not there.
+        MalformedFrame: It names bytes that are not there.
     """
     view = without_returned(payload, memory)
     (buffers, _) = _COUNTS.unpack_from(payload)
@@ -73,14 +73,14 @@ def find(
     try:
         return _find(view, buffers, memory)
     except (StructError, OutOfBounds) as error:
-        raise Malformed(str(error)) from None
+        raise MalformedFrame(str(error)) from None
 
 
 def without_returned(payload: bytearray, memory: SharedMemory | None) -> memoryview:
     """What is between the counts and the returned blocks of a payload; takes these back.
 
     Raises:
-        Malformed: There are less of them than it says, or they were not lent.
+        MalformedFrame: There are less of them than it says, or they were not lent.
     """
     view = memoryview(payload)
     try:
@@ -91,10 +91,10 @@ def without_returned(payload: bytearray, memory: SharedMemory | None) -> memoryv
         end = len(view) - starts.size
         if end < _COUNTS.size or memory is None:
             msg = f"expected less than {returned} returned blocks in {len(view)} bytes"
-            raise Malformed(msg)
+            raise MalformedFrame(msg)
         memory.take_back(starts.unpack_from(view, end))
     except (StructError, OutOfBounds) as error:
-        raise Malformed(str(error)) from None
+        raise MalformedFrame(str(error)) from None
     return view[_COUNTS.size : end]
 
 
@@ -116,10 +116,10 @@ def _find(
             buffers.append(memory.borrow(place, size))
         else:
             msg = f"expected no shared memory, got {size} bytes at {place}"
-            raise Malformed(msg)
+            raise MalformedFrame(msg)
     if end > len(view):
         msg = f"expected {_COUNTS.size + end} bytes, got {_COUNTS.size + len(view)}"
-        raise Malformed(msg)
+        raise MalformedFrame(msg)
     return pickled, buffers
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from adaptive_batching.wire.frames import MAX_LENGTH, Part
 from adaptive_batching.workers.process.frame_layout import (
     WORTH_SHARING,
-    Malformed,
+    MalformedFrame,
     without_returned,
 )
 from adaptive_batching.workers.process.shared_memory import OutOfBounds, SharedMemory, numpy
@@ -75,11 +75,11 @@ def find_arrays(payload: bytearray, memory: SharedMemory | None) -> list[Any]:
     """The arrays of a payload, laid over their blocks.
 
     Raises:
-        Malformed: It names bytes that are not there.
+        MalformedFrame: It names bytes that are not there.
     """
     view = without_returned(payload, memory)
     if memory is None:
-        raise Malformed("expected no shared memory, got arrays in it")
+        raise MalformedFrame("expected no shared memory, got arrays in it")
     ndarray = numpy().ndarray
     try:
         return [
@@ -89,7 +89,7 @@ def find_arrays(payload: bytearray, memory: SharedMemory | None) -> list[Any]:
             for place, size, kind, shape in marshal.loads(view)  # noqa: S302 - our own child's
         ]
     except OutOfBounds as error:
-        raise Malformed(str(error)) from None
+        raise MalformedFrame(str(error)) from None
 
 
 def _are_plain(arrays: list[Any]) -> bool:

@@ -15,7 +15,7 @@ from adaptive_batching.errors import (
 from adaptive_batching.units import format_duration
 from adaptive_batching.wire.frames import FrameTooLong, Part
 from adaptive_batching.workers.process.child_process import ChildProcess
-from adaptive_batching.workers.process.frame_layout import Malformed, returning
+from adaptive_batching.workers.process.frame_layout import MalformedFrame, returning
 from adaptive_batching.workers.process.instructions import Instructions
 from adaptive_batching.workers.process.rpc_channel import RpcChannel
 from adaptive_batching.workers.process.serialization import (
@@ -131,7 +131,7 @@ class ProcessWorker:
             self._holding = 0
         try:
             return unpack_beside(received, refused, len(items), self._memory)
-        except Malformed as error:
+        except MalformedFrame as error:
             self.kill()
             msg = f"{self} gave an answer that can't be read: {error}; it was killed"
             raise WorkerLost(msg) from None

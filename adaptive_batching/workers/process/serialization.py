@@ -12,7 +12,12 @@ from typing import Any
 
 from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
 from adaptive_batching.wire.frames import Part
-from adaptive_batching.workers.process.frame_layout import ONLY_A_PICKLE, Malformed, find, lay_out
+from adaptive_batching.workers.process.frame_layout import (
+    ONLY_A_PICKLE,
+    MalformedFrame,
+    find,
+    lay_out,
+)
 from adaptive_batching.workers.process.plain_arrays import (
     ONLY_ARRAYS,
     begins_with_array,
@@ -66,7 +71,7 @@ def unpack(payload: bytearray, memory: SharedMemory | None = None) -> Any:
     """Read what `pack` wrote; arrays are laid over `payload` or `memory`, not copied.
 
     Raises:
-        Malformed: The payload names bytes that are not there.
+        MalformedFrame: The payload names bytes that are not there.
         Exception: Whatever unpickling it raised.
     """
     if payload.startswith(ONLY_A_PICKLE):
@@ -99,11 +104,11 @@ def unpack_items(payload: bytearray, memory: SharedMemory | None = None) -> list
 
     Raises:
         HandlerError: An item can't be unpickled here.
-        Malformed: The payload names bytes that are not there.
+        MalformedFrame: The payload names bytes that are not there.
     """
     try:
         return unpack(payload, memory)  # type: ignore[no-any-return]
-    except (Malformed, MemoryError):
+    except (MalformedFrame, MemoryError):
         raise
     except _OF_ITS_OWN_CODE as error:
         msg = f"an item can't be unpickled in the worker process: {_describe(error)}"
@@ -146,13 +151,13 @@ def unpack_answer(payload: bytearray, memory: SharedMemory | None = None) -> Any
     """Return the results, or raise what the handler raised.
 
     Raises:
-        Malformed: The answer names bytes that are not there.
+        MalformedFrame: The answer names bytes that are not there.
         RemoteError: The answer can't be unpickled here.
         Exception: What the handler raised.
     """
     try:
         value = unpack(payload, memory)
-    except Malformed:
+    except MalformedFrame:
         raise
     except _OF_ITS_OWN_CODE as error:
         msg = f"the worker's answer can't be unpickled here: {_describe(error)}"
@@ -171,7 +176,7 @@ def unpack_beside(
     """As `unpack_answer`, with the errors of items that could not be sent in their places.
 
     Raises:
-        Malformed: The answer names bytes that are not there.
+        MalformedFrame: The answer names bytes that are not there.
         BatchRaised: The handler raised, but not over them.
     """
     if not refused:
@@ -179,7 +184,7 @@ def unpack_beside(
     own = [refused.get(index) for index in range(expected)]
     try:
         return merge(own, unpack_answer(payload, memory))
-    except Malformed:
+    except MalformedFrame:
         raise
     except Exception as error:
         raise BatchRaised.beside(own, error) from error

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaptive_batching.workers.child import _framed
-from adaptive_batching.workers.process.frame_layout import Malformed, returning
+from adaptive_batching.workers.process.frame_layout import MalformedFrame, returning
 from adaptive_batching.workers.process.plain_arrays import ONLY_ARRAYS
 from adaptive_batching.workers.process.serialization import pack, unpack, unpack_answer
 from adaptive_batching.workers.process.shared_memory import End, SharedMemory, created
@@ -202,7 +202,7 @@ def test_an_answer_that_hands_back_what_it_does_not_hold(places, message):
     parent = Pair(identity).parent
     pack([large(1), large(2)], parent)
     parent.take_back([100_032])
-    with pytest.raises(Malformed, match=message):
+    with pytest.raises(MalformedFrame, match=message):
         unpack(lie(*places), parent)
 
 
@@ -211,15 +211,15 @@ def test_what_came_home_is_nobody_elses():
     pair = Pair(identity)
     results = pair.run([large(1)])
     for again in (lie((0, 100_000)), b"".join(returning(pack("x"), [0]))):
-        with pytest.raises(Malformed, match=r"in use|was lent, got 0 back"):
+        with pytest.raises(MalformedFrame, match=r"in use|was lent, got 0 back"):
             unpack(bytearray(again), pair.parent)
     del results
     for again in (lie((0, 100_000)), b"".join(returning(pack("x"), [0]))):
-        with pytest.raises(Malformed, match=r"got 100000 bytes at 0|was lent, got 0 back"):
+        with pytest.raises(MalformedFrame, match=r"got 100000 bytes at 0|was lent, got 0 back"):
             unpack(bytearray(again), pair.parent)
 
 
 def test_no_memory_no_arrays_in_it():
     """Who has none can't be told of it."""
-    with pytest.raises(Malformed, match="expected no shared memory"):
+    with pytest.raises(MalformedFrame, match="expected no shared memory"):
         unpack(lie((0, 1)))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaptive_batching.workers.process.frame_layout import Malformed, find, returning
+from adaptive_batching.workers.process.frame_layout import MalformedFrame, find, returning
 from adaptive_batching.workers.process.serialization import pack, unpack
 from adaptive_batching.workers.process.shared_memory import End, SharedMemory, created
 
@@ -150,7 +150,7 @@ def test_no_memory_is_none():
 def test_a_frame_that_names_what_is_not_there(frame, message, ends):
     """Nothing is read out of bounds; the message says what was expected."""
     parent, _ = ends
-    with pytest.raises(Malformed, match=message):
+    with pytest.raises(MalformedFrame, match=message):
         unpack(bytearray(frame), parent)
 
 
@@ -160,6 +160,6 @@ def test_garbage_is_malformed(frame):
     with created(SIZE) as fd:
         parent = SharedMemory(fd, End.PARENT)
     for memory in (parent, None):
-        with suppress(Malformed):
+        with suppress(MalformedFrame):
             pickled, buffers = find(bytearray(frame), memory)
             assert len(pickled) + sum(map(len, buffers)) <= len(frame) + SIZE
