@@ -12,7 +12,7 @@ from typing import NamedTuple
 from adaptive_batching.bench.report import Report, Row, Verdict
 from adaptive_batching.bench.servers import ServerProcess, baseline, service, sidecar
 from adaptive_batching.bench.traffic import INSTANCES, ROWS, Traffic
-from adaptive_batching.load.connection import Connection
+from adaptive_batching.load.connection import ClientConnection
 from adaptive_batching.load.requests import Requests
 
 _REQUESTS = 100  # the first half warms up
@@ -61,7 +61,7 @@ async def _walk(
         written = Path(folder) / "walk.json"
         async with server(written) as running:
             requests = Requests(running.url + path, traffic.bodies, traffic.headers)
-            connection = await Connection.open(running.url)
+            connection = await ClientConnection.open(running.url)
             for number in range(_REQUESTS):
                 answer = await connection.post(requests.post(number))
                 if traffic.answers[number] not in answer.body:

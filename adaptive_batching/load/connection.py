@@ -16,7 +16,7 @@ class Response(NamedTuple):
     body: bytes
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """One connection, one request at a time; reads responses that say how long they are."""
 
     def __init__(self) -> None:

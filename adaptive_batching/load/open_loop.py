@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from random import Random
 from time import perf_counter
 
-from adaptive_batching.load.connection import Connection, Response
+from adaptive_batching.load.connection import ClientConnection, Response
 from adaptive_batching.load.plans import JSON, Answer, End, OpenLoop
 from adaptive_batching.load.requests import Requests
 
@@ -74,7 +74,7 @@ class _Pool:
         self._plan = plan
         self._requests = Requests(plan.url, plan.bodies, JSON)
         self._permits = asyncio.Semaphore(plan.connections)
-        self._idle: list[Connection] = []
+        self._idle: list[ClientConnection] = []
 
     async def post(self, item: int) -> Response:
         async with asyncio.timeout(self._plan.patience), self._permits:
@@ -87,12 +87,12 @@ class _Pool:
                 else:
                     connection.close()
 
-    async def _connection(self) -> Connection:
+    async def _connection(self) -> ClientConnection:
         while self._idle:
             connection = self._idle.pop()  # the one used last: the server closes it last
             if connection.usable:
                 return connection
-        return await Connection.open(self._plan.url)
+        return await ClientConnection.open(self._plan.url)
 
     def close(self) -> None:
         for connection in self._idle:

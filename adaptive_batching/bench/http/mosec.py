@@ -17,7 +17,7 @@ from adaptive_batching.bench.report import Report, Row, Verdict, ratio
 from adaptive_batching.bench.servers import ServerProcess, service
 from adaptive_batching.bench.traffic import ROWS
 from adaptive_batching.bench.unavailable import Unavailable
-from adaptive_batching.load.connection import Connection
+from adaptive_batching.load.connection import ClientConnection
 from adaptive_batching.load.requests import Requests
 
 _PROGRAM = Path(programs.__file__).with_name("mosec_model.py")
@@ -117,7 +117,7 @@ async def _first_answer(url: str) -> None:
     async with asyncio.timeout(_START):
         while True:
             try:
-                connection = await Connection.open(url)
+                connection = await ClientConnection.open(url)
                 answer = await connection.post(request)
             except OSError:
                 await asyncio.sleep(0.05)  # it does not listen yet
