@@ -12,7 +12,7 @@ from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
 from adaptive_batching.workers.multi_handler import (
     HandlerReferences,
-    Member,
+    NamedHandler,
     WarmUps,
     multi_handler,
 )
@@ -76,7 +76,7 @@ def make_workers(
             )
 
 
-def make_shared_workers(members: Sequence[Member], placement: Placement) -> Workers:
+def make_shared_workers(members: Sequence[NamedHandler], placement: Placement) -> Workers:
     """Make workers that run several handlers, not yet started; their items are `Addressed`.
 
     Args:

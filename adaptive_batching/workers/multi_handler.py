@@ -19,7 +19,7 @@ _Call = Callable[[list[Any]], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class NamedHandler:
     """One handler among several.
 
     Attributes:
@@ -46,7 +46,7 @@ class HandlerReferences:
     found: Mapping[str, tuple[HandlerReference, Pickled]]
 
     @classmethod
-    def to(cls, members: Sequence[Member]) -> "HandlerReferences":
+    def to(cls, members: Sequence[NamedHandler]) -> "HandlerReferences":
         """Refer to some handlers.
 
         Raises:
@@ -80,7 +80,7 @@ class WarmUps(WarmUp):
         members: The handlers.
     """
 
-    def __init__(self, members: Sequence[Member]) -> None:
+    def __init__(self, members: Sequence[NamedHandler]) -> None:
         super().__init__((), 1)
         self._members = tuple(members)
 

@@ -7,7 +7,7 @@ from adaptive_batching.dispatcher import Dispatcher, Observer, of_class
 from adaptive_batching.marshal.service.endpoints import Endpoint
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.workers.factory import make_shared_workers
-from adaptive_batching.workers.multi_handler import Addressed, Member
+from adaptive_batching.workers.multi_handler import Addressed, NamedHandler
 from adaptive_batching.workers.warm_up import make_warm_up
 
 
@@ -28,7 +28,7 @@ def make_shared_dispatcher(
         HandlerNotFound: A worker process could not import one.
     """
     members = [
-        Member(
+        NamedHandler(
             each.path,
             each.handler,
             each.conversion,
