@@ -61,6 +61,7 @@ _OTHERWISE = {
 }
 """Headers that the server is not told as their clients said them, and why."""
 
+_NOT_PASSED_ON = HOP_BY_HOP | {"expect", "http2-settings", MARK}
 _NOT_SENT_ON = HOP_BY_HOP | _OF_THE_BODY | frozenset(_OTHERWISE)
 _PATTERNS = re.compile("|".join(f"({translate(each.lower())})" for each in IDENTITY))
 _REMEMBERED = 256  # names; a client may make up any number of them
@@ -159,18 +160,27 @@ class HeaderRules:
     def for_one(self, pairs: Pairs) -> list[tuple[str, str]]:
         """The headers with which a request that is alone in its batch is sent: all of its own.
 
-        Left out are those that end with the connection or that the sidecar writes itself. What
-        `Connection` names is left out too, unless it says who is asking.
+        Left out are those that end with the connection or that the sidecar writes itself.
+        """
+        kept = self._kept(pairs, _NOT_SENT_ON)
+        return [(name, value) for name, value in kept if _usual(name.lower()) not in self._shared]
+
+    def for_passed(self, pairs: Pairs) -> list[tuple[str, str]]:
+        """The headers with which a request is passed on: all but those of the connection."""
+        return self._kept(pairs, _NOT_PASSED_ON)
+
+    def _kept(self, pairs: Pairs, left_out: frozenset[str]) -> list[tuple[str, str]]:
+        """All but some and what `Connection` names (RFC 9110, 7.6.1).
+
+        A client cannot have a header left out that says on whose behalf it asks, or where the body
+        ends: another proxy may have set it.
         """
         own = [(name, name.lower(), value) for name, value in pairs]
-        left_out = set(_NOT_SENT_ON)
-        named = [value for _, low, value in own if low == "connection"]
-        for each in ",".join(named).split(","):
-            if not self._known[each.strip()]:
-                left_out.add(each.strip().lower())
-        shared = self._shared
-        kept = [each for each in own if not (each[1] in left_out or _usual(each[1]) in shared)]
+        said = ",".join([value for _, low, value in own if low == "connection"])
+        named = {each.strip().lower() for each in said.split(",")} - _OF_THE_BODY
+        gone = left_out | {each for each in named if not self._known[each]} - self._shared
         spelled: dict[str, str] = {}  # aiohttp keeps the last of names that differ in case only
+        kept = [each for each in own if each[1] not in gone]
         return [(spelled.setdefault(low, name), value) for name, low, value in kept]
 
     def _find(self, name: str) -> str:

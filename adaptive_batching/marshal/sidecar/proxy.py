@@ -22,7 +22,6 @@ from adaptive_batching.marshal.sidecar.upstream.client import Client, Exchange
 from adaptive_batching.marshal.sidecar.websocket import WEBSOCKET, tunnel, wants_tunnel
 from adaptive_batching.units import format_duration
 from adaptive_batching.wire.pieces import Pieces
-from adaptive_batching.wire.whole_requests import MARK
 
 _LEAST_RATE = 500  # bytes a second of a body, as Apache's mod_reqtimeout asks for
 _SAFE = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
@@ -106,9 +105,7 @@ class PassThrough:
         server, client = self._choose()
         if client.in_use(server, "passed") >= self.route.max_passed:
             raise Overloaded(f"{self.route.max_passed} requests are passed on to {server.name}")
-        headers = _spelt_alike(
-            passed_on(request.headers, also_dropped=[hdrs.EXPECT, "HTTP2-Settings", MARK])
-        )
+        headers = CIMultiDict(self.route.terms.headers.for_passed(request.headers.items()))
         check_text(headers.values())
         if self._about is not None:
             headers.update(self._about())
@@ -157,14 +154,6 @@ class PassThrough:
             raise Rejected(408, "body_timeout", closes=True) from None
         except web.RequestPayloadError:
             raise Rejected(400, "malformed", closes=True) from None
-
-
-def _spelt_alike(headers: CIMultiDict[str]) -> CIMultiDict[str]:
-    """Give all headers of one name its first spelling; aiohttp would send those of one only."""
-    spelling: dict[str, str] = {}
-    return CIMultiDict(
-        (spelling.setdefault(name.lower(), name), value) for name, value in headers.items()
-    )
 
 
 class _Patience:

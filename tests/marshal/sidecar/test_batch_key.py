@@ -169,3 +169,13 @@ def test_the_how_to_lists_all_headers_of_identity_and_of_addresses():
     told = [set(re.findall(r"`([^`]+)`", each)) for each in lists]
     assert told[0] == set(IDENTITY_PATTERNS)
     assert {name.lower() for name in told[1]} == set(ADDRESSES)
+
+
+def test_a_client_cannot_have_a_header_left_out_that_says_on_whose_behalf_it_asks():
+    """A proxy before the sidecar may have set it; what says nothing of the kind ends here."""
+    named = "X-Tenant, Cookie, x-real-ip, Content-Length, X-Other"
+    own = [("X-Tenant", "t"), ("Cookie", "c"), ("X-Real-IP", "10.0.0.1"), ("Content-Length", "3")]
+    rules = HeaderRules(["x-tenant"], ["Cookie"])
+    pairs = [("Connection", named), ("X-Other", "o"), *own]
+    assert rules.for_passed(pairs) == own
+    assert rules.for_one(pairs) == [own[0], own[2]]
