@@ -1,10 +1,12 @@
 """What one request crosses, from bytes to bytes: files and calls of ours in the server's thread."""
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from random import Random
 from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -16,6 +18,7 @@ from adaptive_batching.load.connection import ClientConnection
 from adaptive_batching.load.requests import Requests
 
 _REQUESTS = 100  # the first half warms up
+_PAUSE = 0.03  # seconds, in the mean
 _LOOP = "asyncio"
 
 
@@ -56,13 +59,19 @@ async def _walk(
     path: str,
     traffic: Traffic,
 ) -> list[Counter[str]]:
-    """Calls by file, for each of the last requests."""
+    """Calls by file, for each of the last requests.
+
+    They come at random, as from clients that know nothing of each other: a client that sends again
+    at once teaches the policy to wait for it, and a batch that is held is decided on twice.
+    """
+    random = Random(0)  # noqa: S311  not a secret
     with TemporaryDirectory() as folder:
         written = Path(folder) / "walk.json"
         async with server(written) as running:
             requests = Requests(running.url + path, traffic.bodies, traffic.headers)
             connection = await ClientConnection.open(running.url)
             for number in range(_REQUESTS):
+                await asyncio.sleep(random.expovariate(1 / _PAUSE))
                 answer = await connection.post(requests.post(number))
                 if traffic.answers[number] not in answer.body:
                     raise RuntimeError(f"expected {traffic.answers[number]!r}, got {answer}")
