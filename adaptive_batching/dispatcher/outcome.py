@@ -73,7 +73,9 @@ class Ended:
             BatchFunctionError: Not with a result for each member.
         """
         results = check_results(answer, len(batch.jobs))
-        return cls(Outcome.FAILED if all_failed(results) else Outcome.DONE, results)
+        if not isinstance(results[0], BaseException) or not _all_failed(results):
+            return cls(Outcome.DONE, results)
+        return cls(Outcome.FAILED, results)
 
     @classmethod
     def raising(cls, batch: Batch, error: BaseException) -> Self:
@@ -108,11 +110,9 @@ def outcome_of(error: BaseException) -> Outcome:
     return next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), Outcome.FAILED)
 
 
-def all_failed(results: Sequence[Any]) -> bool:
+def _all_failed(results: Sequence[Any]) -> bool:
     """Whether a batch had an error for each: as a rule because none of its items was run."""
-    return isinstance(results[0], BaseException) and all(
-        isinstance(result, BaseException) for result in results
-    )
+    return all(isinstance(result, BaseException) for result in results)
 
 
 def may_run_again(error: BaseException) -> bool:

@@ -37,8 +37,8 @@ class ArrivalRate:
     __slots__ = (
         "_answered", "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
         "_counted_until",
-        "_gap_counts", "_gap_exposure", "_item_rate", "_newest", "_rate", "_weight",
-        "arrived", "fan_out", "fresh", "more_items",
+        "_gap_counts", "_gap_exposure", "_item_rate", "_rate", "_weight",
+        "arrived", "fan_out", "fresh", "more_items", "newest",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -48,7 +48,8 @@ class ArrivalRate:
         """Call with the time of each arrival (seconds): the hot path, a deque's own append."""
         self.more_items = 0
         """Items that came beyond one for each arrival, since the last `digest`."""
-        self._newest = -inf
+        self.newest = -inf
+        """When the last one came (seconds), of those that are digested."""
         self._rate = 0.0
         self._item_rate = 0.0
         self._counted_until = 0.0
@@ -66,7 +67,7 @@ class ArrivalRate:
         self._clump: list[float] = []  # arrivals expected from the answer to each bin's end
 
     def __repr__(self) -> str:
-        return f"<ArrivalRate {self._rate:.4g}/s newest={self._newest:.6f}>"
+        return f"<ArrivalRate {self._rate:.4g}/s newest={self.newest:.6f}>"
 
     def digest(self, now: float, window: float, single: float) -> None:
         """Fold in what arrived since the last call, which is something.
@@ -88,7 +89,7 @@ class ArrivalRate:
             self._learn_gaps(fresh, single)
         if fresh[0] - self._answered < _CLUMP_BIN * _CLUMP_BINS:
             self._learn_clump(fresh)
-        self._newest = fresh[-1]
+        self.newest = fresh[-1]
         self._come += len(fresh)
 
     def rate(self, now: float, window: float) -> float:
@@ -98,23 +99,18 @@ class ArrivalRate:
         return self._rate * exp((self._counted_until - now) / window)
 
     @property
-    def newest(self) -> float:
-        """When the last one came (seconds); -inf before the first."""
-        return self._newest
-
-    @property
     def mean_size(self) -> float:
         """Items that an arrival brings, on average over the same window; at least 1."""
         return self._item_rate / self._rate if self._rate else 1.0
 
     def hazard(self, now: float, rate: float, single: float) -> tuple[float, float]:
         """Arrivals per second to expect now, and the instant until which that estimate holds."""
-        silence = now - self._newest
+        silence = now - self.newest
         index = 0
         until = inf
         for edge in _EDGES:
             if silence < edge * single:
-                until = self._newest + edge * single
+                until = self.newest + edge * single
                 break
             index += 1
         exposure = self._gap_exposure[index]
@@ -163,7 +159,7 @@ class ArrivalRate:
 
     def _learn_gaps(self, fresh: list[float], single: float) -> None:
         counts, exposures = self._gap_counts, self._gap_exposure
-        previous = fresh[-_SAMPLED_GAPS - 1] if len(fresh) > _SAMPLED_GAPS else self._newest
+        previous = fresh[-_SAMPLED_GAPS - 1] if len(fresh) > _SAMPLED_GAPS else self.newest
         if previous == -inf:
             previous = fresh[0]
         gaps = []

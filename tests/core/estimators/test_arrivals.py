@@ -35,7 +35,7 @@ def test_the_items_of_an_arrival_are_counted_over_the_same_window() -> None:
     """Single items for long, then three items an arrival: three after a few windows."""
     arrivals = fed(poisson(1000, 1000))
     assert arrivals.mean_size == 1.0
-    now = arrivals._newest
+    now = arrivals.newest
     for step in range(4000):
         arrivals.arrived(now + step * 1e-3)
         arrivals.more_items += 2
