@@ -63,7 +63,8 @@ LEFT: dict[str, set[str]] = {
     "adaptive_batching.workers.ray_actor": {"_actor_id"},
 }
 
-EXTRAS = {"grpc", "ray"}  # they may be missing; what a class inherits of them is then unknown
+# They may be missing; what a class inherits of them is then unknown.
+EXTRAS = {"grpc", "mosec", "ray"}
 BY_STRING = {"attrgetter", "delattr", "getattr", "hasattr", "methodcaller", "setattr"}
 
 
