@@ -70,13 +70,14 @@ class Exchange:
 
 
 class Client:
-    """Connections to some model servers.
-
-    How many there are is limited by whoever asks for them.
+    """Sends requests to some model servers; its callers limit how many at a time.
 
     Args:
-        tls: Whom to believe that it is who it says, and how to say who we are; None for what the
-            system believes.
+        tls: Certificates that are trusted, and our own; None for those of the system.
+
+    Attributes:
+        unasked: Connections that were closed because a server sent something after its answer, by
+            the kind of their requests.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:

@@ -190,12 +190,11 @@ class Pool:
 
     def _rested(self) -> Connection | None:
         now = monotonic()
-        for connection in list(self._free):
-            if connection.has_rested(now):
-                self._free.remove(connection)
-                if connection.is_silent:
-                    return connection
-                self._close(connection)
+        while connection := next((each for each in self._free if each.has_rested(now)), None):
+            self._free.remove(connection)
+            if connection.is_silent:
+                return connection
+            self._close(connection)
         return None
 
     def _expire(self) -> None:
