@@ -17,10 +17,10 @@ _ELSEWHERE = {"compat", *RouteSettings.__struct_fields__}
 
 
 class _Check(VariablesCommand):
-    """The command of the sidecar, which shows the routes instead of serving them."""
+    """The command of the sidecar, but it prints the routes instead of serving them."""
 
     def invoke(self, ctx: click.Context) -> None:
-        """Read all that the sidecar would."""
+        """Read all settings that the sidecar would read."""
         ctx.obj = _show
         try:
             super().invoke(ctx)
@@ -40,7 +40,7 @@ def _show(running: SidecarRunning) -> None:
 
 
 def _params() -> Iterator[click.Parameter]:
-    """Those of the sidecar; what is said in the file instead is read, to be refused."""
+    """Yield the options of the sidecar; those of a single route are hidden, and refused if set."""
     yield click.Argument(
         ["config"], type=click.Path(dir_okay=False, path_type=Path), metavar="FILE"
     )
@@ -50,7 +50,7 @@ def _params() -> Iterator[click.Parameter]:
 
 
 def _hidden(option: click.Parameter) -> click.Parameter:
-    """The same, but not shown by --help."""
+    """Return a copy of an option that `--help` does not show."""
     hidden: Any = copy(option)
     hidden.hidden = True
     return cast("click.Parameter", hidden)

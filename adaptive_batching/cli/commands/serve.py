@@ -128,7 +128,7 @@ def _parts(target: str) -> tuple[str, str]:
 
 
 def _relocate(service: Service, moves: Iterable[str]) -> None:
-    """Move handlers elsewhere; a pipeline's stages are where its module says."""
+    """Move handlers elsewhere; the stages of a pipeline stay where its module has them."""
     paths = [endpoint.path for endpoint in service if isinstance(endpoint, Endpoint)]
     for path, where in named_values("--workers", "WHERE", moves, paths).items():
         try:
@@ -138,7 +138,7 @@ def _relocate(service: Service, moves: Iterable[str]) -> None:
 
 
 def _announce(running: Running) -> None:
-    """Say where it is; if nobody can hear it, it is there all the same."""
+    """Print the addresses; a service goes on without a standard output."""
     try:
         for path in running.lanes:
             click.echo(f"POST {running.url}{path}")

@@ -39,12 +39,12 @@ _log = logging.getLogger("adaptive_batching")
 
 
 def route_options(command: Command) -> Command:
-    """Add those of a single route, which are called as in a file of routes."""
+    """Add the options of a single route; each is named after a key of a file of routes."""
     return add_options(command, [*options_of(RouteSettings).values()])
 
 
 def limits(command: Command) -> Command:
-    """Add those of all routes together, as `bounds`."""
+    """Add the options that hold for all routes together, as the argument `bounds`."""
     rules = [needs("max_per_tenant", "tenant_header")]
     return gather_options(command, "bounds", Bounds, rules)
 
@@ -135,7 +135,7 @@ def command(
 
 
 def _route(said: dict[str, Any], *, batch_fields: bool) -> Route:
-    """The one that the options describe."""
+    """Return the route that the options describe."""
     if not said["upstreams"] or said["protocol"] is None:
         raise click.UsageError("expected --upstream and --protocol, or --config")
     settings = made(RouteSettings, said)
@@ -143,7 +143,7 @@ def _route(said: dict[str, Any], *, batch_fields: bool) -> Route:
 
 
 def _check_alone(context: click.Context, of_a_route: Collection[str]) -> None:
-    """See to it that nothing is said of a single route where a file says it of all.
+    """Check that no option of a single route stands beside a file of routes.
 
     Raises:
         UsageError: Something is.
@@ -158,7 +158,7 @@ def _check_alone(context: click.Context, of_a_route: Collection[str]) -> None:
 
 
 def _announce(running: SidecarRunning) -> None:
-    """Say where it is; if nobody can hear it, it is there all the same."""
+    """Print the addresses; a sidecar goes on without a standard output."""
     try:
         for relay in running.relays:
             servers = " ".join(map(str, relay.route.servers))

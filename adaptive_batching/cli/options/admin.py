@@ -10,7 +10,7 @@ from adaptive_batching.marshal.config.quantities import Port, means
 
 
 class AdminOptions(msgspec.Struct, frozen=True):
-    """Where operators look."""
+    """The address of the pages of operators."""
 
     admin_port: Annotated[
         Port | None,
@@ -23,11 +23,11 @@ class AdminOptions(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Host and port, if there is to be one."""
+        """Host and port of the pages; None for no pages."""
         return None if self.admin_port is None else (self.admin_host, self.admin_port)
 
 
 def admin_options(command: Command) -> Command:
-    """Add the options to a command, which gets them as `admin`."""
+    """Add the options of the admin port to a command, as the argument `admin`."""
     rules = [needs("admin_host", "admin_port")]
     return gather_options(command, "admin", AdminOptions, rules)

@@ -1,4 +1,4 @@
-"""Options of commands, made of the settings that they stand for, which are declared once."""
+"""Options of commands, made from the declarations of their settings."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce, wraps
@@ -29,7 +29,7 @@ def gather_options(command: Command, name: str, kind: type, rules: Sequence[Rule
     Args:
         command: What gets it.
         name: Of the command's parameter.
-        kind: A dataclass, whose fields say by `means` what they mean.
+        kind: A struct; the metadata of its fields is made by `means`.
         rules: What they have to do with one another.
     """
     options = options_of(kind)
@@ -45,12 +45,12 @@ def gather_options(command: Command, name: str, kind: type, rules: Sequence[Rule
 
 
 def made(kind: type, values: dict[str, Any]) -> Any:
-    """The settings by the values of their options; what was not said is as declared."""
+    """Return the settings for the values of their options; None takes the declared default."""
     return kind(**{name: value for name, value in values.items() if value is not None})
 
 
 def options_of(kind: type) -> dict[str, Option]:
-    """The option of each field that has one."""
+    """Return the option of each field of a kind of settings, by field."""
     return dict(_options(kind))
 
 

@@ -1,4 +1,4 @@
-"""Variables of the environment that stand for options: which was it, and is there one at all."""
+"""Variables of the environment that stand for options: their names, and unknown ones."""
 
 import logging
 import os
@@ -14,11 +14,11 @@ from adaptive_batching.marshal.config.quantities import PREFIX
 
 _log = logging.getLogger("adaptive_batching")
 _OF_A_SERVICE = re.compile(r".*_SERVICE_(HOST|PORT)(_.*)?|.*_PORT_\d+_(TCP|UDP)(_.*)?")
-"""What Kubernetes sets for each service, whose name may begin as ours does."""
+"""Variables that Kubernetes sets for each service; a service's name may begin as ours."""
 
 
 class VariablesCommand(click.Command):
-    """A command that names a variable, and not its option, if that is what was wrong."""
+    """A command that names a variable, not its option, in errors about the variable."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the command line and the environment."""
@@ -32,7 +32,7 @@ class VariablesCommand(click.Command):
 
 
 def as_said(context: click.Context, name: str) -> str:
-    """What a parameter is called where it was said: the variable, or else the option."""
+    """Return the name under which a parameter was set: its variable, or else its option."""
     [option] = [each for each in context.command.params if each.name == name]
     if context.get_parameter_source(name) is ParameterSource.ENVIRONMENT:
         return _variables(option, f"{context.auto_envvar_prefix}_")[0]
@@ -59,12 +59,12 @@ def _named(context: click.Context) -> Iterator[None]:
 def warn_of_unknown(
     context: click.Context, environment: Mapping[str, str], *, of_a_file: bool
 ) -> None:
-    """Name the variables that begin as those of a sidecar do and are none of them.
+    """Log the variables that begin like those of a sidecar and are none of them.
 
     Args:
-        context: Of the command, whose options have variables.
+        context: The context of the command; its options have variables.
         environment: All variables.
-        of_a_file: Whether there is a file of routes, who has found its own in order.
+        of_a_file: Whether there is a file of routes; reading it has checked its own variables.
     """
     prefix = f"{context.auto_envvar_prefix}_"
     known = {name for option in context.command.params for name in _variables(option, prefix)}

@@ -1,4 +1,4 @@
-"""What all commands have in common that listen for requests until they are told to stop."""
+"""Options and the life of commands that listen for requests until a signal stops them."""
 
 import asyncio
 import importlib.util
@@ -35,8 +35,8 @@ class Listening(msgspec.Struct, frozen=True):
     unix_socket: Annotated[
         str | None,
         means(
-            "Listen on a Unix socket instead, as open as a port of this machine; its directory says"
-            " who may come to it.",
+            "Listen on a Unix socket instead, as open as a port of this machine; the rights of its"
+            " directory limit it to some users.",
             metavar="PATH",
         ),
     ] = None
@@ -69,7 +69,7 @@ class Listening(msgspec.Struct, frozen=True):
 
 
 def listening_options(command: Command) -> Command:
-    """Add the options to a command, which gets them as `listening`."""
+    """Add the options of a listener to a command, as the argument `listening`."""
     rules = [excludes("unix_socket", "host", "port", "reuse_port")]
     return gather_options(command, "listening", Listening, rules)
 
@@ -81,7 +81,7 @@ def serve_until_told(
     on_ready: Callable[[P], None],
     cpus: Collection[int] | None = None,
 ) -> None:
-    """Run a program on a loop; what goes wrong becomes a sentence and an exit status.
+    """Run a program on a loop; errors become a sentence and an exit status.
 
     Args:
         program: What is run.
@@ -118,7 +118,7 @@ def serve_until_told(
 
 
 def check_listening(listening: Listening, admin: AdminOptions) -> None:
-    """See whether anybody could be listened to, as far as that is told without trying.
+    """Check the options of a listener as far as that works without opening it.
 
     Raises:
         UsageError: What was said can't be, or not together.
@@ -131,7 +131,7 @@ def check_listening(listening: Listening, admin: AdminOptions) -> None:
 
 
 def _tls(listening: Listening) -> ClientTls | None:
-    """What clients are met with, if it is not plain HTTP."""
+    """Return the TLS of the listener; None for plain HTTP."""
     certificate = listening.tls_cert
     if certificate is None:
         if listening.tls_key is not None or listening.tls_client_ca is not None:
@@ -145,7 +145,7 @@ def _tls(listening: Listening) -> ClientTls | None:
 
 @contextmanager
 def _bound(listening: Listening, admin: AdminOptions) -> Iterator[socket.socket | None]:
-    """The socket to listen on, if it is not just any on a host and port; closed at the end."""
+    """Yield a passed, Unix or shared socket and close it at the end; None for host and port."""
     passed = passed_socket()
     if passed is not None:
         yield passed
@@ -168,7 +168,7 @@ def _check_socket(path: str) -> None:
 
 
 def _check_apart(listening: Listening, admin: AdminOptions) -> None:
-    """See to it that clients and operators don't come to one port.
+    """Check that clients and operators have different ports.
 
     Raises:
         UsageError: They do.
@@ -181,7 +181,7 @@ def _check_apart(listening: Listening, admin: AdminOptions) -> None:
 
 
 def loop_factory(*, wanted: bool | None) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """What makes the event loop: uvloop if it is installed and not unwanted; None for asyncio's."""
+    """Return the factory of uvloop if it is installed or wanted; None for asyncio's loop."""
     if wanted is False or (wanted is None and importlib.util.find_spec("uvloop") is None):
         return None
     try:

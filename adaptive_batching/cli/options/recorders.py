@@ -13,7 +13,7 @@ from adaptive_batching.instrumentation.recording import Recorder
 def make_recorders(
     records: Iterable[str], names: Collection[str], kind: str, option: str = "--record"
 ) -> dict[str, Recorder]:
-    """Who is recorded where; each has a file of its own, as it has its own model.
+    """Return the recorder of each name; each has a file of its own, as it has its own model.
 
     Args:
         records: `[NAME=]FILE` of each use of `--record`.

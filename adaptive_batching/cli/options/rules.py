@@ -1,4 +1,4 @@
-"""What options have to do with one another, beyond what each says for itself."""
+"""Rules about options that depend on each other."""
 
 from collections.abc import Callable
 
@@ -8,13 +8,13 @@ from click.core import ParameterSource
 from adaptive_batching.cli.options.environment import as_said
 
 Rule = Callable[[click.Context], None]
-"""Raises a `UsageError` if what was said can't be together."""
+"""Raises a `UsageError` if the options of a context do not go together."""
 
 _NOT_SAID = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
 
 
 def needs(name: str, other: str) -> Rule:
-    """Something is of no use unless another is said as well."""
+    """Return a rule: an option has no use without another one."""
 
     def check(context: click.Context) -> None:
         if said(context, name) and not said(context, other):
@@ -25,7 +25,7 @@ def needs(name: str, other: str) -> Rule:
 
 
 def excludes(name: str, *others: str) -> Rule:
-    """Something takes the place of others."""
+    """Return a rule: an option takes the place of others."""
 
     def check(context: click.Context) -> None:
         beside = [as_said(context, other) for other in others if said(context, other)]
@@ -37,5 +37,5 @@ def excludes(name: str, *others: str) -> Rule:
 
 
 def said(context: click.Context, name: str) -> bool:
-    """Whether an option was typed, or its variable is set."""
+    """Whether an option was typed or its variable is set."""
     return context.get_parameter_source(name) not in _NOT_SAID

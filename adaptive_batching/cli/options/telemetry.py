@@ -1,4 +1,4 @@
-"""What a service or a sidecar tells of itself while it runs."""
+"""Options of the logs and traces of a service or a sidecar."""
 
 import logging
 from contextlib import AbstractContextManager
@@ -21,7 +21,7 @@ _LEVELS = {
 
 
 class TelemetryOptions(msgspec.Struct, frozen=True):
-    """What a program tells of itself."""
+    """Logs and traces of a program."""
 
     log_format: Annotated[
         Format,
@@ -43,11 +43,11 @@ class TelemetryOptions(msgspec.Struct, frozen=True):
     ] = None
 
     def logs(self) -> AbstractContextManager[Logs]:
-        """What takes the lines of the log while it is entered."""
+        """Return a context in which lines of the log are written."""
         return Logs(self.log_format).collected(_LEVELS[self.log_level])
 
     def tracer(self) -> Tracer | None:
-        """What makes spans, if they are wanted.
+        """Return the tracer that makes spans; None if `--trace` is missing.
 
         Raises:
             UsageError: OpenTelemetry is not installed.
@@ -63,5 +63,5 @@ class TelemetryOptions(msgspec.Struct, frozen=True):
 
 
 def telemetry_options(command: Command) -> Command:
-    """Add the options to a command, which gets them as `telemetry`."""
+    """Add the options of logs and traces to a command, as the argument `telemetry`."""
     return gather_options(command, "telemetry", TelemetryOptions)

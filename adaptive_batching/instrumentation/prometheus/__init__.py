@@ -1,4 +1,4 @@
-"""What happens in a service or a sidecar, as Prometheus reads it.
+"""Metrics of a service or a sidecar, for Prometheus.
 
 Everything is read when it is asked for; only histograms are filled in between, once a batch. The
 values of all labels come from the configuration or from closed sets.

@@ -23,7 +23,7 @@ class Metrics(Collector):
 
     Attributes:
         registry: Register more in it, and they are served too.
-        responses: HTTP responses by endpoint and status; whoever answers counts here.
+        responses: HTTP responses by endpoint and status; counted where they are sent.
         upstream_responses: Answers of model servers by endpoint, by whether to a `batch` or to a
             request that was `passed` on, and by status.
         alone: Requests that had a batch to themselves, by endpoint, and by the reason and the
@@ -50,7 +50,7 @@ class Metrics(Collector):
         ProcessCollector(registry=self.registry)
 
     def watch(self, endpoint: str, dispatcher: Forming, histograms: BatchHistograms) -> None:
-        """Report an endpoint from now on.
+        """Report the metrics of an endpoint from now on.
 
         Args:
             endpoint: The value of its label.
@@ -60,18 +60,18 @@ class Metrics(Collector):
         self._endpoints[endpoint] = (dispatcher, histograms)
 
     def forget(self, endpoint: str) -> None:
-        """Report an endpoint no more."""
+        """Stop reporting the metrics of an endpoint."""
         responses = (self.responses, self.upstream_responses)
         for each in (self._endpoints, *responses, self.upstreams, self.alone):
             each.pop(endpoint, None)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
-        """What Prometheus reads, and its content type; `accept` is the header it sent."""
+        """Return the text for Prometheus and its content type, chosen by its `Accept` header."""
         encoder, content_type = choose_encoder(accept)
         return encoder(self.registry), content_type
 
     def collect(self) -> Iterator[Metric]:
-        """Read everything; called by the registry."""
+        """Read all sources and yield their metrics; called by the registry."""
         readings = {
             name: Reading(each.stats(), each.limits, each.workers.health, histograms)
             for name, (each, histograms) in self._endpoints.items()

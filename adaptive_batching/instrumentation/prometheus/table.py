@@ -50,7 +50,7 @@ class Upstreams(Protocol):
 
     @property
     def servers(self) -> Mapping[str, Enum]:
-        """What becomes of each, by its name."""
+        """The state of each server, by its name."""
 
     @property
     def verified(self) -> Any:
@@ -121,7 +121,7 @@ class Definition(Generic[T]):
         return self.kind(self.name, self.meaning, labels=self.labels)
 
     def collect(self, sources: Sources) -> Iterator[Metric]:
-        """Its series of this moment; no metric where nothing has them."""
+        """Yield the metric with its series of this moment, or nothing if its source is empty."""
         things = self.source(sources)
         family = self.family()
         for endpoint, thing in things.items():
@@ -136,7 +136,7 @@ class Definition(Generic[T]):
 
 
 def _series(read: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Figures by the values of their labels, which are enums, texts, numbers, several or none."""
+    """Yield label values and figure of each series; a key may be an enum, a text or a tuple."""
     if not isinstance(read, Mapping):
         yield (), read
         return
@@ -159,7 +159,7 @@ def _define(
 
 
 def _codes(responses: Mapping[int, int]) -> Mapping[str, int]:
-    """By the statuses that HTTP knows; a server may make up others, which are counted together."""
+    """Count by status; statuses that HTTP does not know are counted together, as `9xx`."""
     codes: Counter[str] = Counter()
     for status, count in responses.items():
         codes[str(status) if status in _STATUSES else f"{status // 100}xx"] += count
@@ -185,7 +185,7 @@ def _states(upstreams: Upstreams) -> Mapping[tuple[str, str], bool]:
 
 
 def _workers(reading: Reading, figure: str) -> Mapping[int, float]:
-    """By index, which a worker keeps when it is started again: as many values as workers."""
+    """Return a figure of each worker by its index, which a restarted worker keeps."""
     return {n: getattr(each, figure) for n, each in enumerate(reading.stats.per_worker)}
 
 
@@ -296,4 +296,4 @@ DEFINITIONS: tuple[Definition[Any], ...] = (
         lambda it: it.loop_lag.seconds),
 )
 # fmt: on
-"""Every metric that there is."""
+"""All metrics."""

@@ -1,4 +1,4 @@
-"""Policy and limits of endpoints as they are written down, to be changed while they are at work.
+"""A file with the policy and the limits of endpoints, read again while they are at work.
 
     [endpoints."/predict"]
     max_latency = "100ms"
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One table `[endpoints."/path"]`; the keys mean what they mean to `Service.endpoint`."""
+    """One table `[endpoints."/path"]`; its keys are arguments of `Service.endpoint`."""
 
     max_latency: Annotated[Duration | None, means("From a request to its answer.")] = None
     max_batch_size: Annotated[Count | None, means("Items of a batch.")] = None
@@ -35,7 +35,7 @@ class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     policy: Annotated[Text | None, means("When a batch leaves.")] = None
 
     def applied(self, endpoint: Endpoint) -> Endpoint:
-        """An endpoint as the file has it.
+        """Return the endpoint with the settings of the file.
 
         Raises:
             SettingError: There is no such policy, or it is not the endpoint's alone.
@@ -62,12 +62,12 @@ def _said(by_file: T | None, by_module: T) -> T:
 
 
 class EndpointsFile(TomlFile):
-    """Says of some endpoints what their module does not, or otherwise."""
+    """Settings of endpoints that replace those of their module."""
 
     def applied(
         self, endpoints: Iterable[Endpoint | PipelineEndpoint]
     ) -> Sequence[Endpoint | PipelineEndpoint]:
-        """The endpoints as the file has them now.
+        """Return the endpoints with the settings that the file has now.
 
         Raises:
             ConfigError: It can't be read, or something in it is not as it should be.

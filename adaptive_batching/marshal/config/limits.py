@@ -1,4 +1,4 @@
-"""What a sidecar does not exceed, whoever comes: it refuses before memory runs out."""
+"""Limits of a sidecar: it refuses requests before its memory runs out."""
 
 import sys
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ class Bounds(msgspec.Struct, frozen=True):
     max_per_tenant: Annotated[Count, means("Requests of one tenant at a time.")] = 256
 
     def check(self, routes: Iterable[Route]) -> Self:
-        """Return it if every route's largest body fits, and tenants can be told apart.
+        """Return these limits if each route's largest body fits and tenants can be told apart.
 
         Raises:
             ValueError: One does not, or they can't.

@@ -1,4 +1,4 @@
-"""Kinds of settings, as files, variables and options write them, and what is said of each."""
+"""Types of settings, how files, variables and options write them, and their metadata."""
 
 import reprlib
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from adaptive_batching.marshal.http.checks import check_header_name
 from adaptive_batching.units import parse_bytes, parse_duration, parse_share
 
 PREFIX = "ADAPTIVE_BATCHING_ROUTES_"
-"""Of the variables that stand for keys of a file of routes."""
+"""The prefix of variables that stand for keys of a file of routes."""
 SHORT = reprlib.Repr()
 SHORT.maxstring = 100
 _UNITS = {30: "GiB", 20: "MiB", 10: "KiB", 0: ""}
@@ -24,11 +24,11 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class Duration(float):
-    """Seconds, more than none, written with a unit: `100ms`."""
+    """A positive number of seconds, written with a unit: `100ms`."""
 
 
 class Delay(Duration):
-    """Seconds, or none, written with a unit: `0s`."""
+    """Seconds from 0 on, written with a unit: `0s`."""
 
 
 class Bytes(int):
@@ -36,7 +36,7 @@ class Bytes(int):
 
 
 class Share(float):
-    """A part of all, written as a percentage: `0.1%`."""
+    """A share of at most 1, written as a percentage: `0.1%`."""
 
 
 class Header(str):
@@ -46,7 +46,7 @@ class Header(str):
 
 
 def means(meaning: str, **shown: Any) -> msgspec.Meta:
-    """What a setting means, in its declaration; help texts and docs are made of it.
+    """Return the metadata of a setting's declaration; help texts and docs are made from it.
 
     Args:
         meaning: In a line or two.
@@ -58,7 +58,7 @@ def means(meaning: str, **shown: Any) -> msgspec.Meta:
 
 
 def bare(declared: Any) -> Any:
-    """A type as msgspec sees it, without what is said of it, and without None."""
+    """Strip metadata and None from a type that msgspec has inspected."""
     if isinstance(declared, inspect.Metadata):
         return bare(declared.type)
     if isinstance(declared, inspect.UnionType):
@@ -67,7 +67,7 @@ def bare(declared: Any) -> Any:
 
 
 def written(value: object) -> str:
-    """A value as a file and an option have it."""
+    """Write a value as a file or an option would."""
     match value:
         case Bytes():
             power = next(each for each in (30, 20, 10, 0) if value % 2**each == 0)
@@ -83,7 +83,7 @@ def written(value: object) -> str:
 
 
 def quantity(kind: type, value: object) -> object:
-    """Read what is written in a form of its own, such as a duration with its unit; for msgspec.
+    """Read a value of a type of this module, such as a duration with its unit; for msgspec.
 
     Raises:
         ValueError: It is not written so.

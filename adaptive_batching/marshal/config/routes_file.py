@@ -1,4 +1,4 @@
-"""Routes as they are written down: TOML tables, and variables of the environment over them.
+"""Files of routes: TOML tables, and variables of the environment that override them.
 
     [routes.digits]
     prefix = "/v1/models/digits"
@@ -31,16 +31,16 @@ from adaptive_batching.marshal.config.toml_file import (
 from adaptive_batching.marshal.sidecar.route import Route
 
 UNROUTED = "other"
-"""What metrics call the paths that no route has."""
+"""The name in metrics of all paths without a route."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
 class RoutesFile(TomlFile):
-    """A file of routes that may be written anew while they are at work."""
+    """A file of routes that is read again when it changes."""
 
     def read(self) -> list[Route]:
-        """What it says now, with the variables of the environment.
+        """Return the routes of the file as it is now, with the variables of the environment.
 
         Raises:
             ConfigError: It can't be read, or something in it is not as it should be.
@@ -89,7 +89,7 @@ def _tables(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _override(tables: dict[str, dict[str, Any]], environment: Mapping[str, str]) -> None:
-    """Put what variables say into the tables."""
+    """Put the values of variables into the tables."""
     fields = {field.name: field.type for field in msgspec.structs.fields(RouteSettings)}
     named: dict[str, list[tuple[str, str]]] = {}
     for name in tables:
@@ -120,7 +120,7 @@ def _in_variables(name: str) -> str:
 
 
 def _told_unknown(variable: str, names: Iterable[str], fields: Iterable[str]) -> str:
-    """Whether it is the route or the key of a variable that there is not."""
+    """Return whether the route or the key of an unknown variable is wrong, in words."""
     said = variable.removeprefix(PREFIX)
     routes = {f"{_in_variables(name)}_": name for name in names}
     stem = max((each for each in routes if said.startswith(each)), key=len, default=None)

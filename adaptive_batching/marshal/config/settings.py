@@ -1,4 +1,4 @@
-"""What is said of a route, whether in a file or by options, and the route that it makes."""
+"""The settings of a route, from a file or from options, and the route that they make."""
 
 import re
 from collections import Counter
@@ -187,11 +187,11 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 _declared: Any = msgspec.inspect.type_info(RouteSettings)
 _ESSENTIAL = [each.name for each in _declared.fields if not each.type.extra.get("tunable")]
-"""What a route that is at work can't change."""
+"""Settings that a running route can't change."""
 
 
 def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False) -> Route:
-    """Make a route of its settings; reads the files that they name.
+    """Make a route from its settings, and read the files that they name.
 
     Args:
         name: What it is called.
@@ -249,7 +249,7 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
 
 
 def _rehearsed(settings: RouteSettings) -> list[tuple[int, float]]:
-    """What a fitted model says of batches: items and seconds."""
+    """Return items and seconds of batches, from the file of a fitted model."""
     if settings.latency_from is None:
         return []
     # a third of the time that a sidecar takes to start, which most have no model for
@@ -261,7 +261,7 @@ def _rehearsed(settings: RouteSettings) -> list[tuple[int, float]]:
 
 @contextmanager
 def _named(key: str) -> Iterator[None]:
-    """Say of which setting it is that what it says, or its file, is not as it should be."""
+    """Turn errors about a value or its file into errors that name the setting."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -277,11 +277,13 @@ def _check(settings: RouteSettings) -> None:
             "verify", "expected idempotent requests, for it sends some of them twice"
         )
     if settings.ageing is not None and not settings.priority_header:
-        raise SettingError("ageing", "expected a priority header as well, which says who is ahead")
+        raise SettingError(
+            "ageing", "expected a priority header as well, by which requests overtake"
+        )
 
 
 def _check_encrypted(settings: RouteSettings, servers: Sequence[Location]) -> None:
-    """See to it that what is said of TLS is of use to a server."""
+    """Check that settings of TLS have a server with https://."""
     if any(server.origin.scheme == "https" for server in servers):
         return
     for key in ("upstream_ca", "upstream_cert"):
@@ -300,7 +302,7 @@ def _weights(said: Sequence[str]) -> dict[Hashable, float]:
 
 
 def _weight(text: str) -> tuple[str, float]:
-    """Read `gold=3`: a tenant and its weight."""
+    """Read a tenant and its weight: `gold=3`."""
     tenant, equals, weight = text.rpartition("=")
     try:
         number = float(weight) if equals else nan

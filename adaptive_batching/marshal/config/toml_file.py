@@ -1,4 +1,4 @@
-"""Files of settings: read within bounds, with units, and read again when they are written anew."""
+"""Files of settings: size limits, units, error messages, and reading again after a change."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from adaptive_batching.marshal.config.quantities import SHORT, quantity
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-_LARGEST = 2**20  # bytes; nobody wrote more by hand
+_LARGEST = 2**20  # bytes; no file written by hand is larger
 _UNKNOWN = re.compile("Object contains unknown field `(.*)`")
 _MISSING = re.compile("Object missing required field `(.*)`")
 _EXPECTS = re.compile(r"Expected `([a-z]+)(?: \| null)?`([^,]*)")
@@ -26,7 +26,7 @@ _GLANCE = 1.0  # seconds between two looks at a file
 
 
 class TomlFile:
-    """A file that may be written anew while what it says is at work.
+    """A file that may change while its settings are in use.
 
     Args:
         path: Where it is.
@@ -37,11 +37,11 @@ class TomlFile:
         self._seen = _stamp(path)
 
     def see(self) -> None:
-        """What is there now is about to be read."""
+        """Remember the present state of the file, which is read next."""
         self._seen = _stamp(self.path)
 
     async def written_anew(self) -> None:
-        """Wait until it has been written, or replaced as Kubernetes does, since it was seen.
+        """Wait until the file has been written, or replaced as Kubernetes does, since `see`.
 
         It has been once two looks find the same: a file that lacks its last lines yet may be valid.
         """
@@ -64,7 +64,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """What a file says.
+    """Return the content of a file.
 
     Raises:
         ConfigError: It can't be read, is too large or is no TOML.
@@ -85,7 +85,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_table(where: str, table: object, kind: type[T]) -> T:
-    """The settings in a table.
+    """Return the settings in a table.
 
     Args:
         where: What it is called in messages.
@@ -109,7 +109,7 @@ def read_table(where: str, table: object, kind: type[T]) -> T:
 
 
 def told(error: msgspec.ValidationError, value: object, fields: Sequence[str] = ()) -> str:
-    """What is wrong, in words of a file, and what would be right.
+    """Return an error of msgspec in the words of a file: what was expected, and what was there.
 
     Args:
         error: What msgspec said.
@@ -126,7 +126,7 @@ def told(error: msgspec.ValidationError, value: object, fields: Sequence[str] = 
 
 
 def told_unknown(field: str, fields: Sequence[str]) -> str:
-    """That there is no such field, and which may have been meant."""
+    """Return a message about an unknown field, with the nearest known ones."""
     near = get_close_matches(field, fields, n=1)
     expected = f"such as {near[0]}" if near else f"some of {', '.join(fields)}"
     return f"unknown field {field!r}: expected {expected}"
