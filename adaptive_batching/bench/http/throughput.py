@@ -58,12 +58,14 @@ async def measure(*, loop: str, quick: bool) -> Report:
         await take_turns(contestants, 0 if quick else 1)  # to warm up
         taken = await take_turns(contestants, rounds)
     rates = {name: [row["requests/s"] for row in turns] for name, turns in taken.items()}
+    spent = {name: [row["CPU µs/request"] for row in turns] for name, turns in taken.items()}
     times = {name: ratio(rates[name], rates[_BARE]) for name in targets}
     rows: list[Row] = [
         {
             "server": name,
             **{figure: median(row[figure] for row in turns) for figure in turns[0]},
             "times bare": times[name],
+            "times its CPU": ratio(spent[name], spent[_BARE]),
         }
         for name, turns in taken.items()
     ]
