@@ -13,7 +13,6 @@ class Handler(Protocol[T, R_co]):
 
     def __call__(self, items: list[T], /) -> Sequence[R_co] | Coroutine[Any, Any, Sequence[R_co]]:
         """Return one result for each item, in order; an exception may stand in an item's place."""
-        ...
 
 
 class Preprocessing(Protocol[T_contra, R_co]):
@@ -21,11 +20,9 @@ class Preprocessing(Protocol[T_contra, R_co]):
 
     def preprocess(self, item: T_contra, /) -> Any:
         """Return what stands for the item in the batch."""
-        ...
 
     def __call__(self, items: list[Any], /) -> Sequence[R_co] | Coroutine[Any, Any, Sequence[R_co]]:
         """As `Handler`'s."""
-        ...
 
 
 class Postprocessing(Protocol[T, R_co]):
@@ -33,11 +30,9 @@ class Postprocessing(Protocol[T, R_co]):
 
     def __call__(self, items: list[T], /) -> Sequence[Any] | Coroutine[Any, Any, Sequence[Any]]:
         """As `Handler`'s."""
-        ...
 
     def postprocess(self, result: Any, /) -> R_co:
         """Return what the caller gets."""
-        ...
 
 
 class Processing(Protocol[T_contra, R_co]):
@@ -45,12 +40,9 @@ class Processing(Protocol[T_contra, R_co]):
 
     def preprocess(self, item: T_contra, /) -> Any:
         """Return what stands for the item in the batch."""
-        ...
 
     def __call__(self, items: list[Any], /) -> Sequence[Any] | Coroutine[Any, Any, Sequence[Any]]:
         """As `Handler`'s."""
-        ...
 
     def postprocess(self, result: Any, /) -> R_co:
         """Return what the caller gets."""
-        ...

@@ -14,7 +14,6 @@ class Attendant(Protocol):
 
     def attend(self, handle: "Handle[Any]", timeout: float | None) -> None:
         """Return when it has; raise if that is not to be."""
-        ...
 
 
 class Handle(Job, Generic[R_co]):

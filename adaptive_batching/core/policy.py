@@ -261,11 +261,9 @@ class Policy(Protocol):
 
     def decide(self, queue: QueueView, now: float) -> Decision:
         """What to do with this queue now."""
-        ...
 
     def observe(self, batch: BatchRecord) -> None:
         """A batch has ended."""
-        ...
 
 
 @runtime_checkable
@@ -274,7 +272,6 @@ class Doorkeeper(Protocol):
 
     def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:
         """None to let the job in, or the seconds after which it could be if nobody else came."""
-        ...
 
 
 @runtime_checkable
@@ -283,4 +280,3 @@ class Watcher(Protocol):
 
     def watch(self, queue: QueueView, now: float) -> Decision:
         """As `decide`, but there is nobody to dispatch to: Hold or Shed."""
-        ...

@@ -22,41 +22,33 @@ class Latency(Protocol):
     @property
     def fixed(self) -> float:
         """Seconds that any batch takes."""
-        ...
 
     @property
     def per_item(self) -> float:
         """Seconds that each item adds."""
-        ...
 
     @property
     def per_item_at_most(self) -> float:
         """The steepest slope that what was seen leaves believable."""
-        ...
 
     @property
     def batches(self) -> int:
         """Batches learned from."""
-        ...
 
     @property
     def largest(self) -> float:
         """About the largest size seen of late (items)."""
-        ...
 
     @property
     def margin(self) -> float:
         """How much longer than predicted nine batches in ten stay below, relative."""
-        ...
 
     @property
     def trusted(self) -> bool:
         """Whether enough batches were seen to refuse work on its word."""
-        ...
 
     def predict(self, size: float) -> float:
         """Expected seconds for a batch of `size` items."""
-        ...
 
 
 class Pace:

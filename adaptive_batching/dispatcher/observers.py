@@ -15,7 +15,6 @@ class Observer(Protocol):
 
     def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
         """A batch has ended; called before its members are answered, so be quick."""
-        ...
 
 
 @runtime_checkable
@@ -26,7 +25,6 @@ class JobObserver(Observer, Protocol):
         self, jobs: Sequence[Job], outcome: JobOutcome, now: float, batch: BatchRecord | None
     ) -> None:
         """Some jobs have ended, all in the same way: members of a batch, or never in one."""
-        ...
 
 
 @runtime_checkable
@@ -35,11 +33,9 @@ class Companion(Observer, Protocol):
 
     def call_made(self, call: Call[Any, Any]) -> None:
         """A call comes in; told in the context of its caller, before it is let in."""
-        ...
 
     def batch_left(self, batch: Batch) -> None:
         """A batch leaves; told in the context that it will run in."""
-        ...
 
 
 class Observers:

@@ -20,20 +20,16 @@ class Forming(Protocol):
     @property
     def workers(self) -> Workers:
         """Where the batches run."""
-        ...
 
     @property
     def limits(self) -> Limits:
         """Batch size, latency, queue."""
-        ...
 
     def stats(self) -> Stats:
         """What happened so far and what waits."""
-        ...
 
     async def restart_workers(self) -> None:
         """Put a fresh process in the place of each worker; see `Dispatcher.restart_workers`."""
-        ...
 
 
 class Share(Generic[T, R]):

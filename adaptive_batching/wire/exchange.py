@@ -82,12 +82,10 @@ class Share(Protocol):
     @property
     def key(self) -> Hashable:
         """What has to be equal for two to be merged."""
-        ...
 
     @property
     def size(self) -> int:
         """Items that it brings; at least 1."""
-        ...
 
 
 S = TypeVar("S", bound=Share)
@@ -123,15 +121,12 @@ class Format(Protocol[S]):
 
     def wants(self, method: str, path: str) -> bool:
         """Whether requests there may share a batch, so that their bodies are worth reading."""
-        ...
 
     def take(self, request: Request) -> S | None:
         """Understand a request; None if it can't share a batch, for whatever reason."""
-        ...
 
     def merge(self, shares: Sequence[S]) -> Message:
         """Make one request's message of shares with equal keys, items in their order."""
-        ...
 
     def split(self, shares: Sequence[S], answer: Message) -> list[Message]:
         """Cut the answer to a merged request into one for each share.
@@ -142,11 +137,9 @@ class Format(Protocol[S]):
         Raises:
             Unsplittable: It does not hold one result for each item.
         """
-        ...
 
     def cut(self, share: S, limit: int) -> list[S]:
         """Cut a share into such of at most `limit` items, in order."""
-        ...
 
     def join(self, share: S, answers: Sequence[Message]) -> Message:
         """Make one answer of those to the pieces of a share that was cut.
@@ -154,7 +147,6 @@ class Format(Protocol[S]):
         Raises:
             Unsplittable: One of them is not what the protocol says.
         """
-        ...
 
 
 class Unsplittable(ValueError):

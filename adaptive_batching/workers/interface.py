@@ -55,7 +55,6 @@ class Workers(Protocol):
     @property
     def health(self) -> Health:
         """How they are."""
-        ...
 
     async def start(self, on_change: Callable[[], None]) -> None:
         """Start them; returns when all are ready, calls `on_change` whenever `health` changes.
@@ -64,7 +63,6 @@ class Workers(Protocol):
             WorkerStartError: A worker could not load its handler.
             HandlerNotFound: A worker process can't import it.
         """
-        ...
 
     async def run(self, items: list[Any], worker: int, /) -> Sequence[Any]:
         """Run one batch on the worker of that index; the caller sees to it that it is idle.
@@ -76,11 +74,9 @@ class Workers(Protocol):
             WorkerLost: The worker died while it held the batch.
             WorkerTimeout: It took longer than the batch timeout and was killed.
         """
-        ...
 
     async def aclose(self) -> None:
         """Stop them; nothing of them is left afterwards. Safe to call twice."""
-        ...
 
 
 @runtime_checkable
@@ -94,7 +90,6 @@ class Restartable(Workers, Protocol):
             WorkerStartError: One could not be started; it and those after it stay as they are.
             Draining: They were stopped meanwhile.
         """
-        ...
 
 
 @runtime_checkable
@@ -111,4 +106,3 @@ class Scalable(Workers, Protocol):
             Draining: They were stopped meanwhile.
             ValueError: There can't be so many.
         """
-        ...

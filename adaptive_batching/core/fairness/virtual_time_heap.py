@@ -11,12 +11,10 @@ class Contender(Protocol):
     @property
     def waits(self) -> bool:
         """Whether there is anything to do for it."""
-        ...
 
     @property
     def standing(self) -> tuple[float, int]:
         """What it had so far, and a number of its own; it only ever grows."""
-        ...
 
 
 W = TypeVar("W", bound=Contender)

@@ -26,27 +26,22 @@ class Operated(Protocol):
     @property
     def metrics(self) -> Metrics:
         """What happened to its requests and batches."""
-        ...
 
     @property
     def live(self) -> LiveView:
         """What happened to them lately."""
-        ...
 
     @property
     def broadcast(self) -> Broadcast:
         """Who tells of it."""
-        ...
 
     @property
     def dispatchers(self) -> Mapping[str, Forming]:
         """What forms its batches, by the name in its metrics."""
-        ...
 
     @property
     def draining(self) -> bool:
         """Whether clients are told to go elsewhere."""
-        ...
 
     async def readiness(self, request: web.BaseRequest) -> web.Response:
         """What `/readyz` answers.
@@ -54,7 +49,6 @@ class Operated(Protocol):
         Raises:
             BatchingError: No requests should be sent here.
         """
-        ...
 
     async def refresh(self) -> None:
         """Do what SIGHUP is for.
@@ -62,7 +56,6 @@ class Operated(Protocol):
         Raises:
             BatchingError: It can't be done, and all is as before.
         """
-        ...
 
 
 def make_admin(program: Operated) -> Admin:

@@ -15,15 +15,12 @@ class Collector(Protocol):
 
     def batch_released(self, batch: Batch) -> None:
         """A batch has left."""
-        ...
 
     def batch_ended(self, record: BatchRecord) -> None:
         """A batch has ended; its jobs follow."""
-        ...
 
     def jobs_ended(self, jobs: Sequence[Job], now: float, outcome: JobOutcome) -> None:
         """Some jobs have ended, all in the same way."""
-        ...
 
 
 class NoticedJob(TenantJob):

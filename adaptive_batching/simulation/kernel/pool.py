@@ -23,15 +23,12 @@ class Owner(Protocol):
 
     def finish(self, batch: Batch, outcome: Outcome, now: float) -> None:
         """The batch has ended."""
-        ...
 
     def worker_lost(self, worker: int, now: float, restart: float) -> None:
         """A worker died; it is back after so many seconds."""
-        ...
 
     def worker_back(self, worker: int, now: float) -> None:
         """It is."""
-        ...
 
 
 class Pool:

@@ -42,7 +42,6 @@ class Condition(Protocol):
 
     def begin(self, seed: int) -> Change:
         """Its effect in one simulation; the same luck for the same seed."""
-        ...
 
 
 class Situated:

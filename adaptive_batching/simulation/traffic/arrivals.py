@@ -18,7 +18,6 @@ class Generator(Protocol):
 
     def __call__(self, rate: float, duration: float, *, seed: int) -> Times:
         """Times in seconds, in order, from 0 until `duration`."""
-        ...
 
 
 def poisson(rate: float, duration: float, *, seed: int) -> Times:
