@@ -136,8 +136,8 @@ class BatchSharing:
     def _is_apart(self, share: Any, request: Asked, target: str) -> bool:
         """Whether answers to requests like it have to be left whole, and so has it."""
         known = self._upstreams.models.most(target)
-        key = self._item(share, request, target, inf).key
-        return not (known and self._upstreams.mergeable(key))
+        item = self._item(share, request, target, inf)
+        return not (known and self._upstreams.mergeable(item))
 
     def _most(self, target: str) -> int:
         """Items that a batch may have."""
@@ -178,7 +178,7 @@ class BatchSharing:
         most = self._upstreams.models.most(target)
         key: Hashable = item.key
         size = share.size
-        if most and self._upstreams.mergeable(key):
+        if most and self._upstreams.mergeable(item):
             if most < self._terms.max_batch_size:
                 key = BoundedKey(key, int(most))
         else:

@@ -59,6 +59,11 @@ class Forwarded(msgspec.Struct, frozen=True):
         """What has to be equal for two to be sent together."""
         return self.method, self.target, self.headers, self.share.key
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its method and path, of which clients can't make up as many as of queries and headers."""
+        return self.method, self.target.partition("?")[0]
+
 
 class Reply(msgspec.Struct, frozen=True):
     """What a server answered to one request.

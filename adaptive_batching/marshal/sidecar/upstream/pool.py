@@ -6,7 +6,7 @@ server's places are alive follows from how it has done: `upstream/outlier_detect
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -30,6 +30,7 @@ from adaptive_batching.errors import (
     UpstreamUnreachable,
     WorkerTimeout,
 )
+from adaptive_batching.marshal.http.log_rate_limit import LogRateLimit
 from adaptive_batching.marshal.sidecar.upstream.addresses import Address, Location
 from adaptive_batching.marshal.sidecar.upstream.client import Client
 from adaptive_batching.marshal.sidecar.upstream.directory import Directory
@@ -95,6 +96,7 @@ class Upstreams:
         self._about = about
         self._batch_ids = count(1)
         self._unbatchable_keys = UnbatchableKeys()
+        self._logged = LogRateLimit(_sum_up)  # clients can make up any number of keys
         self._client = Client(tls)
         self._outliers = OutlierDetection(concurrency)
         self._directory = Directory(locations, self._outliers, concurrency)
@@ -162,10 +164,10 @@ class Upstreams:
             self._verification.look(items, replies, partial(self._alone, address))
         return replies
 
-    def mergeable(self, key: Hashable) -> bool:
-        """Whether no batch of that key has been answered with what can't be shared out of late."""
+    def mergeable(self, item: Forwarded) -> bool:
+        """Whether no batch of such items has been answered with what can't be shared out."""
         keys = self._unbatchable_keys
-        return not (keys and keys.holds(key, monotonic()))
+        return not (keys and keys.holds(item.key, item.place, monotonic()))
 
     async def aclose(self) -> None:
         """Close all connections; see `Workers.aclose`."""
@@ -199,7 +201,7 @@ class Upstreams:
     def _heed(self, first: Forwarded, objection: str) -> None:
         """Log why a server takes no batches, once until it does: no client can help it."""
         if objection and not self._objection:
-            _log.warning("%s: %s", first.target, objection)
+            _log.warning("%.200r: %s", first.target, objection)
         self._objection = objection
 
     async def _alone(self, address: Address, item: Forwarded) -> Reply:
@@ -207,12 +209,13 @@ class Upstreams:
         return reply
 
     def _differs(self, item: Forwarded) -> None:
-        self._unbatchable_keys.enter(item.key, monotonic(), inf)
-        _log.error(
-            "%s: a request was answered otherwise in a batch than alone:"
-            " requests like this are sent alone from now on",
-            item.target,
-        )
+        self._unbatchable_keys.set_apart(item.place)
+        if self._logged.begins("was answered otherwise in a batch than alone"):
+            _log.error(
+                "%.200r: a request was answered otherwise in a batch than alone:"
+                " requests for this path are sent alone from now on",
+                item.target,
+            )
 
     async def _ask(
         self,
@@ -283,11 +286,18 @@ class Upstreams:
             if not self._directory.garbled(address, first.key):
                 self._directory.succeeded(address)
                 self._unbatchable_keys.enter(first.key, monotonic())
-                _log.warning(
-                    "%s: requests like this are sent alone for a while: %s", first.target, error
-                )
+                if self._logged.begins("had an answer that can't be shared out"):
+                    _log.warning(
+                        "%.200r: requests like this are sent alone for a while: %.200s",
+                        first.target,
+                        error,
+                    )
             raise UpstreamMismatch(f"a batch of {len(shares)} requests: {error}") from error
         self._directory.succeeded(address)
         if not goes_as_it_came(shares):  # such an answer was not cut, and shows nothing
             self._directory.shared_out(address, first.key)
         return parts
+
+
+def _sum_up(what: str, more: int, seconds: float) -> None:
+    _log.warning("%d more kinds of requests %s within %.0f s", more, what, seconds)

@@ -16,36 +16,45 @@ class _Entry:
 
 
 class UnbatchableKeys:
-    """Remembers keys for a minute, and twice as long each time that it was not to be so again."""
+    """Remembers keys for a minute, and twice as long each time that it was not to be so again.
+
+    Places, which have any number of keys, are remembered for ever: a client that makes up keys
+    can't have another's place forgotten. Where there are too many, no key is batched any more.
+    """
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._places: set[Hashable] = set()
 
     def __len__(self) -> int:
-        """Keys that are remembered, those that are being tried again among them."""
-        return len(self._entries)
+        """Keys and places that are remembered, also keys that are being tried again."""
+        return len(self._entries) + len(self._places)
 
-    def enter(self, key: Hashable, now: float, wait: float = _FIRST_WAIT) -> None:
+    def set_apart(self, place: Hashable) -> None:
+        """A batch of some key of that place was answered otherwise than its members alone."""
+        if len(self._places) < _REMEMBERED:
+            self._places.add(place)
+
+    def enter(self, key: Hashable, now: float) -> None:
         """A batch of that key was answered with what can't be shared out.
 
         Args:
             key: The batch key.
             now: The present (seconds).
-            wait: Seconds until a batch is tried again, the first time; infinite for never.
         """
         entry = self._entries.pop(key, None)
         if entry is None:
-            entry = _Entry(now + wait, wait)
+            entry = _Entry(now + _FIRST_WAIT, _FIRST_WAIT)
         elif now >= entry.until:  # not one of those that were under way when the first came back
-            longer = max(wait, min(2 * entry.wait, _LONGEST_WAIT))
+            longer = min(2 * entry.wait, _LONGEST_WAIT)
             entry = _Entry(now + longer, longer)
-        elif wait > entry.wait:
-            entry = _Entry(now + wait, wait)
         self._entries[key] = entry
         if len(self._entries) > _REMEMBERED:
             self._entries.popitem(last=False)
 
-    def holds(self, key: Hashable, now: float) -> bool:
+    def holds(self, key: Hashable, place: Hashable, now: float) -> bool:
         """Whether requests of that key are sent alone now."""
+        if place in self._places or len(self._places) == _REMEMBERED:
+            return True
         entry = self._entries.get(key)
         return entry is not None and now < entry.until

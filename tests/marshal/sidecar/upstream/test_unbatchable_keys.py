@@ -1,7 +1,5 @@
 """Keys whose answers can't be shared out: remembered for a while, and not without end."""
 
-from math import inf
-
 from adaptive_batching.marshal.sidecar.upstream.unbatchable_keys import UnbatchableKeys
 
 
@@ -10,20 +8,34 @@ def test_it_is_tried_again():
     keys = UnbatchableKeys()
     keys.enter("k", 0.0)
     keys.enter("k", 0.1)
-    assert keys.holds("k", 59.9)
-    assert not keys.holds("k", 60.0)
+    assert keys.holds("k", "p", 59.9)
+    assert not keys.holds("k", "p", 60.0)
     keys.enter("k", 60.0)
-    assert keys.holds("k", 179.9)
-    assert not keys.holds("k", 180.0)
-    assert not keys.holds("another", 1.0)
+    assert keys.holds("k", "p", 179.9)
+    assert not keys.holds("k", "p", 180.0)
+    assert not keys.holds("another", "p", 1.0)
 
 
 def test_for_ever():
-    """Who gets other answers in a batch than alone is not tried again."""
+    """A place that answers otherwise in a batch than alone is not tried again, whatever comes."""
     keys = UnbatchableKeys()
-    keys.enter("k", 0.0)
-    keys.enter("k", 1.0, wait=inf)
-    assert keys.holds("k", 1e9)
+    keys.set_apart("p")
+    for number in range(3000):
+        keys.enter(number, 0.0)
+    assert keys.holds("k", "p", 1e9)
+    assert not keys.holds("k", "q", 1e9)
+
+
+def test_many_places():
+    """Where there are more than are remembered, nothing is batched: none is ever forgotten."""
+    keys = UnbatchableKeys()
+    for number in range(1023):
+        keys.set_apart(number)
+    assert not keys.holds("k", "q", 0.0)
+    for number in range(3000):
+        keys.set_apart(number)
+    assert len(keys) == 1024
+    assert keys.holds("k", "q", 0.0)
 
 
 def test_many_keys():
@@ -32,5 +44,5 @@ def test_many_keys():
     for number in range(3000):
         keys.enter(number, 0.0)
     assert len(keys) == 1024
-    assert keys.holds(2999, 1.0)
-    assert not keys.holds(0, 1.0)
+    assert keys.holds(2999, "p", 1.0)
+    assert not keys.holds(0, "p", 1.0)

@@ -45,6 +45,41 @@ async def test_a_model_that_mixes_its_items_up(before, caplog):
         assert max(map(len, server.bodies[before_that:])) == 1
 
 
+async def ask(client, query, **headers):
+    url = f"{client.url}/v1/models/m:predict?{query}"
+    async with client.session.post(url, json={"instances": [1]}, headers=headers) as response:
+        return (await response.json())["predictions"]
+
+
+async def test_a_path_stays_apart_whatever_clients_make_up(before, caplog):
+    """No query, credential or number of other keys brings it back, nor fills the log."""
+
+    async def script(exchange):
+        if b"?short" in exchange.head:
+            instances = json.loads(exchange.body)["instances"]
+            await says(exchange, {"predictions": instances[:1]})
+        else:
+            await doubles_by_position(exchange)
+
+    async with scripted(script) as server:
+        client = await before(servers=[server.url], more={"verify": 1.0}, policy="window:20ms")
+        for number in range(5):
+            pair = (ask(client, f"short={number}&{'a' * 300}") for _ in range(2))
+            await asyncio.gather(*pair)
+        lines = [each.message for each in caplog.records if "alone for a while" in each.message]
+        assert len(lines) == 1
+        assert lines[0].startswith("'/v1/models/m:predict?short=0&aaa")
+        assert len(lines[0]) < 500
+        upstreams = client.running.relays.find("/").upstreams
+        while not upstreams.verified.different:
+            await asyncio.gather(*(ask(client, "") for _ in range(4)))
+        others = [{"Authorization": "Bearer b"}, {}, {}]
+        answers = await asyncio.gather(*(ask(client, "new", **each) for each in others))
+        assert answers == [[2]] * 3
+        lines = [each.message for each in caplog.records if "for this path" in each.message]
+        assert len(lines) == 1
+
+
 async def test_a_model_that_is_well(before):
     """Batches go on, and the samples are counted."""
     async with scripted(predict) as server:
