@@ -10,6 +10,7 @@ from adaptive_batching.marshal.http import log_rate_limit
 from adaptive_batching.marshal.http.error_log import ErrorLog
 from adaptive_batching.marshal.http.error_responses import Rejected
 from tests.marshal.client import until
+from tests.virtual_time import run_virtually
 
 
 def lines(caplog):
@@ -41,19 +42,21 @@ async def test_how_many_were_left_out_is_said(caplog, monkeypatch, more):
     assert "again" in lines(caplog)[-1]
 
 
-async def test_a_long_burst_is_told_of_now_and_then(caplog, monkeypatch):
+def test_a_long_burst_is_told_of_now_and_then(caplog):
     """Refusals that come for minutes: the first, a line a minute, and how many at the end."""
-    monkeypatch.setattr(log_rate_limit, "_QUIET", 0.05)
-    monkeypatch.setattr(log_rate_limit, "_PROGRESS", 0.2)
-    log, loop = ErrorLog(), asyncio.get_running_loop()
-    begun, entered = loop.time(), 0
-    while len(lines(caplog)) < 3 and loop.time() < begun + 5:
-        log.enter(Overloaded("too much"), "id", "/one")
-        entered += 1
-        await asyncio.sleep(0.001)
-    await until(lambda: not log._bursts)
+
+    async def story():
+        log, entered = ErrorLog(), 0
+        while len(lines(caplog)) < 3:
+            log.enter(Overloaded("too much"), "id", "/one")
+            entered += 1
+            await asyncio.sleep(0.5)
+        await until(lambda: not log._bursts)
+        return entered
+
+    entered = run_virtually(story())
     told = [record.count for record in caplog.records if hasattr(record, "count")]
-    assert len(told) >= 2
+    assert told[:2] == [119, 120]
     assert 1 + sum(told) == entered
     assert caplog.records[0].request_id == "id"
     assert {(each.endpoint, each.code) for each in caplog.records} == {("/one", "overloaded")}

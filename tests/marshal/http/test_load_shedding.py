@@ -10,7 +10,7 @@ from adaptive_batching.core import JobOutcome
 from adaptive_batching.marshal.service.service import Service
 from tests.marshal.client import client_of, until
 
-_SLOW = 0.15  # seconds of a batch: much for any machine
+_SLOW = 0.3  # seconds of a batch: much for any machine
 
 
 def slow_service():

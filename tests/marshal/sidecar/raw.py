@@ -29,8 +29,7 @@ async def exchange(url, *pieces):
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
-        async with asyncio.timeout(5):
-            return await reader.read()
+        return await reader.read()
     finally:
         writer.close()
 

@@ -35,8 +35,7 @@ async def running(*arguments, start=(), program=SIDECAR, port=0, **how):
         *start, *program, f"--port={port}", *arguments, stdout=subprocess.PIPE, **how
     )
     try:
-        async with asyncio.timeout(30):
-            url = (await process.stdout.readline()).split()[0].decode()
+        url = (await process.stdout.readline()).split()[0].decode()
         yield process, url
     finally:
         if process.returncode is None:
@@ -46,8 +45,7 @@ async def running(*arguments, start=(), program=SIDECAR, port=0, **how):
 
 async def ended(process):
     """The exit status of one that was told to end."""
-    async with asyncio.timeout(30):
-        return await process.wait()
+    return await process.wait()
 
 
 @pytest.mark.parametrize(
@@ -117,9 +115,8 @@ class Visitors:
     async def answered(self, more):
         """Wait until so many more were answered."""
         until = self.answers + more
-        async with asyncio.timeout(20):
-            while self.answers < until:  # noqa: ASYNC110  counted by many
-                await asyncio.sleep(0.005)
+        while self.answers < until:  # noqa: ASYNC110  counted by many
+            await asyncio.sleep(0.005)
 
 
 async def test_f24_sigterm_under_load_loses_nothing(model, tmp_path):
@@ -135,11 +132,10 @@ async def test_f24_sigterm_under_load_loses_nothing(model, tmp_path):
             async with session.get(f"{admin}/readyz") as response:
                 assert response.status == 200
             process.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(5):
-                status = 200
-                while status == 200:
-                    async with session.get(f"{admin}/readyz") as response:
-                        status = response.status
+            status = 200
+            while status == 200:
+                async with session.get(f"{admin}/readyz") as response:
+                    status = response.status
             assert status == 503
         visitors.stopped = True
         await visiting
@@ -190,10 +186,9 @@ async def test_f24_sigterm_releases_what_is_corked(model):
         asking = asyncio.create_task(session.post(f"{url}/v1/models/m:predict", json=body))
         await asyncio.sleep(0.1)  # a request that is read after the signal is answered as well
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(10):
-            async with await asking as response:
-                assert await response.json() == {"predictions": [42]}
-                assert response.headers["Connection"] == "close"
+        async with await asking as response:
+            assert await response.json() == {"predictions": [42]}
+            assert response.headers["Connection"] == "close"
         assert await ended(process) == 0
 
 
@@ -254,8 +249,7 @@ async def test_in_place_of_kserves_agent(model, dashes):
         stdout=subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(30):
-            url = (await process.stdout.readline()).split()[0].decode()
+        url = (await process.stdout.readline()).split()[0].decode()
         async with aiohttp.ClientSession() as session:
             body = {"instances": [21]}
             async with session.post(f"{url}/v1/models/m:predict", json=body) as response:

@@ -146,9 +146,8 @@ async def test_f1_an_answer_too_many_before_the_next_request(before, path):
         async def counted():
             return (await samples(client))["upstream_unasked_total", "models", kind]
 
-        async with asyncio.timeout(5):
-            while not await counted():  # noqa: ASYNC110  a metric has no event
-                await asyncio.sleep(0.05)
+        while not await counted():  # noqa: ASYNC110  a metric has no event
+            await asyncio.sleep(0.05)
         assert await counted() == 1
 
 
@@ -184,8 +183,7 @@ async def test_f1_an_answer_too_many_after_the_next_request(before):
             for _ in range(20):
                 await ask()
 
-        async with asyncio.timeout(20):
-            await asyncio.gather(*(keep_asking() for _ in range(4)))
+        await asyncio.gather(*(keep_asking() for _ in range(4)))
         assert wrong == 1
         assert (await samples(client))["upstream_unasked_total", "models", "batch"] == 1
 
@@ -224,10 +222,9 @@ async def test_f1_batches_and_what_is_passed_on_share_no_connection(before):
 
     async with scripted(script) as server:
         client = await before(server=server.url)
-        async with asyncio.timeout(5):
-            while not all(map(used_again, writers)):
-                for kind in writers:
-                    url = f"{client.url}/v1/models/m:{kind}"
-                    async with client.session.post(url, json={"instances": [1]}) as response:
-                        assert response.status == 200
+        while not all(map(used_again, writers)):
+            for kind in writers:
+                url = f"{client.url}/v1/models/m:{kind}"
+                async with client.session.post(url, json={"instances": [1]}) as response:
+                    assert response.status == 200
         assert not {*writers["predict"]} & {*writers["generate"]}
