@@ -164,7 +164,7 @@ async def test_a_client_that_leaves_with_its_answer_on_the_way_ends_its_span_onc
 
     @made.endpoint("/bye", max_batch_size=1)
     async def bye(items):
-        [connection] = client.running._face.open.__self__._server.connections
+        [connection] = client.running._listener._server.connections
         connection.transport.abort()  # the loop will say so before it hands over what returns here
         return items
 

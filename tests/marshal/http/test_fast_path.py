@@ -83,7 +83,7 @@ def tasks_of_requests():
 
 def connections_of(client):
     """As the service sees them."""
-    return client.running._face.open.__self__._server.connections
+    return client.running._listener._server.connections
 
 
 def connection_of(client):
@@ -93,7 +93,7 @@ def connection_of(client):
 
 
 def use_the_usual_path(client):
-    client.running._face.open.__self__._server._connection = Connection
+    client.running._listener._server._connection = Connection
 
 
 @pytest.mark.parametrize("usual", [False, True])
@@ -120,7 +120,7 @@ async def test_no_task_is_made_for_an_image_that_comes_in_one_go():
         b"POST /image HTTP/1.1\r\nHost: us\r\nContent-Length: 120000\r\n\r\n" + bytes(120_000)
     )
     async with client_of(held.service) as client:
-        server = client.running._face.open.__self__._server
+        server = client.running._listener._server
         await asyncio.get_running_loop().connect_accepted_socket(server, far)
         await until(lambda: client.stats("/image").running)
         assert not tasks_of_requests()
@@ -208,7 +208,7 @@ async def test_who_hangs_up_leaves_the_queue():
             streams.post(b"/", b"1")
             await until(lambda: client.stats("/").queued)
         await until(lambda: not client.stats("/").queued)
-        await client.running._face._marshal.emptied()
+        await client.running._marshal.emptied()
 
 
 async def test_a_connection_that_waits_is_not_idle(monkeypatch):

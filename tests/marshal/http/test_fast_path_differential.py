@@ -76,7 +76,7 @@ async def test_whoever_leaves_wherever_leaves_nothing_behind():
     """Requests that wait, that run and that are not all there are forgotten with their client."""
     held, draw = Held(), random.Random(7)
     async with client_of(held.service) as client:
-        door = client.running._face._marshal.door
+        door = client.running._marshal.door
         for number in range(40):
             pieces = cut(draw, [drawn(draw, number) for _ in range(draw.choice([1, 2, 8]))])
             async with connected(client) as streams:

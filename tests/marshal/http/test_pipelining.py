@@ -188,4 +188,4 @@ async def test_who_waits_for_the_request_before_teaches_nothing(usual):
         asyncio.get_running_loop().call_later(0.2, held.gate.set)
         for number in range(4):
             assert (await streams.answer())[1] == b"%d" % number
-        assert client.running._face._marshal._passage.allowance(10) < 0.02
+        assert client.running._marshal._passage.allowance(10) < 0.02

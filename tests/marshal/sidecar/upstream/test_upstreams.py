@@ -5,6 +5,7 @@ import json
 import socket
 import ssl
 import subprocess
+import time
 from contextlib import AsyncExitStack
 
 import pytest
@@ -262,12 +263,10 @@ async def test_f12_one_of_two_answers_with_what_is_for_nobody(before, text):
         client = await before(servers=[one.url, other.url], max_batch_size=4)
 
         async def ejected():
-            """Asks for eight at once, and for more than a batch may have."""
-            answers = await asyncio.gather(
-                *map(client.predict, range(8)), client.predict(*range(8))
-            )
-            assert {status for status, *_ in answers} == {200}
-            assert answers[-1][1] == {"predictions": [2 * n for n in range(8)]}
+            """Asks for more than a batch may have; to one alone its server may say anything."""
+            answers = await asyncio.gather(*(client.predict(*range(8)) for _ in range(3)))
+            expected = (200, {"predictions": [2 * n for n in range(8)]})
+            assert [answer[:2] for answer in answers] == [expected] * 3
             return (await samples(client))["upstream_state", "models", "ejected", one.url]
 
         rounds = 0
@@ -407,7 +406,7 @@ async def test_t10_a_bad_item(before, status):
 
 
 async def test_t18_a_server_that_always_fails(before):
-    """It is asked a fifth more often than there are batches, and a hundred times.
+    """It is asked a fifth more often than there are batches, a hundred times, and ten a second.
 
     What it says of a batch is told to nobody: it may be about another's request.
     """
@@ -419,6 +418,7 @@ async def test_t18_a_server_that_always_fails(before):
 
     async with scripted(names) as server:
         client = await before(servers=[server.url], max_batch_size=8)
+        begin = time.monotonic()
         for _ in range(40):
             for number, got in enumerate(await asyncio.gather(*map(client.predict, range(20)))):
                 status, answer, headers = got
@@ -429,7 +429,8 @@ async def test_t18_a_server_that_always_fails(before):
         verdicts = {each.value: n for each, n in stats(client).verdicts.items()}
         first = sum(n for each, n in stats(client).releases.items() if each.value != "bisect")
         assert verdicts["over_budget"]
-        assert len(server.exchanges) <= 1.2 * first + 100 + 10 * 10  # ten a second, for ten seconds
+        granted = 100 + 10 * (time.monotonic() - begin)  # ten a second
+        assert len(server.exchanges) <= 1.2 * first + granted
 
 
 def test_where_a_server_can_be():
