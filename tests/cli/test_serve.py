@@ -373,7 +373,7 @@ async def test_a_handler_runs_elsewhere_than_its_endpoint_says():
         (["tests.marshal.apps:service", "--drain-timeout=5"], "expected a duration with a unit"),
         (["tests.marshal.apps:service", "--port=70000"], "70000"),
         (["tests.marshal.apps:corked", f"--unix-socket=/{'a' * 110}"], "of 1 to 107 bytes"),
-        (["tests.marshal.apps:service", "--trace=200%"], "expected 100% at the most, got '200%'"),
+        (["tests.marshal.apps:service", "--trace=200%"], "expected at most 100%, got '200%'"),
         (["tests.marshal.apps:service", "--record=out"], "expected /square=FILE or /slow=FILE"),
         (["tests.marshal.apps:service", "--record=/slow="], "expected a file, got '/slow='"),
         (
