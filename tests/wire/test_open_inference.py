@@ -230,6 +230,34 @@ def test_more_inputs_than_any_model_has(element):
     assert OpenInference().take(request(Message(many.encode()))) is None
 
 
+@pytest.mark.parametrize(
+    ("datatypes", "width"),
+    [
+        ("BOOL UINT8 INT8", 1),
+        ("UINT16 INT16 FP16 BF16", 2),
+        ("UINT32 INT32 FP32", 4),
+        ("UINT64 INT64 FP64", 8),
+    ],
+)
+def test_elements_in_bytes_are_as_wide_as_the_protocol_says(datatypes, width):
+    """One byte more or less is no tensor of that shape."""
+    form = OpenInference()
+    for datatype in datatypes.split():
+        share = form.take(binary(bytes(range(2 * width)), datatype, (2, 1)))
+        rows = [b"".join(piece.tensors[0].data) for piece in form.cut(share, 1)]
+        assert rows == [bytes(range(width)), bytes(range(width, 2 * width))]
+        assert form.take(binary(bytes(2 * width + 1), datatype, (2, 1))) is None
+
+
+def test_numbers_in_json_are_cut_between_rows():
+    """The first, those between, and the last, of several elements each."""
+    form = OpenInference()
+    share = form.take(body(3, "[1,22,333,4,55,6]"))
+    rows = [piece.tensors[0].data for piece in form.cut(share, 1)]
+    assert rows == [b"[1,22]", b"[333,4]", b"[55,6]"]
+    assert [piece.tensors[0].data for piece in form.cut(share, 2)] == [b"[1,22,333,4]", b"[55,6]"]
+
+
 def answer(outputs, **beside):
     return Message(json.dumps({"model_name": "m", **beside, "outputs": outputs}).encode())
 

@@ -153,6 +153,17 @@ def test_garbage_is_an_error_and_nothing_else(payload, data):
         assert isinstance(message, Idle | Hello | Results | Failure | Bye | Batch | Refused)
 
 
+def test_the_most_that_a_message_holds():
+    """As `docs/reference/frames.md` has it; one more is malformed."""
+    assert (MAX_ITEMS, messages.MAX_FRAME) == (65_536, 67_108_864)
+    payload = messages.encode(Batch([(1, 1)] * MAX_ITEMS))
+    assert len(messages.decode_to_worker(payload).jobs) == MAX_ITEMS
+    reason = "x" * 65_536
+    assert messages.decode_from_worker(messages.encode(Failure(reason))) == Failure(reason)
+    with pytest.raises(MalformedMessage):
+        messages.decode_from_worker(messages.encode(Failure(reason + "x")))
+
+
 @pytest.mark.parametrize(
     "bomb",
     [b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\x91" * 10**5],
