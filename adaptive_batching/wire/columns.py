@@ -18,8 +18,9 @@ from adaptive_batching.wire.exchange import (
     as_it_came,
     goes_as_it_came,
 )
-from adaptive_batching.wire.splice import NotCuttable, Raw, elements, members, text_of
+from adaptive_batching.wire.splice import MOST_ITEMS, NotCuttable, Raw, elements, members, text_of
 
+_MOST_CELLS = 2 * MOST_ITEMS
 _MOST_COLUMNS = 1024  # each takes more memory than its text, which alone is counted
 
 
@@ -35,18 +36,29 @@ class Columns(msgspec.Struct, frozen=True):
     rows: Sequence[Sequence[msgspec.Raw]]
 
     @classmethod
-    def read(cls, text: Raw) -> "Columns":
+    def read(cls, text: Raw, *, bounded: bool = False) -> "Columns":
         """Read a tensor, or an object of tensors.
+
+        Args:
+            text: Of the tensors.
+            bounded: Whether a client wrote it.
 
         Raises:
             NotCuttable: It is neither, or holds too many.
+            JobTooLarge: A client's has more rows than a request may have items.
         """
-        if bytes(text).startswith(b"["):
-            return cls(None, [elements(text)])
-        named = sorted(members(text).items())
+        if bytes(memoryview(text)[:1]) == b"[":
+            return cls(None, [elements(text, bounded=bounded)])
+        named = sorted(members(text, bounded=bounded).items())
         if len(named) > _MOST_COLUMNS:
             raise NotCuttable(f"expected at most {_MOST_COLUMNS} tensors, got {len(named)}")
-        return cls(tuple(name for name, _ in named), [elements(tensor) for _, tensor in named])
+        rows, total = [], 0
+        for _, tensor in named:
+            rows.append(elements(tensor, bounded=bounded))
+            total += len(rows[-1])
+            if bounded and total > _MOST_CELLS:
+                raise NotCuttable(f"expected at most {_MOST_CELLS} rows in all tensors together")
+        return cls(tuple(name for name, _ in named), rows)
 
     @classmethod
     def joined(cls, parts: "Sequence[Columns]") -> "Columns":
@@ -76,7 +88,7 @@ class ColumnShare(msgspec.Struct, frozen=True):
     """A request of columns.
 
     Attributes:
-        path: Where it goes.
+        key: All but the rows.
         beside: The members of its JSON other than `inputs`, in order.
         inputs: Its columns, all with as many rows.
         size: As many.
@@ -84,18 +96,12 @@ class ColumnShare(msgspec.Struct, frozen=True):
         about: The headers of its body.
     """
 
-    path: str
+    key: Hashable
     beside: tuple[tuple[str, bytes], ...]
     inputs: Columns
     size: int
     own: Message | None
     about: Mapping[str, str]
-
-    @property
-    def key(self) -> Hashable:
-        """All but the rows."""
-        but_rows = brief((self.beside, self.inputs.names))
-        return self.path, self.about.get("content-type"), but_rows, "columns"
 
 
 class ColumnFormat:
@@ -104,15 +110,17 @@ class ColumnFormat:
     def take(self, request: Request) -> ColumnShare | None:
         """Understand a request; None if its columns differ in length, or there are none."""
         try:
-            beside = members(request.message.body)
-            inputs = Columns.read(beside.pop("inputs", b""))
+            beside = members(request.message.body, bounded=True)
+            inputs = Columns.read(beside.pop("inputs", b""), bounded=True)
         except NotCuttable:
             return None
         if not inputs.size or "instances" in beside:
             return None
         others = tuple((name, bytes(text)) for name, text in sorted(beside.items()))
         own = as_it_came(request.message)
-        return ColumnShare(request.path, others, inputs, inputs.size, own, own.headers)
+        but_rows = brief((others, inputs.names))
+        key = request.path, own.headers.get("content-type"), but_rows, "columns"
+        return ColumnShare(key, others, inputs, inputs.size, own, own.headers)
 
     def merge(self, shares: Sequence[ColumnShare]) -> Message:
         """The rows of all; alone it goes as it came."""

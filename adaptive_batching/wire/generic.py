@@ -53,7 +53,7 @@ class GenericJSON(Pointed[RowShare]):
     """Rows of JSON."""
 
     def _share(self, request: Request) -> RowShare | None:
-        rows = Rows.find(request.message.body, self._items)
+        rows = Rows.read(request.message.body, self._items)
         return share_of(request, rows, self._results)
 
 

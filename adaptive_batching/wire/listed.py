@@ -18,7 +18,18 @@ from adaptive_batching.wire.exchange import (
     as_it_came,
     goes_as_it_came,
 )
-from adaptive_batching.wire.splice import NotCuttable, Raw, elements, joined, members, text_of
+from adaptive_batching.wire.large import cut_out
+from adaptive_batching.wire.splice import (
+    LARGE,
+    NOT_STRICT_SIZE,
+    NotCuttable,
+    Raw,
+    check,
+    elements,
+    joined,
+    members,
+    text_of,
+)
 
 Pointer = Sequence[str]
 """Where a value is: the names on the way to it; none for the whole text."""
@@ -41,20 +52,57 @@ class Rows(msgspec.Struct, frozen=True):
     members: ClassVar = staticmethod(members)
 
     @classmethod
-    def find(cls, text: Raw, pointer: Pointer) -> "Rows":
+    def read(cls, body: bytes, pointer: Pointer) -> "Rows":
+        """Find the list of a request, at bounded cost.
+
+        Raises:
+            NotCuttable: There is no list at that place, or to find it would take too long.
+            JobTooLarge: It has more items than a request may have.
+        """
+        if pointer and len(body) > LARGE:
+            try:
+                value, rest = cls.cut_out(body, tuple(pointer))
+            except NotCuttable:
+                if len(body) > NOT_STRICT_SIZE:
+                    raise
+            else:
+                rows = cls.find(rest, pointer, bounded=True)
+                if rows.items:
+                    raise NotCuttable("expected nothing in a list that is cut out")
+                return replace(rows, items=cls.elements(value, bounded=True))
+        return cls.find(body, pointer, bounded=True)
+
+    @staticmethod
+    def cut_out(body: bytes, pointer: tuple[str, ...]) -> tuple[msgspec.Raw, bytes]:
+        """Return the list of a large body, and the body with an empty list in its place.
+
+        Raises:
+            NotCuttable: There is nothing at that place, or to look for it would take too long.
+        """
+        check(body, readings=2)
+        return cut_out(body, pointer, b"[]", msgspec.json.Decoder)
+
+    @classmethod
+    def find(cls, text: Raw, pointer: Pointer, *, bounded: bool = False) -> "Rows":
         """Find the list; all names beside it are put in order, so that texts can be compared.
+
+        Args:
+            text: Of the whole.
+            pointer: Where the list is.
+            bounded: Whether a client wrote it.
 
         Raises:
             NotCuttable: There is no list at that place, or no JSON.
+            JobTooLarge: A client's has more items than a request may have.
         """
         if not pointer:
-            return cls(b"", cls.elements(text), b"")
-        beside = cls.members(text)
+            return cls(b"", cls.elements(text, bounded=bounded), b"")
+        beside = cls.members(text, bounded=bounded)
         name, *rest = pointer
         inner = beside.pop(name, None)
         if inner is None:
             raise NotCuttable(f"expected {name!r} in the object, got {', '.join(beside) or 'none'}")
-        return cls.within(beside, name, cls.find(inner, rest))
+        return cls.within(beside, name, cls.find(inner, rest, bounded=bounded))
 
     @classmethod
     def within(cls, beside: Mapping[str, Raw], name: str, inner: "Rows") -> "Rows":
@@ -77,24 +125,18 @@ class RowShare(msgspec.Struct, frozen=True):
     """A request of rows.
 
     Attributes:
-        where: What else two requests must have in common to be merged.
+        key: All that two requests must have in common to be merged: all but the items.
         rows: Its items.
         results: Where the answer will have its list.
         own: The whole of it as it came; None for a piece of a request.
         about: The headers of its body.
     """
 
-    where: Hashable
+    key: Hashable
     rows: Rows
     results: tuple[str, ...]
     own: Message | None
     about: Mapping[str, str]
-
-    @property
-    def key(self) -> Hashable:
-        """All but the items."""
-        around = brief((self.rows.before, self.rows.after))
-        return self.where, self.about.get("content-type"), around, self.results
 
     @property
     def size(self) -> int:
@@ -104,8 +146,18 @@ class RowShare(msgspec.Struct, frozen=True):
 
 def share_of(request: Request, rows: Rows, results: Pointer) -> RowShare | None:
     """What a request brings; None if it has no item."""
+    return RowShare(*fields_of(request, rows, results)) if rows.items else None
+
+
+def fields_of(
+    request: Request, rows: Rows, results: Pointer, *more: Hashable
+) -> tuple[Hashable, Rows, tuple[str, ...], Message, Mapping[str, str]]:
+    """The fields of a share; two requests that differ in `more` are not merged."""
     own = as_it_came(request.message)
-    return RowShare(request.path, rows, tuple(results), own, own.headers) if rows.items else None
+    around = brief((rows.before, rows.after))
+    where = tuple(results)
+    key = request.path, own.headers.get("content-type"), around, where, *more
+    return key, rows, where, own, own.headers
 
 
 R = TypeVar("R", bound=RowShare)

@@ -6,18 +6,12 @@ handed on as they are; each client's are counted from 0, and he is told his part
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 
 from adaptive_batching.wire.embeddings import read_embeddings
-from adaptive_batching.wire.exchange import (
-    Message,
-    Request,
-    Unsplittable,
-    as_it_came,
-    goes_as_it_came,
-)
-from adaptive_batching.wire.listed import RowFormat, RowShare
+from adaptive_batching.wire.exchange import Message, Request, Unsplittable, goes_as_it_came
+from adaptive_batching.wire.listed import RowFormat, RowShare, fields_of
 from adaptive_batching.wire.splice import NotCuttable, members
 from adaptive_batching.wire.text_inputs import Kind, read_inputs, rows_of, weight
 
@@ -34,11 +28,6 @@ class EmbeddingShare(RowShare, frozen=True):
     """
 
     kind: Kind
-
-    @property
-    def key(self) -> Hashable:
-        """All but the texts, and the user."""
-        return super().key, self.kind
 
     @property
     def weight(self) -> int:
@@ -58,14 +47,13 @@ class OpenAIEmbeddings(RowFormat[EmbeddingShare]):
         if not self.wants(request.method, request.path):
             return None
         try:
-            beside = members(request.message.body)
+            beside = members(request.message.body, bounded=True)
             kind, items = read_inputs(beside.pop("input", b""))
         except NotCuttable:
             return None
         beside.pop("user", None)  # who it is does not change what a text means
-        own = as_it_came(request.message)
         rows = rows_of(beside, "input", items)
-        return EmbeddingShare(request.path, rows, ("data",), own, own.headers, kind)
+        return EmbeddingShare(*fields_of(request, rows, ("data",), kind), kind)
 
     def split(self, shares: Sequence[EmbeddingShare], answer: Message) -> list[Message]:
         """To each share its own embeddings, and its part of what was used.

@@ -1,73 +1,125 @@
 """JSON cut into the bytes of its parts, so that no number is ever read and written again.
 
 What strict JSON has no words for, NaN and infinities, some servers write all the same: they are
-numbers while a text is cut. What the strict parser still refuses is cut at its brackets and commas
-if it is short, for that takes a hundred times as long.
+numbers while a text is cut.
+
+Requests are cut within bounds, for a client may send anything: before parts are made, which takes
+100 ns and 70 bytes each, it is known that there are few; and a text is read a few times at most.
 """
 
-import re
-from collections.abc import Collection, Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Collection, Iterable
+from functools import cache
+from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
+from adaptive_batching.errors import JobTooLarge
+
+_T = TypeVar("_T")
 Raw = bytes | msgspec.Raw
 """The text of one JSON value."""
+
+MOST_ITEMS = 2**16  # of a request: lists of 5 MiB in memory
+FEW_ITEMS = 2**13  # of a request, if there are more commas than items may be
+LARGE = 2**18  # bytes; in less, there is nothing that takes long
+NOT_STRICT_SIZE = 2**20  # bytes: with NaN in it, a text takes ten times as long
+_MOST_WORK = 6 * 2**20  # commas and the like that are read: each takes 5 ns
+_MOST_MEMBERS = 2**12
 
 _NOT_STRICT = (b"NaN", b"Infinity")
 # Numbers that can't be mistaken where they stand: no end of one is the beginning of one.
 _STAND_INS = (b"7E0", b"7E1", b"7E2", b"7E3", b"7E4", b"7E5", b"7E6", b"7E8", b"7E9")
-_SHORT = 2**14  # bytes
-_TOKEN = re.compile(rb'"(?>[^"\\]+|\\.)*+"|[\[\]{}:,]|[-+.\w]+|\S', re.DOTALL)
-_OPENING = {b"]": b"[", b"}": b"{"}
-_STRAY = re.compile(rb"[^-+.\w\[\]{}:,]")
-_MEMBER = re.compile(rb'("(?:[^"\\]|\\.)*")\s*:\s*(.+)', re.DOTALL)
+_ESCAPED = ((b"\\\\", b"\0\0"), (b'\\"', b"\0\1"))
+_NONE = msgspec.Raw()
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _elements = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class NotCuttable(ValueError):
-    """A text is not JSON, or not of the kind that was expected."""
+    """A text is not JSON, or not of the kind that was expected, or would take too long."""
 
 
-def members(text: Raw) -> dict[str, msgspec.Raw]:
+def members(text: Raw, *, bounded: bool = False) -> dict[str, msgspec.Raw]:
     """Cut an object into its values, by name; of a name that comes twice the last one counts.
 
+    Args:
+        text: Of the object.
+        bounded: Whether a client wrote it, so that it may not cost more than the usual.
+
     Raises:
-        NotCuttable: It is no object; or not a strict one, and long.
+        NotCuttable: It is no object, or has more members than objects have.
     """
-    _check_unicode(text)
+    check(text, readings=3 if bounded else 0)
+    if bounded and length_of(text) > LARGE and _names(text) > MOST_ITEMS:
+        raise NotCuttable(f"expected at most {MOST_ITEMS} names in JSON")
     try:
-        return _members.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    strict = _Strict(text)
-    try:
-        found = _members.decode(strict.text)
-        if not any(map(strict.stands_in, found)):
-            return dict(zip(found, strict.own(found.values()), strict=True))
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    named = map(_named, _parts(text, b"{", b"}"))
-    return {name: msgspec.Raw(value) for name, value in named}
+        found = _members.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        strict = _Strict(text, error, bounded=bounded)
+        named = strict.decoded(_members)
+        found = dict(zip(named, strict.own(named.values()), strict=True))
+    if bounded and len(found) > _MOST_MEMBERS:
+        raise NotCuttable(f"expected at most {_MOST_MEMBERS} members, got {len(found)}")
+    return found
 
 
-def elements(text: Raw) -> list[msgspec.Raw]:
+def elements(text: Raw, *, bounded: bool = False) -> list[msgspec.Raw]:
     """Cut an array into its elements.
 
+    Args:
+        text: Of the array.
+        bounded: Whether a client wrote it, so that it may not cost more than the usual.
+
     Raises:
-        NotCuttable: It is no array; or not a strict one, and long.
+        NotCuttable: It is no array.
+        JobTooLarge: It has more elements than a request may have items.
     """
-    _check_unicode(text)
+    check(text, readings=1 if bounded else 0)
+    decoder = _elements if not bounded else decoder_of(list_type(text))
     try:
-        return _elements.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    strict = _Strict(text)
-    try:
-        return strict.own(_elements.decode(strict.text))
-    except (msgspec.DecodeError, RecursionError):
-        return [*map(msgspec.Raw, _parts(text, b"[", b"]"))]
+        return listed(decoder.decode(text))
+    except msgspec.ValidationError as error:
+        if bytes(memoryview(text)[:1]) == b"[":
+            raise too_many() from error
+        raise NotCuttable(f"expected an array: {error}") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        strict = _Strict(text, error, bounded=bounded)
+        return strict.own(listed(strict.decoded(decoder)))
+
+
+def too_many(most: int = FEW_ITEMS) -> JobTooLarge:
+    """What is raised at a request that would be cut into more items than may be."""
+    return JobTooLarge(f"expected at most {most} items in one request, got more")
+
+
+def list_type(text: Raw) -> Any:
+    """Return as what a client's array is read, so that its elements are not too many.
+
+    Commas say that they are few; where items have commas of their own, only the parser knows.
+    """
+    few = length_of(text) <= MOST_ITEMS or count(text, b",") < MOST_ITEMS
+    return list[msgspec.Raw] if few else at_most(msgspec.Raw, FEW_ITEMS)
+
+
+def listed(found: Any) -> list[Any]:
+    """The elements of what was read as a `list_type`, or as `at_most` so many."""
+    if isinstance(found, list):
+        return found
+    return [part for part in msgspec.structs.astuple(found) if part is not _NONE]
+
+
+@cache
+def decoder_of(kind: Any) -> "msgspec.json.Decoder[Any]":
+    """Remembered, for to make one takes milliseconds."""
+    return msgspec.json.Decoder(kind)
+
+
+@cache
+def at_most(kind: Any, most: int) -> type[msgspec.Struct]:
+    """A type for arrays: the parser stops at the first element beyond so many of a kind."""
+    fields = [(f"part_{number}", kind, _NONE) for number in range(most)]
+    return msgspec.defstruct("Few", fields, array_like=True, forbid_unknown_fields=True, gc=False)
 
 
 def joined(parts: Iterable[Raw]) -> bytes:
@@ -89,84 +141,103 @@ def text_of(value: object) -> bytes:
 _encode = msgspec.json.Encoder().encode
 
 
-def _check_unicode(text: Raw) -> None:
-    """Values are cut out without a look at their strings, and one bad byte would spoil a batch."""
-    if isinstance(text, bytes):  # what was cut out of a text that was checked need not be again
-        try:
-            text.decode()
-        except UnicodeDecodeError as error:
-            raise NotCuttable(f"expected UTF-8: {error}") from error
+def check(text: Raw, *, readings: int = 0) -> None:
+    """See whether a text that just came is fit to be cut.
+
+    Values are cut out without a look at their strings, and one bad byte would spoil a batch.
+
+    Args:
+        text: What was cut out of a text that was checked is not checked again.
+        readings: How often a client's text is read until it is cut; 0 for a server's.
+
+    Raises:
+        NotCuttable: It is not UTF-8, or a client's would take too long to read.
+    """
+    if not isinstance(text, bytes):
+        return
+    try:
+        _ = text.isascii() or text.decode()
+    except UnicodeDecodeError as error:
+        raise NotCuttable(f"expected UTF-8: {error}") from error
+    if len(text) * readings > _MOST_WORK and _work(text) * readings > _MOST_WORK:
+        raise NotCuttable(f"expected less than {len(text)} bytes of small values")
+
+
+def _work(text: bytes) -> int:
+    """How much a parser has to do, counted in commas."""
+    spaces = int(np.count_nonzero(np.frombuffer(text, np.uint8) <= ord(" ")))
+    opened = count(text, b"[") + count(text, b"{")
+    return count(text, b",") + count(text, b":") + count(text, b"\\") + 2 * opened + spaces // 4
+
+
+def length_of(text: Raw) -> int:
+    """Bytes of a text."""
+    return memoryview(text).nbytes
+
+
+def count(text: Raw, mark: bytes) -> int:
+    """How often a byte is in a text: a millisecond for 8 MiB."""
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord(mark)))
+
+
+def _names(text: Raw) -> int:
+    """At least as many as there are: colons after a quotation mark, with or without a space."""
+    if (colons := count(text, b":")) <= MOST_ITEMS:
+        return colons
+    data = np.frombuffer(text, np.uint8)
+    before = data[:-1]
+    named = (data[1:] == ord(":")) & ((before == ord('"')) | (before <= ord(" ")))
+    return int(np.count_nonzero(named))
 
 
 class _Strict:
     """A text with numbers in the place of what is none in strict JSON.
 
-    Attributes:
-        text: In which they stand, within strings too.
+    Args:
+        text: Of any JSON.
+        error: Why it is not strict.
+        bounded: Whether a client wrote it.
+
+    Raises:
+        NotCuttable: There is nothing in it that could be a number's place, or it is too long.
     """
 
-    __slots__ = ("_own", "text")
+    def __init__(self, text: Raw, error: Exception, *, bounded: bool) -> None:
+        own = bytes(text)
+        found = [word for word in _NOT_STRICT if word in own]
+        too_long = bounded and (len(own) > NOT_STRICT_SIZE or own.count(b'"') > MOST_ITEMS)
+        if too_long or not found or b"\0" in own:
+            raise NotCuttable(f"expected strict JSON, apart from NaN and Infinity: {error}")
+        free = (number for number in _STAND_INS if number not in own)
+        self._words = list(zip(free, found, strict=False))
+        for escaped, hidden in _ESCAPED:
+            own = own.replace(escaped, hidden)
+        parts = own.split(b'"')  # every other one is a string's
+        outside = b'"'.join(parts[::2])
+        for number, word in self._words:
+            outside = outside.replace(word, number)
+        parts[::2] = outside.split(b'"')
+        own = b'"'.join(parts)
+        for escaped, hidden in reversed(_ESCAPED):
+            own = own.replace(hidden, escaped)
+        self._text = own
 
-    def __init__(self, text: Raw) -> None:
-        self.text = bytes(text)
-        free = (number for number in _STAND_INS if number not in self.text)
-        self._own = list(zip(free, _NOT_STRICT, strict=False))
-        for number, word in self._own:
-            self.text = self.text.replace(word, number)
+    def decoded(self, decoder: "msgspec.json.Decoder[_T]") -> _T:
+        """Read it.
+
+        Raises:
+            NotCuttable: It is still not what the decoder takes.
+        """
+        try:
+            return decoder.decode(self._text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise NotCuttable(f"expected JSON: {error}") from error
 
     def own(self, parts: Collection[Raw]) -> list[msgspec.Raw]:
         """What stands in truth where some parts of it stand."""
         if not parts:
             return []
-        texts = b"\0".join(parts)  # which strict JSON has none of; all at once, as there are many
-        for number, word in self._own:
+        texts = b"\0".join(parts)  # all at once, as there are many
+        for number, word in self._words:
             texts = texts.replace(number, word)
         return [*map(msgspec.Raw, texts.split(b"\0"))]
-
-    def stands_in(self, name: str) -> bool:
-        """Whether a name may not be what it was; escaped, it may have been a number's before."""
-        return any(number.decode() in name for number, _ in self._own)
-
-
-def _parts(raw: Raw, opening: bytes, closing: bytes) -> list[bytes]:
-    """What stands between the commas of an array or object, which has to be all of the text."""
-    text = bytes(raw)
-    if len(text) > _SHORT:
-        raise NotCuttable(f"expected strict JSON of {len(text)} bytes, apart from NaN and Infinity")
-    outer = [*_outer(text)]
-    marks = [token[0] for token in outer]
-    if marks[:1] != [opening] or marks[1:][-1:] != [closing]:
-        raise NotCuttable(f"expected JSON from {opening.decode()} to {closing.decode()}")
-    if {*marks[1:-1]} - {b","}:
-        raise NotCuttable("expected one JSON value, got several")
-    parts = [text[a.end() : b.start()].strip() for a, b in pairwise(outer)]
-    if parts == [b""]:
-        return []
-    if not all(parts):
-        raise NotCuttable("expected a JSON value between two commas")
-    return parts
-
-
-def _outer(text: bytes) -> Iterator[re.Match[bytes]]:
-    """The outermost brackets and the commas between them."""
-    unclosed: list[bytes] = []
-    for token in _TOKEN.finditer(text):
-        mark = token[0]
-        if mark in _OPENING and (not unclosed or unclosed.pop() != _OPENING[mark]):
-            raise NotCuttable(f"expected a bracket to be closed by its like, got {mark!r}")
-        if not unclosed or (len(unclosed) == 1 and mark == b","):
-            yield token
-        if mark in b"[{":
-            unclosed.append(mark)
-        elif _STRAY.fullmatch(mark):  # what follows it, a neighbour's items too, could be swallowed
-            raise NotCuttable(f"expected JSON, got {mark!r}")
-
-
-def _named(member: bytes) -> tuple[str, bytes]:
-    named = _MEMBER.fullmatch(member)
-    if named is None:
-        raise NotCuttable("expected a name, a colon and a value in a JSON object")
-    try:
-        return msgspec.json.decode(named[1], type=str), named[2]
-    except msgspec.DecodeError as error:
-        raise NotCuttable(f"expected a name in a JSON object, got {named[1]!r}") from error

@@ -5,10 +5,10 @@
 
 from collections.abc import Sequence
 
-from adaptive_batching.wire.exchange import Message, Request, as_it_came, goes_as_it_came
-from adaptive_batching.wire.listed import RowFormat, RowShare
+from adaptive_batching.wire.exchange import Message, Request, goes_as_it_came
+from adaptive_batching.wire.listed import RowFormat, RowShare, fields_of
 from adaptive_batching.wire.splice import NotCuttable, Raw, elements, joined, members
-from adaptive_batching.wire.text_inputs import array_of, read_inputs, rows_of
+from adaptive_batching.wire.text_inputs import first_byte, read_array, read_inputs, rows_of
 
 _EMBED = frozenset({"/embed", "/embed_sparse", "/embed_all"})
 _PREDICT = "/predict"
@@ -35,20 +35,17 @@ class TextEmbeddings(RowFormat[RowShare]):
         """Understand a request; None if it can't share a batch."""
         if not self.wants(request.method, request.path):
             return None
-        own = as_it_came(request.message)
         try:
-            beside = members(request.message.body)
+            beside = members(request.message.body, bounded=True)
             texts = beside.pop("inputs", b"")
             if request.path == _PREDICT:
                 single, items = _to_classify(texts)
                 rows = rows_of(beside, "inputs", items)
-                return PredictShare(_PREDICT, rows, (), own, own.headers, single)
+                return PredictShare(*fields_of(request, rows, ()), single)
             kind, items = read_inputs(texts)
         except NotCuttable:
             return None
-        return RowShare(
-            (request.path, kind), rows_of(beside, "inputs", items), (), own, own.headers
-        )
+        return RowShare(*fields_of(request, rows_of(beside, "inputs", items), (), kind))
 
     def split(self, shares: Sequence[RowShare], answer: Message) -> list[Message]:
         """To each share its own results; one alone without a list around it, if that is its way.
@@ -73,11 +70,11 @@ def _to_classify(text: Raw) -> tuple[bool, Sequence[Raw]]:
     Raises:
         NotCuttable: It is nothing of the kind.
     """
-    if bytes(text).startswith(b'"'):
+    if first_byte(text) == b'"':
         return True, [joined([text])]
-    kind = array_of(text)
+    kind, items = read_array(text)
     if kind == "arrays":
-        return False, elements(text)
-    if kind != "strings" or len(elements(text)) > 2:
+        return False, items
+    if kind != "strings" or len(items) > 2:
         raise NotCuttable("expected a text, a pair of texts, or an array of arrays of these")
     return True, [text]

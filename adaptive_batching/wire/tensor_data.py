@@ -4,16 +4,16 @@ Tensors whose first dimension is the batch are joined by putting one after the o
 hold exactly the elements that its shape says: one too few would be taken from its neighbour.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from math import prod
 from struct import Struct
 
+import msgspec
 import numpy as np
 
 from adaptive_batching.wire.pieces import Pieces, cut, size_of, whole
-from adaptive_batching.wire.splice import NotCuttable, Raw, elements, joined
+from adaptive_batching.wire.splice import NotCuttable, count, elements, joined
 
 BYTES = "BYTES"
 _ITEM_SIZE = {
@@ -21,7 +21,8 @@ _ITEM_SIZE = {
     "INT32": 4, "INT64": 8, "FP16": 2, "BF16": 2, "FP32": 4, "FP64": 8,
 }  # fmt: skip
 _LENGTH = Struct("<I")
-_EMPTY = re.compile(rb"\[\s*\]")
+_SPACES = b" \t\r\n"
+_MOST_ESCAPES = 2**20
 
 
 def text_layout(text: bytes, shape: Sequence[int]) -> str:
@@ -30,18 +31,20 @@ def text_layout(text: bytes, shape: Sequence[int]) -> str:
     Raises:
         NotCuttable: It does not hold as many elements as its shape says.
     """
-    if b'"' in text or b"{" in text:  # commas and brackets within strings are no structure
-        return "nested" if _is_nested(text, shape) else "flat"
-    commas, brackets = text.count(b","), text.count(b"[")
-    if text[:1] != b"[" or commas + 1 != prod(shape):
+    if b'"' in text:  # commas and brackets within strings are no structure
+        text = _without_strings(text, prod(shape))
+    commas, brackets = count(text, b","), count(text, b"[")
+    if text[:1] != b"[" or commas + 1 != prod(shape) or b"{" in text:
         raise _wrong_shape(shape)
     if brackets == 1 and commas:
         return "flat"
-    if _EMPTY.search(text):  # no element is as many commas as one
+    text = text.translate(None, _SPACES)
+    if b"[]" in text:  # no element is as many commas as one
         raise _wrong_shape(shape)
     if brackets == 1:
         return "flat"
-    if brackets != _brackets(shape) or len(elements(text)) != shape[0]:
+    rows = elements(msgspec.Raw(text), bounded=True) if brackets == _brackets(shape) else ()
+    if len(rows) != shape[0]:
         raise _wrong_shape(shape)
     return "nested"
 
@@ -53,7 +56,7 @@ def check_bytes(data: Pieces, datatype: str, shape: Sequence[int]) -> None:
         NotCuttable: They are not as many as its shape says, or of an unknown type.
     """
     if datatype == BYTES:
-        if sum(1 for _ in _strings(whole(data))) != prod(shape):
+        if len(_ends(data, prod(shape))) != prod(shape):
             raise _wrong_shape(shape)
     elif datatype not in _ITEM_SIZE:
         raise NotCuttable(f"expected a data type of the protocol, got {datatype}")
@@ -70,7 +73,7 @@ def cut_text(text: bytes, shape: Sequence[int], sizes: Sequence[int]) -> list[by
     if numbers := _cut_numbers(text, shape, sizes):
         return numbers
     parts = elements(text)
-    if len(parts) == shape[0] and (len(shape) == 1 or _is_list(parts[0])):
+    if len(parts) == shape[0] and (len(shape) == 1 or bytes(parts[0])[:1] == b"["):
         row = 1
     elif len(parts) == prod(shape):
         row = prod(shape[1:])
@@ -89,7 +92,7 @@ def cut_bytes(
     """
     row = prod(shape[1:])
     if datatype == BYTES:
-        ends = [0, *_strings(whole(data))]
+        ends = [0, *_ends(data, prod(shape))]
         if len(ends) != prod(shape) + 1:
             raise _wrong_shape(shape)
         return cut(data, [ends[end * row] - ends[begin * row] for begin, end in _spans(sizes)])
@@ -119,21 +122,15 @@ def _spans(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
     return pairwise(accumulate(sizes, initial=0))
 
 
-def _is_nested(text: Raw, shape: Sequence[int]) -> bool:
-    parts = elements(text)
-    scalars = not any(map(_is_list, parts))
-    if scalars and len(parts) == prod(shape):
-        return False
-    inner = shape[1:]
-    if len(parts) != shape[0] or not inner or scalars:
-        raise _wrong_shape(shape)
-    if any(_is_nested(part, inner) != (len(inner) > 1) for part in parts):
-        raise _wrong_shape(shape)
-    return True
-
-
-def _is_list(part: Raw) -> bool:
-    return bytes(part).startswith(b"[")
+def _without_strings(text: bytes, most: int) -> bytes:
+    """The same JSON with a number in the place of each string, of which there may be so many."""
+    if b"\\" in text:
+        if count(text, b"\\") > _MOST_ESCAPES:
+            raise NotCuttable(f"expected at most {_MOST_ESCAPES} escapes in strings")
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if count(text, b'"') > 2 * most:
+        raise NotCuttable(f"expected at most {most} strings")
+    return b"0".join(text.split(b'"')[::2])
 
 
 def _brackets(shape: Sequence[int]) -> int:
@@ -145,16 +142,18 @@ def _brackets(shape: Sequence[int]) -> int:
     return count
 
 
-def _strings(data: memoryview) -> Iterator[int]:
-    """Where each string ends; before it stand its length and its bytes."""
-    end = 0
-    while end < len(data):
-        if end + _LENGTH.size > len(data):
+def _ends(data: Pieces, most: int) -> list[int]:
+    """Where each string ends, of so many at most; before it stand its length and its bytes."""
+    ends: list[int] = []
+    text, end = whole(data), 0
+    while end < len(text) and len(ends) < most:
+        if end + _LENGTH.size > len(text):
             raise NotCuttable("expected the length of a string, got the end of the tensor")
-        end += _LENGTH.size + _LENGTH.unpack_from(data, end)[0]
-        yield end
-    if end > len(data):
-        raise NotCuttable("expected a string, got the end of the tensor")
+        end += _LENGTH.size + _LENGTH.unpack_from(text, end)[0]
+        ends.append(end)
+    if end != len(text):
+        raise NotCuttable("expected strings up to the end of the tensor")
+    return ends
 
 
 def _wrong_shape(shape: Sequence[int]) -> NotCuttable:

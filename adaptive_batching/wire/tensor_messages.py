@@ -5,40 +5,65 @@ header says where the JSON ends.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
 
 from adaptive_batching.wire.exchange import Message
 from adaptive_batching.wire.pieces import Pieces, cut, size_of
-from adaptive_batching.wire.splice import NotCuttable, Raw, elements, members, object_of, text_of
+from adaptive_batching.wire.splice import (
+    LARGE,
+    NOT_STRICT_SIZE,
+    NotCuttable,
+    Raw,
+    at_most,
+    decoder_of,
+    elements,
+    length_of,
+    listed,
+    members,
+    object_of,
+    text_of,
+)
 from adaptive_batching.wire.tensors import Parameters, Tensor
 
 JSON_LENGTH = "inference-header-content-length"
 _BINARY_SIZE = "binary_data_size"
 _LONGEST_LENGTH = 18  # digits
 _MOST_TENSORS = 1024  # each takes more memory than its text, which alone is counted
-_MOST_DIMENSIONS = 16  # more than models have: each one more is another look at all elements
+_MOST_DIMENSIONS = 16  # more than models have
+_MOST_SAID = 2**16  # bytes of the shapes and parameters of all tensors
 
 _NONE = msgspec.Raw()  # left out of the text, which goes by identity
 # The product of any number of sizes, each of any length, would take longer than anybody waits.
 _Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Shape: TypeAlias = Annotated[list[_Size], msgspec.Meta(max_length=_MOST_DIMENSIONS)]
+_T = TypeVar("_T")
 
 
-class _Described(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class _Described(msgspec.Struct, forbid_unknown_fields=True):
     """A tensor as JSON says it."""
 
     name: str
-    shape: _Shape
+    shape: msgspec.Raw
     datatype: str
-    parameters: Parameters | msgspec.UnsetType | None = msgspec.UNSET
+    parameters: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     data: msgspec.Raw = _NONE
 
 
-_described: msgspec.json.Decoder[list[_Described]] = msgspec.json.Decoder(
-    Annotated[list[_Described], msgspec.Meta(max_length=_MOST_TENSORS)]
-)
+class _Written(msgspec.Struct, omit_defaults=True):
+    """The same as it is written."""
+
+    name: str
+    shape: list[int]
+    datatype: str
+    parameters: Parameters | msgspec.UnsetType | None
+    data: msgspec.Raw = _NONE
+
+
+_described: msgspec.json.Decoder[list[_Described]] = msgspec.json.Decoder(list[_Described])
+_shape: msgspec.json.Decoder[list[int]] = msgspec.json.Decoder(_Shape)
+_parameters: msgspec.json.Decoder[Parameters | None] = msgspec.json.Decoder(Parameters | None)
 _length = msgspec.json.Decoder(int)
 
 
@@ -73,19 +98,30 @@ def close_message(text: bytes, tail: Pieces, headers: Mapping[str, str]) -> Mess
     return Message(b"".join([text, *tail]), {**headers, JSON_LENGTH: str(len(text))})
 
 
-def read_tensors(text: Raw, tail: Pieces) -> list[Tensor]:
+def read_tensors(text: Raw, tail: Pieces, *, bounded: bool = False) -> list[Tensor]:
     """Read a list of tensors, with the bytes that stand behind the JSON.
 
+    Args:
+        text: Of the list.
+        tail: The bytes.
+        bounded: Whether a client wrote it.
+
     Raises:
-        NotCuttable: It is not what the protocol says.
+        NotCuttable: It is not what the protocol says, or says too much.
     """
-    tensors, in_bytes, sizes, left = [], [], [], size_of(tail)
-    for each in _describe(text):
-        parameters = each.parameters or {}
-        nothing = msgspec.UNSET if parameters else each.parameters
+    tensors, in_bytes, sizes, left, said = [], [], [], size_of(tail), 0
+    for each in _describe(text, bounded=bounded):
+        given = each.parameters
+        said += length_of(each.shape) + (0 if given is msgspec.UNSET else length_of(given))
+        if said > _MOST_SAID:
+            raise NotCuttable(f"expected at most {_MOST_SAID} bytes of shapes and parameters")
+        shape = _read(_shape, each.shape)
+        parameters = None if given is msgspec.UNSET else _read(_parameters, given)
+        nothing = parameters if given is not msgspec.UNSET and not parameters else msgspec.UNSET
+        parameters = parameters or {}
         data = bytes(each.data)
         size = parameters.pop(_BINARY_SIZE, None)
-        tensor = Tensor(each.name, each.datatype, each.shape, parameters, data, nothing)
+        tensor = Tensor(each.name, each.datatype, shape, parameters, data, nothing)
         tensors.append(tensor)
         if size is not None:
             length = _read_length(size, left)
@@ -118,7 +154,7 @@ def _read_length(text: Raw, limit: int) -> int:
 
 def write_tensors(tensors: Sequence[Tensor]) -> tuple[bytes, Pieces]:
     """Return the list in JSON, and what is to stand behind it."""
-    described: list[_Described] = []
+    described = []
     tail: list[memoryview] = []
     for each in tensors:
         parameters, text = each.parameters, _NONE
@@ -129,20 +165,35 @@ def write_tensors(tensors: Sequence[Tensor]) -> tuple[bytes, Pieces]:
             size = msgspec.Raw(text_of(size_of(each.data)))
             parameters = {**parameters, _BINARY_SIZE: size}
         said = parameters or each.nothing
-        described.append(_Described(each.name, each.shape, each.datatype, said, text))
+        described.append(_Written(each.name, each.shape, each.datatype, said, text))
     return text_of(described), tuple(tail)
 
 
-def _describe(text: Raw) -> list[_Described]:
+def _read(decoder: "msgspec.json.Decoder[_T]", text: Raw) -> _T:
     try:
-        return _described.decode(text)
-    except (msgspec.DecodeError, RecursionError):  # perhaps a NaN, which many servers write
-        parts = elements(text)
-        if len(parts) > _MOST_TENSORS:
-            raise NotCuttable(
-                f"expected at most {_MOST_TENSORS} tensors, got {len(parts)}"
-            ) from None
-        return [_describe_leniently(members(part)) for part in parts]
+        return decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise NotCuttable(f"expected a tensor: {error}") from error
+
+
+def _describe(text: Raw, *, bounded: bool) -> list[_Described]:
+    few = length_of(text) <= LARGE // 4
+    decoder = _described if few else decoder_of(at_most(_Described, _MOST_TENSORS))
+    try:
+        found = listed(decoder.decode(text))
+    except (msgspec.DecodeError, RecursionError) as error:  # perhaps a NaN, as many servers write
+        if bounded and length_of(text) > NOT_STRICT_SIZE:
+            raise NotCuttable(f"expected tensors: {error}") from error
+        parts = elements(text, bounded=bounded)
+        _check_number(parts)
+        return [_describe_leniently(members(part, bounded=bounded)) for part in parts]
+    _check_number(found)
+    return found
+
+
+def _check_number(tensors: Sequence[object]) -> None:
+    if len(tensors) > _MOST_TENSORS:
+        raise NotCuttable(f"expected at most {_MOST_TENSORS} tensors, got {len(tensors)}")
 
 
 def _describe_leniently(named: dict[str, msgspec.Raw]) -> _Described:

@@ -6,7 +6,7 @@ import msgspec
 
 from adaptive_batching.wire.brief import brief
 from adaptive_batching.wire.exchange import Message, Request, as_it_came
-from adaptive_batching.wire.splice import NotCuttable, Raw, members, object_of
+from adaptive_batching.wire.splice import MOST_ITEMS, NotCuttable, Raw, members, object_of
 from adaptive_batching.wire.tensor_messages import JSON_LENGTH, open_message, read_tensors
 from adaptive_batching.wire.tensors import Parameters, Tensor
 
@@ -58,8 +58,10 @@ def share_of(request: Request) -> TensorShare:
         NotCuttable: It can't share a batch.
     """
     text, tail = open_message(request.message)
-    named = members(text)
-    tensors = read_tensors(named.pop("inputs", b""), tail)
+    named = members(text, bounded=True)
+    tensors = read_tensors(named.pop("inputs", b""), tail, bounded=True)
+    if sum(tensor.strings for tensor in tensors) > MOST_ITEMS:
+        raise NotCuttable(f"expected at most {MOST_ITEMS} strings")
     layouts = tuple(tensor.check() for tensor in tensors)
     if len({tensor.shape[0] for tensor in tensors}) != 1:
         raise NotCuttable("expected inputs with the same first dimension")
@@ -82,7 +84,7 @@ def _beside(named: dict[str, msgspec.Raw]) -> Iterable[tuple[str, bytes]]:
         if name != "parameters":
             yield name, bytes(text)
         elif text != msgspec.Raw(b"null"):
-            parameters = members(text)
+            parameters = members(text, bounded=True)
             _check_of_rows(parameters)
             rest = sorted((key, parameters[key]) for key in parameters if key not in _OF_A_QUEUE)
             if rest:

@@ -48,12 +48,14 @@ class TensorFlowServing(RowFormat[Any]):
         if request.method != "POST" or verb is None or _is_cloud_event(request):
             return None
         items, results = _LISTS[verb]
+        columns = _COLUMNS.take(request) if self._columns and verb == "predict" else None
+        if columns is not None:
+            return columns
         try:
-            rows = Rows.find(request.message.body, (items,))
+            rows = Rows.read(request.message.body, (items,))
         except NotCuttable:
-            with_columns = self._columns and verb == "predict"
-            return _COLUMNS.take(request) if with_columns else None
-        if b'"inputs"' in rows.before and "inputs" in members(request.message.body):
+            return None
+        if b'"inputs"' in rows.before and "inputs" in members(rows.text([])):
             return None  # it is for the server to say that both are too many
         return share_of(request, rows, (results,))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from itertools import chain
+from math import prod
 from typing import TypeAlias
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from adaptive_batching.wire.pieces import Pieces
 from adaptive_batching.wire.splice import NotCuttable
 from adaptive_batching.wire.tensor_data import (
+    BYTES,
     check_bytes,
     cut_bytes,
     cut_text,
@@ -38,6 +40,12 @@ class Tensor(msgspec.Struct):
     parameters: Parameters
     data: bytes | Pieces
     nothing: Parameters | msgspec.UnsetType | None = msgspec.UNSET
+
+    @property
+    def strings(self) -> int:
+        """How many strings have to be found in it, one by one."""
+        in_text = isinstance(self.data, bytes) and b'"' in self.data
+        return prod(self.shape) if self.datatype == BYTES or in_text else 0
 
     @property
     def kind(self) -> Hashable:

@@ -1,16 +1,18 @@
 """Texts as embedding servers take them: one or several, as strings or as tokens.
 
-There may be millions in a body, and nobody else is served until they are read: so the parser says
-what they are, and none is looked at by itself.
+There may be thousands in a body, and no other client is served until they are read: so the parser
+cuts them, their first bytes say what they are, and none is looked at by itself.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+import re
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from adaptive_batching.wire.listed import Rows
-from adaptive_batching.wire.splice import NotCuttable, Raw, elements
+from adaptive_batching.wire.splice import MOST_ITEMS, NotCuttable, Raw, count, elements
 
 Kind: TypeAlias = Literal["strings", "tokens"]
 ArrayOf: TypeAlias = Literal["strings", "arrays", "numbers"]
@@ -34,30 +36,39 @@ def read_inputs(text: Raw) -> Inputs:
     Raises:
         NotCuttable: It is none of these, such as a mixture, or holds nothing.
     """
-    if _first(text) == b'"':
+    if first_byte(text) == b'"':
         return Inputs("strings", [text])
-    match array_of(text):
-        case "strings":
-            return Inputs("strings", elements(text))
-        case "arrays":
-            return Inputs("tokens", elements(text))
-        case "numbers":
-            return Inputs("tokens", [text])
+    kind, items = read_array(text)
+    return Inputs("strings" if kind == "strings" else "tokens", items)
+
+
+def read_array(text: Raw) -> tuple[ArrayOf, Sequence[Raw]]:
+    """Read an array of things that are alike: what they are, and each; numbers are one text.
+
+    Raises:
+        NotCuttable: It is none, or empty, a mixture or too long for one text.
+        JobTooLarge: It has more elements than a request may have items.
+    """
+    begin = _BEGIN.match(text)
+    kind = _KINDS.get(begin[1], "numbers") if begin else None
+    if kind == "numbers":
+        if count(text, b",") > MOST_ITEMS:
+            raise NotCuttable(f"expected at most {MOST_ITEMS} tokens of one text")
+        try:
+            _numbers.decode(text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise NotCuttable(f"expected tokens: {error}") from error
+        return kind, [text]
+    if kind is not None:
+        items = elements(text, bounded=True)
+        if len({*map(_first, map(_view, items))}) == 1:
+            return kind, items
     raise NotCuttable("expected texts, all of them strings or all of them tokens")
 
 
-def array_of(text: Raw) -> ArrayOf | None:
-    """What all elements of an array are; None for nothing, a mixture, and what is no strict JSON.
-
-    No number is below 0.
-    """
-    for kind, decoder in _ARRAYS.items():
-        try:
-            decoder.decode(text)
-        except (msgspec.DecodeError, RecursionError):
-            continue
-        return kind
-    return None
+def first_byte(text: Raw) -> bytes:
+    """Which says what a value is."""
+    return bytes(memoryview(text)[:1])
 
 
 def rows_of(beside: Mapping[str, Raw], name: str, items: Sequence[Raw]) -> Rows:
@@ -71,22 +82,14 @@ def weight(kind: Kind, item: Raw) -> int:
     return text.count(b",") + 1 if kind == "tokens" else len(text)
 
 
-class _Array(msgspec.Struct, array_like=True, gc=False):
-    """An array; of what, is skipped."""
-
-
-def _array_of(element: Any) -> "msgspec.json.Decoder[Any]":
-    return msgspec.json.Decoder(Annotated[list[element], msgspec.Meta(min_length=1)])
-
-
+_BEGIN = re.compile(rb"\[\s*(.)")
+_KINDS: Mapping[bytes, ArrayOf] = {b'"': "strings", b"[": "arrays"}
+_view: Callable[[Raw], memoryview] = memoryview
+_first = itemgetter(0)
 _not_below_0 = msgspec.Meta(ge=0)
-# The first element that is something else ends the search.
-_ARRAYS: Mapping[ArrayOf, "msgspec.json.Decoder[Any]"] = {
-    "strings": _array_of(str),
-    "arrays": _array_of(_Array),
-    "numbers": _array_of(Annotated[int, _not_below_0] | Annotated[float, _not_below_0]),
-}
-
-
-def _first(text: Raw) -> bytes:
-    return bytes(memoryview(text)[:1])
+_numbers = msgspec.json.Decoder(
+    Annotated[
+        list[Annotated[int, _not_below_0] | Annotated[float, _not_below_0]],
+        msgspec.Meta(min_length=1),
+    ]
+)

@@ -25,7 +25,7 @@ class TorchServe(RowFormat[RowShare]):
         if not self.wants(request.method, request.path):
             return None
         try:
-            rows = Rows.find(request.message.body, ("instances",))
+            rows = Rows.read(request.message.body, ("instances",))
         except NotCuttable:
             return None
         return share_of(request, rows, ("predictions",))

@@ -254,3 +254,12 @@ def test_walk():
         assert any(file["file"].startswith("marshal/") for file in crossed["rows"])
         assert any(file["file"].startswith("core/") for file in crossed["rows"])
     assert len(whole["verdicts"]) == 4
+
+
+def test_wire():
+    """The bodies that cost most, and whether the worst costs little enough."""
+    (report,) = reports("wire")
+    costs = [row["CPU (ms)"] for row in report["rows"]]
+    assert costs == sorted(costs, reverse=True)
+    (verdict,) = report["verdicts"]
+    assert verdict["measured"] == costs[0]

@@ -17,6 +17,7 @@ from adaptive_batching.bench import (
     sidecar,
     simulator,
     walk,
+    wire,
     workers,
 )
 from adaptive_batching.bench.chaos import run as chaos
@@ -149,6 +150,14 @@ def _sidecar(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> No
 def _walk(form: str) -> None:
     """Files and calls of ours that one request crosses."""
     _report(walk.measure(), "asyncio", form)
+
+
+@command.command("wire")
+@_quick
+@_format
+def _wire(form: str, *, quick: bool) -> None:
+    """CPU that one hostile request costs the sidecar, in each protocol."""
+    _report(_single(wire.measure(quick=quick)), "asyncio", form)
 
 
 @command.command("pipeline")

@@ -120,6 +120,7 @@ async def test_a_request_that_the_queue_never_has_room_for(model, before):
     status, answer, headers = await client.predict(*range(5))
     assert (status, answer["error"]) == (413, "too_many_items")
     assert "Retry-After" not in headers
+    assert (await client.predict(*[1] * 70_000))[0] == 413  # which are not even cut
 
 
 async def test_the_server_is_told_how_long_its_answer_is_waited_for(model, before):
