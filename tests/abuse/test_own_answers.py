@@ -17,7 +17,7 @@ import pytest
 from yarl import URL
 
 REQUESTS = int(os.environ.get("OWN_ANSWERS", "300"))
-CLIENTS = 16 + REQUESTS // 2000
+CLIENTS = 16 + REQUESTS // 500
 MODELS = 20  # a batch that was answered for others sets its model apart for a while
 FIRST = 0.2  # seconds to the first answer on a connection, and for as long it rests after each
 LATER = 0.005  # seconds to others, so that the true answer always comes while it rests
@@ -193,7 +193,7 @@ async def test_f1_each_client_gets_its_own_answer(loop):
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     async with listening:
         port = listening.sockets[0].getsockname()[1]
-        options = [f"--upstream=http://127.0.0.1:{port}", "--concurrency=4", loop]
+        options = [f"--upstream=http://127.0.0.1:{port}", f"--concurrency={CLIENTS // 4}", loop]
         async with sidecar(*options) as url:
             clients = Clients(Random(2), url)
             await asyncio.gather(*(clients.ask() for _ in range(CLIENTS)))
