@@ -17,7 +17,7 @@ from adaptive_batching.instrumentation.tracing import Tracing
 from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from tests.marshal.client import client_of, until
-from tests.marshal.sidecar.conftest import before, model
+from tests.marshal.conftest import before, model
 
 __all__ = ["before", "model"]  # fixtures
 

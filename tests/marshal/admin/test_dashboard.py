@@ -11,7 +11,6 @@ from yarl import URL
 from tests.marshal import apps
 from tests.marshal.admin.test_admin import LOOPBACK, ask
 from tests.marshal.client import client_of, until
-from tests.marshal.sidecar.conftest import before, model  # noqa: F401  fixtures
 
 _STREAM = "/debug/live/stream"
 
@@ -156,7 +155,7 @@ async def test_viewers_do_not_hold_up_the_end():
         writer.close()
 
 
-async def test_before_a_model_server_as_well(model, before):  # noqa: F811
+async def test_before_a_model_server_as_well(model, before):
     """Its routes are endpoints."""
     client = await before()
     await client.predict(1)

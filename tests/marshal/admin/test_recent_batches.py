@@ -8,7 +8,6 @@ import pytest
 from tests.marshal import apps
 from tests.marshal.admin.test_admin import LOOPBACK, ask
 from tests.marshal.client import client_of
-from tests.marshal.sidecar.conftest import before, model  # noqa: F401  fixtures
 
 
 async def debug(client, query="", **headers):
@@ -71,7 +70,7 @@ async def test_a_request_has_one_name_in_all_stages():
             assert batch["members"] == ["who"]
 
 
-async def test_before_a_model_server_as_well(model, before):  # noqa: F811
+async def test_before_a_model_server_as_well(model, before):
     """Pieces of a request that was cut have its name, and so has what the client is told."""
     client = await before(max_batch_size=2)
     status, _, headers = await client.predict(1, 2, 3, X_Request_Id="who")

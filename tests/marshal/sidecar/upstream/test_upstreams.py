@@ -16,8 +16,8 @@ from adaptive_batching.marshal.sidecar.upstream.addresses import Location
 from adaptive_batching.marshal.sidecar.upstream.tls import tls_context
 from adaptive_batching.wire.open_inference import OpenInference
 from adaptive_batching.wire.tensorflow import TensorFlowServing
+from tests.marshal.admin.test_sidecar import page, samples
 from tests.marshal.sidecar.scripted import OK, predict, refusing, scripted, url_of
-from tests.marshal.sidecar.test_admin import page, samples
 from tests.workers.conditions import until
 
 

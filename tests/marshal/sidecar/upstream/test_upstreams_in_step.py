@@ -9,9 +9,9 @@ from itertools import count
 
 import pytest
 
+from tests.marshal.admin.test_sidecar import samples
 from tests.marshal.sidecar.raw import connect, exchange
 from tests.marshal.sidecar.scripted import OK, scripted
-from tests.marshal.sidecar.test_admin import samples
 from tests.workers.conditions import until
 
 

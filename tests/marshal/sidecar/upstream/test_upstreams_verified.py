@@ -6,8 +6,8 @@ import json
 import pytest
 
 from adaptive_batching.wire.open_inference import OpenInference
+from tests.marshal.admin.test_sidecar import samples
 from tests.marshal.sidecar.scripted import OK, predict, scripted
-from tests.marshal.sidecar.test_admin import samples
 from tests.workers.conditions import until
 
 

@@ -100,7 +100,7 @@ def test_the_environment_is_stronger(written):
         (DIGITS + "items = '/x'", "routes.digits.items: expected it with bentoml or json"),
         (DIGITS + "policy = 'best'", "routes.digits.policy: expected one of .*, got 'best'"),
         (
-            DIGITS + "policy = 'tests.marshal.sidecar.broken_policy:Own'",
+            DIGITS + "policy = 'tests.marshal.config.broken_policy:Own'",
             "routes.digits.policy: 'tests.*' can't be made: ZeroDivisionError: .*, line 3\\)",
         ),
         (DIGITS + "policy = 'window:x'", "digits.policy: 'window:x': expected a dur.*, got 'x'"),
