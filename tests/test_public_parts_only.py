@@ -18,48 +18,8 @@ import adaptive_batching
 # Documented for everybody in spite of the underscore: of named tuples, enumerations and `os`.
 DOCUMENTED = {"_asdict", "_exit", "_fields", "_ignore_", "_make", "_missing_", "_replace"}
 
-# What the old HTTP edge and one actor's name still use; nothing may be added.
+# What one actor's name still uses; nothing may be added.
 LEFT: dict[str, set[str]] = {
-    "adaptive_batching.marshal.http.answer": {"_reason", "_status"},
-    "adaptive_batching.marshal.http.connection": {
-        "_loop",
-        "_max_msg_queue_size",
-        "_messages",
-        "_parser",
-        "_read_bufsize",
-        "_request_in_progress",
-    },
-    "adaptive_batching.marshal.http.fast_connection": {
-        "_buffer",
-        "_buffer_paused",
-        "_close",
-        "_force_close",
-        "_handler_waiter",
-        "_keepalive_handle",
-        "_keepalive_timeout",
-        "_loop",
-        "_manager",
-        "_max_msg_queue_size",
-        "_messages",
-        "_next_keepalive_close_time",
-        "_parser",
-        "_pause_transport_reading",
-        "_process_keepalive",
-        "_read_bufsize",
-        "_reading_paused",
-        "_request_in_progress",
-        "_resume_transport_reading",
-        "_waiter",
-    },
-    "adaptive_batching.marshal.http.listening": {"_backlog", "_runner", "_server", "_ssl_context"},
-    "adaptive_batching.marshal.http.parser": {"aiohttp.web_protocol._ErrInfo"},
-    "adaptive_batching.marshal.sidecar.proxy_response": {
-        "_eof_sent",
-        "_headers_buf",
-        "_payload_writer",
-        "_req",
-    },
-    "adaptive_batching.marshal.http.server": {"_connections"},
     "adaptive_batching.workers.ray_actor": {"_actor_id"},
 }
 

@@ -164,14 +164,14 @@ async def test_a_client_that_leaves_with_its_answer_on_the_way_ends_its_span_onc
 
     @made.endpoint("/bye", max_batch_size=1)
     async def bye(items):
-        [connection] = client.running._listener._server.connections
-        connection.transport.abort()  # the loop will say so before it hands over what returns here
+        [connection] = client.running._server._connections
+        connection.abort()  # the loop will say so before it hands over what returns here
         return items
 
     async with client_of(made, tracer=spans.tracing) as client:
         with pytest.raises(aiohttp.ClientError):
             await client.post("/bye", 1)
-        await until(lambda: client.running.lanes["/bye"].responses[200])
+        await until(lambda: client.running.endpoints["/bye"].responses[200])
     assert spans.only("POST /bye").attributes["error.type"] == "CancelledError"
     assert not caplog.records
 

@@ -16,7 +16,7 @@ from yarl import URL
 
 from adaptive_batching.bench.loops import loop_factory
 from adaptive_batching.bench.programs.apps import OverloadedModel
-from adaptive_batching.marshal.http.hop_by_hop import passed_on
+from adaptive_batching.marshal.sidecar.proxy_headers import passed_on
 
 _HEADERS = {"Content-Type": "application/json", "X-Request-Id": "1"}
 _ANSWER = (

@@ -5,42 +5,41 @@ What it costs to be watched can only be told beside it: a service counts, always
 
 import asyncio
 import sys
-from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
 
 from adaptive_batching.bench.loops import loop_factory
 from adaptive_batching.bench.programs.apps import throughput
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.marshal.http.listener import Listener
-from adaptive_batching.marshal.service.endpoint_runtime import Lane, Posting, make_lanes
-from adaptive_batching.marshal.service.router import Marshal
+from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.marshal.http.server import Server
+from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime, make_runtimes
+from adaptive_batching.marshal.service.router import ServiceRouter
 
 
-def _unobserved(lane: Lane) -> Lane:
-    """The same workers behind a dispatcher that tells nobody."""
-    assert isinstance(lane.line, Dispatcher)
+def _unobserved(endpoint: EndpointRuntime) -> EndpointRuntime:
+    """The same workers behind a dispatcher without observers."""
+    observed = endpoint.dispatcher
     dispatcher: Dispatcher[Any, bytes] = Dispatcher(
-        lane.line.workers, lane.line.limits, next_batch_first=True
+        observed.workers, observed.limits, next_batch_first=True
     )
 
-    def answer(item: Any, within: float) -> Awaitable[bytes]:
-        return dispatcher.submit(item, None, within)
+    def post(item: Any, within: float) -> Call[Any, bytes] | None:
+        return dispatcher.post(item, None, within)
 
-    posting = Posting.to(dispatcher)
-    return replace(lane, line=dispatcher, answer=answer, posting=posting, watched=())
+    return replace(endpoint, backend=dispatcher, dispatcher=dispatcher, post=post, watched=())
 
 
 async def _main() -> None:
-    lanes = {lane.path: _unobserved(lane) for lane in make_lanes(throughput, {})}
-    marshal = Marshal(
-        lanes,
+    endpoints = {each.path: _unobserved(each) for each in make_runtimes(throughput, {})}
+    router = ServiceRouter(
+        endpoints,
         {},
         max_in_flight=throughput.max_in_flight,
         body_timeout=throughput.body_timeout,
     )
-    url = await Listener(marshal, fast_path=marshal).open("127.0.0.1", 0)
-    await asyncio.gather(*(lane.line.start() for lane in lanes.values()))
+    url = await Server(router).open("127.0.0.1", 0)
+    await asyncio.gather(*(each.backend.start() for each in endpoints.values()))
     sys.stdout.write(f"{url}\n")
     sys.stdout.flush()
     await asyncio.Event().wait()

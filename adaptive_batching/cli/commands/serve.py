@@ -140,7 +140,7 @@ def _relocate(service: Service, moves: Iterable[str]) -> None:
 def _announce(running: Running) -> None:
     """Print the addresses; a service goes on without a standard output."""
     try:
-        for path in running.lanes:
+        for path in running.endpoints:
             click.echo(f"POST {running.url}{path}")
         shown = ["/docs", "/openapi.json"] if running.documented else []
         shown += ["/healthz", "/readyz"]

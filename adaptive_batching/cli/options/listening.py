@@ -18,8 +18,8 @@ from adaptive_batching.cli.options.rules import excludes
 from adaptive_batching.errors import BatchingError, ConfigError
 from adaptive_batching.marshal.config.quantities import Delay, Port, means
 from adaptive_batching.marshal.http.client_tls import ClientTls
-from adaptive_batching.marshal.http.listening import ListenError, passed_socket, shared_socket
 from adaptive_batching.marshal.http.run import Program, run_until_told
+from adaptive_batching.marshal.http.sockets import ListenError, bound_sockets, passed_socket
 from adaptive_batching.workers.external.named_socket import NamedSocket, check_path
 
 P = TypeVar("P", bound=Program)
@@ -155,8 +155,13 @@ def _bound(listening: Listening, admin: AdminOptions) -> Iterator[socket.socket 
             yield named.socket
     else:
         _check_apart(listening, admin)
-        reused = listening.reuse_port
-        yield shared_socket(listening.host, listening.port) if reused else None
+        if not listening.reuse_port:
+            yield None
+            return
+        shared, *others = bound_sockets(listening.host, listening.port, shares_port=True)
+        for each in others:
+            each.close()
+        yield shared
 
 
 def _check_socket(path: str) -> None:

@@ -7,7 +7,7 @@ from time import monotonic
 
 from adaptive_batching.errors import NoWorkers
 from adaptive_batching.marshal.http.error_responses import status_and_code
-from adaptive_batching.marshal.service.endpoint_runtime import Lane
+from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
 
 _PATIENCE = 5.0  # seconds for an example's answer
 _PAUSE = 1.0  # seconds for which what was found is told again
@@ -48,15 +48,15 @@ class ActiveHealthCheck:
         return dict(zip(looks, found, strict=True))
 
 
-def check_of_examples(lanes: Mapping[str, Lane]) -> ActiveHealthCheck:
+def check_of_examples(lanes: Mapping[str, EndpointRuntime]) -> ActiveHealthCheck:
     """Sends each endpoint its example, the way of every request."""
     return ActiveHealthCheck(lambda: {path: partial(_tried, lane) for path, lane in lanes.items()})
 
 
-async def _tried(lane: Lane) -> str:
+async def _tried(lane: EndpointRuntime) -> str:
     if not lane.examples:
         return "no_example"
-    if not lane.line.ready:
+    if not lane.backend.ready:
         return NoWorkers.code
     try:
         await lane.answer(lane.examples[0], min(_PATIENCE, lane.max_latency))

@@ -6,9 +6,10 @@ from types import MappingProxyType
 from aiohttp import web
 
 from adaptive_batching.marshal.http.error_log import ErrorLog
-from adaptive_batching.marshal.http.error_responses import Rejected, rejection
-from adaptive_batching.marshal.http.protocol import check_protocol
-from adaptive_batching.marshal.http.request_ids import request_id
+from adaptive_batching.marshal.http.error_responses import Rejected
+from adaptive_batching.marshal.http.handler import Keep, Respond
+from adaptive_batching.marshal.http.request import Request, acceptable_id, new_request_id
+from adaptive_batching.marshal.http.response import Response, as_aiohttp
 
 Page = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 """What answers a request for a page, or for something to be done; it may raise."""
@@ -17,7 +18,7 @@ _NONE: Mapping[str, Page] = MappingProxyType({})
 
 
 class Admin:
-    """Answers with pages; an aiohttp low-level handler.
+    """Answers with pages, all by aiohttp; a `Handler`.
 
     Args:
         pages: What can be looked at, by path: GET and HEAD.
@@ -29,10 +30,28 @@ class Admin:
         self._actions = actions
         self._errors = ErrorLog()
 
-    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+    draining = tunnels = False
+
+    def keep(self, request: Request) -> Keep | None:
+        """Keep no body: pages are passed on to aiohttp."""
+        return None
+
+    def hold(self, request: Request, size: int) -> None:
+        """Hold nothing."""
+
+    def drop(self, request: Request) -> None:
+        """Hold nothing."""
+
+    def begin(self, request: Request, respond: Respond) -> None:
+        """Answer nothing in place."""
+
+    def refusal(self, request: Request | None, error: Exception) -> Response:
+        """The answer to what is no HTTP."""
+        return self._errors.answer(error, new_request_id(), "admin")
+
+    async def pass_on(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, whatever happens."""
         try:
-            check_protocol(request)
             action = self._actions.get(request.path)
             if action is None:
                 return await find_page(self._pages, request)(request)
@@ -41,9 +60,8 @@ class Admin:
         except ConnectionError:
             raise  # the answer has begun, and its reader has gone
         except Exception as error:  # noqa: BLE001  an operator gets an answer, whatever went wrong
-            name = request_id(request)
-            self._errors.enter(error, name, "admin")
-            return rejection(error, name)
+            name = acceptable_id(request.headers.get("X-Request-Id"))
+            return as_aiohttp(self._errors.answer(error, name, "admin"))
 
     async def emptied(self) -> None:
         """Nobody's work waits for an operator."""

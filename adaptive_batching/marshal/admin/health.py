@@ -10,10 +10,10 @@ from adaptive_batching.dispatcher import Forming
 from adaptive_batching.errors import Draining, NoWorkers
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.admin.active_health_check import UNREACHABLE, ActiveHealthCheck
-from adaptive_batching.marshal.http.error_responses import PlainAnswer
+from adaptive_batching.marshal.http.response import Response
 
 _JSON = MappingProxyType({"Content-Type": "application/json"})
-_READY = PlainAnswer(200, _JSON, b'{"status": "ready"}')
+_READY = Response(200, _JSON, b'{"status": "ready"}')
 
 
 async def healthy(_request: web.BaseRequest) -> web.Response:
@@ -40,7 +40,7 @@ def check_ready(dispatchers: Mapping[str, Forming], *, draining: bool) -> None:
         raise NoWorkers(f"no worker is alive for {', '.join(lacking)}")
 
 
-async def readiness(check: ActiveHealthCheck, *, deep: bool) -> PlainAnswer:
+async def readiness(check: ActiveHealthCheck, *, deep: bool) -> Response:
     """What who is ready answers.
 
     Args:
@@ -50,14 +50,14 @@ async def readiness(check: ActiveHealthCheck, *, deep: bool) -> PlainAnswer:
     return await _deep_readiness(check) if deep else _READY
 
 
-async def _deep_readiness(check: ActiveHealthCheck) -> PlainAnswer:
+async def _deep_readiness(check: ActiveHealthCheck) -> Response:
     """Whether all is well, with what was found of each."""
     endpoints = dict(await check())
     wrong = set(endpoints.values()) - {"ok", "no_example"}
     error = UNREACHABLE if wrong == {UNREACHABLE} else "example_failed"
     status, said = (503, {"error": error}) if wrong else (200, {"status": "ready"})
     body = json.dumps({**said, "endpoints": endpoints}).encode()
-    return PlainAnswer(status, _JSON, body)
+    return Response(status, _JSON, body)
 
 
 def exposition(metrics: Metrics, request: web.BaseRequest) -> web.Response:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import inspect
 
 from adaptive_batching.errors import SettingError
-from adaptive_batching.marshal.http.checks import check_header_name
+from adaptive_batching.marshal.checks import check_header_name
 from adaptive_batching.units import parse_bytes, parse_duration, parse_share
 
 PREFIX = "ADAPTIVE_BATCHING_ROUTES_"

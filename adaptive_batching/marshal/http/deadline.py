@@ -8,12 +8,12 @@ import re
 from collections.abc import Mapping
 from math import inf
 
-_MILLISECONDS = ("X-Request-Timeout-Ms", "X-Envoy-Expected-Rq-Timeout-Ms")
+_MILLISECONDS = ("x-request-timeout-ms", "x-envoy-expected-rq-timeout-ms")
 _GRPC = re.compile(r"([0-9]{1,8})([HMSmun])")
 _UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}  # of seconds
 
 
-def patience(headers: Mapping[str, str]) -> float:
+def deadline_of(headers: Mapping[str, str]) -> float:
     """Seconds that the client waits from now on; infinite if it does not say."""
     waits = inf
     for name in _MILLISECONDS:

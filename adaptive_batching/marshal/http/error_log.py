@@ -4,12 +4,12 @@ import logging
 
 from adaptive_batching.marshal.http.error_responses import (
     HANDLER_ERROR,
-    PlainAnswer,
     Rejected,
     refusal,
     status_and_code,
 )
 from adaptive_batching.marshal.http.log_rate_limit import LogRateLimit
+from adaptive_batching.marshal.http.response import Response
 from adaptive_batching.units import format_duration
 
 _log = logging.getLogger("adaptive_batching.marshal")
@@ -47,7 +47,7 @@ class ErrorLog:
         line = "request %s: %s: %s: %r"
         _log.warning(line, request_id, path, code, error, exc_info=trace, extra=about)
 
-    def answer(self, error: Exception, request_id: str, path: str) -> PlainAnswer:
+    def answer(self, error: Exception, request_id: str, path: str) -> Response:
         """Enter an error, and return what its client is told; see `enter`."""
         self.enter(error, request_id, path)
         return refusal(error, request_id)

@@ -5,12 +5,10 @@ files, processes and other people's input. They go to the log, under the same id
 """
 
 import random
-from collections.abc import Mapping
-from typing import Final, NamedTuple
-
-from aiohttp import web
+from typing import Final
 
 from adaptive_batching.errors import BatchingError, InvalidItem, Refused, TenantQueueFull
+from adaptive_batching.marshal.http.response import Response
 from adaptive_batching.wire.strict_json import encode
 
 _LONGEST_RETRY = 60.0  # seconds; a prediction further off than that is worth nothing
@@ -46,37 +44,18 @@ def status_and_code(error: Exception) -> tuple[int, str]:
     return HANDLER_ERROR
 
 
-class PlainAnswer(NamedTuple):
-    """An answer for any server to send."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-def refusal(error: Exception, request_id: str) -> PlainAnswer:
+def refusal(error: Exception, request_id: str) -> Response:
     """What the client of a request that failed is told."""
     status, code = status_and_code(error)
     headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
+    closes = False
     if isinstance(error, Rejected):
         headers |= error.headers
+        closes = error.closes
     if status == 503 or isinstance(error, TenantQueueFull):
         wait = error.retry_after if isinstance(error, Refused) else 0.0
         headers["Retry-After"] = str(_retry_after(wait))
-    return PlainAnswer(status, headers, _body(error, code, request_id))
-
-
-def as_response(answer: PlainAnswer) -> web.Response:
-    """An answer as our own server sends it."""
-    return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
-
-
-def rejection(error: Exception, request_id: str) -> web.Response:
-    """A refusal as our own server sends it."""
-    response = as_response(refusal(error, request_id))
-    if isinstance(error, Rejected) and error.closes:
-        response.force_close()
-    return response
+    return Response(status, headers, _body(error, code, request_id), closes)
 
 
 def _body(error: Exception, code: str, request_id: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from functools import partial
+from time import monotonic
 
 from aiohttp import web
 
@@ -10,14 +11,16 @@ from adaptive_batching.marshal.admin import health
 from adaptive_batching.marshal.admin.active_health_check import check_of_examples
 from adaptive_batching.marshal.admin.admin import Page
 from adaptive_batching.marshal.admin.openapi.pages import Documents, as_pages
-from adaptive_batching.marshal.http.error_responses import as_response, rejection
-from adaptive_batching.marshal.http.request_ids import request_id
-from adaptive_batching.marshal.service.endpoint_runtimes import Lanes
-from adaptive_batching.marshal.service.router import Marshal
+from adaptive_batching.marshal.http.error_responses import Rejected, refusal
+from adaptive_batching.marshal.http.request import Request, acceptable_id
+from adaptive_batching.marshal.http.response import as_aiohttp
+from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
+from adaptive_batching.marshal.service.mounted import answer
+from adaptive_batching.marshal.service.router import ServiceRouter
 
 
 def make_application(
-    lanes: Lanes,
+    runtimes: EndpointRuntimes,
     documents: Documents,
     *,
     max_in_flight: int,
@@ -29,31 +32,31 @@ def make_application(
     Its workers start and stop with it, or with the application that it is a part of.
 
     Args:
-        lanes: The endpoints, not yet started.
+        runtimes: The endpoints, not yet started.
         documents: What describes them.
         max_in_flight: Requests at a time.
         body_timeout: Seconds that a body may take to arrive.
         drain_timeout: Seconds that the last requests have at the end.
     """
-    marshal = Marshal(
-        {}, {}, max_in_flight=max_in_flight, body_timeout=body_timeout, own_server=False
+    router = ServiceRouter(
+        runtimes.by_path, {}, max_in_flight=max_in_flight, body_timeout=body_timeout
     )
-    lanes.metrics.held_bytes = lambda: marshal.door.held_bytes
-    check = check_of_examples(lanes.by_path)
+    runtimes.metrics.held_bytes = lambda: router.held.held
+    check = check_of_examples(runtimes.by_path)
     application = web.Application()
-    for lane in lanes.by_path.values():
-        application.router.add_route("*", lane.path, partial(marshal.answer, lane=lane))
+    for endpoint in runtimes.by_path.values():
+        application.router.add_route("*", endpoint.path, partial(_answered, router, endpoint.path))
 
     async def readiness(request: web.BaseRequest) -> web.StreamResponse:
         deep = request.query.get("deep") == "1"
-        health.check_ready(lanes.dispatchers, draining=False)
-        return as_response(await health.readiness(check, deep=deep))
+        health.check_ready(runtimes.dispatchers, draining=False)
+        return as_aiohttp(await health.readiness(check, deep=deep))
 
     async def metrics(request: web.BaseRequest) -> web.StreamResponse:
-        return health.exposition(lanes.metrics, request)
+        return health.exposition(runtimes.metrics, request)
 
     async def running(_application: web.Application) -> AsyncIterator[None]:
-        async with lanes.running(drain_timeout):
+        async with runtimes.running(drain_timeout):
             yield
 
     shown: dict[str, Page] = {
@@ -68,8 +71,23 @@ def make_application(
     return application
 
 
+async def _answered(router: ServiceRouter, path: str, request: web.Request) -> web.Response:
+    asked = Request(request.method, path, request.raw_headers, monotonic())
+    response = await answer(router, asked, _body(request))
+    return as_aiohttp(response._replace(headers={**response.headers, "X-Request-Id": asked.id}))
+
+
+async def _body(request: web.Request) -> AsyncIterator[bytes]:
+    try:
+        while piece := await request.content.readany():
+            yield piece
+    except web.RequestPayloadError:
+        raise Rejected(400, "malformed", closes=True) from None
+
+
 async def _shown(page: Page, request: web.Request) -> web.StreamResponse:
     try:
         return await page(request)
     except BatchingError as error:
-        return rejection(error, request_id(request))
+        name = acceptable_id(request.headers.get("X-Request-Id"))
+        return as_aiohttp(refusal(error, name))

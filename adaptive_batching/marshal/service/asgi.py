@@ -4,29 +4,31 @@ Who speaks HTTP is somebody else here; what is asked of a request, and what it i
 before our own server (https://asgi.readthedocs.io/en/latest/specs/www.html).
 """
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager
-from time import monotonic
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl
 
-from adaptive_batching.dispatcher import request_name
-from adaptive_batching.errors import DeadlineExceeded, NoWorkers
+from adaptive_batching.errors import NoWorkers
 from adaptive_batching.marshal.admin.active_health_check import check_of_examples
 from adaptive_batching.marshal.admin.health import check_ready, readiness
 from adaptive_batching.marshal.admin.openapi.pages import Documents
-from adaptive_batching.marshal.http.deadline import patience
-from adaptive_batching.marshal.http.error_log import ErrorLog
-from adaptive_batching.marshal.http.error_responses import PlainAnswer, Rejected
-from adaptive_batching.marshal.http.request_ids import acceptable_id
-from adaptive_batching.marshal.service.asgi_request import AsgiRequest, ClientGone, Message, Receive
-from adaptive_batching.marshal.service.concurrency_limit import Door
-from adaptive_batching.marshal.service.endpoint_runtime import Lane
-from adaptive_batching.marshal.service.endpoint_runtimes import Lanes
+from adaptive_batching.marshal.http.error_responses import Rejected
+from adaptive_batching.marshal.http.request import Request
+from adaptive_batching.marshal.http.response import Response
+from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
+from adaptive_batching.marshal.service.mounted import ClientGone, answer
+from adaptive_batching.marshal.service.router import ServiceRouter
 
 _log = logging.getLogger("adaptive_batching")
 
-_PAGES = frozenset({"/healthz", "/readyz", "/metrics"})
+_PAGES = ("/healthz", "/readyz", "/metrics")
 
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
@@ -38,7 +40,7 @@ class AsgiService:
     don't), that application's lifespan has to: `async with mounted.running_workers():`.
 
     Args:
-        lanes: The endpoints, not yet started.
+        runtimes: The endpoints, not yet started.
         documents: What describes them.
         max_in_flight: Requests at a time.
         body_timeout: Seconds that a body may take to arrive.
@@ -47,22 +49,25 @@ class AsgiService:
 
     def __init__(
         self,
-        lanes: Lanes,
+        runtimes: EndpointRuntimes,
         documents: Documents,
         *,
         max_in_flight: int,
         body_timeout: float,
         drain_timeout: float,
     ) -> None:
-        self.lanes = lanes
+        self.runtimes = runtimes
         self._documents = documents
-        self._deep_check = check_of_examples(lanes.by_path)
-        self._door = Door(max_in_flight)
-        self._body_timeout = body_timeout
+        self._deep_check = check_of_examples(runtimes.by_path)
+        self._router = ServiceRouter(
+            runtimes.by_path,
+            dict.fromkeys([*_PAGES, *documents], _not_here),
+            max_in_flight=max_in_flight,
+            body_timeout=body_timeout,
+        )
         self._drain_timeout = drain_timeout
-        self._errors = ErrorLog()
         self._started = False
-        lanes.metrics.held_bytes = lambda: self._door.held_bytes
+        runtimes.metrics.held_bytes = lambda: self._router.held.held
 
     def running_workers(self) -> AbstractAsyncContextManager[None]:
         """Have workers while the block runs: for the lifespan of who mounts it.
@@ -71,13 +76,13 @@ class AsgiService:
             WorkerStartError: A worker could not load its handler.
         """
         self._started = True
-        return self.lanes.running(self._drain_timeout)
+        return self.runtimes.running(self._drain_timeout)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request, or live as long as the server; see the specification."""
         match scope["type"]:
             case "http":
-                await self._respond(AsgiRequest(scope, receive), send)
+                await self._respond(scope, receive, send)
             case "lifespan":
                 await self._live(receive, send)
             case "websocket":
@@ -94,37 +99,24 @@ class AsgiService:
         else:
             await send({"type": "lifespan.shutdown.complete"})
 
-    async def _respond(self, request: AsgiRequest, send: Send) -> None:
-        lane = self.lanes.by_path.get(request.path)
-        name = acceptable_id(request.headers.get("x-request-id"))
-        request_name.set(name)
-        self._door.enter()
+    async def _respond(self, scope: Message, receive: Receive, send: Send) -> None:
+        path = _below(scope.get("root_path", ""), scope["path"])
+        request = Request(
+            scope["method"], path, scope["headers"], asyncio.get_running_loop().time()
+        )
         try:
-            if lane is None:
-                answer = await self._page(request)
+            if path in self.runtimes.by_path:
+                self._check_started()
+                response = await answer(
+                    self._router, request, _body(receive), partial(_left, receive)
+                )
             else:
-                answer = await self._answer(request, lane)
+                response = await self._page(request, scope)
         except ClientGone:
             return
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
-            page = request.path if request.path in _PAGES else "other"
-            answer = self._errors.answer(error, name, page if lane is None else lane.path)
-        finally:
-            self._door.leave()
-        if lane is not None:
-            lane.responses[answer.status] += 1
-        await _send(answer, name, send)
-
-    async def _answer(self, request: AsgiRequest, lane: Lane) -> PlainAnswer:
-        self._check_started()
-        formats = self._door.check(request.method, request.headers, lane)
-        began = monotonic()
-        body = await request.body(lane.max_body, self._body_timeout)
-        within = min(patience(request.headers), lane.max_latency) - (monotonic() - began)
-        if within <= 0:
-            raise DeadlineExceeded("its time was over when its body had arrived")
-        answering = self._door.answer(lane, formats.item(body), len(body), within)
-        return PlainAnswer(200, formats.headers, await request.unless_gone(answering))
+            response = self._router.refusal(request, error)
+        await _send(response, request, send)
 
     def _check_started(self) -> None:
         if not self._started:
@@ -132,31 +124,59 @@ class AsgiService:
                 "the workers of %s were never started: enter"
                 " `async with mounted.running_workers():` in the lifespan of the application"
                 " that it is mounted in",
-                ", ".join(self.lanes.by_path),
+                ", ".join(self.runtimes.by_path),
             )
-            self._started = True  # said once; the door knows that nobody is there
+            self._started = True  # said once; the endpoint knows that it has no workers
             raise NoWorkers("the workers were never started")
 
-    async def _page(self, request: AsgiRequest) -> PlainAnswer:
-        document = self._documents.get(request.path)
-        if document is None and request.path not in _PAGES:
+    async def _page(self, request: Request, scope: Message) -> Response:
+        path = request.target
+        document = self._documents.get(path)
+        if document is None and path not in _PAGES:
             raise Rejected(404, "not_found")
         if request.method not in {"GET", "HEAD"}:
             raise Rejected(405, "method_not_allowed", headers={"Allow": "GET, HEAD"})
         if document is not None:
             return document
-        if request.path == "/metrics":
-            body, kind = self.lanes.metrics.exposition(request.headers.get("accept", ""))
-            return PlainAnswer(200, {"Content-Type": kind}, body)
-        if request.path == "/readyz":
-            deep = request.query.get("deep") == "1"
-            check_ready(self.lanes.dispatchers, draining=False)
-            return await readiness(self._deep_check, deep=deep)
-        return PlainAnswer(200, {"Content-Type": "application/json"}, b'{"status": "ok"}')
+        if path == "/metrics":
+            body, kind = self.runtimes.metrics.exposition(request.headers.get("accept", ""))
+            return Response(200, {"Content-Type": kind}, body)
+        if path == "/readyz":
+            query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
+            check_ready(self.runtimes.dispatchers, draining=False)
+            return await readiness(self._deep_check, deep=query.get("deep") == "1")
+        return Response(200, {"Content-Type": "application/json"}, b'{"status": "ok"}')
 
 
-async def _send(answer: PlainAnswer, name: str, send: Send) -> None:
-    headers = {**answer.headers, "X-Request-Id": name, "Content-Length": str(len(answer.body))}
-    encoded = [(key.lower().encode(), value.encode()) for key, value in headers.items()]
-    await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
-    await send({"type": "http.response.body", "body": answer.body})
+async def _not_here(_request: Any) -> Any:
+    """The server of the application shows pages, not aiohttp."""
+    raise Rejected(404, "not_found")
+
+
+def _below(root: str, path: str) -> str:
+    """The specification has the root in the path as well; older servers had not."""
+    return path.removeprefix(root) if path.startswith(f"{root}/") else path
+
+
+async def _body(receive: Receive) -> AsyncIterator[bytes]:
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        yield message.get("body", b"")
+        more = message.get("more_body", False)
+
+
+async def _left(receive: Receive) -> None:
+    """Wait until the client has gone; all of its body has been received."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _send(response: Response, request: Request, send: Send) -> None:
+    length = {"Content-Length": str(len(response.body))}
+    headers = {**response.headers, "X-Request-Id": request.id, **length}
+    encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": response.status, "headers": encoded})
+    await send({"type": "http.response.body", "body": response.body})

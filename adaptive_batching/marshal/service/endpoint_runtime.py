@@ -1,17 +1,24 @@
 """The way of one endpoint's requests, from a body to its answer."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, Self
+from math import inf
+from typing import Any, NamedTuple, Protocol
 
 from adaptive_batching.core import Limits, PolicyLike
 from adaptive_batching.dispatcher import Dispatcher, Observer, Share
 from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.errors import NoWorkers
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.live.watch import Watched
 from adaptive_batching.instrumentation.recent_batches import RecentBatches
+from adaptive_batching.marshal.http.error_responses import Rejected
+from adaptive_batching.marshal.http.handler import Keep
+from adaptive_batching.marshal.http.request import Request
+from adaptive_batching.marshal.http.response import Response
 from adaptive_batching.marshal.service.conversion import conversion_of_stage
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.negotiation import Negotiation
@@ -24,10 +31,9 @@ from adaptive_batching.workers.placement import Placement
 from adaptive_batching.workers.warm_up import make_warm_up
 
 ObserversByLabel = Mapping[str, Sequence[Observer]]
-Answer = Callable[[Any, float], Awaitable[bytes]]
 
 
-class Line(Protocol):
+class Backend(Protocol):
     """What answers the bodies of an endpoint: a dispatcher, or several in sequence."""
 
     @property
@@ -48,63 +54,142 @@ class Line(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Posting:
-    """Calls for those who don't await them; see `Dispatcher.post`.
+class PipelineCall(NamedTuple):
+    """An item on its way through a pipeline.
 
     Attributes:
-        post: Lets an item join a batch; takes the seconds until its answer.
-        dispatcher: Whose calls they are.
+        future: Of its result.
     """
 
-    post: Callable[[Any, float], Call[Any, bytes] | None]
-    dispatcher: Dispatcher[Any, bytes]
-
-    @classmethod
-    def to(cls, dispatcher: Dispatcher[Any, bytes]) -> Self:
-        """To a dispatcher that is an endpoint's own."""
-
-        def post(item: Any, within: float) -> Call[Any, bytes] | None:
-            return dispatcher.post(item, None, within)
-
-        return cls(post, dispatcher)
+    future: "asyncio.Task[bytes]"
 
 
 @dataclass(slots=True, eq=False)
-class Lane:
-    """The way of one endpoint's requests.
+class EndpointRuntime:
+    """An endpoint at work; a `Destination`.
 
     Attributes:
         path: Where it is.
-        line: Whose life it is.
+        backend: The handler that starts and closes with this endpoint.
         negotiation: Settles the codecs of a request.
-        answer: Lets an item, which is a body with what was settled, join a batch and returns its
-            answer; takes the seconds until then.
+        post: Lets an item, which is a body with what was settled, join a batch; takes the seconds
+            until its answer. None if the workers are not ready.
+        dispatcher: Forms its batches, and its answers: of a pipeline, the last stage's.
         max_latency: Seconds from a request's arrival to its answer; infinite for no promise.
         max_body: Bytes that a body may have.
+        body_timeout: Seconds that a body may take to arrive.
         watched: Where batches are formed on the way.
         examples: Items that should have an answer.
-        posting: The same as `answer` for callbacks; None if it can't be done.
         retune: Has batches formed by another policy and other limits; None if it can't be done.
         responses: Answers by status.
     """
 
     path: str
-    line: Line
+    backend: Backend
     negotiation: Negotiation
-    answer: Answer
+    post: Callable[[Any, float], Call[Any, bytes] | PipelineCall | None]
+    dispatcher: Dispatcher[Any, Any]
     max_latency: float
     max_body: int
     watched: Sequence[Watched]
     examples: Sequence[Any]
-    posting: Posting | None = None
     retune: Callable[[PolicyLike, Limits], None] | None = None
+    body_timeout: float = inf
     responses: Counter[int] = field(default_factory=Counter)
 
+    @property
+    def label(self) -> str:
+        """Its name in metrics and in the log."""
+        return self.path
 
-def make_lanes(
+    @property
+    def concluded(self) -> float:
+        """When the last batch ended (monotonic seconds)."""
+        return self.dispatcher.concluded
+
+    def takes(self, request: Request) -> bool:
+        """Whether it answers a request from its whole body, as it does all."""
+        return True
+
+    def check(self, request: Request) -> None:
+        """Refuse a request before its body is read, and settle its codecs.
+
+        Raises:
+            Rejected: Endpoints take POST, some codecs, and no compressed body: none is inflated.
+            NoWorkers: They are not there yet.
+        """
+        if request.method != "POST":
+            raise Rejected(405, "method_not_allowed", headers={"Allow": "POST"})
+        headers = request.headers
+        request.context = self.negotiation.settle(headers)
+        if not self.backend.ready:
+            raise NoWorkers("the workers are still loading")
+        coding = headers.get("content-encoding", "identity")
+        if any(each.strip().lower() != "identity" for each in coding.split(",")):
+            raise Rejected(415, "unsupported_encoding", closes=True)
+        if (request.length or 0) > self.max_body:
+            raise Rejected(413, "body_too_large", closes=True)
+
+    def keep(self, request: Request) -> Keep:
+        """How much of a body that is arriving is kept."""
+        return Keep(self.max_body, self.body_timeout, passes_on=False)
+
+    def submit(self, request: Request, within: float) -> Call[Any, bytes] | PipelineCall:
+        """Let the item of a request join a batch.
+
+        Raises:
+            NoWorkers: They are not there yet.
+            Refused: The dispatcher does not take it.
+        """
+        if request.size > self.max_body:
+            raise Rejected(413, "body_too_large", closes=True)
+        formats: Any = request.context
+        return self._posted(formats.item(request.body), within)
+
+    def withdraw(self, call: Call[Any, bytes] | PipelineCall) -> None:
+        """No answer to a call is wanted any more."""
+        if isinstance(call, Call):
+            self.dispatcher.withdraw(call)
+
+    def response(self, request: Request, future: "asyncio.Future[bytes]", now: float) -> Response:
+        """The answer to a request whose call has ended.
+
+        Raises:
+            Exception: What the call ended with.
+        """
+        formats: Any = request.context
+        return Response(200, {**formats.headers, "X-Request-Id": request.id}, future.result())
+
+    def enter(self) -> None:
+        """Count nothing: the router does."""
+
+    def leave(self) -> None:
+        """Count nothing."""
+
+    def refuse_unseen(self, within: float) -> float | None:
+        """Refuse a request if that is certain, whatever it brings; see `Dispatcher`."""
+        if self.backend is not self.dispatcher or not self.backend.ready:
+            return None
+        return self.dispatcher.refuse_unseen(within)
+
+    async def answer(self, item: Any, within: float) -> bytes:
+        """Let an item join a batch, and wait for its answer; see `submit`."""
+        call = self._posted(item, within)
+        try:
+            return await call.future
+        finally:
+            self.withdraw(call)
+
+    def _posted(self, item: Any, within: float) -> Call[Any, bytes] | PipelineCall:
+        call = self.post(item, within)
+        if call is None:
+            raise NoWorkers("the workers are still loading")
+        return call
+
+
+def make_runtimes(
     endpoints: Iterable[Endpoint | PipelineEndpoint], observers: ObserversByLabel
-) -> Iterator[Lane]:
+) -> Iterator[EndpointRuntime]:
     """Make what serves some endpoints, not yet started; observers are those of each label."""
     sharing: dict[SharedWorkers, list[Endpoint]] = {}
     for endpoint in endpoints:
@@ -118,7 +203,9 @@ def make_lanes(
         yield from _of_shared(shared, together, observers)
 
 
-def _of_handler(endpoint: Endpoint, placement: Placement, observers: ObserversByLabel) -> Lane:
+def _of_handler(
+    endpoint: Endpoint, placement: Placement, observers: ObserversByLabel
+) -> EndpointRuntime:
     histograms, latest = BatchHistograms(endpoint.limits.max_batch_size), RecentBatches()
     warm_up = make_warm_up(endpoint.example_items, endpoint.limits.max_batch_size)
     dispatcher: Dispatcher[Any, bytes] = Dispatcher(
@@ -130,17 +217,16 @@ def _of_handler(endpoint: Endpoint, placement: Placement, observers: ObserversBy
         next_batch_first=True,
     )
 
-    def answer(item: Any, within: float) -> Awaitable[bytes]:
-        return dispatcher.submit(item, None, within)
+    def post(item: Any, within: float) -> Call[Any, bytes] | None:
+        return dispatcher.post(item, None, within)
 
-    posting = Posting.to(dispatcher)
     watched = Watched(endpoint.path, dispatcher, histograms, latest)
-    return _lane(endpoint, dispatcher, answer, posting, watched, dispatcher.retune)
+    return _runtime(endpoint, dispatcher, post, dispatcher, watched, dispatcher.retune)
 
 
 def _of_shared(
     shared: SharedWorkers, endpoints: Sequence[Endpoint], observers: ObserversByLabel
-) -> Iterator[Lane]:
+) -> Iterator[EndpointRuntime]:
     histograms = {each.path: BatchHistograms(each.limits.max_batch_size) for each in endpoints}
     latest = {each.path: RecentBatches() for each in endpoints}
     told: dict[str, list[Observer]] = {
@@ -151,15 +237,8 @@ def _of_shared(
         path = endpoint.path
         share = Share(whole, path)
         watched = Watched(path, share, histograms[path], latest[path])
-        answer, retune = partial(_answer_share, share, path), partial(_retune_share, share)
-        posting = Posting(partial(_post_share, share, path), whole)
-        yield _lane(endpoint, share, answer, posting, watched, retune)
-
-
-def _answer_share(
-    share: Share[Addressed, bytes], path: str, item: Any, within: float
-) -> Awaitable[bytes]:
-    return share.submit((path, item), within)
+        post, retune = partial(_post_share, share, path), partial(_retune_share, share)
+        yield _runtime(endpoint, share, post, whole, watched, retune)
 
 
 def _post_share(
@@ -173,29 +252,29 @@ def _retune_share(share: Share[Addressed, bytes], _policy: PolicyLike, limits: L
     share.retune(limits)
 
 
-def _lane(
+def _runtime(
     endpoint: Endpoint,
-    line: Line,
-    answer: Answer,
-    posting: Posting,
+    backend: Backend,
+    post: Callable[[Any, float], Call[Any, bytes] | None],
+    dispatcher: Dispatcher[Any, bytes],
     watched: Watched,
     retune: Callable[[PolicyLike, Limits], None],
-) -> Lane:
-    return Lane(
+) -> EndpointRuntime:
+    return EndpointRuntime(
         endpoint.path,
-        line,
+        backend,
         Negotiation(endpoint.contract),
-        answer,
+        post,
+        dispatcher,
         endpoint.limits.max_latency,
         endpoint.max_body,
         [watched],
         endpoint.example_items,
-        posting,
         retune,
     )
 
 
-def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> Lane:
+def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> EndpointRuntime:
     """The same stages, of which the first reads bodies and the last writes them."""
     described, labels = endpoint.pipeline, endpoint.labels
     histograms = [BatchHistograms(stage.limits.max_batch_size) for stage in described.stages]
@@ -215,14 +294,17 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> Lan
     pipeline = Pipeline[bytes, bytes](stages, max_latency=described.max_latency, wraps=wraps)
     watched = list(map(Watched, labels, pipeline.dispatchers, histograms, latest))
 
-    def answer(item: Any, within: float) -> Awaitable[bytes]:
-        return pipeline(item, max_latency=within)
+    def post(item: Any, within: float) -> PipelineCall | None:
+        if not pipeline.ready:
+            return None
+        return PipelineCall(asyncio.ensure_future(pipeline(item, max_latency=within)))
 
-    return Lane(
+    return EndpointRuntime(
         endpoint.path,
         pipeline,
         Negotiation(endpoint.contract),
-        answer,
+        post,
+        pipeline.dispatchers[-1],
         pipeline.max_latency,
         endpoint.max_body,
         watched,

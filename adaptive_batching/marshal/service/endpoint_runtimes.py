@@ -1,4 +1,4 @@
-"""All endpoints of a service at work: their lanes, what is known of them, and their life."""
+"""All endpoints of a service at work: their runtimes, what is known of them, and their life."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -8,14 +8,14 @@ from types import MappingProxyType
 from adaptive_batching.dispatcher import Forming, Observer
 from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
-from adaptive_batching.marshal.service.endpoint_runtime import Lane, make_lanes
+from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime, make_runtimes
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.workers.interface import Restartable
 
 NO_OBSERVERS: Mapping[str, Sequence[Observer]] = MappingProxyType({})
 
 
-class Lanes:
+class EndpointRuntimes:
     """The ways of the requests of some endpoints, whoever speaks HTTP before them.
 
     Args:
@@ -37,9 +37,9 @@ class Lanes:
         self.metrics = Metrics()
         self.live = LiveView()
         self.dispatchers: dict[str, Forming] = {}
-        self.by_path: dict[str, Lane] = {}
-        for lane in make_lanes(endpoints, observers):
-            self._add(lane)
+        self.by_path: dict[str, EndpointRuntime] = {}
+        for runtime in make_runtimes(endpoints, observers):
+            self._add(runtime)
 
     async def start(self) -> None:
         """Start the workers; returns when they are ready.
@@ -48,7 +48,7 @@ class Lanes:
             WorkerStartError: A worker could not load its handler.
         """
         self.metrics.loop_lag.start()
-        await asyncio.gather(*(each.line.start() for each in self.by_path.values()))
+        await asyncio.gather(*(each.backend.start() for each in self.by_path.values()))
 
     async def restart_workers(self) -> None:
         """Renew the worker processes of all endpoints, one after the other; no request fails.
@@ -69,20 +69,23 @@ class Lanes:
             endpoints: The same as ever, but for these.
         """
         for endpoint in endpoints:
-            lane = self.by_path[endpoint.path]
-            if isinstance(endpoint, Endpoint) and lane.retune is not None:
-                lane.retune(endpoint.policy, endpoint.limits)
-                lane.max_latency, lane.max_body = endpoint.limits.max_latency, endpoint.max_body
+            runtime = self.by_path[endpoint.path]
+            if isinstance(endpoint, Endpoint) and runtime.retune is not None:
+                runtime.retune(endpoint.policy, endpoint.limits)
+                runtime.max_latency, runtime.max_body = (
+                    endpoint.limits.max_latency,
+                    endpoint.max_body,
+                )
 
     def flush(self) -> None:
         """From now on let what waits leave as soon as a worker is free."""
         for each in self.by_path.values():
-            each.line.flush()
+            each.backend.flush()
 
     async def aclose(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Let what waits finish, for at most so many seconds, then stop the workers."""
         try:
-            await asyncio.gather(*(each.line.aclose(timeout) for each in self.by_path.values()))
+            await asyncio.gather(*(each.backend.aclose(timeout) for each in self.by_path.values()))
         finally:
             self.metrics.loop_lag.stop()
 
@@ -103,10 +106,10 @@ class Lanes:
             self.flush()
             await self.aclose(drain_timeout)
 
-    def _add(self, lane: Lane) -> None:
-        self.by_path[lane.path] = lane
-        self.metrics.responses[lane.path] = lane.responses
-        for each in lane.watched:
+    def _add(self, runtime: EndpointRuntime) -> None:
+        self.by_path[runtime.path] = runtime
+        self.metrics.responses[runtime.path] = runtime.responses
+        for each in runtime.watched:
             self.dispatchers[each.label] = each.dispatcher
             self.metrics.watch(each.label, each.dispatcher, each.histograms)
             self.live.watch(each)

@@ -3,12 +3,10 @@
 Bodies are never looked at for that, and no header can name a codec that the endpoint lacks.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from multidict import MultiMapping
-
-from adaptive_batching.marshal.http.answer import answer_head, as_sent, filled_head
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.payloads.codecs import Codec
 from adaptive_batching.payloads.contract import Contract
@@ -26,32 +24,18 @@ class Formats:
     Attributes:
         reads: The place of the codec of its body.
         writes: The place of the codec of its answer.
-        media_type: That of the answer.
-        head: The answer's head; see `marshal.answer`.
+        headers: The answer's; bytes of a model must not become a page.
         tagged: Whether the handler has to be told.
     """
 
     reads: int
     writes: int
-    media_type: str
-    head: str
+    headers: Mapping[str, str]
     tagged: bool
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Those of the answer, where it is not made of `head`; bytes must not become a page."""
-        return {"Content-Type": self.media_type, "X-Content-Type-Options": "nosniff"}
 
     def item(self, body: bytes) -> Any:
         """What goes to the handler."""
         return (self.reads, self.writes, body) if self.tagged else body
-
-    def sent(self, answer: bytes, request_id: str, *, closes: bool) -> bytes:
-        """The answer as it goes over a connection of HTTP/1.1."""
-        if closes:
-            headers = {**self.headers, "X-Request-Id": request_id}
-            return as_sent(200, headers, answer, closes=True)
-        return filled_head(self.head, answer, request_id).encode("ascii") + answer
 
 
 class Negotiation:
@@ -70,19 +54,19 @@ class Negotiation:
     def __init__(self, contract: Contract) -> None:
         self.contract = contract
         self._media_types = contract.result.media_types()
-        self._known: dict[tuple[str, ...], Formats] = {}
+        self._known: dict[tuple[str, str], Formats] = {}
         self.default = self._settle("", [])
 
-    def settle(self, headers: MultiMapping[str]) -> Formats:
+    def settle(self, headers: Mapping[str, str]) -> Formats:
         """Find the codecs of a request with these headers.
 
         Raises:
             Rejected: It comes in none of them, or none of them is accepted.
         """
-        said = (headers.get("Content-Type", ""), *headers.getall("Accept", ()))
+        said = headers.get("content-type", ""), headers.get("accept", "")
         known = self._known.get(said)
         if known is None:
-            known = self._settle(_essence(said[0]), _ranges(",".join(said[1:])))
+            known = self._settle(_essence(said[0]), _ranges(said[1]))
             if len(self._known) < _REMEMBERED:
                 self._known[said] = known
         return known
@@ -90,9 +74,8 @@ class Negotiation:
     def _settle(self, content_type: str, accepted: _Ranges) -> Formats:
         reads = self._reader_of(content_type)
         writes = self._writer_of(accepted, reads)
-        media_type = self._media_types[writes]
-        head, tagged = answer_head(media_type), self.contract.has_choice
-        return Formats(reads, writes, media_type, head, tagged)
+        headers = {"Content-Type": self._media_types[writes], "X-Content-Type-Options": "nosniff"}
+        return Formats(reads, writes, headers, self.contract.has_choice)
 
     def _reader_of(self, content_type: str) -> int:
         codecs = self.contract.item.codecs

@@ -7,25 +7,24 @@ import ssl
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from urllib.parse import unquote
 
 from aiohttp import web
 
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.errors import ConfigError
-from adaptive_batching.marshal.admin import health
+from adaptive_batching.marshal.admin import health as pages
 from adaptive_batching.marshal.admin.active_health_check import check_of_examples
 from adaptive_batching.marshal.admin.admin import Page
 from adaptive_batching.marshal.admin.admin_pages import make_admin
 from adaptive_batching.marshal.admin.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.admin.openapi.pages import as_pages, make_documents
 from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
-from adaptive_batching.marshal.http.error_responses import as_response
-from adaptive_batching.marshal.http.listener import Listener
+from adaptive_batching.marshal.http.response import as_aiohttp
+from adaptive_batching.marshal.http.server import Server
 from adaptive_batching.marshal.http.tracing import Tracer, traced, with_tracer
-from adaptive_batching.marshal.service.endpoint_runtimes import NO_OBSERVERS, Lanes
+from adaptive_batching.marshal.service.endpoint_runtimes import NO_OBSERVERS, EndpointRuntimes
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
-from adaptive_batching.marshal.service.router import Marshal
+from adaptive_batching.marshal.service.router import ServiceRouter
 
 _log = logging.getLogger("adaptive_batching")
 
@@ -52,7 +51,7 @@ class Running:
         documented: Whether it describes itself to clients.
         url: Where it listens, once it does.
         admin_url: Where operators look, if anywhere.
-        lanes: The way of each path's requests.
+        endpoints: Those at work, by path.
         dispatchers: By path, or `/path:Stage`; their `stats()` tell what happened.
         metrics: What `/metrics` shows.
         live: What happened lately.
@@ -76,31 +75,30 @@ class Running:
         self._name, self._described, self._file = name, list(endpoints), file
         self._endpoints = self._described if file is None else file.applied(self._described)
         labels = [label for endpoint in self._endpoints for label in endpoint.labels]
-        self._lanes = Lanes(self._endpoints, with_tracer(labels, observers, tracer))
-        self.lanes = self._lanes.by_path
-        self.dispatchers = self._lanes.dispatchers
-        self.metrics = self._lanes.metrics
-        self.live = self._lanes.live
+        self._runtimes = EndpointRuntimes(self._endpoints, with_tracer(labels, observers, tracer))
+        self.endpoints = self._runtimes.by_path
+        self.dispatchers = self._runtimes.dispatchers
+        self.metrics = self._runtimes.metrics
+        self.live = self._runtimes.live
         self.broadcast = Broadcast(self.live)
-        self._deep_check = check_of_examples(self.lanes)
+        self._deep_check = check_of_examples(self.endpoints)
         self._admin_address, self.documented = admin, documented
-        self._admin = Listener(make_admin(self))
+        self._admin = Server(make_admin(self))
         self._refreshing = asyncio.Lock()
-        self._marshal = marshal = Marshal(
-            self.lanes, self._pages(), max_in_flight=max_in_flight, body_timeout=body_timeout
+        self._router = router = ServiceRouter(
+            self.endpoints, self._pages(), max_in_flight=max_in_flight, body_timeout=body_timeout
         )
-        answering = traced(marshal, tracer, self._route)
-        self._listener = listener = Listener(answering, fast_path=answering)
-        self.metrics.responses["other"] = marshal.unrouted
-        self.metrics.held_bytes = lambda: marshal.door.held_bytes
-        self.metrics.connections_dropped = lambda: listener.dropped
+        self._server = server = Server(traced(router, tracer, self._route))
+        self.metrics.responses["other"] = router.unrouted
+        self.metrics.held_bytes = lambda: router.held.held
+        self.metrics.connections_dropped = lambda: server.dropped
         self._started = False
         self._reading: asyncio.Task[None] | None = None
 
     @property
     def draining(self) -> bool:
         """Whether clients are told to go elsewhere; what comes is answered all the same."""
-        return self._marshal.draining
+        return self._router.draining
 
     async def readiness(self, request: web.BaseRequest) -> web.Response:
         """What `/readyz` answers, and `/readyz?deep=1`, which sends each endpoint its example.
@@ -109,13 +107,13 @@ class Running:
             Refused: No requests should be sent here.
             CrashLoop: The workers of an endpoint die too often.
         """
-        health.check_ready(self.dispatchers, draining=self.draining)
+        pages.check_ready(self.dispatchers, draining=self.draining)
         deep = request.query.get("deep") == "1"
-        return as_response(await health.readiness(self._deep_check, deep=deep))
+        return as_aiohttp(await pages.readiness(self._deep_check, deep=deep))
 
     def announce_end(self) -> None:
         """Be not ready, and close each connection with its next answer."""
-        self._marshal.draining = True
+        self._router.draining = True
 
     async def start(
         self,
@@ -137,10 +135,10 @@ class Running:
         if self._admin_address is not None:
             self.admin_url = await self._admin.open(*self._admin_address)
             self.broadcast.start()
-        self.url = await self._listener.open(host, port, bound, tls)
+        self.url = await self._server.open(host, port, bound, tls)
         if self._file is not None:
             self._reading = asyncio.create_task(self._keep_reading(self._file))
-        await self._lanes.start()
+        await self._runtimes.start()
 
     async def refresh(self) -> None:
         """What SIGHUP and `POST /reload` do: read the file again, if any, and restart the workers.
@@ -154,7 +152,7 @@ class Running:
             if self._file is not None:
                 self._retune(self._file)
             _log.info("restarting the workers")
-            await self._lanes.restart_workers()
+            await self._runtimes.restart_workers()
             _log.info("the workers have been restarted")
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
@@ -172,21 +170,21 @@ class Running:
         if self._reading is not None:
             self._reading.cancel()
         deadline = time.monotonic() + timeout
-        await self._listener.shut()
-        self._lanes.flush()
+        await self._server.shut()
+        self._runtimes.flush()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
-                    await self._listener.calm()
-            await self._lanes.aclose(max(0.0, deadline - time.monotonic()))
+                    await self._server.calm()
+            await self._runtimes.aclose(max(0.0, deadline - time.monotonic()))
         finally:
-            await self._listener.aclose()
+            await self._server.aclose()
             self.broadcast.stop()
             await self._admin.aclose()
 
     def _retune(self, file: EndpointsFile) -> None:
         """Let hold what a file says now; who waits, waits on."""
-        self._lanes.retune(file.applied(self._described))
+        self._runtimes.retune(file.applied(self._described))
         _log.info("limits and policies are as %s has them now", file.path)
 
     async def _keep_reading(self, file: EndpointsFile) -> None:
@@ -201,9 +199,9 @@ class Running:
         """What clients may look at beside the endpoints."""
 
         async def metrics(request: web.BaseRequest) -> web.Response:
-            return health.exposition(self.metrics, request)
+            return pages.exposition(self.metrics, request)
 
-        shown: dict[str, Page] = {"/healthz": health.healthy, "/readyz": self.readiness}
+        shown: dict[str, Page] = {"/healthz": pages.healthy, "/readyz": self.readiness}
         if self._admin_address is None:
             shown["/metrics"] = metrics
         if not self.documented:
@@ -211,5 +209,5 @@ class Running:
         return shown | as_pages(make_documents(self._name, self._endpoints, shown))
 
     def _route(self, target: str) -> str | None:
-        path = target if target in self.lanes else unquote(target.partition("?")[0])
-        return path if path in self.lanes else None
+        endpoint = self._router.find(target)
+        return None if endpoint is None else endpoint.path

@@ -11,18 +11,18 @@ from aiohttp import web
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.marshal.admin.openapi.pages import Documents, make_documents
-from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
-from adaptive_batching.marshal.http.checks import (
+from adaptive_batching.marshal.checks import (
     check_count,
     check_path,
     check_seconds,
     check_shared,
     check_takes_a_list,
 )
+from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.http.tracing import Tracer
 from adaptive_batching.marshal.service.aiohttp_application import make_application
 from adaptive_batching.marshal.service.asgi import AsgiService
-from adaptive_batching.marshal.service.endpoint_runtimes import NO_OBSERVERS, Lanes
+from adaptive_batching.marshal.service.endpoint_runtimes import NO_OBSERVERS, EndpointRuntimes
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.runner import Running
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
@@ -267,7 +267,7 @@ class Service:
             drain_timeout: Seconds that the last requests have at the end.
         """
         return make_application(
-            Lanes(self),
+            EndpointRuntimes(self),
             self._documents(),
             max_in_flight=self.max_in_flight,
             body_timeout=self.body_timeout,
@@ -281,7 +281,7 @@ class Service:
             drain_timeout: Seconds that the last requests have at the end.
         """
         return AsgiService(
-            Lanes(self),
+            EndpointRuntimes(self),
             self._documents(),
             max_in_flight=self.max_in_flight,
             body_timeout=self.body_timeout,

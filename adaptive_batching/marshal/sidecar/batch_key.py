@@ -15,8 +15,8 @@ from operator import itemgetter
 from typing import Protocol, TypeAlias
 
 from adaptive_batching.errors import SettingError
-from adaptive_batching.marshal.http.checks import check_header_name
-from adaptive_batching.marshal.http.hop_by_hop import HOP_BY_HOP
+from adaptive_batching.marshal.checks import check_header_name
+from adaptive_batching.marshal.sidecar.proxy_headers import HOP_BY_HOP
 from adaptive_batching.wire.whole_requests import MARK
 
 Pairs: TypeAlias = Iterable[tuple[str, str]]

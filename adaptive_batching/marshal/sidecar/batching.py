@@ -1,13 +1,12 @@
 """Requests that share batches: whole, or in pieces that are joined again."""
 
 import asyncio
-from collections.abc import Awaitable, Collection, Coroutine, Hashable, Sequence
+from collections.abc import Coroutine, Hashable, Sequence
 from math import inf
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from multidict import MultiMapping
 
 from adaptive_batching.core import BoundedKey, Priority
 from adaptive_batching.dispatcher import Dispatcher
@@ -15,11 +14,12 @@ from adaptive_batching.dispatcher.calls import Call
 from adaptive_batching.errors import (
     DeadlineExceeded,
     JobTooLarge,
+    Overloaded,
     UpstreamBroken,
     UpstreamMismatch,
 )
-from adaptive_batching.marshal.http.deadline import patience
-from adaptive_batching.marshal.http.header_text import check_text
+from adaptive_batching.marshal.http.request import Request
+from adaptive_batching.marshal.sidecar.proxy_headers import check_text
 from adaptive_batching.marshal.sidecar.route import Route
 from adaptive_batching.marshal.sidecar.tenancy import Claims
 from adaptive_batching.marshal.sidecar.upstream.messages import Forwarded, Reply
@@ -31,18 +31,18 @@ _NOBODY = (None, Priority.NORMAL)
 _TRIES = 3  # of a request in pieces: two servers may have to show that it is to go whole
 
 
-class Asked(Protocol):
-    """The line and the headers of a request, whatever is made of it."""
+class NotBatchable(Exception):
+    """A request is to be passed on after all."""
 
-    @property
-    def method(self) -> str:
-        """In upper case."""
-        ...
 
-    @property
-    def headers(self) -> MultiMapping[str]:
-        """As they came."""
-        ...
+class RequestTask(NamedTuple):
+    """A request that takes more than one call: in pieces, or with an answer that is added to.
+
+    Attributes:
+        future: Of the reply.
+    """
+
+    future: "asyncio.Task[Reply]"
 
 
 class BatchSharing:
@@ -69,63 +69,85 @@ class BatchSharing:
         self._claims = claims
         self.retune(route)
 
-    def answer(self, share: Any, request: Asked, target: str, begin: float) -> Awaitable[Reply]:
-        """What the server replies to a request.
-
-        No coroutine of its own for the usual request, for each would be resumed when it is
-        answered, at a cost that shows in the throughput.
+    def submit(
+        self, share: Any, request: Request, target: str, deadline: float
+    ) -> Call[Forwarded, Reply] | RequestTask | None:
+        """Let what a request brings join a batch, or several in pieces.
 
         Args:
             share: What it brings.
             request: As it came.
             target: Its path and query.
-            begin: From when on its time counts (monotonic seconds).
+            deadline: By when its batch has to have ended (monotonic seconds).
+
+        Returns:
+            What ends with the reply; None if the servers' addresses are not known yet.
 
         Raises:
             DeadlineExceeded: Its client has waited long enough already.
-            JobTooLarge: Its pieces would never have room in the queue.
-            UpstreamBroken: The answers to its pieces can't be joined.
-            UpstreamMismatch: A piece was not answered with one result for each item.
             Rejected: A header for the server is no text.
         """
-        if self._batch_fields:
-            return self._with_batch_fields(share, request, target, begin)
-        return self._one_or_pieces(share, request, target, begin)
+        if self._upstreams.models.most(target) is None:
+            replying = self._learned(share, request, target, deadline)
+        elif self._batch_fields:
+            replying = self._with_batch_fields(share, request, target, deadline)
+        elif share.size > self._most(target):
+            replying = self._in_pieces(share, request, target, deadline)
+        else:
+            return self._dispatcher.post(*self._call(share, request, target, deadline))
+        return RequestTask(asyncio.ensure_future(replying))
 
     def retune(self, route: Route) -> None:
         """Ask other things of the clients from now on."""
         self._terms, self._max_queue = route.terms, route.max_queue
 
+    async def _learned(self, share: Any, request: Request, target: str, deadline: float) -> Reply:
+        """Wait until it is known whether requests for the model may share batches.
+
+        Raises:
+            NotBatchable: They may not.
+            Overloaded: The server did not say it in time.
+        """
+        told = self._item(share, request, target, deadline).headers
+        await self._upstreams.models.learn(target, told, deadline)
+        if self._upstreams.models.most(target) == 0:
+            raise NotBatchable
+        if monotonic() >= deadline:
+            raise Overloaded("its time was over when its turn came")
+        if self._batch_fields:
+            return await self._with_batch_fields(share, request, target, deadline)
+        return await self._one_or_pieces(share, request, target, deadline)
+
     async def _with_batch_fields(
-        self, share: Any, request: Asked, target: str, begin: float
+        self, share: Any, request: Request, target: str, deadline: float
     ) -> Reply:
-        reply = await self._one_or_pieces(share, request, target, begin)
+        reply = await self._one_or_pieces(share, request, target, deadline)
         about = reply.message
         body = with_batch_fields(about.body, str(reply.batch_id))
         return replace(reply, message=Message(body, about.headers, about.status))
 
     def _one_or_pieces(
-        self, share: Any, request: Asked, target: str, begin: float
+        self, share: Any, request: Request, target: str, deadline: float
     ) -> Coroutine[Any, Any, Reply]:
         if share.size > self._most(target):
-            return self._in_pieces(share, request, target, begin)
-        return self._submitted(share, request, target, begin)
+            return self._in_pieces(share, request, target, deadline)
+        return self._submitted(share, request, target, deadline)
 
     async def _in_pieces(
-        self, share: Any, request: Asked, target: str, begin: float, tries: int = _TRIES
+        self, share: Any, request: Request, target: str, deadline: float, tries: int = _TRIES
     ) -> Reply:
         if share.size > self._max_queue:  # QueueFull would have its client try again for ever
             most = self._max_queue
             raise JobTooLarge(f"expected at most max_queue={most} items, got {share.size}")
         if self._is_apart(share, request, target):
-            return await self._submitted(share, request, target, begin)
+            return await self._submitted(share, request, target, deadline)
         pieces = self._form.cut(share, self._most(target))
         try:
-            replies = await _all([self._piece(each, request, target, begin) for each in pieces])
+            replies = await _all([self._piece(each, request, target, deadline) for each in pieces])
         except UpstreamMismatch:
             if not (self._idempotent and tries > 1):
                 raise
-            return await self._in_pieces(share, request, target, begin, tries - 1)
+            return await self._in_pieces(share, request, target, deadline, tries - 1)
         try:
             whole = self._form.join(share, [reply.message for reply in replies])
         except Unsplittable as error:
@@ -133,7 +155,7 @@ class BatchSharing:
         largest = max(replies, key=lambda reply: reply.batch_size)
         return replace(largest, message=whole)
 
-    def _is_apart(self, share: Any, request: Asked, target: str) -> bool:
+    def _is_apart(self, share: Any, request: Request, target: str) -> bool:
         """Whether answers to requests like it have to be left whole, and so has it."""
         known = self._upstreams.models.most(target)
         item = self._item(share, request, target, inf)
@@ -144,34 +166,22 @@ class BatchSharing:
         most = self._terms.max_batch_size
         return int(min(self._upstreams.models.most(target) or most, most))
 
-    async def _piece(self, share: Any, request: Asked, target: str, begin: float) -> Reply:
+    async def _piece(self, share: Any, request: Request, target: str, deadline: float) -> Reply:
         # Since it was cut, a batch may have become smaller: see `retune`.
-        return await self._one_or_pieces(share, request, target, begin)
+        return await self._one_or_pieces(share, request, target, deadline)
 
     def _submitted(
-        self, share: Any, request: Asked, target: str, begin: float
+        self, share: Any, request: Request, target: str, deadline: float
     ) -> Coroutine[Any, Any, Reply]:
-        return self._dispatcher.submit(*self._call(share, request, target, begin))
-
-    def post(
-        self, share: Any, request: Asked, target: str, begin: float
-    ) -> Call[Forwarded, Reply] | None:
-        """The same for callbacks; see `Dispatcher.post`.
-
-        Returns:
-            None if it has to be asked for by `answer`.
-        """
-        if self._batch_fields or share.size > self._most(target):
-            return None
-        return self._dispatcher.post(*self._call(share, request, target, begin))
+        return self._dispatcher.submit(*self._call(share, request, target, deadline))
 
     def _call(
-        self, share: Any, request: Asked, target: str, begin: float
+        self, share: Any, request: Request, target: str, deadline: float
     ) -> tuple[Forwarded, Hashable, float, int, Hashable, Priority]:
         """What the dispatcher is told of a request."""
         headers = request.headers
         now = monotonic()
-        waits = min(patience(headers), self._terms.max_latency) - (now - begin)
+        waits = deadline - now
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")
         item = self._item(share, request, target, now + waits)
@@ -188,13 +198,13 @@ class BatchSharing:
         tenant, priority = self._claims.of(headers) if self._claims is not None else _NOBODY
         return item, key, waits, size, tenant, priority
 
-    def _item(self, share: Any, request: Asked, target: str, due: float) -> Forwarded:
+    def _item(self, share: Any, request: Request, target: str, due: float) -> Forwarded:
         method, target = self._form.destination(request.method, target)
         rules = self._terms.headers
-        own: Collection[tuple[str, str]] = request.headers.items()
+        own = request.headers.spelled()
         told, addresses = rules.key(own)
         if self._form.holds_heads:
-            own = told
+            own = list(told)
         check_text([value for _, value in own])
         return Forwarded(self._form, share, method, target, rules, told, addresses, own, due)
 

@@ -3,25 +3,24 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from time import monotonic
+from typing import Any
 
 import aiohttp
-from aiohttp import hdrs, web
+from aiohttp import HttpVersion11, hdrs, web
 from multidict import CIMultiDict
 
 from adaptive_batching.errors import Overloaded, UpstreamBroken, UpstreamLost, WorkerTimeout
-from adaptive_batching.marshal.http.body import ask_for_body
 from adaptive_batching.marshal.http.error_responses import Rejected
-from adaptive_batching.marshal.http.header_text import check_text
-from adaptive_batching.marshal.http.hop_by_hop import passed_on
-from adaptive_batching.marshal.http.read_size import read_freely
-from adaptive_batching.marshal.sidecar.proxy_response import PassedAnswer
+from adaptive_batching.marshal.http.passed import PassedRequest
+from adaptive_batching.marshal.sidecar.proxy_headers import check_text
+from adaptive_batching.marshal.sidecar.proxy_response import send_back
 from adaptive_batching.marshal.sidecar.route import Route
 from adaptive_batching.marshal.sidecar.upstream.addresses import Address
 from adaptive_batching.marshal.sidecar.upstream.client import Client, Exchange
-from adaptive_batching.marshal.sidecar.websocket import WEBSOCKET, tunnel, wants_tunnel
+from adaptive_batching.marshal.sidecar.websocket import WEBSOCKET, tunnel
 from adaptive_batching.units import format_duration
-from adaptive_batching.wire.pieces import Pieces
 
 _LEAST_RATE = 500  # bytes a second of a body, as Apache's mod_reqtimeout asks for
 _SAFE = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
@@ -54,17 +53,15 @@ class PassThrough:
         self,
         request: web.BaseRequest,
         target: str,
-        read: Pieces = (),
         *,
-        closes: Callable[[], bool],
+        is_batchable: bool = False,
     ) -> web.StreamResponse:
         """Answer one request; it ends where nothing comes from the server or is taken for too long.
 
         Args:
             request: As it came.
             target: Its path and query.
-            read: What has been read of its body.
-            closes: Whether its connection ends with its answer; asked when that begins.
+            is_batchable: Whether its path is one of those whose requests share batches.
 
         Raises:
             UpstreamLost: The server can't be reached, or hung up before it answered.
@@ -74,33 +71,54 @@ class PassThrough:
             WorkerTimeout: The server did not answer in time.
             Rejected: The body was too slow, or a header is no text.
         """
-        repeatable, answers = self._can_be_repeated(request, read), False
+        passed = request.transport
+        assert isinstance(passed, PassedRequest)
+        answers = False
         try:
             async with asyncio.timeout(None) as clock:
                 patience = _Patience(clock, self.route.passed_timeout)
+                body, is_repeatable = self._body_of(request, passed, patience, is_batchable)
                 try:
-                    exchange = await self._sent(request, target, read, patience)
+                    exchange = await self._sent(request, target, passed, body)
                 except UpstreamLost:
-                    if not repeatable:
+                    if not is_repeatable:
                         raise
-                    exchange = await self._sent(request, target, read, patience)
+                    exchange = await self._sent(request, target, passed, body)
                 async with exchange as response:
                     answers = True
                     self.responses[response.status] += 1
                     if response.status == 101:
-                        if not wants_tunnel(request):
+                        if not passed.asks_for_tunnel:
                             raise UpstreamBroken("a server switched protocols without being asked")
                         patience.end()
-                        return await tunnel(request, response)
-                    return await _sent_back(response, request, patience, closes=closes())
+                        return await tunnel(request, passed, response)
+                    moved = patience.begin_anew
+                    return await send_back(response, request, moved, closes=passed.closes)
         except TimeoutError as error:
             waited = f"nothing was sent for {format_duration(self.route.passed_timeout)}"
             if answers:
                 raise ConnectionResetError(f"the server's answer broke off: {waited}") from error
             raise WorkerTimeout(f"no answer: {waited}") from error
 
+    def _body_of(
+        self,
+        request: web.BaseRequest,
+        passed: PassedRequest,
+        patience: "_Patience",
+        is_batchable: bool,  # noqa: FBT001  see `__call__`
+    ) -> tuple[Callable[[], Any], bool]:
+        """What makes the body, each time, and whether a request may be sent a second time."""
+        has_body = request.can_read_body
+        if not request.content.is_eof():
+            return partial(self._body, request, patience), False
+        whole = request.content.read_nowait()
+        body = partial(_whole, whole, has_length=hdrs.CONTENT_LENGTH in request.headers)
+        if is_batchable:
+            return body, self.route.idempotent
+        return body, request.method in _SAFE and not (has_body or passed.asks_for_tunnel)
+
     async def _sent(
-        self, request: web.BaseRequest, target: str, read: Pieces, patience: "_Patience"
+        self, request: web.BaseRequest, target: str, passed: PassedRequest, body: Callable[[], Any]
     ) -> Exchange:
         server, client = self._choose()
         if client.in_use(server, "passed") >= self.route.max_passed:
@@ -109,11 +127,10 @@ class PassThrough:
         check_text(headers.values())
         if self._about is not None:
             headers.update(self._about())
-        if wants_tunnel(request):
+        if passed.asks_for_tunnel:
             headers[hdrs.CONNECTION], headers[hdrs.UPGRADE] = "Upgrade", WEBSOCKET
-        body = self._body(request, read, patience) if read or request.can_read_body else None
         try:
-            return await client.ask(server, request.method, target, headers, body, kind="passed")
+            return await client.ask(server, request.method, target, headers, body(), kind="passed")
         except aiohttp.ClientError as error:
             if isinstance(error.__cause__, Rejected):
                 raise error.__cause__ from None  # not the server's fault
@@ -122,29 +139,17 @@ class PassThrough:
                 raise UpstreamBroken(f"{server.name}: {said}") from error
             raise UpstreamLost(f"{server.name} did not answer: {said}") from error
 
-    def _can_be_repeated(self, request: web.BaseRequest, read: Pieces) -> bool:
-        """Whether nothing of it will be lost, and a second time does no harm."""
-        if read:
-            return self.route.idempotent and request.content.at_eof()
-        return request.method in _SAFE and not (request.can_read_body or wants_tunnel(request))
-
-    async def _body(
-        self, request: web.BaseRequest, read: Pieces, patience: "_Patience"
-    ) -> AsyncIterator[bytes | memoryview]:
-        for piece in read:
-            yield piece
-        if not read:
-            ask_for_body(request)
+    async def _body(self, request: web.BaseRequest, patience: "_Patience") -> AsyncIterator[bytes]:
+        ask_for_body(request)
         left = self.route.terms.body_timeout
-        with read_freely(request.transport):
-            while True:
-                begin = monotonic()
-                chunk = await self._next(request, left)
-                left += len(chunk) / _LEAST_RATE - (monotonic() - begin)
-                patience.begin_anew()
-                if not chunk:
-                    break
-                yield chunk
+        while True:
+            begin = monotonic()
+            chunk = await self._next(request, left)
+            left += len(chunk) / _LEAST_RATE - (monotonic() - begin)
+            patience.begin_anew()
+            if not chunk:
+                break
+            yield chunk
 
     async def _next(self, request: web.BaseRequest, left: float) -> bytes:
         try:
@@ -179,24 +184,23 @@ class _Patience:
         self._clock.reschedule(None)
 
 
-async def _sent_back(
-    response: aiohttp.ClientResponse,
-    request: web.BaseRequest,
-    patience: _Patience,
-    *,
-    closes: bool,
-) -> web.StreamResponse:
-    """Send the answer on while it comes; if it breaks off, so does ours."""
-    headers = passed_on(response.headers)
-    answer = PassedAnswer(response.status, response.reason or "", headers)
-    if closes:
-        answer.force_close()
-    await answer.prepare(request)
-    try:
-        async for chunk in response.content.iter_any():
-            await answer.write(chunk)
-            patience.begin_anew()
-    except aiohttp.ClientError as error:
-        raise ConnectionResetError(f"the server's answer broke off: {error}") from error
-    await answer.write_eof()
-    return answer
+def _whole(body: bytes, *, has_length: bool) -> bytes | AsyncIterator[bytes] | None:
+    """A body that has arrived; one in chunks stays one."""
+    if has_length or not body:
+        return body or None
+    return _in_chunks(body)
+
+
+async def _in_chunks(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+def ask_for_body(request: web.BaseRequest) -> None:
+    """Let a client that waits for that send its body; HTTP/1.0 has no word for it (RFC 9110, 15.2).
+
+    Args:
+        request: Whose body has not come yet.
+    """
+    waits = request.headers.get(hdrs.EXPECT, "").lower() == "100-continue"
+    if waits and request.version >= HttpVersion11 and request.transport:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")

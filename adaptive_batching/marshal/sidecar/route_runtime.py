@@ -3,43 +3,41 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any
 
 from aiohttp import web
-from aiohttp.http import RawRequestMessage
 
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.dispatcher.calls import Call
-from adaptive_batching.errors import Overloaded
+from adaptive_batching.errors import NoWorkers, UpstreamAnswered
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.recent_batches import RecentBatches
-from adaptive_batching.marshal.http.body import arrived_body, arriving_body, arriving_pieces
-from adaptive_batching.marshal.http.deadline import patience
-from adaptive_batching.marshal.http.header_text import check_text
-from adaptive_batching.marshal.http.header_view import HeaderView
+from adaptive_batching.marshal.http.handler import Keep
+from adaptive_batching.marshal.http.request import Request, origin_form
+from adaptive_batching.marshal.http.response import Response
 from adaptive_batching.marshal.http.tracing import Tracer
 from adaptive_batching.marshal.sidecar.alone import Alone
-from adaptive_batching.marshal.sidecar.batching import Asked, BatchSharing
-from adaptive_batching.marshal.sidecar.memory_limit import HeldBytes, Holding
+from adaptive_batching.marshal.sidecar.batching import BatchSharing, NotBatchable, RequestTask
 from adaptive_batching.marshal.sidecar.proxy import PassThrough
+from adaptive_batching.marshal.sidecar.response_splitting import response_to_one
 from adaptive_batching.marshal.sidecar.route import Route
 from adaptive_batching.marshal.sidecar.tenancy import Claims
 from adaptive_batching.marshal.sidecar.upstream.messages import Forwarded, Reply
 from adaptive_batching.marshal.sidecar.upstream.pool import Upstreams
-from adaptive_batching.wire.exchange import Message, Request
+from adaptive_batching.wire import exchange
+from adaptive_batching.wire.exchange import Message
 from adaptive_batching.wire.pieces import Pieces
 
 _log = logging.getLogger("adaptive_batching")
 
 
-class Relay:
-    """Answers the requests of one route.
+class RouteRuntime:
+    """A route at work: answers its requests; a `Destination`.
 
     Args:
         route: What it is for.
-        held: Counts the bytes of all requests that are kept.
         observers: Told about every batch and request.
         tracer: Makes spans, if anybody wants them.
         tenant_header: By which tenants are told apart, who share the servers; empty if they are
@@ -58,7 +56,6 @@ class Relay:
     def __init__(
         self,
         route: Route,
-        held: HeldBytes,
         observers: Sequence[Observer] = (),
         tracer: Tracer | None = None,
         tenant_header: str = "",
@@ -67,7 +64,6 @@ class Relay:
         self.responses: Counter[int] = Counter()
         self._in_flight = 0
         self._emptied = asyncio.Event()
-        self._held = held
         self._form, self._terms = route.form, route.terms
         traced = [] if tracer is None else [tracer.observer(route.name)]
         about = None if tracer is None else tracer.headers
@@ -134,139 +130,127 @@ class Relay:
         """Answer what waits, for at most so many seconds, and close all connections."""
         await self.dispatcher.aclose(timeout)
 
-    async def answer(
-        self,
-        request: web.BaseRequest,
-        target: str,
-        begin: float,
-        *,
-        closes: Callable[[], bool],
-    ) -> Reply | web.StreamResponse:
-        """Answer one request.
+    # -------------------------------------------------------------------------- as a `Destination`
 
-        Args:
-            request: As it came.
-            target: Its path and query.
-            begin: From when on its time counts (monotonic seconds).
-            closes: Whether its connection ends with its answer; asked when one that is passed on
-                begins.
+    @property
+    def label(self) -> str:
+        """Its name in metrics and in the log."""
+        return self.route.name
+
+    @property
+    def max_latency(self) -> float:
+        """Seconds from a request's arrival to its answer; infinite for no promise."""
+        return self._terms.max_latency
+
+    @property
+    def concluded(self) -> float:
+        """When the last batch ended (monotonic seconds)."""
+        return self.dispatcher.concluded
+
+    def takes(self, request: Request) -> bool:
+        """Whether a request of this head may share a batch.
+
+        Not if its body is in a coding that is not ours to read, or is too large to be kept.
+        """
+        path = request.target.partition("?")[0]
+        too_large = max(request.length or 0, request.size) > self._terms.max_body
+        if too_large or "content-encoding" in request.headers:
+            return False
+        return self._form.wants(request.method, path)
+
+    def check(self, request: Request) -> None:
+        """Refuse no request before its body is read."""
+
+    def keep(self, request: Request) -> Keep:
+        """How much of a body that is arriving is kept."""
+        return Keep(self._terms.max_body, self._terms.body_timeout, passes_on=True)
+
+    def submit(
+        self, request: Request, within: float
+    ) -> Call[Forwarded, Reply] | RequestTask | None:
+        """Let a request join a batch.
 
         Returns:
-            The server's reply to it as a member of a batch, or all that the server said to it.
+            None if its body can't share one.
+
+        Raises:
+            NoWorkers: The servers' addresses are not known yet.
+            Refused: The dispatcher does not take it.
         """
-        holding = Holding(self._held)
-        self._in_flight += 1
-        try:
-            path = target.partition("?")[0]
-            if not self._form.wants(request.method, path) or self._must_stream(request):
-                with self.upstreams.models.loading(request.method, target):
-                    return await self._passing(request, target, closes=closes)
-            if not await self._batches(request, target, begin):
-                return await self._passing(request, target, closes=closes)
-            self._check_turn(begin)
-            message = await self._message(request, holding)
-            too_large = message.size > self._terms.max_body
-            share = None if too_large else self._take(request, target, message)
-            if share is None:
-                return await self._passing(request, target, message.pieces, closes=closes)
-            return await self._sharing.answer(share, request, target, begin)
-        finally:
-            self.leave(holding.size)
-
-    def shares(self, message: RawRequestMessage) -> bool:
-        """Whether a request of this line and these headers may share a batch."""
-        wanted = self._form.wants(message.method, message.path.partition("?")[0])
-        return wanted and "Content-Encoding" not in message.headers
-
-    def post(
-        self, message: RawRequestMessage, body: bytes, begin: float
-    ) -> Call[Forwarded, Reply] | None:
-        """Let a request that is all there wait for a batch; it is here until `leave` is called.
-
-        Args:
-            message: Its line and headers, for which `shares` says yes.
-            body: All of it.
-            begin: From when on its time counts (monotonic seconds).
-
-        Returns:
-            None if it needs more than a place in a batch; then it has not been here.
-        """
-        if len(body) > self._terms.max_body:
+        target = origin_form(request.method, request.target)
+        if target is None or self.upstreams.models.most(target) == 0:
             return None
-        self._check_turn(begin)
-        if not self.upstreams.models.most(message.path):
-            return None
-        share = self._take(message, message.path, Message(body, HeaderView(message.headers)))
+        share = self._take(request, target)
         if share is None:
             return None
-        self._held.take(len(body))
-        self._in_flight += 1
-        call = None
-        try:
-            call = self._sharing.post(share, message, message.path, begin)
-        finally:
-            if call is None:
-                self.leave(len(body))
+        call = self._sharing.submit(share, request, target, monotonic() + within)
+        if call is None:
+            raise NoWorkers("the addresses of the model servers are still looked up")
         return call
 
-    def leave(self, held: int) -> None:
-        """A request of so many bytes has its answer, or does not want it any more."""
-        self._held.give_back(held)
+    def withdraw(self, call: Call[Forwarded, Reply] | RequestTask) -> None:
+        """No answer to a call is wanted any more."""
+        if isinstance(call, Call):
+            self.dispatcher.withdraw(call)
+
+    def response(
+        self, request: Request, future: "asyncio.Future[Reply]", now: float
+    ) -> Response | None:
+        """The answer to a request whose call has ended; None to pass the request on after all.
+
+        Raises:
+            Exception: What the call ended with.
+        """
+        try:
+            reply = future.result()
+        except UpstreamAnswered as error:
+            reply = error.reply
+        except NotBatchable:
+            return None
+        return response_to_one(reply, request.id, now - request.came)
+
+    def refuse_unseen(self, within: float) -> float | None:
+        """Refuse a request if that is certain, whatever it brings; see `Dispatcher`."""
+        return self.dispatcher.refuse_unseen(within)
+
+    # ------------------------------------------------------------------------------------- the rest
+
+    async def pass_on(self, request: web.BaseRequest, target: str) -> web.StreamResponse:
+        """Let a server answer a request, byte for byte."""
+        self.enter()
+        try:
+            wanted = self._form.wants(request.method, target.partition("?")[0])
+            with self.upstreams.models.loading(request.method, target):
+                return await self._passing(request, target, is_batchable=wanted)
+        finally:
+            self.leave()
+
+    def enter(self) -> None:
+        """Count a request that is here."""
+        self._in_flight += 1
+
+    def leave(self) -> None:
+        """Count it no longer."""
         self._in_flight -= 1
         if not self._in_flight:
             self._emptied.set()
 
     async def retire(self) -> None:
-        """Answer those who are here, let batches leave at once, then close."""
+        """Answer the requests that are here, let batches leave at once, then close."""
         self.dispatcher.flush()
         while self._in_flight:
             self._emptied.clear()
             await self._emptied.wait()
         await self.aclose(0.0)
 
-    def _check_turn(self, begin: float) -> None:
-        if begin + self._terms.max_latency <= monotonic():
-            raise Overloaded("its time was over when its turn came")
-
-    async def _batches(self, request: web.BaseRequest, target: str, begin: float) -> bool:
-        """Whether requests for a model share batches; it is asked for if that isn't known."""
-        models = self.upstreams.models
-        if models.most(target) is None:
-            due = begin + min(patience(request.headers), self._terms.max_latency)
-            told, _ = self._terms.headers.key(request.headers.items())
-            check_text([value for _, value in told])
-            await models.learn(target, told, due)
-        return models.most(target) != 0
-
-    def _take(self, request: Asked, target: str, message: Message) -> Any:
+    def _take(self, request: Request, target: str) -> Any:
         """What a request brings; None if it can't share a batch."""
         path, _, query = target.partition("?")
-        return self._form.take(Request(request.method, path, message, query))
-
-    async def _message(self, request: web.BaseRequest, holding: Holding) -> Message:
-        """All of a body, or the beginning of one that is too large to be kept.
-
-        What is announced is counted at once, for it will come; what is not, when it comes.
-
-        Raises:
-            QueueFull: Too many bytes would be kept.
-            Rejected: It took too long or is broken.
-        """
-        body = arrived_body(request)
-        announced = request.content_length if body is None else len(body)
-        if announced is not None:
-            holding.take(announced)
-        if body is None:
-            keep = holding.take if announced is None else None
-            bounds = self._terms.max_body, self._terms.body_timeout
-            if self._form.reads_pieces(request.headers):
-                body, *more = await arriving_pieces(request, *bounds, keep)
-                tail: Pieces = tuple(memoryview(piece) for piece in more)
-                return Message(body, HeaderView(request.headers), tail=tail)
-            body = await arriving_body(request, *bounds, keep)
-        return Message(body, HeaderView(request.headers))
-
-    def _must_stream(self, request: web.BaseRequest) -> bool:
-        """Whether its body is in a coding that is not ours to read, or too large to be kept."""
-        too_large = (request.content_length or 0) > self._terms.max_body
-        return too_large or "Content-Encoding" in request.headers
+        tail: Pieces = ()
+        if len(request.pieces) > 1 and self._form.reads_pieces(request.headers):
+            body, *rest = map(bytes, request.pieces)
+            tail = tuple(map(memoryview, rest))
+        else:
+            body = request.body
+        message = Message(body, request.headers, tail=tail)
+        return self._form.take(exchange.Request(request.method, path, message, query))

@@ -8,9 +8,8 @@ from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.live.watch import Watched
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.http.tracing import Tracer
-from adaptive_batching.marshal.sidecar.memory_limit import HeldBytes
 from adaptive_batching.marshal.sidecar.route import Route
-from adaptive_batching.marshal.sidecar.route_runtime import Relay
+from adaptive_batching.marshal.sidecar.route_runtime import RouteRuntime
 
 
 class Relays:
@@ -18,7 +17,6 @@ class Relays:
 
     Args:
         routes: Of different names and prefixes.
-        held: Counts the bytes of all requests that are kept.
         observers: Told about every batch and request of a route, by its name.
         metrics: Told of every relay.
         live: Told as well.
@@ -29,28 +27,26 @@ class Relays:
     def __init__(
         self,
         routes: Iterable[Route],
-        held: HeldBytes,
         observers: Mapping[str, Sequence[Observer]],
         metrics: Metrics,
         live: LiveView,
         tracer: Tracer | None = None,
         tenant_header: str = "",
     ) -> None:
-        self._held = held
         self._observers = observers
         self._metrics = metrics
         self._live = live
         self._tracer = tracer
         self._tenant_header = tenant_header
         self._relays = _in_order(self._made(route) for route in routes)
-        self._retiring: dict[asyncio.Task[None], Relay] = {}
+        self._retiring: dict[asyncio.Task[None], RouteRuntime] = {}
         for each in self._relays:
             self._watch(each)
 
-    def __iter__(self) -> Iterator[Relay]:
+    def __iter__(self) -> Iterator[RouteRuntime]:
         return iter(self._relays)
 
-    def find(self, target: str) -> Relay | None:
+    def find(self, target: str) -> RouteRuntime | None:
         """Who answers for a path and query: the route with the longest prefix."""
         first = self._relays[0]
         if first.route.prefix == "/":  # the only one, as for most
@@ -108,11 +104,11 @@ class Relays:
         leaving = [*self._relays, *retiring.values()]
         await asyncio.gather(*(each.aclose(timeout) for each in leaving))
 
-    def _made(self, route: Route) -> Relay:
+    def _made(self, route: Route) -> RouteRuntime:
         observers = self._observers.get(route.name, ())
-        return Relay(route, self._held, observers, self._tracer, self._tenant_header)
+        return RouteRuntime(route, observers, self._tracer, self._tenant_header)
 
-    def _watch(self, relay: Relay) -> None:
+    def _watch(self, relay: RouteRuntime) -> None:
         name = relay.route.name
         self._metrics.watch(name, relay.dispatcher, relay.histograms)
         self._live.watch(Watched(name, relay.dispatcher, relay.histograms, relay.latest))
@@ -121,11 +117,11 @@ class Relays:
         self._metrics.upstreams[name] = relay.upstreams
         self._metrics.alone[name] = relay.alone.counts
 
-    def _retire(self, relay: Relay) -> None:
+    def _retire(self, relay: RouteRuntime) -> None:
         task = asyncio.create_task(relay.retire())
         self._retiring[task] = relay
         task.add_done_callback(self._retiring.pop)
 
 
-def _in_order(relays: Iterable[Relay]) -> list[Relay]:
+def _in_order(relays: Iterable[RouteRuntime]) -> list[RouteRuntime]:
     return sorted(relays, key=lambda each: -len(each.route.prefix))

@@ -27,11 +27,11 @@ from adaptive_batching.marshal.admin.reachability import (
 )
 from adaptive_batching.marshal.config.limits import DEFAULT_BOUNDS, Bounds
 from adaptive_batching.marshal.config.routes_file import UNROUTED, RoutesFile
-from adaptive_batching.marshal.http.error_responses import as_response
-from adaptive_batching.marshal.http.listener import Listener
+from adaptive_batching.marshal.http.limits import MemoryLimit
+from adaptive_batching.marshal.http.response import as_aiohttp
+from adaptive_batching.marshal.http.server import Server
 from adaptive_batching.marshal.http.tracing import Tracer, traced
 from adaptive_batching.marshal.service.endpoint_runtimes import NO_OBSERVERS
-from adaptive_batching.marshal.sidecar.memory_limit import HeldBytes
 from adaptive_batching.marshal.sidecar.route import Route
 from adaptive_batching.marshal.sidecar.routing import Relays
 from adaptive_batching.marshal.sidecar.sidecar import Sidecar
@@ -81,19 +81,19 @@ class SidecarRunning:
         if isinstance(routes, RoutesFile):
             routes = routes.read()
         self._bounds = bounds
-        held = HeldBytes(bounds.check(routes).max_queue_bytes)
+        held = MemoryLimit(bounds.check(routes).max_queue_bytes)
         self.metrics.held_bytes = lambda: held.held
         self.relays = Relays(
-            routes, held, observers, self.metrics, self.live, tracer, bounds.tenant_header
+            routes, observers, self.metrics, self.live, tracer, bounds.tenant_header
         )
         tenants = Tenants(bounds.tenant_header, bounds.max_per_tenant)
         self._deep_check = ActiveHealthCheck(self._looks)
-        self._sidecar = Sidecar(self.relays.find, bounds.max_in_flight, tenants)
-        answering = traced(self._sidecar, tracer, self._route)
-        self._listener = Listener(answering, bounds.max_connections, answering)
-        self.metrics.connections_dropped = lambda: self._listener.dropped
+        self._sidecar = Sidecar(self.relays.find, bounds.max_in_flight, held, tenants)
+        handler = traced(self._sidecar, tracer, self._route)
+        self._server = Server(handler, bounds.max_connections)
+        self.metrics.connections_dropped = lambda: self._server.dropped
         self._admin_address = admin
-        self._admin = Listener(make_admin(self))
+        self._admin = Server(make_admin(self))
         self._refreshing = asyncio.Lock()
         self.metrics.responses[UNROUTED] = self._sidecar.unrouted
         self._looking: asyncio.Task[None] | None = None
@@ -125,7 +125,7 @@ class SidecarRunning:
         if not all(each.ready for each in self.dispatchers.values()):
             raise NoWorkers("the addresses of the model servers are still looked up")
         deep = request.query.get("deep") == "1"
-        return as_response(await health.readiness(self._deep_check, deep=deep))
+        return as_aiohttp(await health.readiness(self._deep_check, deep=deep))
 
     def announce_end(self) -> None:
         """Be not ready, and close each connection with its next answer."""
@@ -158,7 +158,7 @@ class SidecarRunning:
         self._looking = asyncio.create_task(warn_of_unreachable(servers))
         if self._file is not None:
             self._reading = asyncio.create_task(self._keep_reading(self._file))
-        self.url = await self._listener.open(host, port, bound, tls)
+        self.url = await self._server.open(host, port, bound, tls)
         self._own = own if isinstance(own, str) or own[1] else (host, URL(self.url).port or 0)
 
     def check_elsewhere(
@@ -231,15 +231,15 @@ class SidecarRunning:
             if task is not None:
                 task.cancel()
         deadline = time.monotonic() + timeout
-        await self._listener.shut()
+        await self._server.shut()
         self.relays.flush()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
-                    await self._listener.calm()
+                    await self._server.calm()
             await self.relays.aclose(max(0.0, deadline - time.monotonic()))
         finally:
-            await self._listener.aclose()
+            await self._server.aclose()
             self.broadcast.stop()
             await self._admin.aclose()
             self.metrics.loop_lag.stop()

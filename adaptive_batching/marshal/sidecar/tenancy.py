@@ -24,8 +24,8 @@ class Claims:
     __slots__ = ("_priority_header", "_tenant_header")
 
     def __init__(self, tenant_header: str, priority_header: str) -> None:
-        self._tenant_header = tenant_header
-        self._priority_header = priority_header
+        self._tenant_header = tenant_header.lower()
+        self._priority_header = priority_header.lower()
 
     def of(self, headers: Mapping[str, str]) -> tuple[Hashable, Priority]:
         """Tenant and priority of a request."""

@@ -18,7 +18,7 @@ class Tenants:
     """
 
     def __init__(self, header: str, limit: int) -> None:
-        self._header = header
+        self._header = header.lower()
         self._limit = limit
         self._under_way: Counter[str] = Counter()
 

@@ -60,7 +60,7 @@ async def test_a_crowd_that_asks_sends_one_example(stubborn):
     """Nobody can flood the workers by asking how they are."""
     service, _, batches = stubborn
     async with client_of(service) as client:
-        await until(lambda: client.running.lanes["/"].line.ready)
+        await until(lambda: client.running.endpoints["/"].backend.ready)
         batches.clear()
         answers = await asyncio.gather(*(client.get("/readyz?deep=1") for _ in range(50)))
         assert {answer.status for answer in answers} == {200}

@@ -73,7 +73,7 @@ async def test_who_is_refused_is_not_looked_at():
         assert (await first.answer())[1] == 1
 
         assert (await third.ask(b"3"))[1] == 3
-        assert client.running.lanes["/"].responses == {200: 10, 400: 1, 503: 2}
+        assert client.running.endpoints["/"].responses == {200: 10, 400: 1, 503: 2}
         assert client.stats("/").requests[JobOutcome.SHED] == 2
         for visitor in (first, second, third):
             visitor.close()

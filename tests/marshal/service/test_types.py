@@ -62,7 +62,7 @@ async def test_an_item_of_another_type_harms_nobody_else(client, caplog):
 @pytest.mark.parametrize("path", ["/people", "/count"])
 async def test_who_sends_no_item_is_answered_and_nothing_has_failed(client, path):
     """Else any client could have operators called out, for a handler that is well."""
-    line = client.running.lanes[path].line
+    line = client.running.endpoints[path].backend
     before = line.stats().requests
     for body, status in ((b"[]", 422), (b"?", 400)):
         assert (await client.post(path, body)).status == status

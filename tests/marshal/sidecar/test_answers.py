@@ -1,9 +1,7 @@
 """How answers of a batch are written: in one piece for most clients, with care for the others."""
 
 import pytest
-from multidict import CIMultiDict, CIMultiDictProxy
 
-from adaptive_batching.marshal.http.header_view import HeaderView
 from tests.marshal.sidecar.raw import exchange, parsed
 from tests.marshal.sidecar.scripted import scripted
 
@@ -67,15 +65,3 @@ async def test_a_sidecar_that_ends_closes_its_connections(model, before):
     [answer] = parsed(await exchange(client.url, b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n"))
     assert answer.headers["Connection"] == "close"
     assert answer.body == b"GET /x 0"
-
-
-def test_formats_look_at_headers_by_lower_case_names():
-    """However a client wrote them; of several the first counts."""
-    came = CIMultiDict([("Content-Type", "a/b"), ("CE-Id", "1"), ("ce-id", "2")])
-    headers = HeaderView(CIMultiDictProxy(came))
-    assert dict(headers) == {"content-type": "a/b", "ce-id": "1"}
-    assert len(headers) == 2
-    assert headers.get("content-type") == "a/b"
-    assert headers.get("accept", "any") == "any"
-    assert "ce-id" in headers
-    assert "accept" not in headers

@@ -91,7 +91,7 @@ async def test_f21_what_nobody_announced_counts_when_it_comes(before):
 
 
 async def test_a_body_in_chunks_that_is_too_large_to_be_kept_is_passed_on(model, before):
-    """As one is that says so; what had come of it goes before the rest, which has no end."""
+    """As one is that says so; what had come of it goes before the rest, and is held no longer."""
     client = await before(max_body=1000)
     more = asyncio.Event()
 
@@ -105,7 +105,8 @@ async def test_a_body_in_chunks_that_is_too_large_to_be_kept_is_passed_on(model,
     sending = asyncio.ensure_future(
         client.session.post(f"{client.url}/v1/models/m:predict", data=parts())
     )
-    await until(lambda: held(client) > 1000)
+    await until(lambda: held(client))
+    await until(lambda: not held(client))
     more.set()
     async with await sending as response:
         assert await response.json() == {"predictions": [2 * ("x" * 900 + "y" * 900)]}
@@ -217,8 +218,8 @@ async def test_t2_slow_clients_take_nobodys_place(model, before, attack):
     slow = await asyncio.create_subprocess_exec(
         tool, *arguments, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )
-    served = client.running._listener
-    await until(lambda: len(served._server.connections) > 100)
+    server = client.running._server
+    await until(lambda: len(server._connections) > 100)
     while slow.returncode is None:
         status, answer, _ = await client.predict(21)
         assert (status, answer) == (200, {"predictions": [42]})

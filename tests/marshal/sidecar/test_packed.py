@@ -9,7 +9,6 @@ from yarl import URL
 
 from adaptive_batching.contrib.packed import PackedRequests, Response
 from adaptive_batching.errors import BatchFunctionError
-from adaptive_batching.marshal.http.connection import Connection
 from adaptive_batching.wire.packed import Packed
 from adaptive_batching.wire.whole_requests import MARK, WholeRequest, pack, unpack_responses
 from tests.marshal.sidecar.asgi import served
@@ -126,8 +125,7 @@ async def test_requests_of_all_paths_share_a_batch(before):
         assert await ask("DELETE", "/b/c", None) == (200, "/b/c")
 
 
-@pytest.mark.parametrize("usual", [False, True])
-async def test_t1_no_response_becomes_two(before, usual):
+async def test_t1_no_response_becomes_two(before):
     """Neither what follows one that has no body, nor a header, answers the next request."""
     forged = b"HTTP/1.1 200 OK\r\n\r\n"
     responses = {
@@ -142,8 +140,6 @@ async def test_t1_no_response_becomes_two(before, usual):
     app = PackedRequests(elsewhere, {"/shout": handle_batch}, secret=SECRET)
     async with served(app) as url:
         client = await before(server=URL(url), form=Packed(SECRET))
-        if usual:
-            client.running._listener._server._connection = Connection
         reader, writer = await connect(client.url)
         said = b""
         for body, end in zip(responses, (b"\r\n\r\n", b"\r\n\r\n", b'"}'), strict=True):
@@ -156,8 +152,7 @@ async def test_t1_no_response_becomes_two(before, usual):
     assert b"upstream_broken" in broken.body
 
 
-@pytest.mark.parametrize("usual", [False, True])
-async def test_headers_of_any_bytes_stay_what_they_are(before, usual):
+async def test_headers_of_any_bytes_stay_what_they_are(before):
     """In requests and responses; names of files come in UTF-8, and in what was before it."""
 
     async def handle_batch(requests):
@@ -167,8 +162,6 @@ async def test_headers_of_any_bytes_stay_what_they_are(before, usual):
     app = PackedRequests(elsewhere, {"/shout": handle_batch}, secret=SECRET)
     async with served(app) as url:
         client = await before(server=URL(url), form=Packed(SECRET))
-        if usual:
-            client.running._listener._server._connection = Connection
         reader, writer = await connect(client.url)
         for name in ("café".encode(), b"caf\xe9"):
             head = b"POST /shout HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nX-File: "

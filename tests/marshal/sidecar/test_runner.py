@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from adaptive_batching.cli.options.listening import loop_factory
-from adaptive_batching.marshal.http.listening import ListenError, listen, shared_socket
+from adaptive_batching.marshal.admin.admin import Admin
+from adaptive_batching.marshal.http.server import Server
+from adaptive_batching.marshal.http.sockets import ListenError, bound_sockets
 from adaptive_batching.simulation.traffic.traces import read_trace
 
 SIDECAR = [sys.executable, "-m", "adaptive_batching", "sidecar", "--protocol=tensorflow"]
@@ -70,18 +71,18 @@ def test_a_shared_port_that_another_one_took(loop):
     """It is told as that of any port that is taken, whatever loop there is."""
 
     async def listens(ours):
-        runner = web.ServerRunner(web.Server(None))
-        await runner.setup()
+        server = Server(Admin({}))
         try:
-            await listen(runner, *ours.getsockname(), ours)
+            await server.open(*ours.getsockname(), ours)
         finally:
-            await runner.cleanup()
+            await server.aclose()
 
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("127.0.0.1", 0))
         port = other.getsockname()[1]
-        with shared_socket("127.0.0.1", port) as ours:
+        [ours] = bound_sockets("127.0.0.1", port, shares_port=True)
+        with ours:
             other.listen()
             told = f"can't listen on 127.0.0.1 port {port}: Address already in use"
             runner = asyncio.Runner(loop_factory=loop_factory(wanted=loop == "--uvloop"))

@@ -83,8 +83,8 @@ async def test_a_tenant_leaves_room_in_the_queue(model, before):
     ("headers", "claim"),
     [
         ({}, ("", Priority.NORMAL)),
-        ({"X-Tenant": "a", "X-Priority": " HIGH "}, ("a", Priority.HIGH)),
-        ({"X-Tenant": "n" * 300, "X-Priority": "highest"}, ("n" * 256, Priority.NORMAL)),
+        ({"x-tenant": "a", "x-priority": " HIGH "}, ("a", Priority.HIGH)),
+        ({"x-tenant": "n" * 300, "x-priority": "highest"}, ("n" * 256, Priority.NORMAL)),
     ],
 )
 def test_what_headers_claim(headers, claim):

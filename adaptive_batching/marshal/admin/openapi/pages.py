@@ -8,9 +8,9 @@ from aiohttp import web
 from adaptive_batching.marshal.admin.admin import Page
 from adaptive_batching.marshal.admin.openapi.document import Described, describe
 from adaptive_batching.marshal.admin.openapi.html import SECURITY_POLICY, render
-from adaptive_batching.marshal.http.error_responses import PlainAnswer, as_response
+from adaptive_batching.marshal.http.response import Response, as_aiohttp
 
-Documents = Mapping[str, PlainAnswer]
+Documents = Mapping[str, Response]
 """By path, what is answered to who looks there."""
 
 _OF_PROGRAMS, _OF_PEOPLE = "/openapi.json", "/docs"
@@ -18,7 +18,7 @@ _OF_PROGRAMS, _OF_PEOPLE = "/openapi.json", "/docs"
 
 def make_documents(
     name: str, endpoints: Sequence[Described], others: Collection[str]
-) -> dict[str, PlainAnswer]:
+) -> dict[str, Response]:
     """Describe a service, once for all who will look.
 
     Args:
@@ -37,8 +37,8 @@ def make_documents(
     }
     as_json = {"Content-Type": "application/json"}
     return {
-        _OF_PROGRAMS: PlainAnswer(200, as_json, msgspec.json.encode(document)),
-        _OF_PEOPLE: PlainAnswer(200, as_page, render(document).encode()),
+        _OF_PROGRAMS: Response(200, as_json, msgspec.json.encode(document)),
+        _OF_PEOPLE: Response(200, as_page, render(document).encode()),
     }
 
 
@@ -47,8 +47,8 @@ def as_pages(documents: Documents) -> dict[str, Page]:
     return {path: _showing(answer) for path, answer in documents.items()}
 
 
-def _showing(answer: PlainAnswer) -> Page:
+def _showing(answer: Response) -> Page:
     async def page(_request: web.BaseRequest) -> web.Response:
-        return as_response(answer)
+        return as_aiohttp(answer)
 
     return page

@@ -35,6 +35,7 @@ OF_ENDPOINTS = (
     Refusal(406, "The answer has no form that is accepted.", ("not_acceptable",)),
     Refusal(408, "The body took too long to arrive.", ("body_timeout",)),
     Refusal(413, "The body is larger than it may be.", ("body_too_large",)),
+    Refusal(414, "The request line is longer than it may be.", ("target_too_long",)),
     Refusal(
         415,
         "The body is in none of the forms that are read, or is compressed.",
@@ -45,6 +46,7 @@ OF_ENDPOINTS = (
         "The item is not of the declared type: `path` says where, `message` what was expected.",
         (errors.InvalidItem.code,),
     ),
+    Refusal(431, "The headers are larger, or more, than they may be.", ("headers_too_large",)),
     Refusal(
         500,
         "The handler failed. What happened is in the log, under the request's id.",

@@ -1,4 +1,4 @@
-"""The same streams of requests, cut at the same places, on the fast path and on the usual one."""
+"""Streams of requests, cut anywhere, are answered as each request by itself."""
 
 import asyncio
 import itertools
@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.marshal.client import client_of, until
-from tests.marshal.http.test_fast_path import Held, connected, use_the_usual_path
+from tests.marshal.http.held import Held, connected
 
 _NAMES = re.compile(rb'(?<="request_id":")[^"]*')
 _LAST = {
@@ -65,29 +65,33 @@ async def test_all_are_answered_in_their_order_and_as_ever(last):
     streams = []
     for _ in range(60):
         requests = [drawn(draw, number) for number in range(draw.choice([1, 2, 4, 40]))]
-        streams.append((cut(draw, requests), len(requests), last))
+        streams.append(requests)
     async with client_of(held.service) as client:
-        fast = [await answers_to(client, *stream) for stream in streams]
-        use_the_usual_path(client)
-        assert fast == [await answers_to(client, *stream) for stream in streams]
+        for requests in streams:
+            together = await answers_to(client, cut(draw, requests), len(requests), last)
+            alone = [await answers_to(client, [], 0, last)]
+            for request in requests:
+                (answer, _) = await answers_to(client, [request], 1, _LAST["the end"])
+                alone.insert(-1, [answer])
+            assert together == [answer for each in alone for answer in each]
 
 
-async def test_whoever_leaves_wherever_leaves_nothing_behind():
+async def test_a_client_that_leaves_anywhere_leaves_nothing_behind():
     """Requests that wait, that run and that are not all there are forgotten with their client."""
     held, draw = Held(), random.Random(7)
     async with client_of(held.service) as client:
-        door = client.running._marshal.door
+        router = client.running._router
         for number in range(40):
-            pieces = cut(draw, [drawn(draw, number) for _ in range(draw.choice([1, 2, 8]))])
+            pieces = cut(draw, [drawn(draw, number) for _ in range(draw.choice([1, 2, 4]))])
             async with connected(client) as streams:
                 for piece in pieces[: draw.randint(1, len(pieces))]:
                     streams.writer.write(piece)
                     await asyncio.sleep(draw.choice([0, 0.001]))
                 if number % 2:
                     streams.writer.write_eof()
-        await until(lambda: not door.in_flight)
+        await until(lambda: not router.in_flight)
         held.gate.set()
-        assert door.held_bytes == 0
+        assert router.held.held == 0
         await until(lambda: not client.stats("/echo").running)
         assert client.stats("/echo").queued == 0
         assert (await client.post("/echo", 1)).json == 1

@@ -1,8 +1,12 @@
 """Who is refused and asks again at once does not keep the process from all else."""
 
+import asyncio
+import time
+
 import pytest
 
-from adaptive_batching.marshal.http.refusals import Refusals
+from adaptive_batching.marshal.http.shedding import ReadLag, Refusals
+from tests.marshal.client import until
 
 _COST = 50e-6  # seconds
 
@@ -40,3 +44,14 @@ def test_nobody_is_left_unread_for_long():
         began, now = now, now + _COST
         again = refusals.next_look(began, now)
     assert again == now + 0.05
+
+
+async def test_what_is_read_after_a_standstill_may_have_come_at_its_beginning():
+    """On every loop, for it is the lateness of a timer that tells."""
+    lag = ReadLag()
+    lag.start()
+    await asyncio.sleep(0)
+    time.sleep(0.1)  # noqa: ASYNC251  the loop stands still
+    assert lag.of(time.monotonic()) > 0.08
+    await until(lambda: not lag._late)
+    lag.stop()

@@ -1,0 +1,48 @@
+"""The headers of a request: looked up by name in lower case, and kept as they came."""
+
+from collections.abc import Sequence
+
+Pairs = Sequence[tuple[bytes, bytes]]
+"""Names and values as they came: in their order and spelling, a repeated name each time."""
+
+
+class Headers(dict[str, str]):
+    """Values by name in lower case; those of a repeated name are joined (RFC 9110, 5.2).
+
+    Bytes that are no UTF-8 become lone surrogates, so that nothing is lost on the way back.
+
+    Args:
+        pairs: The headers as they came.
+
+    Attributes:
+        pairs: The same.
+    """
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: Pairs) -> None:
+        super().__init__({text_of(name).lower(): text_of(value) for name, value in pairs})
+        self.pairs = pairs
+        if len(self) != len(pairs):
+            self._join()
+
+    def spelled(self) -> list[tuple[str, str]]:
+        """Names and values as they came, as text."""
+        return [(text_of(name), text_of(value)) for name, value in self.pairs]
+
+    def _join(self) -> None:
+        values: dict[str, list[str]] = {}
+        for name, value in self.pairs:
+            values.setdefault(text_of(name).lower(), []).append(text_of(value))
+        for key, each in values.items():
+            self[key] = ("; " if key == "cookie" else ", ").join(each)
+
+
+def text_of(raw: bytes) -> str:
+    """A part of a head as text, without the spaces around it; see `bytes_of`."""
+    return raw.decode("utf-8", "surrogateescape").strip(" \t")
+
+
+def bytes_of(text: str) -> bytes:
+    """The bytes that `text_of` has made this of."""
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,99 @@
+"""An answer, and how it goes over a connection."""
+
+import re
+from collections.abc import Mapping
+from email.utils import formatdate
+from http import HTTPStatus
+from time import monotonic
+from typing import NamedTuple
+
+from aiohttp import web
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # RFC 9110, 5.5: all but the tab
+_WITHOUT_BODY = frozenset({204, 304})  # RFC 9112, 6.3
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
+
+class Response(NamedTuple):
+    """An answer that is whole, for any server to send.
+
+    Attributes:
+        status: Of HTTP.
+        headers: All but the body's length, the date and those of the connection.
+        body: What follows.
+        closes: Whether the connection can't be used any further.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    closes: bool = False
+
+
+class _Clock:
+    """The date for answers, made once a second."""
+
+    def __init__(self) -> None:
+        self._second, self._date = -1, ""
+
+    def date(self) -> str:
+        second = int(monotonic())
+        if second != self._second:
+            self._second, self._date = second, formatdate(usegmt=True)
+        return self._date
+
+
+_clock = _Clock()
+
+
+def head_of(response: Response, connection: str) -> bytes:
+    """The head of an answer, up to the empty line.
+
+    Args:
+        response: The answer.
+        connection: What becomes of the connection: `close`, `keep-alive`, or empty for HTTP/1.1's
+            default.
+
+    Raises:
+        ValueError: A header has a line break, which would make two of it.
+    """
+    status, headers, body, _ = response
+    lines = [f"HTTP/1.1 {status} {phrase_of(status)}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if has_body(status):
+        lines.append(f"Content-Length: {len(body)}")
+    if "Date" not in headers:
+        lines.append(f"Date: {_clock.date()}")
+    if connection:
+        lines.append(f"Connection: {connection}")
+    if _CONTROL.search("".join(lines)):
+        raise ValueError(f"expected headers of one line each, got {lines!r}")
+    return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
+
+
+def phrase_of(status: int) -> str:
+    """What a status is called; empty if it has no name."""
+    return _PHRASES.get(status, "")
+
+
+def has_body(status: int) -> bool:
+    """Whether anything follows the head of an answer; its client would take it for the next one."""
+    return status not in _WITHOUT_BODY
+
+
+def is_one_line(text: str) -> bool:
+    """Whether a header can be said, and is not two."""
+    return not _CONTROL.search(text)
+
+
+def date_now() -> str:
+    """The date as answers say it."""
+    return _clock.date()
+
+
+def as_aiohttp(response: Response) -> web.Response:
+    """An answer as aiohttp sends it."""
+    said = web.Response(status=response.status, headers=response.headers, body=response.body)
+    if response.closes:
+        said.force_close()
+    return said

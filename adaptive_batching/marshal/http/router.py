@@ -1,0 +1,404 @@
+"""What a service and a sidecar do alike: let each request have one answer, from its destination."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping
+from math import inf
+from time import monotonic
+from typing import Any, Generic, Protocol, TypeVar
+
+from aiohttp import web
+
+from adaptive_batching.core import QueueingDelay
+from adaptive_batching.dispatcher import request_name
+from adaptive_batching.errors import DeadlineExceeded, Overloaded
+from adaptive_batching.marshal.http.deadline import deadline_of
+from adaptive_batching.marshal.http.error_log import ErrorLog
+from adaptive_batching.marshal.http.error_responses import Rejected
+from adaptive_batching.marshal.http.handler import Keep, Respond
+from adaptive_batching.marshal.http.limits import MemoryLimit
+from adaptive_batching.marshal.http.request import Request, acceptable_id, new_request_id
+from adaptive_batching.marshal.http.response import Response, as_aiohttp
+from adaptive_batching.units import format_duration
+
+_REFUSED = 503
+
+
+class Call(Protocol):
+    """What a request waits for."""
+
+    @property
+    def future(self) -> "asyncio.Future[Any]":
+        """Of its result."""
+        ...
+
+
+class Destination(Protocol):
+    """An endpoint or a route at work, as its requests see it.
+
+    Attributes:
+        responses: Answers by status.
+    """
+
+    responses: Counter[int]
+
+    @property
+    def label(self) -> str:
+        """Its name in metrics and in the log."""
+        ...
+
+    @property
+    def max_latency(self) -> float:
+        """Seconds from a request's arrival to its answer; infinite for no promise."""
+        ...
+
+    @property
+    def concluded(self) -> float:
+        """When the last batch ended (monotonic seconds)."""
+        ...
+
+    def takes(self, request: Request) -> bool:
+        """Whether it answers a request of this head from its whole body."""
+        ...
+
+    def check(self, request: Request) -> None:
+        """Refuse a request before its body is read.
+
+        Raises:
+            Exception: Why.
+        """
+        ...
+
+    def keep(self, request: Request) -> Keep:
+        """How much of a body that is arriving is kept."""
+        ...
+
+    def submit(self, request: Request, within: float) -> Call | None:
+        """Let a request that is whole join a batch.
+
+        Args:
+            request: For which `takes` says yes.
+            within: Seconds until its result.
+
+        Returns:
+            None if the request is to be passed on, now that its body is known.
+
+        Raises:
+            Exception: It is refused.
+        """
+        ...
+
+    def withdraw(self, call: Any) -> None:
+        """No answer to a call is wanted any more."""
+        ...
+
+    def response(
+        self, request: Request, future: "asyncio.Future[Any]", now: float
+    ) -> Response | None:
+        """The answer to a request whose call has ended; None to pass the request on after all.
+
+        Raises:
+            Exception: What the call ended with, if that is no answer.
+        """
+        ...
+
+    def enter(self) -> None:
+        """Count a request that waits here."""
+        ...
+
+    def leave(self) -> None:
+        """Count it no longer."""
+        ...
+
+    def refuse_unseen(self, within: float) -> float | None:
+        """Refuse a request if that is certain, whatever it brings.
+
+        Args:
+            within: Seconds that are left to it.
+
+        Returns:
+            Seconds after which it would be let in; None if it has to be submitted to know.
+        """
+        ...
+
+
+D = TypeVar("D", bound=Destination)
+
+
+class Router(ABC, Generic[D]):
+    """Finds the destination of each request and answers what waits; a `Handler`.
+
+    Args:
+        max_in_flight: Requests at a time; more are refused.
+        held: Counts the bytes of the bodies that are kept.
+
+    Attributes:
+        draining: Whether clients are told to go elsewhere; what comes is answered all the same.
+        in_flight: Requests that are being answered.
+        held: As it was given.
+        unrouted: Answers by status to requests without a destination.
+        tunnels: Whether a request that is passed on may be answered by switching to WebSocket.
+    """
+
+    tunnels = False
+
+    def __init__(self, max_in_flight: int, held: MemoryLimit) -> None:
+        self.draining = False
+        self.in_flight = 0
+        self.held = held
+        self.unrouted: Counter[int] = Counter()
+        self._max_in_flight = max_in_flight
+        self._is_pressed = False  # the last request was refused, so others may have to be
+        self._errors = ErrorLog()
+        self._delay = QueueingDelay()
+        self._emptied = asyncio.Event()
+        self._emptied.set()
+
+    # --------------------------------------------------------------- what a service or a sidecar is
+
+    @abstractmethod
+    def find(self, target: str) -> D | None:
+        """The destination of a path and query; None if there is none."""
+
+    @abstractmethod
+    async def answer_passed(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request that no destination answers from its body.
+
+        Raises:
+            Exception: There is no answer.
+        """
+
+    def enter_tenant(self, headers: Mapping[str, str]) -> str:
+        """Count a request of a tenant, where these are told apart; returns what counts it.
+
+        Raises:
+            Rejected: The tenant has too many under way.
+        """
+        return ""
+
+    def leave_tenant(self, tenant: str) -> None:
+        """Count it no longer."""
+
+    def label_of(self, target: str) -> str:
+        """What a request for a target is called in the log; none that a client chose."""
+        destination = self.find(target)
+        return "other" if destination is None else destination.label
+
+    # ------------------------------------------------------------------------- as a `Handler` does
+
+    def keep(self, request: Request) -> Keep | None:
+        """How much of a body to keep that has only begun to arrive; see `Handler`."""
+        destination = self.find(request.target)
+        if destination is None or not destination.takes(request):
+            return None
+        self._enter(request)
+        destination.check(request)
+        keep = destination.keep(request)
+        if request.length is not None:
+            if request.length > keep.limit:
+                raise Rejected(413, "body_too_large", closes=True)
+            self.hold(request, request.length)  # what is announced will come
+        return keep
+
+    def hold(self, request: Request, size: int) -> None:
+        """Count the bytes of a body as held: so many so far."""
+        if size > request.held:
+            self.held.take(size - request.held)
+            request.held = size
+
+    def drop(self, request: Request) -> None:
+        """Count a request no longer."""
+        if request.is_counted:
+            request.is_counted = False
+            self.leave_tenant(request.tenant)
+            self.held.give_back(request.held)
+            request.held = 0
+            self._leave()
+
+    def begin(self, request: Request, respond: Respond) -> "InFlightRequest[D] | Response | None":
+        """Begin to answer a request that is whole; see `Handler`."""
+        destination = self.find(request.target)
+        if destination is None or not destination.takes(request):
+            self.drop(request)
+            return None
+        name_request(request)
+        try:
+            call = self._submitted(destination, request)
+        except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
+            self.drop(request)
+            return self._refused(error, request, destination)
+        if call is None:
+            self.drop(request)
+            return None
+        return InFlightRequest(self, destination, request, call, respond)
+
+    def refusal(self, request: Request | None, error: Exception) -> Response:
+        """The answer to a request that failed before it began; see `Handler`."""
+        if request is None:
+            return self._errors.answer(error, new_request_id(), "http")
+        name_request(request)
+        return self._refused(error, request, self.find(request.target))
+
+    async def pass_on(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request as aiohttp sees it; see `Handler`."""
+        name = acceptable_id(request.headers.get("X-Request-Id"))
+        request_name.set(name)
+        self._count_in()
+        try:
+            response = await self.answer_passed(request)
+        except ConnectionError:
+            raise  # the answer has begun, and broke off
+        except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
+            label = self.label_of(request.raw_path)
+            response = as_aiohttp(self._errors.answer(error, name, label))
+        finally:
+            self._leave()
+        self._count(response.status, self.find(request.raw_path))
+        if self.draining:
+            response.force_close()
+        return response
+
+    async def emptied(self) -> None:
+        """Wait until no request is being answered."""
+        await self._emptied.wait()
+
+    # ------------------------------------------------------------------------------ from in to out
+
+    def _submitted(self, destination: D, request: Request) -> Call | None:
+        """The call of a request that is whole; None if it is passed on."""
+        now = monotonic()
+        waited = now - request.came
+        if request.is_prompt:
+            self._delay.noticed(waited, 0.0, now)
+        if request.unread or self._is_pressed:
+            self._shed(destination, request, now)
+        if not request.is_counted:
+            self._enter(request)
+            destination.check(request)
+        self.hold(request, request.size)
+        patient = min(deadline_of(request.headers), destination.max_latency)
+        if waited >= patient:
+            raise DeadlineExceeded("its time was over when its body had arrived")
+        within = patient - waited - self._delay.allowance(patient)
+        if within <= 0:
+            raise Overloaded(f"an answer within {format_duration(patient)} is out of reach")
+        return destination.submit(request, within)
+
+    def _shed(self, destination: D, request: Request, now: float) -> None:
+        """Refuse a request that would be answered late, whatever it brings, without a look at it.
+
+        Raises:
+            Overloaded: It is one.
+        """
+        if self.draining:
+            return
+        patient = min(deadline_of(request.headers), destination.max_latency)
+        left = self._delay.left(patient, request.unread, now)
+        if left <= 0:
+            raise Overloaded(f"it was read {format_duration(request.unread)} after it came")
+        wait = None if left == inf else destination.refuse_unseen(left)
+        if wait is not None:
+            message = f"an answer within {format_duration(left)} is out of reach"
+            raise Overloaded(message, retry_after=wait)
+
+    def conclude(
+        self, destination: D, request: Request, future: "asyncio.Future[Any]"
+    ) -> Response | None:
+        """The answer to a request whose call has ended; None to pass the request on after all."""
+        self.drop(request)
+        try:
+            now = monotonic()
+            response = destination.response(request, future, now)
+            self._delay.answered(now - destination.concluded)
+        except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
+            return self._refused(error, request, destination)
+        if response is not None:
+            self._count(response.status, destination)
+        return response
+
+    def _refused(self, error: Exception, request: Request, destination: D | None) -> Response:
+        label = "other" if destination is None else destination.label
+        response = self._errors.answer(error, request.id, label)
+        self._count(response.status, destination)
+        return response
+
+    def _enter(self, request: Request) -> None:
+        """Count a request.
+
+        Raises:
+            Overloaded: There are too many.
+            Rejected: Its tenant has too many.
+        """
+        self.check_room(self.in_flight + 1)
+        request.tenant = self.enter_tenant(request.headers)
+        request.is_counted = True
+        self._count_in()
+
+    def check_room(self, in_flight: int) -> None:
+        """See to it that there are not too many requests.
+
+        Raises:
+            Overloaded: There are.
+        """
+        if in_flight > self._max_in_flight:
+            raise Overloaded(f"{self._max_in_flight} requests are in flight already")
+
+    def _count_in(self) -> None:
+        self.in_flight += 1
+        self._emptied.clear()
+
+    def _leave(self) -> None:
+        self.in_flight -= 1
+        if not self.in_flight:
+            self._emptied.set()
+
+    def _count(self, status: int, destination: D | None) -> None:
+        (self.unrouted if destination is None else destination.responses)[status] += 1
+        self._is_pressed = status == _REFUSED
+
+
+class InFlightRequest(Generic[D]):
+    """A request that waits for the end of its call.
+
+    Args:
+        router: Makes its answer.
+        destination: Where it waits.
+        request: What it asks.
+        call: What it waits for.
+        respond: Sends its answer.
+    """
+
+    __slots__ = ("_call", "_destination", "_request", "_respond", "_router")
+
+    def __init__(
+        self, router: Router[D], destination: D, request: Request, call: Call, respond: Respond
+    ) -> None:
+        self._router = router
+        self._destination = destination
+        self._request = request
+        self._call = call
+        self._respond: Respond | None = respond
+        destination.enter()
+        call.future.add_done_callback(self._ended)
+
+    def leave(self) -> None:
+        """Give up: the client has gone."""
+        self._respond = None  # the answer may be on its way already
+        self._call.future.cancel()
+        self._destination.withdraw(self._call)
+
+    def _ended(self, future: "asyncio.Future[Any]") -> None:
+        self._destination.leave()
+        if future.cancelled():
+            self._router.drop(self._request)
+            return
+        response = self._router.conclude(self._destination, self._request, future)
+        if self._respond is not None:
+            self._respond(response)
+
+
+def name_request(request: Request) -> None:
+    """Give a request its name, under which its calls are made."""
+    request.id = request.id or acceptable_id(request.headers.get("x-request-id"))
+    request_name.set(request.id)

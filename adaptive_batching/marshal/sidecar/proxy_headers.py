@@ -1,0 +1,51 @@
+"""Which headers of a message go to the other side of the sidecar, and whether they can."""
+
+from collections.abc import Iterable
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from adaptive_batching.marshal.http.error_responses import Rejected
+
+HOP_BY_HOP = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers about the connection that a message came on, which end with it; in lower case."""
+
+
+def passed_on(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
+    """The headers of an answer that go to the other side, as they came (RFC 9110, 7.6.1)."""
+    named = {
+        name.strip().lower()
+        for value in headers.getall("Connection", ())
+        for name in value.split(",")
+    }
+    dropped = HOP_BY_HOP | (named - {"content-length", "content-type"})
+    kept = [(name, value) for name, value in headers.items() if name.lower() not in dropped]
+    return CIMultiDict(kept)
+
+
+def check_text(values: Iterable[str]) -> None:
+    """See to it that what is passed on to a server is passed on as it is.
+
+    aiohttp's parser makes lone surrogates of bytes that are no UTF-8, and its writer, as of 3.14.5,
+    leaves those out: `ad`, such a byte and `min` would become `admin` on their way.
+
+    Raises:
+        Rejected: Some is no text.
+    """
+    if not all(value.isascii() or not _has_surrogates(value) for value in values):
+        raise Rejected(400, "malformed")
+
+
+def _has_surrogates(value: str) -> bool:
+    return any("\ud800" <= each <= "\udfff" for each in value)
