@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import io
+import os
 import shutil
 import signal
 import subprocess
@@ -66,7 +67,9 @@ async def test_digits_are_read_and_an_image_of_another_size_fails_alone(folder: 
 @pytest.mark.parametrize("folder", ["onnx_mlp"], indirect=True)
 async def test_a_network_in_onnx_reads_digits(folder: Path) -> None:
     """Once its model has been made."""
-    maker = await asyncio.create_subprocess_exec(sys.executable, "make_model.py", cwd=folder)
+    alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # else threads wait for each other, busily
+    make = [sys.executable, "make_model.py"]
+    maker = await asyncio.create_subprocess_exec(*make, cwd=folder, env=alone)
     assert await maker.wait() == 0
     images, digits = load_digits(return_X_y=True)
     with started(folder, *PROGRAM, "serve", "app:service", "--port", "0") as url:

@@ -65,4 +65,4 @@ def test_memory_does_not_grow():
         assert row.requests == requests
         return used
 
-    assert peak(4 * 65_536) < 1.2 * peak(2 * 65_536)
+    assert peak(4 * 16_384) < 1.2 * peak(2 * 16_384)
