@@ -7,6 +7,7 @@ Requests are cut within bounds, for a client may send anything: before parts are
 100 ns and 70 bytes each, it is known that there are few; and a text is read a few times at most.
 """
 
+from codecs import getincrementaldecoder
 from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Any, TypeVar
@@ -26,6 +27,7 @@ LARGE = 2**18  # bytes; in less, there is nothing that takes long
 NOT_STRICT_SIZE = 2**20  # bytes: with NaN in it, a text takes ten times as long
 _MOST_WORK = 6 * 2**20  # commas and the like that are read: each takes 5 ns
 _MOST_MEMBERS = 2**12
+_PIECE = 2**16  # bytes
 
 _NOT_STRICT = (b"NaN", b"Infinity")
 # Numbers that can't be mistaken where they stand: no end of one is the beginning of one.
@@ -155,19 +157,28 @@ def check(text: Raw, *, readings: int = 0) -> None:
     """
     if not isinstance(text, bytes):
         return
-    try:
-        _ = text.isascii() or text.decode()
-    except UnicodeDecodeError as error:
-        raise NotCuttable(f"expected UTF-8: {error}") from error
+    if not text.isascii():
+        _check_unicode(text)
     if len(text) * readings > _MOST_WORK and _work(text) * readings > _MOST_WORK:
         raise NotCuttable(f"expected less than {len(text)} bytes of small values")
+
+
+def _check_unicode(text: bytes) -> None:
+    """Decode it piece by piece, for all of it in characters would be four times as large."""
+    decoder = getincrementaldecoder("utf-8")()
+    try:
+        for begin in range(0, len(text), _PIECE):
+            decoder.decode(text[begin : begin + _PIECE])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise NotCuttable(f"expected UTF-8: {error}") from error
 
 
 def _work(text: bytes) -> int:
     """How much a parser has to do, counted in commas."""
     spaces = int(np.count_nonzero(np.frombuffer(text, np.uint8) <= ord(" ")))
-    opened = count(text, b"[") + count(text, b"{")
-    return count(text, b",") + count(text, b":") + count(text, b"\\") + 2 * opened + spaces // 4
+    twice = count(text, b"[") + count(text, b"{") + count(text, b":")
+    return count(text, b",") + count(text, b"\\") + 2 * twice + spaces // 2
 
 
 def length_of(text: Raw) -> int:
