@@ -3,12 +3,13 @@
 from adaptive_batching.dispatcher.bounded_map import run_in_lanes
 from adaptive_batching.dispatcher.calls import request_name
 from adaptive_batching.dispatcher.dispatcher import Dispatcher
-from adaptive_batching.dispatcher.observers import JobObserver, Observer
+from adaptive_batching.dispatcher.observers import NO_OBSERVERS, JobObserver, Observer
 from adaptive_batching.dispatcher.share import Forming, Share, of_class
 from adaptive_batching.dispatcher.stats import Stats, WorkerStats
 from adaptive_batching.dispatcher.threads import call_from_thread
 
 __all__ = [
+    "NO_OBSERVERS",
     "Dispatcher",
     "Forming",
     "JobObserver",

@@ -1,7 +1,8 @@
 """Who hears of what a dispatcher does, and how they are told without harm to it."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome
@@ -15,6 +16,9 @@ class Observer(Protocol):
 
     def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
         """A batch has ended; called before its members are answered, so be quick."""
+
+
+NO_OBSERVERS: Mapping[str, Sequence[Observer]] = MappingProxyType({})
 
 
 @runtime_checkable

@@ -3,16 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from types import MappingProxyType
 
-from adaptive_batching.dispatcher import Forming, Observer
+from adaptive_batching.dispatcher import NO_OBSERVERS, Forming, Observer
 from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime, make_runtimes
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.workers.interface import Restartable
-
-NO_OBSERVERS: Mapping[str, Sequence[Observer]] = MappingProxyType({})
 
 
 class EndpointRuntimes:

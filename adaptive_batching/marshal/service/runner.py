@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from adaptive_batching.dispatcher import Observer
+from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.marshal.admin import health as pages
 from adaptive_batching.marshal.admin.active_health_check import check_of_examples
@@ -22,7 +22,7 @@ from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.http.response import as_aiohttp
 from adaptive_batching.marshal.http.server import Server
 from adaptive_batching.marshal.http.tracing import Tracer, traced, with_tracer
-from adaptive_batching.marshal.service.endpoint_runtimes import NO_OBSERVERS, EndpointRuntimes
+from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.router import ServiceRouter
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from adaptive_batching.core import Limits, PolicyLike, make_policy
-from adaptive_batching.dispatcher import Observer
+from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
 from adaptive_batching.marshal.admin.openapi.pages import Documents, make_documents
 from adaptive_batching.marshal.checks import (
     check_count,
@@ -22,7 +22,7 @@ from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.http.tracing import Tracer
 from adaptive_batching.marshal.service.aiohttp_application import make_application
 from adaptive_batching.marshal.service.asgi import AsgiService
-from adaptive_batching.marshal.service.endpoint_runtimes import NO_OBSERVERS, EndpointRuntimes
+from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.runner import Running
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers

@@ -12,7 +12,7 @@ from functools import partial
 from aiohttp import web
 from yarl import URL
 
-from adaptive_batching.dispatcher import Dispatcher, Observer
+from adaptive_batching.dispatcher import NO_OBSERVERS, Dispatcher, Observer
 from adaptive_batching.errors import BatchingError, ConfigError, Draining, NoWorkers
 from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
@@ -31,7 +31,6 @@ from adaptive_batching.marshal.http.limits import MemoryLimit
 from adaptive_batching.marshal.http.response import as_aiohttp
 from adaptive_batching.marshal.http.server import Server
 from adaptive_batching.marshal.http.tracing import Tracer, traced
-from adaptive_batching.marshal.service.endpoint_runtimes import NO_OBSERVERS
 from adaptive_batching.marshal.sidecar.route import Route
 from adaptive_batching.marshal.sidecar.routing import Relays
 from adaptive_batching.marshal.sidecar.sidecar import Sidecar
