@@ -213,7 +213,7 @@ async def test_a_wrong_secret_is_in_the_log(before, shouting, caplog):
     """Once, for clients see a 403 and can't help it."""
     shouting.gate.set()
     handlers = {"/shout": shouting.handle_batch}
-    told = "/shout: the application does not accept packed requests from here, and answers 403"
+    told = "'/shout': the application does not accept packed requests from here, and answers 403"
     async with served(PackedRequests(elsewhere, handlers, secret=SECRET)) as url:
         client = await before(server=URL(url), form=Packed("wrong"))
         for _ in range(3):
