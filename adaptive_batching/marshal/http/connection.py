@@ -45,7 +45,6 @@ class Connection(asyncio.BufferedProtocol):
         self._parser = HttpRequestParser(self)
         self._url = b""
         self._pairs: list[tuple[bytes, bytes]] = []
-        self._head_size = 0  # bytes of the headers so far
         self._unframed = 0  # bytes since the parser last got on with a message
         self._waiting: deque[Request | Response] = deque()  # each for its turn
         self._answering: Request | None = None
@@ -144,15 +143,14 @@ class Connection(asyncio.BufferedProtocol):
         """Take a header; trailers, which come after the body, are dropped."""
         if self._arriving is None:
             self._pairs.append((name, value))
-            self._head_size += len(name) + len(value)
 
     def on_headers_complete(self) -> None:
         """Take the head."""
-        if len(self._url) + self._head_size > limits.HEAD or len(self._pairs) > limits.HEADERS:
-            raise self._too_large()
+        if self._unframed > limits.HEAD or len(self._pairs) > limits.HEADERS:
+            self._check_size()
         parser, came = self._parser, self._read_at - self._unread
         request = Request(parser.get_method().decode(), text_of(self._url), self._pairs, came)
-        self._url, self._pairs, self._head_size = b"", [], 0
+        self._url, self._pairs = b"", []
         request.unread = self._unread
         request.keeps_alive = parser.should_keep_alive()
         check_head(request, parser.get_http_version())
@@ -200,6 +198,16 @@ class Connection(asyncio.BufferedProtocol):
             if self._unframed > limits.HEAD + limits.READ:
                 self._end_framing(self._too_large())
 
+    def _check_size(self) -> None:
+        """See to it that a head is not too large: what has been read may be more than that.
+
+        Raises:
+            Rejected: It is.
+        """
+        size = len(self._url) + sum(len(name) + len(value) for name, value in self._pairs)
+        if size > limits.HEAD or len(self._pairs) > limits.HEADERS:
+            raise self._too_large()
+
     def _meet_upgrade(self, rest: bytes | memoryview) -> None:
         """Another protocol is to be spoken after the last request.
 
@@ -235,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting.append(self._handler.refusal(None, error))
 
     def _too_large(self) -> Rejected:
-        if len(self._url) > self._head_size:
+        if len(self._url) > sum(len(name) + len(value) for name, value in self._pairs):
             return Rejected(414, "target_too_long", closes=True)
         return Rejected(431, "headers_too_large", closes=True)
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 Pairs = Sequence[tuple[bytes, bytes]]
 """Names and values as they came: in their order and spelling, a repeated name each time."""
 
+_AS_IS = "surrogateescape"  # bytes that are no UTF-8 become lone surrogates, and come back
+
 
 class Headers(dict[str, str]):
     """Values by name in lower case; those of a repeated name are joined (RFC 9110, 5.2).
@@ -21,7 +23,10 @@ class Headers(dict[str, str]):
     __slots__ = ("pairs",)
 
     def __init__(self, pairs: Pairs) -> None:
-        super().__init__({text_of(name).lower(): text_of(value) for name, value in pairs})
+        found = {}
+        for name, value in pairs:  # not by `text_of`: two calls for each cost as much as all else
+            found[name.decode("latin-1").lower()] = value.decode("utf-8", _AS_IS).strip(" \t")
+        super().__init__(found)
         self.pairs = pairs
         if len(self) != len(pairs):
             self._join()
@@ -40,9 +45,9 @@ class Headers(dict[str, str]):
 
 def text_of(raw: bytes) -> str:
     """A part of a head as text, without the spaces around it; see `bytes_of`."""
-    return raw.decode("utf-8", "surrogateescape").strip(" \t")
+    return raw.decode("utf-8", _AS_IS).strip(" \t")
 
 
 def bytes_of(text: str) -> bytes:
     """The bytes that `text_of` has made this of."""
-    return text.encode("utf-8", "surrogateescape")
+    return text.encode("utf-8", _AS_IS)

@@ -108,8 +108,9 @@ def check_head(request: Request, version: str) -> None:
     is_framed = len(length) <= limits.LENGTH_DIGITS and length.isascii() and length.isdecimal()
     if coding is not None:
         is_framed = coding.lower() == "chunked" and not request.is_http_1_0
-    hosts = sum(name.lower() == b"host" for name, _ in headers.pairs)
-    is_addressed = hosts == 1 or (request.is_http_1_0 and not hosts)
+    is_addressed = "host" in headers or request.is_http_1_0
+    if len(headers) != len(headers.pairs):  # some are repeated
+        is_addressed &= sum(name.lower() == b"host" for name, _ in headers.pairs) <= 1
     if request.method == "CONNECT" or "#" in request.target or not (is_framed and is_addressed):
         raise Rejected(400, "malformed", closes=True)
     request.length = None if coding is not None else int(length)

@@ -271,13 +271,13 @@ class Router(ABC, Generic[D]):
         waited = now - request.came
         if request.is_prompt:
             self._delay.noticed(waited, 0.0, now)
-        if request.unread or self._is_pressed:
-            self._shed(destination, request, now)
+        patient = min(deadline_of(request.headers), destination.max_latency)
+        if (request.unread or self._is_pressed) and patient < inf and not self.draining:
+            self._shed(destination, request, patient, now)
         if not request.is_counted:
             self._enter(request)
             destination.check(request)
         self.hold(request, request.size)
-        patient = min(deadline_of(request.headers), destination.max_latency)
         if waited >= patient:
             raise DeadlineExceeded("its time was over when its body had arrived")
         within = patient - waited - self._delay.allowance(patient)
@@ -285,19 +285,22 @@ class Router(ABC, Generic[D]):
             raise Overloaded(f"an answer within {format_duration(patient)} is out of reach")
         return destination.submit(request, within)
 
-    def _shed(self, destination: D, request: Request, now: float) -> None:
+    def _shed(self, destination: D, request: Request, patient: float, now: float) -> None:
         """Refuse a request that would be answered late, whatever it brings, without a look at it.
+
+        Args:
+            destination: Of the request.
+            request: The request.
+            patient: Seconds that its client waits in all.
+            now: The present (monotonic seconds).
 
         Raises:
             Overloaded: It is one.
         """
-        if self.draining:
-            return
-        patient = min(deadline_of(request.headers), destination.max_latency)
         left = self._delay.left(patient, request.unread, now)
         if left <= 0:
             raise Overloaded(f"it was read {format_duration(request.unread)} after it came")
-        wait = None if left == inf else destination.refuse_unseen(left)
+        wait = destination.refuse_unseen(left) if self._is_pressed else None
         if wait is not None:
             message = f"an answer within {format_duration(left)} is out of reach"
             raise Overloaded(message, retry_after=wait)

@@ -124,8 +124,8 @@ class EndpointRuntime:
         request.context = self.negotiation.settle(headers)
         if not self.backend.ready:
             raise NoWorkers("the workers are still loading")
-        coding = headers.get("content-encoding", "identity")
-        if any(each.strip().lower() != "identity" for each in coding.split(",")):
+        coding = headers.get("content-encoding")
+        if coding is not None and {*map(str.strip, coding.lower().split(","))} != {"identity"}:
             raise Rejected(415, "unsupported_encoding", closes=True)
         if (request.length or 0) > self.max_body:
             raise Rejected(413, "body_too_large", closes=True)
