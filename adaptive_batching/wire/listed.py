@@ -3,7 +3,7 @@
 All protocols that are JSON in rows are this, with names of their own.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 import msgspec
@@ -49,7 +49,7 @@ class Rows(msgspec.Struct, frozen=True):
     after: bytes
 
     elements: ClassVar = staticmethod(elements)
-    members: ClassVar = staticmethod(members)
+    members: ClassVar[Callable[..., dict[str, msgspec.Raw]]] = staticmethod(members)
 
     @classmethod
     def read(cls, body: bytes, pointer: Pointer) -> "Rows":

@@ -47,7 +47,7 @@ class OpenAIEmbeddings(RowFormat[EmbeddingShare]):
         if not self.wants(request.method, request.path):
             return None
         try:
-            beside = members(request.message.body, bounded=True)
+            beside = members(request.message.body, bounded=True, readings=2)
             kind, items = read_inputs(beside.pop("input", b""))
         except NotCuttable:
             return None

@@ -42,17 +42,18 @@ class NotCuttable(ValueError):
     """A text is not JSON, or not of the kind that was expected, or would take too long."""
 
 
-def members(text: Raw, *, bounded: bool = False) -> dict[str, msgspec.Raw]:
+def members(text: Raw, *, bounded: bool = False, readings: int = 3) -> dict[str, msgspec.Raw]:
     """Cut an object into its values, by name; of a name that comes twice the last one counts.
 
     Args:
         text: Of the object.
         bounded: Whether a client wrote it, so that it may not cost more than the usual.
+        readings: How often such a text is read until it is cut.
 
     Raises:
         NotCuttable: It is no object, or has more members than objects have.
     """
-    check(text, readings=3 if bounded else 0)
+    check(text, readings=readings if bounded else 0)
     if bounded and length_of(text) > LARGE and _names(text) > MOST_ITEMS:
         raise NotCuttable(f"expected at most {MOST_ITEMS} names in JSON")
     try:

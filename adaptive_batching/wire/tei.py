@@ -36,7 +36,7 @@ class TextEmbeddings(RowFormat[RowShare]):
         if not self.wants(request.method, request.path):
             return None
         try:
-            beside = members(request.message.body, bounded=True)
+            beside = members(request.message.body, bounded=True, readings=2)
             texts = beside.pop("inputs", b"")
             if request.path == _PREDICT:
                 single, items = _to_classify(texts)
