@@ -221,6 +221,7 @@ class Connection(asyncio.BufferedProtocol):
             self._behind = bytes(rest)
             return
         self._waiting.pop()
+        self._ends = False  # its body may follow
         self._parser = HttpRequestParser(self)
         self._frame(head_written_anew(request, without="upgrade"))
         if not self._ends:

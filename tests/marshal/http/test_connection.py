@@ -164,6 +164,20 @@ async def test_an_upgrade_that_is_not_granted_is_as_if_it_had_not_been_asked_for
         assert (await streams.answer())[1] == b'{"status": "ok"}'
 
 
+@pytest.mark.parametrize(
+    "last", [b"HTTP/1.0\r\nConnection: Upgrade", b"HTTP/1.1\r\nConnection: close, Upgrade"]
+)
+async def test_the_last_request_may_ask_for_an_upgrade_and_have_a_body(last):
+    """Which still comes: it is waited for, and what follows it is not looked at."""
+    async with client_of(opened()) as client, connected(client) as streams:
+        wish = b"POST /raw %b\r\nHost: us\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\n1"
+        streams.writer.write(wish % last)
+        await until(client.running.metrics.held_bytes)
+        streams.writer.write(b"2" + GET)
+        assert (await streams.answer())[1] == b"12"
+        assert await streams.reader.read() == b""
+
+
 async def test_what_follows_the_last_request_is_not_looked_at():
     """Its answer says that the connection ends with it."""
     async with client_of(opened()) as client, connected(client) as streams:
