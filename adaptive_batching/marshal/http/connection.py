@@ -78,8 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         """End, with the client gone; called by the loop."""
         self._ends = True
         self._timer.cancel()
-        self._waiting.clear()
-        self._drop_arriving()
+        self._drop_waiting()
         if self._tunnel is not None:
             self._tunnel.feed_eof()
         in_flight, self._in_flight = self._in_flight, None
@@ -179,6 +178,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self._drops_body:
             self._drops_body = False
         else:
+            self._stop_keeping()
             self._waiting.append(request)
         self._ends |= not request.keeps_alive
 
@@ -273,7 +273,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _begin(self, request: Request) -> None:
         """Let a request that is whole have its answer."""
-        self._stop_keeping()
         self._answering = request
         try:
             begun = self._handler.begin(request, self._respond)
@@ -329,6 +328,14 @@ class Connection(asyncio.BufferedProtocol):
         self._handler.drop(request)
         self._answering = request
         self._send(self._handler.refusal(request, error))
+
+    def _drop_waiting(self) -> None:
+        """Turn to no request any more: one that was kept and had to wait all the same counts."""
+        for each in self._waiting:
+            if isinstance(each, Request):
+                self._handler.drop(each)
+        self._waiting.clear()
+        self._drop_arriving()
 
     def _drop_arriving(self) -> None:
         """Expect no more of a body: the connection ends, or what comes can't be told apart."""
@@ -396,8 +403,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         lingers = self._lingers or self._drops_body or bool(self._waiting)
         self._ends = True
-        self._waiting.clear()
-        self._drop_arriving()
+        self._drop_waiting()
         if not lingers:
             self._transport.close()
             return

@@ -240,6 +240,21 @@ async def test_a_client_that_hangs_up_leaves_the_queue():
         await client.running._router.emptied()
 
 
+async def test_a_client_leaves_with_a_body_that_is_whole_and_waits_for_its_turn():
+    """As it does where the buffer is full when the body is asked for: it counts no longer."""
+    async with client_of(opened()) as client:
+        async with connected(client) as streams:
+            streams.writer.write(b"POST /echo HTTP/1.1\r\nHost: us\r\nContent-Length: 2\r\n\r\n1")
+            await until(client.running.metrics.held_bytes)
+            [connection] = client.running._server._connections
+            connection.pause_writing()  # as the loop does
+            streams.writer.write(b"1")
+            await until(lambda: connection._waiting)
+            assert client.running.metrics.held_bytes() == 2
+        await client.running._router.emptied()
+        assert client.running.metrics.held_bytes() == 0
+
+
 async def test_a_connection_that_waits_is_not_idle(monkeypatch):
     """It outlives the time after which idle ones are closed, and is closed when it is idle."""
     monkeypatch.setattr(limits, "IDLE", 0.05)
