@@ -63,6 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reads, self._is_last = True, False
         self._holds_writing = self._holds_body = self._is_paced = False
         self._read_at = self._unread = 0.0
+        self._unsent = 0  # bytes that were to be written when that was looked at last
 
     # -------------------------------------------------------------------------- called by the loop
 
@@ -500,12 +501,14 @@ class Connection(asyncio.BufferedProtocol):
         self._timer = self._loop.call_at(self._idle_until, self._look_whether_idle)
 
     def _look_whether_idle(self) -> None:
-        """Close a connection on which nothing has been asked, or answered, for long enough."""
-        now = self._loop.time()
-        if self._in_flight is not None or self._keep is not None:
+        """Close a connection on which nothing has been asked, or taken, for long enough."""
+        now, unsent = self._loop.time(), self._transport.get_write_buffer_size()
+        is_taking = unsent not in (0, self._unsent)
+        self._unsent = unsent
+        if is_taking or self._in_flight is not None or self._keep is not None:
             self._idle_until = now + limits.IDLE
         if now >= self._idle_until:
-            self._transport.abort() if self._ends else self._transport.close()
+            self._transport.abort() if self._ends or unsent else self._transport.close()
         else:
             self._timer = self._loop.call_at(self._idle_until, self._look_whether_idle)
 

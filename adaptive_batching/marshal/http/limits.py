@@ -25,7 +25,8 @@ CHUNKED_READ = 64 * 2**10
 """Bytes that are read at once of a body in chunks, behind which further requests may stand."""
 
 IDLE = 15.0
-"""Seconds for which a connection may ask nothing, and within which a whole head has to arrive."""
+"""Seconds for which a connection may ask nothing, or take nothing of its answer, and within which a
+whole head has to arrive."""
 
 LINGERING = 2.0
 """Seconds for which the rest of a refused body is read, so that its client receives the answer."""

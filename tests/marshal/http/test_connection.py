@@ -271,6 +271,39 @@ async def test_a_connection_that_waits_is_not_idle(monkeypatch):
         assert await streams.reader.read() == b""
 
 
+ENDS = pytest.mark.parametrize("headers", [[], [b"Connection: close"]], ids=["stays", "ends"])
+
+
+@ENDS
+async def test_an_answer_of_which_nothing_is_taken_breaks_off(monkeypatch, headers):
+    """Its client may have gone, or keeps it in our memory on purpose."""
+    monkeypatch.setattr(limits, "IDLE", 0.05)
+    async with client_of(opened()) as client, connected(client) as streams:
+        streams.writer.transport.pause_reading()
+        streams.post(b"/large", b"1", *headers)
+        await until(lambda: client.running.endpoints["/large"].responses[200])
+        await until(lambda: not client.running._server._connections)
+
+
+@ENDS
+async def test_an_answer_that_is_taken_slowly_arrives_whole(headers):
+    """However long that takes."""
+    async with client_of(opened()) as client, connected(client) as streams:
+        streams.post(b"/large", b"1", *headers)
+        await until(lambda: client.running.endpoints["/large"].responses[200])
+        [connection] = client.running._server._connections
+        taken, looks = b"", 0
+        while len(taken) < 2**23 or not taken.endswith(b"\r\n\r\n" + b"1" * 2**23):
+            piece = await streams.reader.read(2**18)
+            assert piece
+            taken += piece
+            if connection._transport.get_write_buffer_size() not in (0, connection._unsent):
+                connection._idle_until = 0.0
+                connection._look_whether_idle()
+                looks += 1
+        assert looks > 2
+
+
 @pytest.mark.parametrize("beginning", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: us\r\nA"])
 async def test_a_head_that_does_not_come_ends_the_connection(monkeypatch, beginning):
     """However much of it there is."""
