@@ -238,8 +238,11 @@ class Connection(asyncio.BufferedProtocol):
         if not isinstance(error, Exception):
             error = Rejected(400, "malformed", closes=True)
         if self._streaming is not None:
+            self._is_last = True
             self._streaming.feed_error()
             self._streaming = self._arriving = None
+        elif self._drops_body:
+            self._close()  # its answer has left, and a second one would be another request's
         else:
             self._drop_arriving()
             self._waiting.append(self._handler.refusal(None, error))

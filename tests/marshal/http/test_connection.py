@@ -178,6 +178,17 @@ async def test_the_last_request_may_ask_for_an_upgrade_and_have_a_body(last):
         assert await streams.reader.read() == b""
 
 
+@pytest.mark.parametrize("path", [b"/healthz", b"/echo"])
+async def test_a_request_that_was_answered_early_gets_no_second_answer(path):
+    """Though the rest of its body can't be read: the connection ends."""
+    async with client_of(opened()) as client, connected(client) as streams:
+        chunked = b"\r\nHost: us\r\nTransfer-Encoding: chunked\r\n\r\n"
+        streams.writer.write(b"GET %b HTTP/1.1%b" % (path, chunked))
+        await streams.answer()
+        streams.writer.write(b"zz\r\n")
+        assert await streams.reader.read() == b""
+
+
 async def test_what_follows_the_last_request_is_not_looked_at():
     """Its answer says that the connection ends with it."""
     async with client_of(opened()) as client, connected(client) as streams:
