@@ -188,16 +188,19 @@ class Connection(asyncio.BufferedProtocol):
     def _frame(self, data: bytes | memoryview) -> None:
         """Find where requests begin and end in what has been read."""
         self._unframed += len(data)
+        rest = None
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade as upgrade:
-            self._meet_upgrade(data[upgrade.args[0] :])
+            rest = data[upgrade.args[0] :]
         except HttpParserError as error:
             if not self._ends:  # what follows `Connection: close` is not looked at
                 self._end_framing(error.__context__)
         else:
             if self._unframed > limits.HEAD + limits.READ:
                 self._end_framing(self._too_large())
+        if rest is not None:  # no more in there: an error that it meets has a context of its own
+            self._meet_upgrade(rest)
 
     def _check_size(self) -> None:
         """See to it that a head is not too large: what has been read may be more than that.

@@ -165,6 +165,22 @@ async def test_an_upgrade_that_is_not_granted_is_as_if_it_had_not_been_asked_for
 
 
 @pytest.mark.parametrize(
+    ("rest", "status"),
+    [
+        (b"\0\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET / HTTP/2.0\r\nHost: us\r\n\r\n", b"505"),
+    ],
+)
+async def test_what_is_wrong_behind_an_upgrade_is_said_as_elsewhere(rest, status):
+    """It is no error of ours."""
+    async with client_of(opened()) as client, connected(client) as streams:
+        streams.writer.write(WISH % b"h2c" + b"Content-Length: 1\r\n\r\n1" + rest)
+        assert (await streams.answer())[1] == b"1"
+        assert (await streams.answer())[0].split()[1] == status
+
+
+@pytest.mark.parametrize(
     "last", [b"HTTP/1.0\r\nConnection: Upgrade", b"HTTP/1.1\r\nConnection: close, Upgrade"]
 )
 async def test_the_last_request_may_ask_for_an_upgrade_and_have_a_body(last):
