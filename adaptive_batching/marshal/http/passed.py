@@ -213,12 +213,16 @@ def ending_with(
         passed.seen(request)
         try:
             response: web.StreamResponse = await pass_on(request)
-            await response.prepare(request)
-            await response.write_eof()
         except ConnectionError:
             passed.abort()  # so that the client does not take it for a whole answer
             raise
-        passed.finish(keeps_alive=bool(response.keep_alive))
+        try:
+            await response.prepare(request)
+            await response.write_eof()
+        except ConnectionError:  # the client has gone, which is no error
+            passed.abort()
+        else:
+            passed.finish(keeps_alive=bool(response.keep_alive))
         return response
 
     return handle

@@ -298,6 +298,18 @@ async def test_a_connection_that_waits_is_not_idle(monkeypatch):
         assert await streams.reader.read() == b""
 
 
+async def test_a_client_that_leaves_before_its_page_is_no_error(caplog):
+    """Health checks do it."""
+    async with client_of(opened()) as client:
+        for _ in range(10):
+            async with connected(client) as streams:
+                streams.writer.write(GET)
+                streams.writer.write_eof()
+                await streams.reader.read()
+        await client.running._router.emptied()
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
 ENDS = pytest.mark.parametrize("headers", [[], [b"Connection: close"]], ids=["stays", "ends"])
 
 
