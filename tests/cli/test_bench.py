@@ -204,7 +204,7 @@ def test_what_is_not_installed_is_left_out(monkeypatch):
 def test_an_unknown_part():
     result = CliRunner().invoke(main, ["bench", "http", "--part", "all"])
     assert result.exit_code == 2
-    assert "'all' is not one of 'throughput', 'latency', 'closed-loop', 'recovery'" in result.stderr
+    assert "'all' is not one of 'throughput', 'latency', 'closed-loop', 'mosec'" in result.stderr
 
 
 def test_an_unknown_loop():

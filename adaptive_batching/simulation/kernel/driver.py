@@ -98,6 +98,11 @@ class SimulatedDriver:
         self._restart = 0.0  # seconds that a worker which died takes to come back
 
     @property
+    def outstanding(self) -> int:
+        """Requests that wait or run."""
+        return self.scheduler.requests + self._running
+
+    @property
     def deserted(self) -> bool:
         """Whether no worker is alive."""
         return not self.scheduler.permits.capacity

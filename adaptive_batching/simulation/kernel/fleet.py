@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
-from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -201,10 +200,9 @@ def _least(drivers: Sequence[SimulatedDriver], seed: int) -> Callable[[], Simula
 
     def choose() -> SimulatedDriver:
         line.rotate(-1)  # equals take turns
-        return min(line, key=_outstanding)
+        return min(line, key=lambda driver: driver.outstanding)
 
     return choose
 
 
-_outstanding = attrgetter("outstanding")
 _CHOICES = {"in-turn": _in_turn, "random": _at_random, "least": _least}
