@@ -35,12 +35,12 @@ async def tunnel(
     assert connection is not None
     assert connection.protocol is not None
     loop = asyncio.get_running_loop()
-    from_client, from_server = passed.switch_protocols(), _ServerBytes(connection.protocol)
-    to_server: Any = StreamWriter(connection.protocol, loop)
     headers = passed_on(response.headers)
     headers[hdrs.CONNECTION] = "Upgrade"
     headers[hdrs.UPGRADE] = WEBSOCKET
     write_head(request, 101, response.reason or "", headers)
+    from_client, from_server = passed.switch_protocols(), _ServerBytes(connection.protocol)
+    to_server: Any = StreamWriter(connection.protocol, loop)
     connection.protocol.set_parser(from_server, from_server.stream)
     both = [
         loop.create_task(_copy(lambda: from_client.read(_BUFFER), to_server)),

@@ -285,6 +285,17 @@ async def test_an_upgrade_that_the_server_declines(before):
     assert [head.split()[1] for head in heard] == [b"/a", b"/b"]
 
 
+async def test_an_upgrade_that_can_not_be_passed_on(before):
+    """What follows its refusal is a request, and no byte of a tunnel that nothing reads."""
+    fine = b"HTTP/1.1 101 Fine\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nA: \x01\r\n\r\n"
+    async with scripted(fine, OK) as (url, _):
+        client = await before(server=url)
+        upgrade = b"GET /a HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+        after = b"GET /b HTTP/1.1\r\nHost: h\r\n" + CLOSE
+        stream = await exchange(client.url, upgrade + after)
+    assert [each.status for each in parsed(stream)] == [502, 200]
+
+
 @pytest.mark.parametrize("answer", [OK, b"HTTP/1.1 101 Fine\r\nUpgrade: h2c\r\n\r\n"])
 async def test_http_2_is_not_smuggled_through_an_upgrade(before, answer):
     """The server never hears of the wish: requests in a tunnel would not be seen."""
