@@ -213,7 +213,9 @@ def ending_with(
         passed.seen(request)
         try:
             response: web.StreamResponse = await pass_on(request)
-        except ConnectionError:
+        except ConnectionError as error:
+            if passed.is_closing():  # the client has gone, which is no error
+                raise asyncio.CancelledError from error
             passed.abort()  # so that the client does not take it for a whole answer
             raise
         try:

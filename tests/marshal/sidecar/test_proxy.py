@@ -285,6 +285,32 @@ async def test_an_upgrade_that_the_server_declines(before):
     assert [head.split()[1] for head in heard] == [b"/a", b"/b"]
 
 
+async def test_a_client_that_leaves_in_a_stream_is_no_error(before, caplog):
+    """Nor the server's, though its answer does not arrive."""
+
+    async def serve(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        with suppress(ConnectionError):
+            while not writer.is_closing():
+                writer.write(b"a" * 100)
+                await writer.drain()
+                await asyncio.sleep(0)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        client = await before(server=URL(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+        for _ in range(10):
+            reader, writer = await connect(client.url)
+            writer.write(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+            await reader.readexactly(1000)
+            writer.write_eof()
+            while await reader.read(2**16):
+                pass
+            writer.close()
+    assert not [each for each in caplog.records if each.name == "aiohttp.server"]
+
+
 async def test_an_upgrade_that_can_not_be_passed_on(before):
     """What follows its refusal is a request, and no byte of a tunnel that nothing reads."""
     fine = b"HTTP/1.1 101 Fine\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nA: \x01\r\n\r\n"
