@@ -3,8 +3,9 @@
 import logging
 from collections import Counter, deque
 from collections.abc import Sequence
+from typing import Any
 
-from adaptive_batching.core import Batch, BatchRecord
+from adaptive_batching.core import Batch, BatchRecord, BoundedKey
 from adaptive_batching.core.job import Reason
 from adaptive_batching.marshal.sidecar.batch_key import HeaderRules, pattern_of
 
@@ -88,10 +89,11 @@ def _reason(record: BatchRecord, together: Sequence[BatchRecord]) -> tuple[str, 
     """
     if record.reason in _AGAIN:
         return "again", set()
-    if not isinstance(record.key, tuple):
+    own = _whole_key(record)
+    if own is None:
         return "set_apart", set()
-    method, target, headers, share = record.key
-    keys = [each.key for each in together if isinstance(each.key, tuple)]
+    method, target, headers, share = own
+    keys = [key for key in map(_whole_key, together) if key is not None]
     differing = [
         {name for name, _ in {*headers} ^ {*key[2]}}
         for key in keys
@@ -101,3 +103,9 @@ def _reason(record: BatchRecord, together: Sequence[BatchRecord]) -> tuple[str, 
         return "request" if together else "no_company", set()
     least = min(differing, key=len)
     return "header" if least else "limit", least
+
+
+def _whole_key(record: BatchRecord) -> tuple[Any, ...] | None:
+    """The batch key of a batch: `Forwarded.key`; None if its request was set apart."""
+    key = record.key.key if isinstance(record.key, BoundedKey) else record.key
+    return key if isinstance(key, tuple) else None

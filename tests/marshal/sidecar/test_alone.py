@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from adaptive_batching.core import BoundedKey
 from adaptive_batching.core.job import Outcome, Reason
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.marshal.sidecar.alone import Alone
@@ -15,10 +16,13 @@ def alone():
     return Alone("models", HeaderRules())
 
 
-def left(alone, arrived, released, *, target="/m", requests=1, waiting=0, reason=None, **headers):
+def left(alone, arrived, released, *, target="/m", requests=1, waiting=0, most=0, **more):
     """A batch leaves; its key is None if its kind was set apart."""
+    reason, headers = more.pop("reason", None), more
     told = tuple(sorted((name.lower(), value) for name, value in headers.items()))
     key = object() if target is None else ("POST", target, told, "share")
+    if most:
+        key = BoundedKey(key, most)
     record = BatchRecord(
         *(released, released + 1, requests, requests, key, reason or Reason.IDLE),
         *(Outcome.DONE, 0.0, arrived, waiting),
@@ -44,6 +48,14 @@ def test_a_header_is_why_if_it_is_all_that_differs(alone):
     left(alone, 2, 5)
     left(alone, 2, 5, target="/n", Cookie="a")
     assert alone.counts == {("header", "Cookie"): 2, ("request", ""): 1}
+
+
+def test_a_header_is_why_where_a_model_has_smaller_batches_as_well(alone):
+    """The key of such a batch holds the bound, too."""
+    left(alone, 0, 3, requests=4, most=4, Cookie="a")
+    left(alone, 1, 4, most=4, Cookie="b")
+    left(alone, 2, 5, Cookie="c")
+    assert alone.counts == {("header", "Cookie"): 2}
 
 
 def test_the_first_to_leave_is_compared_with_the_next(alone):
