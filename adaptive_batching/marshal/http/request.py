@@ -13,7 +13,7 @@ from adaptive_batching.marshal.http.headers import Headers, Pairs
 _ABSOLUTE = re.compile(r"https?://[^/?]*(.*)", re.ASCII | re.IGNORECASE)
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 _LARGE = 2**15  # bytes; a copy of more costs more than a piece of its own
-_WEBSOCKET = "websocket"
+WEBSOCKET = "websocket"
 _process = secrets.token_hex(4)  # one draw: a counter is unique as well and costs no system call
 _numbers = itertools.count(1)
 
@@ -122,7 +122,7 @@ def asks_for_websocket(request: Request) -> bool:
     Only lower case in ASCII counts: some of what is not becomes it in lower case.
     """
     wanted = request.headers.get("upgrade", "")
-    return request.length == 0 and wanted.isascii() and wanted.lower() == _WEBSOCKET
+    return request.length == 0 and wanted.isascii() and wanted.lower() == WEBSOCKET
 
 
 def origin_form(method: str, target: str) -> str | None:

@@ -63,7 +63,7 @@ def head_of(response: Response, connection: str) -> bytes:
     if has_body(status):
         lines.append(f"Content-Length: {len(body)}")
     if "Date" not in headers:
-        lines.append(f"Date: {_clock.date()}")
+        lines.append(f"Date: {date_now()}")
     if connection:
         lines.append(f"Connection: {connection}")
     if _CONTROL.search("".join(lines)):

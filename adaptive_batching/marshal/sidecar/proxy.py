@@ -14,12 +14,13 @@ from multidict import CIMultiDict
 from adaptive_batching.errors import Overloaded, UpstreamBroken, UpstreamLost, WorkerTimeout
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.passed import PassedRequest
+from adaptive_batching.marshal.http.request import WEBSOCKET
 from adaptive_batching.marshal.sidecar.proxy_headers import check_text
 from adaptive_batching.marshal.sidecar.proxy_response import send_back
 from adaptive_batching.marshal.sidecar.route import Route
 from adaptive_batching.marshal.sidecar.upstream.addresses import Address
 from adaptive_batching.marshal.sidecar.upstream.client import Client, Exchange
-from adaptive_batching.marshal.sidecar.websocket import WEBSOCKET, tunnel
+from adaptive_batching.marshal.sidecar.websocket import tunnel
 from adaptive_batching.units import format_duration
 
 _LEAST_RATE = 500  # bytes a second of a body, as Apache's mod_reqtimeout asks for

@@ -14,10 +14,10 @@ from aiohttp import hdrs, web
 from aiohttp.http import StreamWriter
 
 from adaptive_batching.marshal.http.passed import PassedRequest
+from adaptive_batching.marshal.http.request import WEBSOCKET
 from adaptive_batching.marshal.sidecar.proxy_headers import passed_on
 from adaptive_batching.marshal.sidecar.proxy_response import WrittenResponse, write_head
 
-WEBSOCKET = "websocket"
 _BUFFER = 2**16  # bytes in each direction
 
 
