@@ -4,7 +4,7 @@ All protocols that are JSON in rows are this, with names of their own.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -42,11 +42,13 @@ class Rows(msgspec.Struct, frozen=True):
         before: What stands before the list.
         items: The text of each element.
         after: What stands after it.
+        names: Of the columns that each item is a row of; None if it is a text.
     """
 
     before: bytes
-    items: Sequence[Raw]
+    items: Sequence[Any]
     after: bytes
+    names: tuple[str, ...] | None = None
 
     elements: ClassVar = staticmethod(elements)
     members: ClassVar[Callable[..., dict[str, msgspec.Raw]]] = staticmethod(members)
@@ -114,11 +116,16 @@ class Rows(msgspec.Struct, frozen=True):
                 for other, value in sorted(beside.items())
             )
         before = b"{" + others + text_of(name) + b":" + inner.before
-        return cls(before, inner.items, inner.after + b"}")
+        return cls(before, inner.items, inner.after + b"}", inner.names)
 
-    def text(self, items: Sequence[Raw] | None = None) -> bytes:
+    def text(self, items: Sequence[Any] | None = None) -> bytes:
         """The whole, with these items in the list or its own."""
         return self.before + joined(self.items if items is None else items) + self.after
+
+    def has_beside(self, name: str) -> bool:
+        """Whether an object of JSON has a member of that name beside the list."""
+        quoted = text_of(name)
+        return quoted in self.before and name in members(self.before + b"[]" + self.after)
 
 
 class RowShare(msgspec.Struct, frozen=True):
@@ -202,9 +209,11 @@ class RowFormat(Format[R]):
         """All results in one list, in the text of the first answer.
 
         Raises:
-            Unsplittable: There is not a result for each item.
+            Unsplittable: There is not a result for each item, or some have other names.
         """
-        first, *_ = found = [_found(answer, share) for answer in answers]
+        first, *others = found = [_found(answer, share) for answer in answers]
+        if any(rows.names != first.names for rows in others):
+            raise Unsplittable("expected the same outputs for all pieces of a request")
         results = [item for rows in found for item in rows.items]
         _check(len(results), share.size)
         return Message(first.text(results), answers[0].headers)

@@ -5,14 +5,12 @@ CloudEvents and whatever else is not understood are left alone.
 """
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
-from adaptive_batching.wire.columns import ColumnFormat, ColumnShare
-from adaptive_batching.wire.exchange import Message, Request
+from adaptive_batching.wire.columns import columns_of
+from adaptive_batching.wire.exchange import Request
 from adaptive_batching.wire.listed import RowFormat, Rows, RowShare, share_of
-from adaptive_batching.wire.splice import NotCuttable, members
+from adaptive_batching.wire.splice import NotCuttable
 
 _PATH = re.compile(
     r"/v1/models/[^/:]+(?:/(?:versions|labels)/[^/:]+)?:(predict|classify|regress|explain)"
@@ -24,10 +22,9 @@ _LISTS = {
     "classify": ("examples", "results"),  # as the server has it; its documentation says `result`
     "regress": ("examples", "results"),
 }
-_COLUMNS = ColumnFormat()
 
 
-class TensorFlowServing(RowFormat[Any]):
+class TensorFlowServing(RowFormat[RowShare]):
     """Rows; columns too, if the model is fit for that.
 
     Args:
@@ -42,54 +39,22 @@ class TensorFlowServing(RowFormat[Any]):
         """Whether it is one of the verbs."""
         return method == "POST" and _verb(path) is not None
 
-    def take(self, request: Request) -> RowShare | ColumnShare | None:
+    def take(self, request: Request) -> RowShare | None:
         """Understand a request; None if it can't share a batch."""
         verb = _verb(request.path)
         if request.method != "POST" or verb is None or _is_cloud_event(request):
             return None
         items, results = _LISTS[verb]
-        columns = _COLUMNS.take(request) if self._columns and verb == "predict" else None
+        columns = columns_of(request) if self._columns and verb == "predict" else None
         if columns is not None:
             return columns
         try:
             rows = Rows.read(request.message.body, (items,))
         except NotCuttable:
             return None
-        if b'"inputs"' in rows.before and "inputs" in members(rows.text([])):
+        if rows.has_beside("inputs"):
             return None  # it is for the server to say that both are too many
         return share_of(request, rows, (results,))
-
-    def merge(self, shares: Sequence[Any]) -> Message:
-        """One list of all rows, or the rows of all columns; alone it goes as it came."""
-        if isinstance(shares[0], ColumnShare):
-            return _COLUMNS.merge(shares)
-        return super().merge(shares)
-
-    def split(self, shares: Sequence[Any], answer: Message) -> list[Message]:
-        """To each share its own rows.
-
-        Raises:
-            Unsplittable: There is not a row for each that was sent.
-        """
-        if isinstance(shares[0], ColumnShare):
-            return _COLUMNS.split(shares, answer)
-        return super().split(shares, answer)
-
-    def cut(self, share: Any, limit: int) -> list[Any]:
-        """Shares of at most `limit` rows."""
-        if isinstance(share, ColumnShare):
-            return _COLUMNS.cut(share, limit)
-        return super().cut(share, limit)
-
-    def join(self, share: Any, answers: Sequence[Message]) -> Message:
-        """All rows.
-
-        Raises:
-            Unsplittable: There is not a row for each that was sent.
-        """
-        if isinstance(share, ColumnShare):
-            return _COLUMNS.join(share, answers)
-        return super().join(share, answers)
 
 
 @lru_cache(_PATHS)

@@ -108,8 +108,8 @@ def test_both_notations_at_once():
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"outputs": [1]}, "expected outputs of 2 rows, got 1"),
-        ({"outputs": {"a": [1, 2], "mean": [1]}}, "expected outputs of 2 rows, got 2, 1"),
+        ({"outputs": [1]}, "expected 2 results, got 1"),
+        ({"outputs": {"a": [1, 2], "mean": [1]}}, "expected tensors of as many rows, got 2, 1"),
         ({"outputs": 1}, "the answer is not cut"),
         ({"error": "no"}, "the answer is not cut"),
     ],
@@ -126,5 +126,5 @@ def test_pieces_that_do_not_make_a_whole():
     share = FORM.take(request("[1,2]"))
     with pytest.raises(Unsplittable, match="the same outputs"):
         FORM.join(share, [Message(b'{"outputs":[1]}'), Message(b'{"outputs":{"a":[1]}}')])
-    with pytest.raises(Unsplittable, match="expected outputs of 2 rows, got 1"):
+    with pytest.raises(Unsplittable, match="expected 2 results, got 1"):
         FORM.join(share, [Message(b'{"outputs":[1]}')])
