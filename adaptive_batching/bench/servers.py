@@ -95,15 +95,6 @@ async def service(
 
 
 @asynccontextmanager
-async def service_with_admin_port(name: str, loop: str) -> AsyncIterator[ServerProcess]:
-    """Serve one of `programs.apps` with a port for operators."""
-    target = f"{_PROGRAMS}.apps:{name}"
-    options = [*_as_users_do(loop), "--admin-port", "0"]
-    async with _running("adaptive_batching", "serve", target, *options) as server:
-        yield server
-
-
-@asynccontextmanager
 async def unobserved(loop: str) -> AsyncIterator[ServerProcess]:
     """Serve `programs.apps:throughput` with nobody who looks at it."""
     async with _running(f"{_PROGRAMS}.unobserved", loop) as server:

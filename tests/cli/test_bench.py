@@ -107,8 +107,13 @@ def test_http_throughput():
 
 def test_http_latency():
     """Both policies, everything answered."""
-    rows = http("latency")["rows"]
+    report = http("latency")
+    rows = report["rows"]
     assert [row["policy"] for row in rows] == ["cork", "greedy"]
+    assert [verdict["what"] for verdict in report["verdicts"]] == [
+        "mean at 200/s", "p50 at 200/s", "p99 at 200/s"
+    ]  # fmt: skip
+    assert all(row["mean ms"] > 5 for row in rows)
     assert all(row["not answered"] == 0 for row in rows)
     assert all(5 < row["p50 ms"] <= row["p99 ms"] for row in rows)
 
@@ -117,9 +122,9 @@ def test_http_closed_loop():
     """Three policies, all of which answer; ratios of the same rounds."""
     report = http("closed-loop")
     assert [row["policy"] for row in report["rows"]] == ["cork", "greedy", "window:5ms"]
-    assert all(row["requests/s"] > 0 < row["mean ms at 200/s"] for row in report["rows"])
+    assert all(row["requests/s"] > 0 == row["failed"] for row in report["rows"])
     assert report["rows"][1]["times greedy"] == 1
-    assert len(report["verdicts"]) == 3
+    assert len(report["verdicts"]) == 2
 
 
 @pytest.mark.real_servers

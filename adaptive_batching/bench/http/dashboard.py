@@ -4,43 +4,34 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from statistics import median
 
 from yarl import URL
 
-from adaptive_batching.bench.contest import take_turns
-from adaptive_batching.bench.report import Report, Row, Verdict, ratio
-from adaptive_batching.bench.servers import ServerProcess, service_with_admin_port
+from adaptive_batching.bench.contest import hold
+from adaptive_batching.bench.report import Report, Verdict
+from adaptive_batching.bench.servers import ServerProcess, service
 from adaptive_batching.bench.traffic import ROWS
 
 _CONNECTIONS = 64
 _VIEWERS = 20
+_ALONE, _WATCHED = "nobody watches", f"{_VIEWERS} watch"
 _REQUIRED = 0.97  # times the throughput without viewers
 
 
 async def measure(*, loop: str, quick: bool) -> Report:
     """As many requests as clients can send, by turns with nobody and with viewers who watch."""
     rounds = 1 if quick else 15
-    async with service_with_admin_port("throughput", loop) as server:
+    async with service("throughput", loop, "--admin-port", "0") as server:
         contestants = {
-            "nobody watches": partial(_rounds, server, 0),
-            f"{_VIEWERS} watch": partial(_rounds, server, _VIEWERS),
+            _ALONE: partial(_rounds, server, 0),
+            _WATCHED: partial(_rounds, server, _VIEWERS),
         }
-        await take_turns(contestants, 0 if quick else 1)  # to warm up
-        taken = await take_turns(contestants, rounds)
-    alone, watched = ([row["requests/s"] for row in turns] for turns in taken.values())
-    rows: list[Row] = [
-        {
-            "dashboard": name,
-            **{figure: median(row[figure] for row in turns) for figure in turns[0]},
-            "times unwatched": ratio([row["requests/s"] for row in turns], alone),
-        }
-        for name, turns in taken.items()
-    ]
+        found = await hold(contestants, rounds, quick=quick)
+    kept = found.times(_WATCHED, _ALONE)
     return Report(
         f"dashboard: no-op model, {_CONNECTIONS} clients in a closed loop, {loop}",
-        rows,
-        [Verdict("requests/s", ratio(watched, alone), "at least", _REQUIRED, "times unwatched")],
+        found.rows("dashboard", _ALONE, {"times unwatched": "requests/s"}),
+        [Verdict("requests/s", kept, "at least", _REQUIRED, "times unwatched")],
     )
 
 

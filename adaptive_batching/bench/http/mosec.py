@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 
 from adaptive_batching.bench import programs
-from adaptive_batching.bench.contest import take_turns
-from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.contest import hold
+from adaptive_batching.bench.report import Report, Verdict
 from adaptive_batching.bench.servers import ServerProcess, service
 from adaptive_batching.bench.traffic import ROWS
 from adaptive_batching.bench.unavailable import Unavailable
@@ -46,22 +45,13 @@ async def measure(*, loop: str, quick: bool) -> Report:
                 _GREEDY: partial(_loaded, ours, f"/{_GREEDY}", seconds),
                 mosec: partial(_loaded, theirs, _PATH, seconds),
             }
-            await take_turns(contestants, 0 if quick else 1)  # to warm up
-            taken = await take_turns(contestants, rounds)
-    rates = {name: [row["requests/s"] for row in turns] for name, turns in taken.items()}
-    rows: list[Row] = [
-        {
-            "server": name,
-            **{figure: median(row[figure] for row in turns) for figure in turns[0]},
-            "times mosec": ratio(rates[name], rates[mosec]),
-        }
-        for name, turns in taken.items()
-    ]
+            found = await hold(contestants, rounds, quick=quick)
+    rows = found.rows("server", mosec, {"times mosec": "requests/s"})
     title = (
         f"mosec: model of 5 ms + 0.05 ms·n in a process, {_CONNECTIONS} clients in a closed loop,"
         f" the best of mosec's waits of {', '.join(map(str, waits))} ms, {loop}"
     )
-    times = ratio(rates[_OURS], rates[mosec])
+    times = found.times(_OURS, mosec)
     return Report(title, rows, [Verdict(_OURS, times, "at least", _REQUIRED, "times mosec")])
 
 

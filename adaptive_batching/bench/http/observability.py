@@ -1,19 +1,18 @@
 """What it costs to be watched: metrics, a dashboard, a recording and spans, all at once."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import aiohttp
 
-from adaptive_batching.bench.contest import take_turns
-from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.contest import hold
+from adaptive_batching.bench.report import Report, Verdict
 from adaptive_batching.bench.servers import ServerProcess, service, unobserved
 from adaptive_batching.bench.traffic import ROWS
 
@@ -23,8 +22,6 @@ _SCRAPES = 1.0  # seconds from one to the next: fifteen times as often as usual
 _BARE = "not observed"
 _ALL = "all, 1 % traced"
 _SHARES = {_ALL: "1%", "all, 100 % traced": "100%"}
-
-_FIGURES = ("requests/s", "p99 ms", "failed", "CPU µs/request")
 
 _Turn = Callable[[], Coroutine[Any, Any, dict[str, float]]]
 
@@ -47,24 +44,15 @@ async def measure(*, loop: str, quick: bool) -> Report:
             options = ["--admin-port", "0", "--record", str(folder / f"{number}.csv.gz")]
             server = await enter(_traced(loop, options, share))
             contestants[name] = partial(_watched, server, seconds)
-        await take_turns(contestants, 0 if quick else 1)  # to warm up
-        taken = await take_turns(contestants, rounds)
-    rates = {name: [row["requests/s"] for row in turns] for name, turns in taken.items()}
-    rows: list[Row] = [
-        {
-            "observed by": name,
-            **{figure: median(row[figure] for row in turns) for figure in _FIGURES},
-            "times unobserved": ratio(rates[name], rates[_BARE]),
-            "times CPU": ratio(_cpu(turns), _cpu(taken[_BARE])),
-        }
-        for name, turns in taken.items()
-    ]
+        found = await hold(contestants, rounds, quick=quick)
+    ratios = {"times unobserved": "requests/s", "times CPU": "CPU µs/request"}
+    rows = found.rows("observed by", _BARE, ratios)
     everything = next(iter(shares))
     title = (
         f"observability: no-op model in a process, {_CONNECTIONS} clients in a closed loop, {loop};"
         " all: scraped every second, dashboard open, recorded, traced"
     )
-    kept = ratio(rates[everything], rates[_BARE])
+    kept = found.times(everything, _BARE)
     verdict = Verdict(everything, kept, "at least", _REQUIRED, "times unobserved")
     return Report(title, rows, [verdict])
 
@@ -112,7 +100,3 @@ async def _view(session: aiohttp.ClientSession) -> None:
     async with session.get("/debug/live/stream", raise_for_status=True) as response:
         async for _ in response.content.iter_any():
             pass
-
-
-def _cpu(turns: Sequence[Mapping[str, float]]) -> list[float]:
-    return [each["CPU µs/request"] for each in turns]

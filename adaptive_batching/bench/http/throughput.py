@@ -1,11 +1,10 @@
 """As many requests as clients can send, to a model that costs nothing."""
 
 from functools import partial
-from statistics import median
 from typing import NamedTuple
 
-from adaptive_batching.bench.contest import take_turns
-from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.contest import hold
+from adaptive_batching.bench.report import Report, Verdict
 from adaptive_batching.bench.servers import ServerProcess, baseline, service
 from adaptive_batching.bench.traffic import ROWS
 
@@ -55,25 +54,13 @@ async def measure(*, loop: str, quick: bool) -> Report:
             )
             for name, target in targets.items()
         }
-        await take_turns(contestants, 0 if quick else 1)  # to warm up
-        taken = await take_turns(contestants, rounds)
-    rates = {name: [row["requests/s"] for row in turns] for name, turns in taken.items()}
-    spent = {name: [row["CPU µs/request"] for row in turns] for name, turns in taken.items()}
-    times = {name: ratio(rates[name], rates[_BARE]) for name in targets}
-    rows: list[Row] = [
-        {
-            "server": name,
-            **{figure: median(row[figure] for row in turns) for figure in turns[0]},
-            "times bare": times[name],
-            "times its CPU": ratio(spent[name], spent[_BARE]),
-        }
-        for name, turns in taken.items()
-    ]
+        found = await hold(contestants, rounds, quick=quick)
+    ratios = {"times bare": "requests/s", "times its CPU": "CPU µs/request"}
     verdicts = [
-        Verdict(name, times[name], "at least", required, "times bare")
+        Verdict(name, found.times(name, _BARE), "at least", required, "times bare")
         for name, required in _REQUIRED.items()
     ]
-    gained = ratio(rates[_PROCESS + _SAME_HEADS], rates[_PROCESS])
+    gained = found.times(_PROCESS + _SAME_HEADS, _PROCESS)
     verdicts.append(Verdict("same heads", gained, "at most", _REPEATED, "times new ones"))
     title = f"throughput: no-op model, {_CONNECTIONS} clients in a closed loop, new heads, {loop}"
-    return Report(title, rows, verdicts)
+    return Report(title, found.rows("server", _BARE, ratios), verdicts)

@@ -2,12 +2,11 @@
 
 import importlib.util
 from functools import partial
-from statistics import median
 
 import msgspec
 
-from adaptive_batching.bench.contest import take_turns
-from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.contest import hold
+from adaptive_batching.bench.report import Report, Verdict
 from adaptive_batching.bench.servers import ServerProcess, one_at_a_time, sidecar
 from adaptive_batching.bench.traffic import Traffic
 from adaptive_batching.bench.unavailable import Unavailable
@@ -35,22 +34,13 @@ async def measure(*, loop: str, quick: bool) -> Report:
             name: partial(_best, server, _CLIENTS[name], seconds)
             for name, server in {"direct": direct, "sidecar": ours}.items()
         }
-        await take_turns(contestants, 0 if quick else 1)  # to warm up
-        taken = await take_turns(contestants, rounds)
-    rates = {name: [row["requests/s"] for row in turns] for name, turns in taken.items()}
-    rows: list[Row] = [
-        {
-            "way": name,
-            **{figure: median(row[figure] for row in turns) for figure in turns[0]},
-            "times direct": ratio(rates[name], rates["direct"]),
-        }
-        for name, turns in taken.items()
-    ]
+        found = await hold(contestants, rounds, quick=quick)
+    rows = found.rows("way", "direct", {"times direct": "requests/s"})
     title = (
         "digits: a random forest behind a server that answers one request at a time, the most"
         f" clients in a closed loop whose p99 is within {_WITHIN * 1e3:.0f} ms, {loop}"
     )
-    times = ratio(rates["sidecar"], rates["direct"])
+    times = found.times("sidecar", "direct")
     return Report(
         title, rows, [Verdict("requests/s", times, "at least", _REQUIRED, "times direct")]
     )

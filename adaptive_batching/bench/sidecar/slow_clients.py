@@ -6,10 +6,10 @@ from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from statistics import median, quantiles
+from statistics import quantiles
 
-from adaptive_batching.bench.contest import take_turns
-from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.contest import Contest, take_turns
+from adaptive_batching.bench.report import Report, Row, Verdict
 from adaptive_batching.bench.servers import baseline, service, sidecar
 from adaptive_batching.bench.traffic import INSTANCES, ROWS
 from adaptive_batching.bench.unavailable import Unavailable
@@ -53,15 +53,12 @@ async def measure(*, loop: str, quick: bool) -> Report:
                 who: partial(_beside, arguments, url, bodies, seconds)
                 for who, arguments in _ATTACKS.items()
             }
-            taken = await take_turns(contestants, rounds)
-            p99 = {who: [row["p99 ms"] for row in turns] for who, turns in taken.items()}
-            for who, turns in taken.items():
-                figures = {figure: median(row[figure] for row in turns) for figure in turns[0]}
-                times = ratio(p99[who], p99["nobody"])
-                rows.append({"server": name, "beside": who, **figures, "times undisturbed": times})
-                if who != "nobody":
-                    what = f"{name}, p99 beside {who}"
-                    verdicts.append(Verdict(what, times, "at most", _REQUIRED, "times undisturbed"))
+            found = Contest(await take_turns(contestants, rounds))
+            beside = found.rows("beside", "nobody", {"times undisturbed": "p99 ms"})
+            rows += [{"server": name, **row} for row in beside]
+            for who in list(_ATTACKS)[1:]:
+                what, times = f"{name}, p99 beside {who}", found.times(who, "nobody", "p99 ms")
+                verdicts.append(Verdict(what, times, "at most", _REQUIRED, "times undisturbed"))
     title = (
         f"slow-clients: {_CONNECTIONS} of {_TOOL}, and {_RATE:.0f} good requests a second for a"
         f" model that costs nothing, {loop}"

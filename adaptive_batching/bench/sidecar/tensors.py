@@ -3,10 +3,9 @@
 import asyncio
 import json
 from functools import partial
-from statistics import median
 
-from adaptive_batching.bench.contest import take_turns
-from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.contest import hold
+from adaptive_batching.bench.report import Report, Verdict
 from adaptive_batching.bench.servers import ServerProcess, baseline, sidecar
 from adaptive_batching.bench.traffic import Traffic
 
@@ -44,22 +43,12 @@ async def measure(*, loop: str, quick: bool) -> Report:
             name: partial(_load, server, _CLIENTS, seconds)
             for name, server in {_OURS: ours, _COPY: copy}.items()
         }
-        await take_turns(contestants, 0 if quick else 1)  # to warm up
-        taken = await take_turns(contestants, rounds)
+        found = await hold(contestants, rounds, quick=quick)
         grown = await _growth(ours, seconds)
-    rates = {name: [row["requests/s"] for row in turns] for name, turns in taken.items()}
-    rows: list[Row] = [
-        {
-            "server": name,
-            **{figure: median(row[figure] for row in turns) for figure in turns[0]},
-            "times copying": ratio(rates[name], rates[_COPY]),
-        }
-        for name, turns in taken.items()
-    ]
-    share = ratio(rates[_OURS], rates[_COPY])
+    share = found.times(_OURS, _COPY)
     return Report(
         f"sidecar: tensors of {_BYTES >> 10} KiB in bytes, {_CLIENTS} clients, {loop}",
-        rows,
+        found.rows("server", _COPY, {"times copying": "requests/s"}),
         [
             Verdict("requests/s", share, "at least", _OF_COPYING, "times copying"),
             Verdict(f"{_FLOOD} in a flood", grown, "at most", _bound(), "MiB more memory"),

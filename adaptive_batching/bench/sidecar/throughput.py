@@ -1,10 +1,9 @@
 """A model server that costs nothing, behind the sidecar and behind a proxy that does not batch."""
 
 from functools import partial
-from statistics import median
 
-from adaptive_batching.bench.contest import take_turns
-from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.contest import hold
+from adaptive_batching.bench.report import Report, Verdict
 from adaptive_batching.bench.servers import baseline, sidecar
 from adaptive_batching.bench.traffic import INSTANCES
 
@@ -28,19 +27,10 @@ async def measure(*, loop: str, quick: bool) -> Report:
             )
             for name, server in {_OURS: ours, _PROXY: proxy, _BARE: model}.items()
         }
-        await take_turns(contestants, 0 if quick else 1)  # to warm up
-        taken = await take_turns(contestants, rounds)
-    rates = {name: [row["requests/s"] for row in turns] for name, turns in taken.items()}
-    rows: list[Row] = [
-        {
-            "server": name,
-            **{figure: median(row[figure] for row in turns) for figure in turns[0]},
-            "times proxy": ratio(rates[name], rates[_PROXY]),
-        }
-        for name, turns in taken.items()
-    ]
+        found = await hold(contestants, rounds, quick=quick)
+    rows = found.rows("server", _PROXY, {"times proxy": "requests/s"})
     title = f"sidecar: no-op model server, {_CONNECTIONS} clients in a closed loop, {loop}"
-    by_proxy = ratio(rates[_OURS], rates[_PROXY])
+    by_proxy = found.times(_OURS, _PROXY)
     return Report(
         title, rows, [Verdict("requests/s", by_proxy, "at least", _REQUIRED, "times a proxy")]
     )
