@@ -1,14 +1,15 @@
 """Workers that are killed and stopped at random under load, beside workers left in peace."""
 
 import asyncio
+import os
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from random import Random
 from statistics import quantiles
 
-from adaptive_batching.bench.chaos.attacks import Attacker
 from adaptive_batching.bench.chaos.callers import Outcomes, call_for
 from adaptive_batching.bench.chaos.holdings import Holdings
 from adaptive_batching.bench.chaos.model import CAPACITY, FIXED, MAX_BATCH_SIZE, PER_ITEM, Device
@@ -40,6 +41,38 @@ class _Run:
         """Calls without an outcome, and outcomes without a call."""
         calls = self.outcomes.calls
         return abs(calls - self.outcomes.ends.total()) + abs(calls - self.entered)
+
+
+class Attacker:
+    """Sends SIGKILL or SIGSTOP to a worker now and then.
+
+    Args:
+        workers: Whose processes it attacks.
+        every: Seconds between two attacks, in the mean.
+        random: When, whom and how.
+
+    Attributes:
+        attacks: How often it did, by signal.
+    """
+
+    def __init__(self, workers: WorkerPool, every: float, random: Random) -> None:
+        self.attacks: Counter[signal.Signals] = Counter()
+        self._workers = workers
+        self._every = every
+        self._random = random
+
+    async def run(self) -> None:
+        """Go on until cancelled."""
+        while True:
+            await asyncio.sleep(self._random.expovariate(1 / self._every))
+            if self._workers.pids:
+                self._attack(self._random.choice(self._workers.pids))
+
+    def _attack(self, pid: int) -> None:
+        how = self._random.choice([signal.SIGKILL, signal.SIGSTOP])
+        with suppress(ProcessLookupError):  # it has just died by itself
+            os.kill(pid, how)
+            self.attacks[how] += 1
 
 
 async def measure(*, duration: float, every: float, seed: int) -> Report:
