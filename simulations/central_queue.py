@@ -19,6 +19,10 @@ promise at any load: each lets four batches go, so that sixteen are under way fo
 what waits there can't be joined any more. One dispatcher for a pool, or a pool for each dispatcher.
 """
 
+from itertools import product
+
+from drawn import drawn
+
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation import Experiment, Fleet, Row, Server, poisson
 
@@ -52,7 +56,6 @@ def cell(row: Row) -> str:
 
 
 print("load policy |" + "".join(f"{name:^22} |" for name in FLEETS))
-for load in (0.1, 0.3, 0.6, 0.9):
-    for policy in ("greedy", "cork"):
-        rows = [measure(fleet, load, policy) for fleet in FLEETS.values()]
-        print(f"{load:4.0%} {policy:6} |" + "".join(f" {cell(row)} |" for row in rows))
+for load, policy in drawn(product((0.1, 0.3, 0.6, 0.9), ("greedy", "cork"))):
+    rows = [measure(fleet, load, policy) for fleet in FLEETS.values()]
+    print(f"{load:4.0%} {policy:6} |" + "".join(f" {cell(row)} |" for row in rows))

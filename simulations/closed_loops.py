@@ -6,6 +6,8 @@ into two groups that take turns; who waits for the clump after an answer serves 
 Turnaround uniform from 0.3 to 2.3 ms; batches of 5 ms + 0.05 ms * n, at most 64 items, one worker.
 """
 
+from drawn import drawn
+
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation import ClosedLoop, Experiment, Row, Server, Span
 
@@ -27,6 +29,6 @@ def numbers(row: Row) -> str:
 
 
 print("users think | greedy: /s   mean    p99 | cork: /s   mean    p99")
-for users, think in ((64, 0.0), (64, 5e-3), (64, 20e-3), (16, 0.0), (200, 0.0)):
+for users, think in drawn(((64, 0.0), (64, 5e-3), (64, 20e-3), (16, 0.0), (200, 0.0))):
     greedy, cork = (numbers(measure(policy, users, think)) for policy in ("greedy", "cork"))
     print(f"{users:5} {think * 1e3:2.0f} ms |      {greedy} |   {cork}")

@@ -13,6 +13,8 @@ With long batches a worker that is let idle costs capacity: `cork` does it only 
 can carry the load.
 """
 
+from drawn import drawn
+
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation import Experiment, Row, Server, clumped, poisson
 
@@ -50,8 +52,8 @@ def change(policy: str, workers: int, load: float) -> str:
 
 
 print("clumps |" + " |".join(f"{policy:>13}" for policy in POLICIES))
-for load in (0.02, 0.05, 0.1, 0.3, 0.5):
+for load in drawn((0.02, 0.05, 0.1, 0.3, 0.5)):
     print(f"{load:6.0%} |" + " |".join(fanned_out(policy, load) for policy in POLICIES))
 print("\nlong batches | 2 workers: cork | 4 workers: cork")
-for load in (0.1, 0.3, 0.5, 0.7, 0.9):
+for load in drawn((0.1, 0.3, 0.5, 0.7, 0.9)):
     print(f"{load:12.0%} | " + " | ".join(change("cork", workers, load) for workers in (2, 4)))

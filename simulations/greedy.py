@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from drawn import drawn
 
 from adaptive_batching import BatchRecord, Dispatch, Hold, QueueView, Reason
 from adaptive_batching.core import Limits, PolicyLike
@@ -61,7 +62,7 @@ def in_overload(load: float) -> tuple[float, float, float]:
 
 
 print("load | greedy ms  cork ms | serve from     ms | greedy    cork")
-for load in (0.02, 0.05, 0.1, 0.2, 0.5, 0.9):
+for load in drawn((0.02, 0.05, 0.1, 0.2, 0.5, 0.9)):
     optimum = least_mean_latency(load * CAPACITY, DURATIONS)
     assert optimum is not None
     best = mean_latency(load, partial(FromJobsOn, optimum.jobs))
@@ -70,6 +71,6 @@ for load in (0.02, 0.05, 0.1, 0.2, 0.5, 0.9):
     print(f"{load:4.0%} | {cells} | {greedy / best - 1:+6.2%} {cork / best - 1:+6.2%}")
 
 print("\nload | goodput: greedy   cork  limit | cork of limit")
-for load in (0.8, 0.9, 1.0, 1.1, 1.2):
+for load in drawn((0.8, 0.9, 1.0, 1.1, 1.2)):
     greedy, cork, limit = in_overload(load)
     print(f"{load:4.0%} | {greedy:15.2%} {cork:6.2%} {limit:6.2%} | {cork / limit:13.2%}")

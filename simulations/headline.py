@@ -14,6 +14,8 @@ capacity only and `window` until it is reached. A start in overload is `cork`'s 
 knows how much batches overrun, it lets some in that will be late.
 """
 
+from drawn import drawn
+
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation import Experiment, Row, Server, mmpp, poisson
 
@@ -54,7 +56,7 @@ def slower(cork: Row, greedy: Row, load: float) -> str:
 print("workers within load |   cork ahead   mean |" + "".join(f"{name:>12}" for name in OTHERS))
 for traffic, workers, promise, loads in SETUPS:
     print(f"{traffic}")
-    for load in loads:
+    for load in drawn(loads):
         cell = experiment(traffic, workers, promise, load)
         cork, *others = (cell.run(policy, workers) for policy in ("cork", *OTHERS))
         shares = [(row.goodput or 0.0) * 100 for row in others]

@@ -16,6 +16,8 @@ takes what is worth most for a second of a worker and can least be put off, and 
 times as many; that the rarest keys get next to nothing is the price.
 """
 
+from drawn import drawn
+
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation import Experiment, Lots, Row, Server, poisson
 
@@ -48,7 +50,7 @@ def worst(row: Row) -> float:
 print("keys    workers load | no keys |  cork worst |" + "".join(f"{name:>12}" for name in OTHERS))
 for name, keys in TRAFFIC:
     for workers in (1, 2, 4):
-        for load in (0.2, 0.5, 1.0, 2.0):
+        for load in drawn((0.2, 0.5, 1.0, 2.0)):
             together = share(experiment(None, workers, load).run("cork", workers))
             cell = experiment(keys, workers, load)
             cork = cell.run("cork", workers)

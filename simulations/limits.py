@@ -6,6 +6,8 @@ knows all arrivals can answer in time (exact for one worker, an upper bound for 
 Poisson traffic of 24,000 requests, batches of 5 ms + 0.05 ms * n, at most 64 items, no jitter.
 """
 
+from drawn import drawn
+
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation import Experiment, Server, limit_of, poisson
 
@@ -24,6 +26,6 @@ def cells(workers: int, promise: float, load: float) -> str:
 
 print("workers within load |   limit |    cork |  greedy")
 for workers, promise in ((1, 25e-3), (1, 12e-3), (4, 12e-3)):
-    for load in (0.6, 0.8, 0.9, 1.0, 1.2):
+    for load in drawn((0.6, 0.8, 0.9, 1.0, 1.2)):
         condition = f"{workers:7} {promise * 1e3:3.0f} ms {load:4.0%}"
         print(f"{condition} | {cells(workers, promise, load)}")

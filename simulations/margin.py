@@ -16,6 +16,7 @@ that they cost four; that is why `cork` takes them in overload only, and never b
 from dataclasses import dataclass
 
 import numpy as np
+from drawn import drawn
 
 from adaptive_batching import BatchRecord, Dispatch, Hold, QueueView, Reason, Shed, ShedReason
 from adaptive_batching.core import Limits, PolicyLike
@@ -65,7 +66,7 @@ margins = {"mean": 1.0, "9 in 10": factor(0.9), "99 in 100": factor(0.99)}
 print("times the mean: " + ", ".join(f"{name} {value:.2f}" for name, value in margins.items()))
 print("\nwithin load |" + "".join(f"{name:>11}" for name in (*margins, "cork")))
 for promise in (12e-3, 18e-3, 25e-3, 50e-3):
-    for load in (0.6, 0.9, 1.2):
+    for load in drawn((0.6, 0.9, 1.2)):
         row = [goodput(lambda by=by: Margin(by), load, promise) for by in margins.values()]
         row.append(goodput("cork", load, promise))
         cells = "".join(f"{share:11.2%}" for share in row)

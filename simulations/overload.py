@@ -12,6 +12,7 @@ that shed by a prediction keep nearly all that anyone could have kept; at ten ti
 """
 
 import numpy as np
+from drawn import drawn
 
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation import Experiment, Server, limit_of, poisson
@@ -31,7 +32,7 @@ def overload(load: float) -> Experiment:
 
 
 print("load    limit |" + "".join(f"{policy:>12}" for policy in POLICIES))
-for load in (0.5, 1.0, 1.2, 2.0, 5.0, 10.0):
+for load in drawn((0.5, 1.0, 1.2, 2.0, 5.0, 10.0)):
     experiment = overload(load)
     limit = limit_of(experiment).goodput or 0.0
     shares = [(experiment.run(policy).goodput or 0.0) / limit for policy in POLICIES]

@@ -14,6 +14,7 @@ every event doesn't help. `cork` keeps its prior until two sizes were seen and r
 """
 
 import numpy as np
+from drawn import drawn
 
 from adaptive_batching.core import JobOutcome, Limits, Scheduler, make_policy
 from adaptive_batching.simulation import Server, poisson, simulate
@@ -43,7 +44,7 @@ def goodput(policy: str, night: float, seed: int) -> list[float]:
 
 
 print("goodput          |   0-2 s   2-4 s   4-6 s")
-for policy in ("bentoml", "bentoml:0", "cork"):
+for policy in drawn(("bentoml", "bentoml:0", "cork")):
     runs = np.array([goodput(policy, night, seed) for seed, night in enumerate(NIGHTS)])
     for name, shares in ((policy, runs.mean(axis=0)), ("  worst morning", runs.min(axis=0))):
         print(f"{name:16} | " + " ".join(f"{share:7.1%}" for share in shares))

@@ -16,6 +16,7 @@ the overload, and with it most are served in the end.
 """
 
 import numpy as np
+from drawn import drawn
 
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation import Experiment, Retries, Server, poisson
@@ -43,6 +44,6 @@ def cell(load: float, policy: str, retries: Retries | None) -> str:
 
 print("load             | " + " | ".join(f"{name:>12}" for name in CLIENTS))
 for load in (0.5, 1.2, 2.0, 5.0, 10.0):
-    for policy in POLICIES:
+    for policy in drawn(POLICIES):
         row = " | ".join(cell(load, policy, retries) for retries in CLIENTS.values())
         print(f"{load:4.1f} {policy:11} | {row}")

@@ -12,6 +12,7 @@ and `cork` held four workers' batches for a third of what it should: 8.7 ms at 6
 """
 
 import numpy as np
+from drawn import drawn
 
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation import Experiment, Row, Server, poisson
@@ -45,5 +46,5 @@ def cells(workers: int, load: float) -> list[str]:
 print("mean latency (ms), then goodput")
 print("workers load |" + 2 * "".join(f"{policy:>11}" for policy in POLICIES))
 for workers in (1, 4):
-    for load in (0.1, 0.3, 0.6, 0.9, 1.2):
+    for load in drawn((0.1, 0.3, 0.6, 0.9, 1.2)):
         print(f"{workers:7} {load:4.0%} |" + "".join(cells(workers, load)))

@@ -15,6 +15,7 @@ for.
 """
 
 import numpy as np
+from drawn import drawn
 
 from adaptive_batching import BatchRecord, Dispatch, Hold, QueueView, Reason, Shed, ShedReason
 from adaptive_batching.core import JobOutcome, Limits, PolicyLike, Scheduler, make_policy
@@ -63,7 +64,7 @@ def goodput(policy: PolicyLike, jitter: float, seed: int) -> list[float]:
 
 print("jitter goodput |    1-6 s    6-7 s    7-9 s   9-14 s")
 for jitter in (0.0, 0.1):
-    for policy in ("cork", "nexus", "bentoml", Oracle):
+    for policy in drawn(("cork", "nexus", "bentoml", Oracle)):
         name = policy if isinstance(policy, str) else "oracle"
         runs = np.array([goodput(policy, jitter, seed) for seed in SEEDS])
         for label, shares in ((name, runs.mean(axis=0)), ("  worst", runs.min(axis=0))):

@@ -11,6 +11,8 @@ the mean latency; with one worker `cork` is within 2.4 per cent of the best. Whe
 part is large, or the load high, its batches are as `greedy` makes them, but for their distance.
 """
 
+from drawn import drawn
+
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation import Experiment, Server, limit_of, poisson
 
@@ -25,8 +27,8 @@ def ms(seconds: float | None) -> str:
 
 print("   fixed   per item  workers load |  greedy    cork   least")
 for fixed, per_item in MODELS:
-    for workers in (1, 2, 4):
-        for load in (0.3, 0.6, 0.8):
+    for workers in drawn((1, 2, 4)):
+        for load in drawn((0.3, 0.6, 0.8)):
             rate = load * workers * 64 / (fixed + 64 * per_item)
             arrivals = poisson(rate, REQUESTS / rate, seed=1)
             traffic = Experiment(arrivals, Server(fixed, per_item), Limits(64))

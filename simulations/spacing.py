@@ -6,6 +6,8 @@ how uneven the gaps between releases are (coefficient of variation; 1 is as unev
 Poisson traffic, batches of 5 ms + 0.05 ms * n, at most 64 items, no jitter, no deadline.
 """
 
+from drawn import drawn
+
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation import Experiment, Row, Server, poisson
 
@@ -30,7 +32,7 @@ def numbers(row: Row) -> tuple[float, float, float]:
 
 print("workers load | greedy: mean    p99  gaps | cork: mean    p99  gaps |  mean    p99")
 for workers in (1, 2, 4, 8):
-    for load in (0.1, 0.5, 0.8):
+    for load in drawn((0.1, 0.5, 0.8)):
         greedy = numbers(measure("greedy", workers, load))
         cork = numbers(measure("cork", workers, load))
         cells = " | ".join("      {:6.2f} {:6.2f}  {:.2f}".format(*row) for row in (greedy, cork))

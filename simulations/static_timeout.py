@@ -12,6 +12,8 @@ best one follows the load, from 0 to 2 ms here, and each is 20 % or more behind 
 `cork` follows by itself and is 4 % behind the best of them at the worst.
 """
 
+from drawn import drawn
+
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation import Experiment, Server, poisson
 
@@ -28,7 +30,7 @@ def mean_latency(policy: str, workers: int, load: float) -> float:
 
 
 print("workers  load |" + "".join(f"{policy:>12}" for policy in POLICIES))
-for workers in (1, 4):
+for workers in drawn((1, 4)):
     worst = dict.fromkeys(POLICIES, 0.0)
     for load in (0.01, 0.05, 0.2, 0.5, 0.9):
         means = {policy: mean_latency(policy, workers, load) for policy in POLICIES}

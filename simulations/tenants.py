@@ -22,6 +22,7 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
+from drawn import drawn
 
 from adaptive_batching.core import (
     Fairness,
@@ -113,10 +114,10 @@ def shown(jobs: list[JobRecord]) -> str:
 print("The others, beside the flood of one")
 print("policy  promise workers keys |     no flood     |   first served   |       fair       times")
 for policy, promise in (("greedy", inf), ("cork", inf), ("cork", 100e-3)):
-    for workers in (1, 2):
+    for workers in drawn((1, 2)):
         how = Served(policy, promise, workers)
         quiet = others(0.0, "same", how, None)
-        for keys in ("same", "own"):
+        for keys in drawn(("same", "own")):
             first, fair = (others(FLOOD, keys, how, each) for each in (None, Fairness()))
             cells = f"{shown(quiet)} | {shown(first)} | {shown(fair)}"
             print(f"{how} {keys:4} | {cells} {p99(fair) / p99(quiet):6.2f}")
@@ -125,7 +126,7 @@ print()
 print("99th percentiles (ms) of requests of high priority, and of normal ones")
 print("load of each |  first served |  ageing 50 ms | ageing 500 ms")
 ONE = Served("cork", max_queue=10**6)
-for high, normal in ((0.3, 0.3), (0.6, 0.3), (0.8, 0.4), (1.2, 0.3)):
+for high, normal in drawn(((0.3, 0.3), (0.6, 0.3), (0.8, 0.4), (1.2, 0.3))):
     both = [
         Stream(Claim(None, Priority.HIGH), high * CAPACITY),
         Stream(Claim(None), normal * CAPACITY),

@@ -17,6 +17,8 @@ would break the promise stands idle; in small batches it would answer a point mo
 from dataclasses import replace
 from math import inf
 
+from drawn import drawn
+
 from adaptive_batching.core import Limits, Scheduler, make_policy
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
@@ -68,7 +70,7 @@ def share(history: History, worker: int, begin: float = 0.0, end: float = inf) -
 print("slow  load  | " + " | ".join(f"{name:10}  mean   p99 in time  slow" for name in POLICIES))
 for slowness in (2.0, 4.0):
     servers = UnevenServers((server(), server(), server(), server(slowness)))
-    for load in (0.3, 0.6, 0.9, 1.2):
+    for load in drawn((0.3, 0.6, 0.9, 1.2)):
         rate = load * (3 + 1 / slowness) * CAPACITY
         cells = []
         for policy in POLICIES:
