@@ -1,7 +1,9 @@
 """One caller's wait for its answer, and the ways in which it ends."""
 
 import asyncio
-from collections.abc import Hashable, Sequence
+import enum
+import logging
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
@@ -16,6 +18,7 @@ from adaptive_batching.errors import (
 
 T = TypeVar("T")
 R = TypeVar("R")
+_log = logging.getLogger("adaptive_batching")
 
 request_name: ContextVar[str] = ContextVar("request_name", default="")
 """What the request is called that calls are made for; whoever takes requests says so."""
@@ -23,23 +26,36 @@ request_name: ContextVar[str] = ContextVar("request_name", default="")
 _TOLD = (InvalidItem, MalformedBody)
 
 
+class NoOutcome(enum.Enum):
+    """What a call has instead of an outcome."""
+
+    PENDING = "pending"
+    """It has not ended."""
+    LEFT = "left"
+    """Its caller has gone."""
+
+
+PENDING, LEFT = NoOutcome.PENDING, NoOutcome.LEFT
+
+
 class Call(Job, Generic[T, R]):
-    """A job with the item it brings and the future that its caller awaits.
+    """A job with the item it brings and the outcome that its caller waits for.
 
     Attributes:
         item: What the handler gets in its list.
-        future: Of its result.
+        outcome: Its result, or an exception; or why there is none.
         name: What its request is called; empty if nobody said.
         attachment: What an observer that goes along with it keeps there; None until one does.
     """
 
-    __slots__ = ("attachment", "future", "item", "name")
+    __slots__ = ("_on_end", "attachment", "item", "name", "outcome")
     attachment: object
+    outcome: R | Exception | NoOutcome
 
     def __init__(
         self,
         item: T,
-        future: asyncio.Future[R],
+        on_end: "OnEnd",
         arrived: float,
         size: int,
         deadline: float,
@@ -52,14 +68,23 @@ class Call(Job, Generic[T, R]):
         self.key = key
         self.queue = None
         self.item = item
-        self.future = future
+        self.outcome = PENDING
+        self._on_end = on_end
         self.name = request_name.get()
         self.attachment = None
 
+    def end(self, outcome: R | Exception) -> None:
+        """End, and tell the caller; a caller that fails harms no other."""
+        self.outcome = outcome
+        try:
+            self._on_end(self)
+        except Exception:  # noqa: BLE001  the outcomes of a batch are told one after the other
+            _log.exception("a caller failed as it was told the outcome of its call")
+
     def fail(self, error: BaseException) -> None:
-        """End with an error, unless the caller has gone."""
-        if not self.future.done():
-            self.future.set_exception(_awaitable(error))
+        """End with an error, unless it has ended or the caller has gone."""
+        if self.outcome is PENDING:
+            self.end(_tellable(error))
 
 
 class TenantCall(Call[T, R]):
@@ -70,7 +95,7 @@ class TenantCall(Call[T, R]):
     def __init__(
         self,
         item: T,
-        future: asyncio.Future[R],
+        on_end: "OnEnd",
         arrived: float,
         size: int,
         deadline: float,
@@ -78,9 +103,54 @@ class TenantCall(Call[T, R]):
         tenant: Hashable,
         priority: Priority,
     ) -> None:
-        super().__init__(item, future, arrived, size, deadline, key)
+        super().__init__(item, on_end, arrived, size, deadline, key)
         self.tenant = tenant
         self.priority = priority
+
+
+class CallInSteps(Generic[R]):
+    """What takes more than one call: it ends as a task does.
+
+    Args:
+        steps: Return the result.
+        on_end: Told of the end once, unless the caller leaves.
+
+    Attributes:
+        outcome: Its result, or an exception; or why there is none.
+    """
+
+    def __init__(self, steps: Coroutine[Any, Any, R], on_end: "OnEnd") -> None:
+        self.outcome: R | Exception | NoOutcome = PENDING
+        self._on_end = on_end
+        self._task = asyncio.ensure_future(steps)
+        self._task.add_done_callback(self._ended)
+
+    def leave(self) -> None:
+        """No result is wanted any more."""
+        self.outcome = LEFT
+        self._task.cancel()
+
+    def _ended(self, task: asyncio.Task[R]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if self.outcome is PENDING:
+            self.outcome = task.result() if error is None else _tellable(error)
+            self._on_end(self)
+
+
+OnEnd = Callable[[Call[Any, Any] | CallInSteps[Any]], None]
+"""Told of a call once, when it has its outcome, but never by the function that takes the call."""
+
+
+def settle(future: "asyncio.Future[Any]", call: Call[Any, Any] | CallInSteps[Any]) -> None:
+    """Give a future the outcome of a call, unless it has been cancelled."""
+    if future.done():
+        return
+    if isinstance(call.outcome, Exception):
+        future.set_exception(call.outcome)
+    else:
+        future.set_result(call.outcome)
 
 
 def share_out(calls: Sequence[Call[Any, Any]], results: Sequence[Any]) -> tuple[int, int, int]:
@@ -89,20 +159,19 @@ def share_out(calls: Sequence[Call[Any, Any]], results: Sequence[Any]) -> tuple[
     Returns:
         How many were answered, how many failed, and how many callers had gone.
     """
-    done = failed = cancelled = 0
+    done = failed = left = 0
     for call, result in zip(calls, results, strict=True):
-        future = call.future
-        if future.done():  # its caller left while the batch ran, or its deadline came
-            cancelled += future.cancelled()
+        if call.outcome is not PENDING:  # its caller left meanwhile, or its deadline came
+            left += call.outcome is LEFT
         elif isinstance(result, BaseException):
             answered = is_answer(result)
             done += answered
             failed += not answered
-            future.set_exception(_awaitable(result))
+            call.end(_tellable(result))
         else:
             done += 1
-            future.set_result(result)
-    return done, failed, cancelled
+            call.end(result)
+    return done, failed, left
 
 
 def is_answer(result: Any) -> bool:
@@ -115,8 +184,8 @@ def is_answer(result: Any) -> bool:
     return not isinstance(result, BaseException) or isinstance(result, _TOLD)
 
 
-def _awaitable(error: BaseException) -> BaseException:
-    """An exception that a future may carry: some would be taken for a message to the loop."""
+def _tellable(error: BaseException) -> Exception:
+    """An exception that a caller may get: some would be taken for a message to the loop."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     named = BatchFunctionError(f"the handler raised {type(error).__name__}: {error}")

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from math import inf
 from types import MappingProxyType
 from typing import Generic, Self, TypeVar
@@ -17,7 +18,7 @@ from adaptive_batching.core import (
     Station,
     make_policy,
 )
-from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.dispatcher.calls import Call, OnEnd, settle
 from adaptive_batching.dispatcher.driver import Driver
 from adaptive_batching.dispatcher.observers import Observer
 from adaptive_batching.dispatcher.stats import Stats
@@ -167,15 +168,18 @@ class Dispatcher(Generic[T, R]):
             driver = self._drive(loop)
         if not driver.readiness.ready:
             await driver.started()
-        call = driver.admit(item, key, max_latency, size, tenant, priority)
+        future: asyncio.Future[R] = loop.create_future()
+        told = partial(settle, future)
+        call: Call[T, R] = driver.admit(told, item, key, max_latency, size, tenant, priority)
         try:
-            return await call.future
+            return await future
         except asyncio.CancelledError:
             driver.withdraw(call)
             raise
 
     def post(
         self,
+        on_end: OnEnd,
         item: T,
         key: Hashable = None,
         max_latency: float | None = None,
@@ -183,9 +187,10 @@ class Dispatcher(Generic[T, R]):
         tenant: Hashable = None,
         priority: Priority = Priority.NORMAL,
     ) -> Call[T, R] | None:
-        """The same for callbacks: the call, whose future will have the result; or its errors.
+        """The same for callbacks: what is given to `submit`, and `on_end`.
 
-        Who does not want it any more cancels that future and withdraws the call.
+        That is told of the call when it has its outcome, in a later turn of the loop, unless it is
+        withdrawn before.
 
         Returns:
             None if its workers have not been ready, or are another loop's: then only `submit` can
@@ -194,10 +199,10 @@ class Dispatcher(Generic[T, R]):
         driver = self._driver
         if driver is None or not driver.readiness.ready or driver.loop.is_closed():
             return None
-        return driver.admit(item, key, max_latency, size, tenant, priority)
+        return driver.admit(on_end, item, key, max_latency, size, tenant, priority)
 
     def withdraw(self, call: Call[T, R]) -> None:
-        """Nobody waits for a call any more."""
+        """No outcome of a call is wanted any more."""
         if self._driver is not None:
             self._driver.withdraw(call)
 

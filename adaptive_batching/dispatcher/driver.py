@@ -25,7 +25,7 @@ from adaptive_batching.core import (
     Shed,
     Station,
 )
-from adaptive_batching.dispatcher.calls import Call, TenantCall
+from adaptive_batching.dispatcher.calls import LEFT, PENDING, Call, OnEnd, TenantCall
 from adaptive_batching.dispatcher.completion import Completion
 from adaptive_batching.dispatcher.observers import Observer, Observers
 from adaptive_batching.dispatcher.outcome import Ended, is_cancelled, may_run_again, told_now
@@ -121,6 +121,7 @@ class Driver(Generic[T, R]):
 
     def admit(
         self,
+        on_end: OnEnd,
         item: T,
         key: Hashable,
         max_latency: float | None,
@@ -128,7 +129,7 @@ class Driver(Generic[T, R]):
         tenant: Hashable,
         priority: Priority,
     ) -> Call[T, R]:
-        """Let an item wait for its batch; the call's future will have the answer.
+        """Let an item wait for its batch; `on_end` is told of the outcome in a later turn.
 
         Raises:
             Refused: It was turned away.
@@ -142,12 +143,12 @@ class Driver(Generic[T, R]):
                 f"max_latency: expected a positive number of seconds, got {max_latency}"
             )
         now = self._clock()
-        due, future = now + max_latency, self.loop.create_future()
+        due = now + max_latency
         call: Call[T, R]
         if self._tells_tenants_apart:
-            call = TenantCall(item, future, now, size, due, key, tenant, priority)
+            call = TenantCall(item, on_end, now, size, due, key, tenant, priority)
         else:
-            call = Call(item, future, now, size, due, key)
+            call = Call(item, on_end, now, size, due, key)
         if self.readiness.failure is not None:
             raise self.readiness.failure
         if self._observers.companions:
@@ -181,6 +182,8 @@ class Driver(Generic[T, R]):
 
     def withdraw(self, call: Call[T, R]) -> None:
         """Its caller has gone."""
+        if call.outcome is PENDING:
+            call.outcome = LEFT
         if self._scheduler.cancel(call):
             self._completion.enter([call], JobOutcome.CANCELLED)
             if self.closing and not self._pump_due:
@@ -286,9 +289,11 @@ class Driver(Generic[T, R]):
         if self._observers.of_jobs:
             self._observers.members_ended(calls, results, now, record)
         if self._next_batch_first:
-            self._pump()
+            self._pump()  # the batch is on its way before the loop turns to the answers
+            self.loop.call_soon(self._completion.answer, batch, ended, calls, results)
+            return
         self._completion.answer(batch, ended, calls, results)
-        if not (self._next_batch_first or self._pump_due):
+        if not self._pump_due:
             self._pump_soon()
 
     def _curable(self, calls: Sequence[Call[T, R]], ended: Ended) -> Sequence[Call[T, R]]:
@@ -297,7 +302,7 @@ class Driver(Generic[T, R]):
         if raised is None or self._stopped or self.readiness.failure or not may_run_again(raised):
             return ()
         members = zip(calls, ended.results, strict=True)
-        return [call for call, result in members if result is raised and not call.future.done()]
+        return [call for call, result in members if result is raised and call.outcome is PENDING]
 
     def _give_up(self, error: PolicyError) -> None:
         """Tell all who wait what the policy did; and the log if nobody does, once."""

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome
-from adaptive_batching.dispatcher.calls import Call, is_answer
+from adaptive_batching.dispatcher.calls import LEFT, PENDING, Call, is_answer
 
 _log = logging.getLogger("adaptive_batching")
 
@@ -99,12 +99,12 @@ class Observers:
 
 
 def _has_result(call: Call[Any, Any], result: Any) -> bool:
-    return not call.future.done() and not isinstance(result, BaseException)
+    return call.outcome is PENDING and not isinstance(result, BaseException)
 
 
 def _ending(call: Call[Any, Any], result: Any) -> JobOutcome | None:
-    if call.future.done():  # its caller left while the batch ran, or was told when he was due
-        return JobOutcome.CANCELLED if call.future.cancelled() else None
+    if call.outcome is not PENDING:  # its caller left meanwhile, or its deadline came
+        return JobOutcome.CANCELLED if call.outcome is LEFT else None
     return JobOutcome.DONE if is_answer(result) else JobOutcome.FAILED
 
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, cast
 
 from adaptive_batching.core import Batch, Job
-from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.dispatcher.calls import PENDING, Call
 from adaptive_batching.dispatcher.observers import Observers
 from adaptive_batching.dispatcher.outcome import Ended
 from adaptive_batching.errors import DeadlineExceeded
@@ -122,7 +122,7 @@ class Deadlines:
 
     def _expire(self, batch: Batch, due: float) -> None:
         calls = cast("list[Call[Any, Any]]", batch.jobs)
-        expired = [call for call in calls if call.deadline <= due and not call.future.done()]
+        expired = [call for call in calls if call.deadline <= due and call.outcome is PENDING]
         for call in expired:
             patience = call.deadline - call.arrived
             call.fail(DeadlineExceeded(f"its batch still ran after {patience:.3f} s"))

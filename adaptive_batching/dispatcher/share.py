@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome, Limits
-from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.dispatcher.calls import Call, OnEnd
 from adaptive_batching.dispatcher.dispatcher import Dispatcher
 from adaptive_batching.dispatcher.observers import Companion, Observer, Observers
 from adaptive_batching.dispatcher.stats import Stats
@@ -73,9 +73,9 @@ class Share(Generic[T, R]):
         """Let one item join a batch; see `Dispatcher.submit`."""
         return await self.whole.submit(item, self._key, max_latency)
 
-    def post(self, item: T, max_latency: float) -> Call[T, R] | None:
+    def post(self, on_end: OnEnd, item: T, max_latency: float) -> Call[T, R] | None:
         """The same for callbacks; see `Dispatcher.post`."""
-        return self.whole.post(item, self._key, max_latency)
+        return self.whole.post(on_end, item, self._key, max_latency)
 
     async def restart_workers(self) -> None:
         """Put a fresh process in the place of each worker, for all classes."""

@@ -25,6 +25,7 @@ from adaptive_batching.core import (
     Reason,
 )
 from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.dispatcher.calls import PENDING
 from adaptive_batching.dispatcher.share import OfClass
 from adaptive_batching.errors import (
     DeadlineExceeded,
@@ -833,7 +834,7 @@ async def test_observers_see_every_batch() -> None:
     seen: list[tuple[list[Any], int]] = []
     observer = SimpleNamespace(
         batch_ended=lambda batch, record: seen.append(
-            ([job.future.done() for job in batch.jobs], record.size)
+            ([job.outcome is not PENDING for job in batch.jobs], record.size)
         )
     )
     async with dispatcher_of(tenfold, max_batch_size=2, observers=[observer]) as dispatcher:
@@ -873,7 +874,7 @@ async def test_observers_of_jobs_hear_of_each() -> None:
 
     def hear(jobs: Any, outcome: JobOutcome, now: float, batch: BatchRecord | None) -> None:
         seen.append(([job.item for job in jobs], outcome, batch is not None))
-        assert not any(job.future.done() for job in jobs)
+        assert all(job.outcome is PENDING for job in jobs)
 
     listener = SimpleNamespace(batch_ended=lambda batch, record: None, jobs_ended=hear)
     broken = SimpleNamespace(batch_ended=lambda batch, record: None, jobs_ended=None)

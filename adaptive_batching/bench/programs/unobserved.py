@@ -11,7 +11,7 @@ from typing import Any
 from adaptive_batching.bench.loops import loop_factory
 from adaptive_batching.bench.programs.apps import throughput
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.dispatcher.calls import Call, OnEnd
 from adaptive_batching.marshal.http.server import Server
 from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime, make_runtimes
 from adaptive_batching.marshal.service.router import ServiceRouter
@@ -24,8 +24,8 @@ def _unobserved(endpoint: EndpointRuntime) -> EndpointRuntime:
         observed.workers, observed.limits, next_batch_first=True
     )
 
-    def post(item: Any, within: float) -> Call[Any, bytes] | None:
-        return dispatcher.post(item, None, within)
+    def post(on_end: OnEnd, item: Any, within: float) -> Call[Any, bytes] | None:
+        return dispatcher.post(on_end, item, None, within)
 
     return replace(endpoint, backend=dispatcher, dispatcher=dispatcher, post=post, watched=())
 

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from contextlib import suppress
+from contextvars import copy_context
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
@@ -71,6 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         """Begin; called by the loop."""
         self._transport = cast("asyncio.Transport", transport)
         self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
         self._idle_until = self._loop.time() + limits.IDLE
         self._timer = self._loop.call_at(self._idle_until, self._look_whether_idle)
         self._server.opened(self, self._transport)
@@ -366,10 +368,11 @@ class Connection(asyncio.BufferedProtocol):
             return
         if response is None:
             assert self._answering is not None
-            self._pass_on(self._answering)
+            self._context.run(self._pass_on, self._answering)
         else:
             self._send(response)
-            self._go_on()
+            if self._waiting or self._arriving is not None:
+                self._context.run(self._go_on)  # the answer comes in the context of its batch
         self._regulate()
 
     def _send(self, response: Response) -> None:

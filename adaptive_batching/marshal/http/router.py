@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
@@ -26,12 +26,17 @@ _REFUSED = 503
 
 
 class Call(Protocol):
-    """What a request waits for."""
+    """What a request waits for.
 
-    @property
-    def future(self) -> "asyncio.Future[Any]":
-        """Of its result."""
-        ...
+    Attributes:
+        outcome: Once it has ended: its result, or an exception.
+    """
+
+    outcome: Any
+
+
+OnEnd = Callable[[Call], None]
+"""Told of a call once, when it has its outcome."""
 
 
 class Destination(Protocol):
@@ -74,12 +79,13 @@ class Destination(Protocol):
         """How much of a body that is arriving is kept."""
         ...
 
-    def submit(self, request: Request, within: float) -> Call | None:
+    def submit(self, request: Request, within: float, on_end: OnEnd) -> Call | None:
         """Let a request that is whole join a batch.
 
         Args:
             request: For which `takes` says yes.
             within: Seconds until its result.
+            on_end: Told of the end, in a later turn of the loop.
 
         Returns:
             None if the request is to be passed on, now that its body is known.
@@ -93,13 +99,17 @@ class Destination(Protocol):
         """No answer to a call is wanted any more."""
         ...
 
-    def response(
-        self, request: Request, future: "asyncio.Future[Any]", now: float
-    ) -> Response | None:
-        """The answer to a request whose call has ended; None to pass the request on after all.
+    def response(self, request: Request, outcome: Any, now: float) -> Response | Exception | None:
+        """The answer to a request whose call has ended.
 
-        Raises:
-            Exception: What the call ended with, if that is no answer.
+        Args:
+            request: The request.
+            outcome: What its call ended with.
+            now: The present (monotonic seconds).
+
+        Returns:
+            The answer; or the outcome, if that is an exception and no answer; or None to pass the
+            request on after all.
         """
         ...
 
@@ -223,15 +233,17 @@ class Router(ABC, Generic[D]):
             self.drop(request)
             return None
         name_request(request)
+        waiting = InFlightRequest(self, destination, request, respond)
         try:
-            call = self._submitted(destination, request)
+            call = self._submitted(destination, request, waiting.ended)
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
             self.drop(request)
             return self._refused(error, request, destination)
         if call is None:
             self.drop(request)
             return None
-        return InFlightRequest(self, destination, request, call, respond)
+        waiting.enter(call)
+        return waiting
 
     def refusal(self, request: Request | None, error: Exception) -> Response:
         """The answer to a request that failed before it began; see `Handler`."""
@@ -265,7 +277,7 @@ class Router(ABC, Generic[D]):
 
     # ------------------------------------------------------------------------------ from in to out
 
-    def _submitted(self, destination: D, request: Request) -> Call | None:
+    def _submitted(self, destination: D, request: Request, on_end: OnEnd) -> Call | None:
         """The call of a request that is whole; None if it is passed on."""
         now = monotonic()
         waited = now - request.came
@@ -283,7 +295,7 @@ class Router(ABC, Generic[D]):
         within = patient - waited - self._delay.allowance(patient)
         if within <= 0:
             raise Overloaded(f"an answer within {format_duration(patient)} is out of reach")
-        return destination.submit(request, within)
+        return destination.submit(request, within, on_end)
 
     def _shed(self, destination: D, request: Request, patient: float, now: float) -> None:
         """Refuse a request that would be answered late, whatever it brings, without a look at it.
@@ -305,17 +317,18 @@ class Router(ABC, Generic[D]):
             message = f"an answer within {format_duration(left)} is out of reach"
             raise Overloaded(message, retry_after=wait)
 
-    def conclude(
-        self, destination: D, request: Request, future: "asyncio.Future[Any]"
-    ) -> Response | None:
+    def conclude(self, destination: D, request: Request, outcome: Any) -> Response | None:
         """The answer to a request whose call has ended; None to pass the request on after all."""
         self.drop(request)
+        now = monotonic()
+        response: Response | Exception | None
         try:
-            now = monotonic()
-            response = destination.response(request, future, now)
-            self._delay.answered(now - destination.concluded)
+            response = destination.response(request, outcome, now)
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
-            return self._refused(error, request, destination)
+            response = error
+        if isinstance(response, Exception):
+            return self._refused(response, request, destination)
+        self._delay.answered(now - destination.concluded)
         if response is not None:
             self._count(response.status, destination)
         return response
@@ -368,37 +381,34 @@ class InFlightRequest(Generic[D]):
         router: Makes its answer.
         destination: Where it waits.
         request: What it asks.
-        call: What it waits for.
         respond: Sends its answer.
     """
 
     __slots__ = ("_call", "_destination", "_request", "_respond", "_router")
 
     def __init__(
-        self, router: Router[D], destination: D, request: Request, call: Call, respond: Respond
+        self, router: Router[D], destination: D, request: Request, respond: Respond
     ) -> None:
         self._router = router
         self._destination = destination
         self._request = request
+        self._respond = respond
+
+    def enter(self, call: Call) -> None:
+        """Wait for a call."""
         self._call = call
-        self._respond: Respond | None = respond
-        destination.enter()
-        call.future.add_done_callback(self._ended)
+        self._destination.enter()
 
     def leave(self) -> None:
         """Give up: the client has gone."""
-        self._respond = None  # the answer may be on its way already
-        self._call.future.cancel()
         self._destination.withdraw(self._call)
-
-    def _ended(self, future: "asyncio.Future[Any]") -> None:
         self._destination.leave()
-        if future.cancelled():
-            self._router.drop(self._request)
-            return
-        response = self._router.conclude(self._destination, self._request, future)
-        if self._respond is not None:
-            self._respond(response)
+        self._router.drop(self._request)
+
+    def ended(self, call: Call) -> None:
+        """The call has its outcome: send the answer."""
+        self._destination.leave()
+        self._respond(self._router.conclude(self._destination, self._request, call.outcome))
 
 
 def name_request(request: Request) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from adaptive_batching.core import Limits, PolicyLike
 from adaptive_batching.dispatcher import Dispatcher, Observer, Share
-from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.dispatcher.calls import Call, CallInSteps, OnEnd, settle
 from adaptive_batching.errors import NoWorkers
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.live.watch import Watched
@@ -54,14 +54,8 @@ class Backend(Protocol):
         ...
 
 
-class PipelineCall(NamedTuple):
-    """An item on its way through a pipeline.
-
-    Attributes:
-        future: Of its result.
-    """
-
-    future: "asyncio.Task[bytes]"
+EndpointCall = Call[Any, bytes] | CallInSteps[bytes]
+Post = Callable[[OnEnd, Any, float], EndpointCall | None]
 
 
 @dataclass(slots=True, eq=False)
@@ -72,8 +66,9 @@ class EndpointRuntime:
         path: Where it is.
         backend: The handler that starts and closes with this endpoint.
         negotiation: Settles the codecs of a request.
-        post: Lets an item, which is a body with what was settled, join a batch; takes the seconds
-            until its answer. None if the workers are not ready.
+        post: Lets an item, which is a body with what was settled, join a batch; takes what is
+            told of the end first, and the seconds until the answer last. None if the workers are
+            not ready.
         dispatcher: Forms its batches, and its answers: of a pipeline, the last stage's.
         max_latency: Seconds from a request's arrival to its answer; infinite for no promise.
         max_body: Bytes that a body may have.
@@ -87,7 +82,7 @@ class EndpointRuntime:
     path: str
     backend: Backend
     negotiation: Negotiation
-    post: Callable[[Any, float], Call[Any, bytes] | PipelineCall | None]
+    post: Post
     dispatcher: Dispatcher[Any, Any]
     max_latency: float
     max_body: int
@@ -134,7 +129,7 @@ class EndpointRuntime:
         """How much of a body that is arriving is kept."""
         return Keep(self.max_body, self.body_timeout, passes_on=False)
 
-    def submit(self, request: Request, within: float) -> Call[Any, bytes] | PipelineCall:
+    def submit(self, request: Request, within: float, on_end: OnEnd) -> EndpointCall:
         """Let the item of a request join a batch.
 
         Raises:
@@ -144,21 +139,23 @@ class EndpointRuntime:
         if request.size > self.max_body:
             raise Rejected(413, "body_too_large", closes=True)
         formats: Any = request.context
-        return self._posted(formats.item(request.body), within)
+        return self._posted(on_end, formats.item(request.body), within)
 
-    def withdraw(self, call: Call[Any, bytes] | PipelineCall) -> None:
+    def withdraw(self, call: EndpointCall) -> None:
         """No answer to a call is wanted any more."""
         if isinstance(call, Call):
             self.dispatcher.withdraw(call)
+        else:
+            call.leave()
 
-    def response(self, request: Request, future: "asyncio.Future[bytes]", now: float) -> Response:
-        """The answer to a request whose call has ended.
-
-        Raises:
-            Exception: What the call ended with.
-        """
+    def response(
+        self, request: Request, outcome: bytes | Exception, now: float
+    ) -> Response | Exception:
+        """The answer to a request whose call has ended; or the exception that it ended with."""
+        if isinstance(outcome, Exception):
+            return outcome
         formats: Any = request.context
-        return Response(200, {**formats.headers, "X-Request-Id": request.id}, future.result())
+        return Response(200, {**formats.headers, "X-Request-Id": request.id}, outcome)
 
     def enter(self) -> None:
         """Count nothing: the router does."""
@@ -174,14 +171,15 @@ class EndpointRuntime:
 
     async def answer(self, item: Any, within: float) -> bytes:
         """Let an item join a batch, and wait for its answer; see `submit`."""
-        call = self._posted(item, within)
+        answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        call = self._posted(partial(settle, answered), item, within)
         try:
-            return await call.future
+            return await answered
         finally:
             self.withdraw(call)
 
-    def _posted(self, item: Any, within: float) -> Call[Any, bytes] | PipelineCall:
-        call = self.post(item, within)
+    def _posted(self, on_end: OnEnd, item: Any, within: float) -> EndpointCall:
+        call = self.post(on_end, item, within)
         if call is None:
             raise NoWorkers("the workers are still loading")
         return call
@@ -217,8 +215,8 @@ def _of_handler(
         next_batch_first=True,
     )
 
-    def post(item: Any, within: float) -> Call[Any, bytes] | None:
-        return dispatcher.post(item, None, within)
+    def post(on_end: OnEnd, item: Any, within: float) -> Call[Any, bytes] | None:
+        return dispatcher.post(on_end, item, None, within)
 
     watched = Watched(endpoint.path, dispatcher, histograms, latest)
     return _runtime(endpoint, dispatcher, post, dispatcher, watched, dispatcher.retune)
@@ -242,9 +240,9 @@ def _of_shared(
 
 
 def _post_share(
-    share: Share[Addressed, bytes], path: str, item: Any, within: float
+    share: Share[Addressed, bytes], path: str, on_end: OnEnd, item: Any, within: float
 ) -> Call[Addressed, bytes] | None:
-    return share.post((path, item), within)
+    return share.post(on_end, (path, item), within)
 
 
 def _retune_share(share: Share[Addressed, bytes], _policy: PolicyLike, limits: Limits) -> None:
@@ -255,7 +253,7 @@ def _retune_share(share: Share[Addressed, bytes], _policy: PolicyLike, limits: L
 def _runtime(
     endpoint: Endpoint,
     backend: Backend,
-    post: Callable[[Any, float], Call[Any, bytes] | None],
+    post: Post,
     dispatcher: Dispatcher[Any, bytes],
     watched: Watched,
     retune: Callable[[PolicyLike, Limits], None],
@@ -294,10 +292,10 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> End
     pipeline = Pipeline[bytes, bytes](stages, max_latency=described.max_latency, wraps=wraps)
     watched = list(map(Watched, labels, pipeline.dispatchers, histograms, latest))
 
-    def post(item: Any, within: float) -> PipelineCall | None:
+    def post(on_end: OnEnd, item: Any, within: float) -> CallInSteps[bytes] | None:
         if not pipeline.ready:
             return None
-        return PipelineCall(asyncio.ensure_future(pipeline(item, max_latency=within)))
+        return CallInSteps(pipeline(item, max_latency=within), on_end)
 
     return EndpointRuntime(
         endpoint.path,

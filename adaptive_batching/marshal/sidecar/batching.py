@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Coroutine, Hashable, Sequence
 from math import inf
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
 from adaptive_batching.core import BoundedKey, Priority
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.dispatcher.calls import Call, CallInSteps, OnEnd
 from adaptive_batching.errors import (
     DeadlineExceeded,
     JobTooLarge,
@@ -35,14 +35,9 @@ class NotBatchable(Exception):
     """A request is to be passed on after all."""
 
 
-class RequestTask(NamedTuple):
-    """A request that takes more than one call: in pieces, or with an answer that is added to.
-
-    Attributes:
-        future: Of the reply.
-    """
-
-    future: "asyncio.Task[Reply]"
+RequestCall = Call[Forwarded, Reply] | CallInSteps[Reply]
+"""In steps if a request is in pieces, has an answer that is added to, or has to wait for a model's
+configuration."""
 
 
 class BatchSharing:
@@ -70,8 +65,8 @@ class BatchSharing:
         self.retune(route)
 
     def submit(
-        self, share: Any, request: Request, target: str, deadline: float
-    ) -> Call[Forwarded, Reply] | RequestTask | None:
+        self, share: Any, request: Request, target: str, deadline: float, on_end: OnEnd
+    ) -> RequestCall | None:
         """Let what a request brings join a batch, or several in pieces.
 
         Args:
@@ -79,6 +74,7 @@ class BatchSharing:
             request: As it came.
             target: Its path and query.
             deadline: By when its batch has to have ended (monotonic seconds).
+            on_end: Told of the reply, in a later turn of the loop.
 
         Returns:
             What ends with the reply; None if the servers' addresses are not known yet.
@@ -94,8 +90,9 @@ class BatchSharing:
         elif share.size > self._most(target):
             replying = self._in_pieces(share, request, target, deadline)
         else:
-            return self._dispatcher.post(*self._call(share, request, target, deadline))
-        return RequestTask(asyncio.ensure_future(replying))
+            call = self._call(share, request, target, deadline)
+            return self._dispatcher.post(on_end, *call)
+        return CallInSteps(replying, on_end)
 
     def retune(self, route: Route) -> None:
         """Ask other things of the clients from now on."""

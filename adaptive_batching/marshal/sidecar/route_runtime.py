@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from adaptive_batching.dispatcher import Dispatcher, Observer
-from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.dispatcher.calls import Call, OnEnd
 from adaptive_batching.errors import NoWorkers, UpstreamAnswered
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.recent_batches import RecentBatches
@@ -19,7 +19,7 @@ from adaptive_batching.marshal.http.request import Request, origin_form
 from adaptive_batching.marshal.http.response import Response
 from adaptive_batching.marshal.http.tracing import Tracer
 from adaptive_batching.marshal.sidecar.alone import Alone
-from adaptive_batching.marshal.sidecar.batching import BatchSharing, NotBatchable, RequestTask
+from adaptive_batching.marshal.sidecar.batching import BatchSharing, NotBatchable, RequestCall
 from adaptive_batching.marshal.sidecar.proxy import PassThrough
 from adaptive_batching.marshal.sidecar.response_splitting import response_to_one
 from adaptive_batching.marshal.sidecar.route import Route
@@ -165,9 +165,7 @@ class RouteRuntime:
         """How much of a body that is arriving is kept."""
         return Keep(self._terms.max_body, self._terms.body_timeout, passes_on=True)
 
-    def submit(
-        self, request: Request, within: float
-    ) -> Call[Forwarded, Reply] | RequestTask | None:
+    def submit(self, request: Request, within: float, on_end: OnEnd) -> RequestCall | None:
         """Let a request join a batch.
 
         Returns:
@@ -183,30 +181,27 @@ class RouteRuntime:
         share = self._take(request, target)
         if share is None:
             return None
-        call = self._sharing.submit(share, request, target, monotonic() + within)
+        call = self._sharing.submit(share, request, target, monotonic() + within, on_end)
         if call is None:
             raise NoWorkers("the addresses of the model servers are still looked up")
         return call
 
-    def withdraw(self, call: Call[Forwarded, Reply] | RequestTask) -> None:
+    def withdraw(self, call: RequestCall) -> None:
         """No answer to a call is wanted any more."""
         if isinstance(call, Call):
             self.dispatcher.withdraw(call)
+        else:
+            call.leave()
 
     def response(
-        self, request: Request, future: "asyncio.Future[Reply]", now: float
-    ) -> Response | None:
-        """The answer to a request whose call has ended; None to pass the request on after all.
-
-        Raises:
-            Exception: What the call ended with.
-        """
-        try:
-            reply = future.result()
-        except UpstreamAnswered as error:
-            reply = error.reply
-        except NotBatchable:
+        self, request: Request, outcome: Reply | Exception, now: float
+    ) -> Response | Exception | None:
+        """The answer to a request whose call has ended; see `Destination`."""
+        if isinstance(outcome, NotBatchable):
             return None
+        reply = outcome.reply if isinstance(outcome, UpstreamAnswered) else outcome
+        if isinstance(reply, Exception):
+            return reply
         return response_to_one(reply, request.id, now - request.came)
 
     def refuse_unseen(self, within: float) -> float | None:
