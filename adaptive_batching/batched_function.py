@@ -52,7 +52,7 @@ class Batched(Generic[T, R]):
             DeadlineExceeded: It waited past its deadline.
             Exception: What the handler raised, or returned in this item's place.
         """
-        return self._dispatcher.submit(item, key, max_latency)
+        return self._dispatcher.submit(item, max_latency, key)
 
     def call_from_thread(
         self, item: T, /, *, key: Hashable = None, max_latency: float | None = None
@@ -67,7 +67,7 @@ class Batched(Generic[T, R]):
             Exception: As calls do.
         """
         dispatcher = self._dispatcher
-        return call_from_thread(dispatcher.loop, lambda: dispatcher.submit(item, key, max_latency))
+        return call_from_thread(dispatcher.loop, lambda: dispatcher.submit(item, max_latency, key))
 
     async def map(self, items: Iterable[T]) -> list[R]:
         """Run many items and return their results in the order of the items.

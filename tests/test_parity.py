@@ -215,7 +215,7 @@ def live(
         deadline = arrived + (limits.max_latency if own is None else own)
         outcome = JobOutcome.DONE
         try:
-            assert await dispatcher.submit(size, key, own, size, *claim) == size
+            assert await dispatcher.submit(size, own, key, size, *claim) == size
         except QueueFull:
             outcome = JobOutcome.QUEUE_FULL
         except Refused:

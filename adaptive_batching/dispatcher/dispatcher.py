@@ -22,7 +22,7 @@ from adaptive_batching.dispatcher.calls import Call, OnEnd, settle
 from adaptive_batching.dispatcher.driver import Driver
 from adaptive_batching.dispatcher.observers import Observer
 from adaptive_batching.dispatcher.stats import Stats
-from adaptive_batching.errors import UsageError, WrongEventLoop
+from adaptive_batching.errors import NoWorkers, UsageError, WrongEventLoop
 from adaptive_batching.workers.interface import Restartable, Scalable, Workers
 from adaptive_batching.workers.placement import check_count
 
@@ -137,8 +137,8 @@ class Dispatcher(Generic[T, R]):
     async def submit(
         self,
         item: T,
-        key: Hashable = None,
         max_latency: float | None = None,
+        key: Hashable = None,
         size: int = 1,
         tenant: Hashable = None,
         priority: Priority = Priority.NORMAL,
@@ -149,8 +149,8 @@ class Dispatcher(Generic[T, R]):
 
         Args:
             item: What the handler gets in its list.
-            key: Only equal keys share a batch.
             max_latency: Seconds, instead of the limit's.
+            key: Only equal keys share a batch.
             size: How many items it counts as.
             tenant: Whose it is. That and the priority count with a `fairness` only.
             priority: Whether it goes before others of its tenant.
@@ -170,7 +170,7 @@ class Dispatcher(Generic[T, R]):
             await driver.started()
         future: asyncio.Future[R] = loop.create_future()
         told = partial(settle, future)
-        call: Call[T, R] = driver.admit(told, item, key, max_latency, size, tenant, priority)
+        call: Call[T, R] = driver.admit(told, item, max_latency, key, size, tenant, priority)
         try:
             return await future
         except asyncio.CancelledError:
@@ -181,25 +181,25 @@ class Dispatcher(Generic[T, R]):
         self,
         on_end: OnEnd,
         item: T,
-        key: Hashable = None,
         max_latency: float | None = None,
+        key: Hashable = None,
         size: int = 1,
         tenant: Hashable = None,
         priority: Priority = Priority.NORMAL,
-    ) -> Call[T, R] | None:
+    ) -> Call[T, R]:
         """The same for callbacks: what is given to `submit`, and `on_end`.
 
         That is told of the call when it has its outcome, in a later turn of the loop, unless it is
         withdrawn before.
 
-        Returns:
-            None if its workers have not been ready, or are another loop's: then only `submit` can
-            wait for them.
+        Raises:
+            NoWorkers: They have not been ready: only `submit` waits for them.
+            Exception: As `submit`, before the item has joined a batch.
         """
         driver = self._driver
         if driver is None or not driver.readiness.ready or driver.loop.is_closed():
-            return None
-        return driver.admit(on_end, item, key, max_latency, size, tenant, priority)
+            raise NoWorkers("the workers are not ready yet")
+        return driver.admit(on_end, item, max_latency, key, size, tenant, priority)
 
     def withdraw(self, call: Call[T, R]) -> None:
         """No outcome of a call is wanted any more."""

@@ -71,11 +71,11 @@ class Share(Generic[T, R]):
 
     async def submit(self, item: T, max_latency: float) -> R:
         """Let one item join a batch; see `Dispatcher.submit`."""
-        return await self.whole.submit(item, self._key, max_latency)
+        return await self.whole.submit(item, max_latency, self._key)
 
-    def post(self, on_end: OnEnd, item: T, max_latency: float) -> Call[T, R] | None:
+    def post(self, on_end: OnEnd, item: T, max_latency: float) -> Call[T, R]:
         """The same for callbacks; see `Dispatcher.post`."""
-        return self.whole.post(on_end, item, self._key, max_latency)
+        return self.whole.post(on_end, item, max_latency, self._key)
 
     async def restart_workers(self) -> None:
         """Put a fresh process in the place of each worker, for all classes."""

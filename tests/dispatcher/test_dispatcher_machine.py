@@ -387,7 +387,7 @@ class Dispatching(RuleBasedStateMachine):
         """One caller: P2, and every error where it belongs."""
         explained = False
         try:
-            result = await self.dispatcher.submit(request, request.key, patience, request.size)
+            result = await self.dispatcher.submit(request, patience, request.key, request.size)
         except asyncio.CancelledError:
             raise
         except (Poison, StopAsyncIteration, TimeoutError, BatchFunctionError, WorkerLost):

@@ -11,7 +11,6 @@ from typing import Any
 from adaptive_batching.bench.loops import loop_factory
 from adaptive_batching.bench.programs.apps import throughput
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.dispatcher.calls import Call, OnEnd
 from adaptive_batching.marshal.http.server import Server
 from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime, make_runtimes
 from adaptive_batching.marshal.service.router import ServiceRouter
@@ -23,10 +22,7 @@ def _unobserved(endpoint: EndpointRuntime) -> EndpointRuntime:
     dispatcher: Dispatcher[Any, bytes] = Dispatcher(
         observed.workers, observed.limits, next_batch_first=True
     )
-
-    def post(on_end: OnEnd, item: Any, within: float) -> Call[Any, bytes] | None:
-        return dispatcher.post(on_end, item, None, within)
-
+    post = dispatcher.post
     return replace(endpoint, backend=dispatcher, dispatcher=dispatcher, post=post, watched=())
 
 

@@ -21,7 +21,7 @@ from adaptive_batching.marshal.http.handler import InFlight, Keep
 from adaptive_batching.marshal.http.headers import text_of
 from adaptive_batching.marshal.http.passed import PassedRequest, head_written_anew
 from adaptive_batching.marshal.http.request import Request, asks_for_websocket, check_head
-from adaptive_batching.marshal.http.response import Response, has_body, head_of
+from adaptive_batching.marshal.http.response import WITHOUT_BODY, Response, head_of
 
 if TYPE_CHECKING:
     from adaptive_batching.marshal.http.server import Server
@@ -181,7 +181,8 @@ class Connection(asyncio.BufferedProtocol):
         elif self._drops_body:
             self._drops_body = False
         else:
-            self._stop_keeping()
+            if self._keep is not None:
+                self._stop_keeping()
             self._waiting.append(request)
         self._ends |= not request.keeps_alive
 
@@ -373,7 +374,8 @@ class Connection(asyncio.BufferedProtocol):
             self._send(response)
             if self._waiting or self._arriving is not None:
                 self._context.run(self._go_on)  # the answer comes in the context of its batch
-        self._regulate()
+        if not self._reads or self._in_flight is not None:
+            self._regulate()
 
     def _send(self, response: Response) -> None:
         """Write an answer: to the request that is being answered, or to bytes that are none."""
@@ -383,7 +385,7 @@ class Connection(asyncio.BufferedProtocol):
         if request is not None:
             closes = closes or not request.keeps_alive
             said = "keep-alive" if request.is_http_1_0 else ""
-            if request.method == "HEAD" or not has_body(response.status):
+            if request.method == "HEAD" or response.status in WITHOUT_BODY:
                 body = b""
         head = head_of(response, "close" if closes else said)
         if len(body) < _LARGE:

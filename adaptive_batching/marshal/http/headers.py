@@ -23,11 +23,9 @@ class Headers(dict[str, str]):
     __slots__ = ("pairs",)
 
     def __init__(self, pairs: Pairs) -> None:
-        found = {}
-        for name, value in pairs:  # not by `text_of`: two calls for each cost as much as all else
-            found[name.decode("latin-1").lower()] = value.decode("utf-8", _AS_IS).strip(" \t")
-        super().__init__(found)
         self.pairs = pairs
+        for name, value in pairs:  # not by `text_of`: two calls for each cost as much as all else
+            self[name.decode("latin-1").lower()] = value.decode("utf-8", _AS_IS).strip(" \t")
         if len(self) != len(pairs):
             self._join()
 

@@ -3,6 +3,7 @@
 import itertools
 import re
 import secrets
+from math import inf
 from typing import cast
 from urllib.parse import unquote
 
@@ -41,6 +42,7 @@ class Request:
         id: Its name in the log and in its answer.
         held: Bytes of the body that count as held in memory.
         is_counted: Whether it counts as in flight.
+        patience: Seconds from its arrival in which its answer is wanted.
         tenant: The name under which it counts, where tenants are told apart.
         context: What its destination remembers until the answer.
     """
@@ -50,6 +52,7 @@ class Request:
     keeps_alive = True
     is_whole = is_http_1_0 = is_prompt = asks_for_tunnel = is_counted = False
     unread = 0.0
+    patience = inf
     id = tenant = ""
     context: object = None
 

@@ -10,8 +10,11 @@ from typing import NamedTuple
 from aiohttp import web
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # RFC 9110, 5.5: all but the tab
-_WITHOUT_BODY = frozenset({204, 304})  # RFC 9112, 6.3
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
+WITHOUT_BODY = frozenset({204, 304})
+"""Statuses of answers that end with their head: a client would take a body for the next answer
+(RFC 9112, 6.3)."""
 
 
 class Response(NamedTuple):
@@ -34,16 +37,17 @@ class _Clock:
     """The date for answers, made once a second."""
 
     def __init__(self) -> None:
-        self._second, self._date = -1, ""
+        self._until, self._date = 0.0, ""
 
     def date(self) -> str:
-        second = int(monotonic())
-        if second != self._second:
-            self._second, self._date = second, formatdate(usegmt=True)
+        """The date as answers say it."""
+        now = monotonic()
+        if now >= self._until:
+            self._until, self._date = now + 1.0, formatdate(usegmt=True)
         return self._date
 
 
-_clock = _Clock()
+date_now = _Clock().date
 
 
 def head_of(response: Response, connection: str) -> bytes:
@@ -58,37 +62,22 @@ def head_of(response: Response, connection: str) -> bytes:
         ValueError: A header has a line break, which would make two of it.
     """
     status, headers, body, _ = response
-    lines = [f"HTTP/1.1 {status} {phrase_of(status)}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    if has_body(status):
+    lines = [f"{name}: {value}" for name, value in headers.items()]
+    if not is_one_line("".join(lines)):
+        raise ValueError(f"expected headers of one line each, got {lines!r}")
+    if status not in WITHOUT_BODY:
         lines.append(f"Content-Length: {len(body)}")
     if "Date" not in headers:
         lines.append(f"Date: {date_now()}")
     if connection:
         lines.append(f"Connection: {connection}")
-    if _CONTROL.search("".join(lines)):
-        raise ValueError(f"expected headers of one line each, got {lines!r}")
-    return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
-
-
-def phrase_of(status: int) -> str:
-    """What a status is called; empty if it has no name."""
-    return _PHRASES.get(status, "")
-
-
-def has_body(status: int) -> bool:
-    """Whether anything follows the head of an answer; its client would take it for the next one."""
-    return status not in _WITHOUT_BODY
+    first = f"HTTP/1.1 {status} {_PHRASES.get(status, '')}"
+    return "\r\n".join([first, *lines, "", ""]).encode("utf-8", "surrogateescape")
 
 
 def is_one_line(text: str) -> bool:
     """Whether a header can be said, and is not two."""
-    return not _CONTROL.search(text)
-
-
-def date_now() -> str:
-    """The date as answers say it."""
-    return _clock.date()
+    return text.isprintable() or not _CONTROL.search(text)
 
 
 def as_aiohttp(response: Response) -> web.Response:

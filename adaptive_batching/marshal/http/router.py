@@ -4,6 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import inf
 from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
@@ -88,7 +89,8 @@ class Destination(Protocol):
             on_end: Told of the end, in a later turn of the loop.
 
         Returns:
-            None if the request is to be passed on, now that its body is known.
+            None if the request is to be passed on, now that its body is known. Else either
+            `withdraw` or `response` is called, once.
 
         Raises:
             Exception: It is refused.
@@ -113,14 +115,6 @@ class Destination(Protocol):
         """
         ...
 
-    def enter(self) -> None:
-        """Count a request that waits here."""
-        ...
-
-    def leave(self) -> None:
-        """Count it no longer."""
-        ...
-
     def refuse_unseen(self, within: float) -> float | None:
         """Refuse a request if that is certain, whatever it brings.
 
@@ -133,6 +127,22 @@ class Destination(Protocol):
         ...
 
 
+class Tenants(Protocol):
+    """Counts the requests of each tenant."""
+
+    def enter(self, headers: Mapping[str, str], /) -> str:
+        """Count a request; returns what `leave` has to be told.
+
+        Raises:
+            Rejected: The tenant has too many under way.
+        """
+        ...
+
+    def leave(self, tenant: str, /) -> None:
+        """Count it no longer."""
+        ...
+
+
 D = TypeVar("D", bound=Destination)
 
 
@@ -142,6 +152,7 @@ class Router(ABC, Generic[D]):
     Args:
         max_in_flight: Requests at a time; more are refused.
         held: Counts the bytes of the bodies that are kept.
+        tenants: Counts the requests of each; None if tenants are not told apart.
 
     Attributes:
         draining: Whether clients are told to go elsewhere; what comes is answered all the same.
@@ -153,17 +164,19 @@ class Router(ABC, Generic[D]):
 
     tunnels = False
 
-    def __init__(self, max_in_flight: int, held: MemoryLimit) -> None:
+    def __init__(
+        self, max_in_flight: int, held: MemoryLimit, tenants: Tenants | None = None
+    ) -> None:
         self.draining = False
         self.in_flight = 0
         self.held = held
         self.unrouted: Counter[int] = Counter()
         self._max_in_flight = max_in_flight
+        self._tenants = tenants
         self._is_pressed = False  # the last request was refused, so others may have to be
         self._errors = ErrorLog()
         self._delay = QueueingDelay()
         self._emptied = asyncio.Event()
-        self._emptied.set()
 
     # --------------------------------------------------------------- what a service or a sidecar is
 
@@ -178,17 +191,6 @@ class Router(ABC, Generic[D]):
         Raises:
             Exception: There is no answer.
         """
-
-    def enter_tenant(self, headers: Mapping[str, str]) -> str:
-        """Count a request of a tenant, where these are told apart; returns what counts it.
-
-        Raises:
-            Rejected: The tenant has too many under way.
-        """
-        return ""
-
-    def leave_tenant(self, tenant: str) -> None:
-        """Count it no longer."""
 
     def label_of(self, target: str) -> str:
         """What a request for a target is called in the log; none that a client chose."""
@@ -221,7 +223,8 @@ class Router(ABC, Generic[D]):
         """Count a request no longer."""
         if request.is_counted:
             request.is_counted = False
-            self.leave_tenant(request.tenant)
+            if self._tenants is not None:
+                self._tenants.leave(request.tenant)
             self.held.give_back(request.held)
             request.held = 0
             self._leave()
@@ -233,17 +236,16 @@ class Router(ABC, Generic[D]):
             self.drop(request)
             return None
         name_request(request)
-        waiting = InFlightRequest(self, destination, request, respond)
+        on_end = partial(self._conclude, destination, request, respond)
         try:
-            call = self._submitted(destination, request, waiting.ended)
+            call = self._submitted(destination, request, on_end)
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
             self.drop(request)
             return self._refused(error, request, destination)
         if call is None:
             self.drop(request)
             return None
-        waiting.enter(call)
-        return waiting
+        return InFlightRequest(self, destination, request, call)
 
     def refusal(self, request: Request | None, error: Exception) -> Response:
         """The answer to a request that failed before it began; see `Handler`."""
@@ -256,7 +258,7 @@ class Router(ABC, Generic[D]):
         """Answer a request as aiohttp sees it; see `Handler`."""
         name = acceptable_id(request.headers.get("X-Request-Id"))
         request_name.set(name)
-        self._count_in()
+        self.in_flight += 1
         try:
             response = await self.answer_passed(request)
         except ConnectionError:
@@ -273,43 +275,55 @@ class Router(ABC, Generic[D]):
 
     async def emptied(self) -> None:
         """Wait until no request is being answered."""
-        await self._emptied.wait()
+        while self.in_flight:
+            self._emptied.clear()
+            await self._emptied.wait()
 
     # ------------------------------------------------------------------------------ from in to out
 
     def _submitted(self, destination: D, request: Request, on_end: OnEnd) -> Call | None:
         """The call of a request that is whole; None if it is passed on."""
-        now = monotonic()
-        waited = now - request.came
-        if request.is_prompt:
-            self._delay.noticed(waited, 0.0, now)
-        patient = min(deadline_of(request.headers), destination.max_latency)
-        if (request.unread or self._is_pressed) and patient < inf and not self.draining:
-            self._shed(destination, request, patient, now)
+        within = request.patience = min(deadline_of(request.headers), destination.max_latency)
+        if within < inf:
+            within = self._time_left(destination, request)
         if not request.is_counted:
             self._enter(request)
             destination.check(request)
         self.hold(request, request.size)
-        if waited >= patient:
-            raise DeadlineExceeded("its time was over when its body had arrived")
-        within = patient - waited - self._delay.allowance(patient)
-        if within <= 0:
-            raise Overloaded(f"an answer within {format_duration(patient)} is out of reach")
         return destination.submit(request, within, on_end)
 
-    def _shed(self, destination: D, request: Request, patient: float, now: float) -> None:
+    def _time_left(self, destination: D, request: Request) -> float:
+        """Seconds until a request's call has to have ended, for its answer to be in time.
+
+        Raises:
+            Overloaded: It would be late, whatever it brings.
+            DeadlineExceeded: It is late.
+        """
+        now, patience = monotonic(), request.patience
+        waited = now - request.came
+        if request.is_prompt:
+            self._delay.noticed(waited, 0.0, now)
+        if (request.unread or self._is_pressed) and not self.draining:
+            self._shed(destination, request, now)
+        if waited >= patience:
+            raise DeadlineExceeded("its time was over when its body had arrived")
+        left = patience - waited - self._delay.allowance(patience)
+        if left <= 0:
+            raise Overloaded(f"an answer within {format_duration(patience)} is out of reach")
+        return left
+
+    def _shed(self, destination: D, request: Request, now: float) -> None:
         """Refuse a request that would be answered late, whatever it brings, without a look at it.
 
         Args:
             destination: Of the request.
             request: The request.
-            patient: Seconds that its client waits in all.
             now: The present (monotonic seconds).
 
         Raises:
             Overloaded: It is one.
         """
-        left = self._delay.left(patient, request.unread, now)
+        left = self._delay.left(request.patience, request.unread, now)
         if left <= 0:
             raise Overloaded(f"it was read {format_duration(request.unread)} after it came")
         wait = destination.refuse_unseen(left) if self._is_pressed else None
@@ -317,21 +331,23 @@ class Router(ABC, Generic[D]):
             message = f"an answer within {format_duration(left)} is out of reach"
             raise Overloaded(message, retry_after=wait)
 
-    def conclude(self, destination: D, request: Request, outcome: Any) -> Response | None:
-        """The answer to a request whose call has ended; None to pass the request on after all."""
+    def _conclude(self, destination: D, request: Request, respond: Respond, call: Call) -> None:
+        """Answer a request whose call has ended, or pass it on after all."""
         self.drop(request)
         now = monotonic()
         response: Response | Exception | None
         try:
-            response = destination.response(request, outcome, now)
+            response = destination.response(request, call.outcome, now)
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
             response = error
         if isinstance(response, Exception):
-            return self._refused(response, request, destination)
-        self._delay.answered(now - destination.concluded)
-        if response is not None:
-            self._count(response.status, destination)
-        return response
+            response = self._refused(response, request, destination)
+        elif response is not None:
+            destination.responses[response.status] += 1
+            self._is_pressed = False
+        if request.patience < inf:
+            self._delay.answered(now - destination.concluded)
+        respond(response)
 
     def _refused(self, error: Exception, request: Request, destination: D | None) -> Response:
         label = "other" if destination is None else destination.label
@@ -347,9 +363,10 @@ class Router(ABC, Generic[D]):
             Rejected: Its tenant has too many.
         """
         self.check_room(self.in_flight + 1)
-        request.tenant = self.enter_tenant(request.headers)
+        if self._tenants is not None:
+            request.tenant = self._tenants.enter(request.headers)
         request.is_counted = True
-        self._count_in()
+        self.in_flight += 1
 
     def check_room(self, in_flight: int) -> None:
         """See to it that there are not too many requests.
@@ -359,10 +376,6 @@ class Router(ABC, Generic[D]):
         """
         if in_flight > self._max_in_flight:
             raise Overloaded(f"{self._max_in_flight} requests are in flight already")
-
-    def _count_in(self) -> None:
-        self.in_flight += 1
-        self._emptied.clear()
 
     def _leave(self) -> None:
         self.in_flight -= 1
@@ -378,37 +391,24 @@ class InFlightRequest(Generic[D]):
     """A request that waits for the end of its call.
 
     Args:
-        router: Makes its answer.
+        router: Counts it.
         destination: Where it waits.
         request: What it asks.
-        respond: Sends its answer.
+        call: What it waits for.
     """
 
-    __slots__ = ("_call", "_destination", "_request", "_respond", "_router")
+    __slots__ = ("_call", "_destination", "_request", "_router")
 
-    def __init__(
-        self, router: Router[D], destination: D, request: Request, respond: Respond
-    ) -> None:
+    def __init__(self, router: Router[D], destination: D, request: Request, call: Call) -> None:
         self._router = router
         self._destination = destination
         self._request = request
-        self._respond = respond
-
-    def enter(self, call: Call) -> None:
-        """Wait for a call."""
         self._call = call
-        self._destination.enter()
 
     def leave(self) -> None:
         """Give up: the client has gone."""
         self._destination.withdraw(self._call)
-        self._destination.leave()
         self._router.drop(self._request)
-
-    def ended(self, call: Call) -> None:
-        """The call has its outcome: send the answer."""
-        self._destination.leave()
-        self._respond(self._router.conclude(self._destination, self._request, call.outcome))
 
 
 def name_request(request: Request) -> None:

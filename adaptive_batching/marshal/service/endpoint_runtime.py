@@ -55,7 +55,7 @@ class Backend(Protocol):
 
 
 EndpointCall = Call[Any, bytes] | CallInSteps[bytes]
-Post = Callable[[OnEnd, Any, float], EndpointCall | None]
+Post = Callable[[OnEnd, Any, float], EndpointCall]
 
 
 @dataclass(slots=True, eq=False)
@@ -67,8 +67,8 @@ class EndpointRuntime:
         backend: The handler that starts and closes with this endpoint.
         negotiation: Settles the codecs of a request.
         post: Lets an item, which is a body with what was settled, join a batch; takes what is
-            told of the end first, and the seconds until the answer last. None if the workers are
-            not ready.
+            told of the end first, and the seconds until the answer last. Raises NoWorkers if they
+            are not ready.
         dispatcher: Forms its batches, and its answers: of a pipeline, the last stage's.
         max_latency: Seconds from a request's arrival to its answer; infinite for no promise.
         max_body: Bytes that a body may have.
@@ -139,7 +139,7 @@ class EndpointRuntime:
         if request.size > self.max_body:
             raise Rejected(413, "body_too_large", closes=True)
         formats: Any = request.context
-        return self._posted(on_end, formats.item(request.body), within)
+        return self.post(on_end, formats.item(request.body), within)
 
     def withdraw(self, call: EndpointCall) -> None:
         """No answer to a call is wanted any more."""
@@ -157,12 +157,6 @@ class EndpointRuntime:
         formats: Any = request.context
         return Response(200, {**formats.headers, "X-Request-Id": request.id}, outcome)
 
-    def enter(self) -> None:
-        """Count nothing: the router does."""
-
-    def leave(self) -> None:
-        """Count nothing."""
-
     def refuse_unseen(self, within: float) -> float | None:
         """Refuse a request if that is certain, whatever it brings; see `Dispatcher`."""
         if self.backend is not self.dispatcher or not self.backend.ready:
@@ -172,17 +166,11 @@ class EndpointRuntime:
     async def answer(self, item: Any, within: float) -> bytes:
         """Let an item join a batch, and wait for its answer; see `submit`."""
         answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        call = self._posted(partial(settle, answered), item, within)
+        call = self.post(partial(settle, answered), item, within)
         try:
             return await answered
         finally:
             self.withdraw(call)
-
-    def _posted(self, on_end: OnEnd, item: Any, within: float) -> EndpointCall:
-        call = self.post(on_end, item, within)
-        if call is None:
-            raise NoWorkers("the workers are still loading")
-        return call
 
 
 def make_runtimes(
@@ -215,11 +203,8 @@ def _of_handler(
         next_batch_first=True,
     )
 
-    def post(on_end: OnEnd, item: Any, within: float) -> Call[Any, bytes] | None:
-        return dispatcher.post(on_end, item, None, within)
-
     watched = Watched(endpoint.path, dispatcher, histograms, latest)
-    return _runtime(endpoint, dispatcher, post, dispatcher, watched, dispatcher.retune)
+    return _runtime(endpoint, dispatcher, dispatcher.post, dispatcher, watched, dispatcher.retune)
 
 
 def _of_shared(
@@ -241,7 +226,7 @@ def _of_shared(
 
 def _post_share(
     share: Share[Addressed, bytes], path: str, on_end: OnEnd, item: Any, within: float
-) -> Call[Addressed, bytes] | None:
+) -> Call[Addressed, bytes]:
     return share.post(on_end, (path, item), within)
 
 
@@ -292,9 +277,9 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> End
     pipeline = Pipeline[bytes, bytes](stages, max_latency=described.max_latency, wraps=wraps)
     watched = list(map(Watched, labels, pipeline.dispatchers, histograms, latest))
 
-    def post(on_end: OnEnd, item: Any, within: float) -> CallInSteps[bytes] | None:
+    def post(on_end: OnEnd, item: Any, within: float) -> CallInSteps[bytes]:
         if not pipeline.ready:
-            return None
+            raise NoWorkers("the workers are still loading")
         return CallInSteps(pipeline(item, max_latency=within), on_end)
 
     return EndpointRuntime(

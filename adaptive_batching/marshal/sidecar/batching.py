@@ -66,7 +66,7 @@ class BatchSharing:
 
     def submit(
         self, share: Any, request: Request, target: str, deadline: float, on_end: OnEnd
-    ) -> RequestCall | None:
+    ) -> RequestCall:
         """Let what a request brings join a batch, or several in pieces.
 
         Args:
@@ -77,9 +77,10 @@ class BatchSharing:
             on_end: Told of the reply, in a later turn of the loop.
 
         Returns:
-            What ends with the reply; None if the servers' addresses are not known yet.
+            What ends with the reply.
 
         Raises:
+            NoWorkers: The servers' addresses are not known yet.
             DeadlineExceeded: Its client has waited long enough already.
             Rejected: A header for the server is no text.
         """
@@ -174,7 +175,7 @@ class BatchSharing:
 
     def _call(
         self, share: Any, request: Request, target: str, deadline: float
-    ) -> tuple[Forwarded, Hashable, float, int, Hashable, Priority]:
+    ) -> tuple[Forwarded, float, Hashable, int, Hashable, Priority]:
         """What the dispatcher is told of a request."""
         headers = request.headers
         now = monotonic()
@@ -193,7 +194,7 @@ class BatchSharing:
             # Larger than a batch it can't be cut; to the queue it is a full one.
             size = min(size, self._terms.max_batch_size)
         tenant, priority = self._claims.of(headers) if self._claims is not None else _NOBODY
-        return item, key, waits, size, tenant, priority
+        return item, waits, key, size, tenant, priority
 
     def _item(self, share: Any, request: Request, target: str, due: float) -> Forwarded:
         method, target = self._form.destination(request.method, target)

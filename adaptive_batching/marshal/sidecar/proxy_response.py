@@ -12,7 +12,7 @@ from multidict import CIMultiDict
 
 from adaptive_batching.errors import UpstreamBroken
 from adaptive_batching.marshal.http.headers import bytes_of
-from adaptive_batching.marshal.http.response import date_now, has_body, is_one_line
+from adaptive_batching.marshal.http.response import WITHOUT_BODY, date_now, is_one_line
 from adaptive_batching.marshal.sidecar.proxy_headers import passed_on
 
 
@@ -61,7 +61,7 @@ async def send_back(
     """
     headers, writer, version = passed_on(response.headers), request.writer, request.version
     closes = closes or not request.keep_alive
-    if request.method != hdrs.METH_HEAD and has_body(response.status):
+    if request.method != hdrs.METH_HEAD and response.status not in WITHOUT_BODY:
         if hdrs.CONTENT_LENGTH in headers:
             writer.length = int(headers[hdrs.CONTENT_LENGTH])
         elif version == HttpVersion11:

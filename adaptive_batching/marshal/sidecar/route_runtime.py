@@ -11,7 +11,7 @@ from aiohttp import web
 
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.dispatcher.calls import Call, OnEnd
-from adaptive_batching.errors import NoWorkers, UpstreamAnswered
+from adaptive_batching.errors import UpstreamAnswered
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.recent_batches import RecentBatches
 from adaptive_batching.marshal.http.handler import Keep
@@ -182,12 +182,12 @@ class RouteRuntime:
         if share is None:
             return None
         call = self._sharing.submit(share, request, target, monotonic() + within, on_end)
-        if call is None:
-            raise NoWorkers("the addresses of the model servers are still looked up")
+        self._in_flight += 1
         return call
 
     def withdraw(self, call: RequestCall) -> None:
         """No answer to a call is wanted any more."""
+        self._leave()
         if isinstance(call, Call):
             self.dispatcher.withdraw(call)
         else:
@@ -197,6 +197,7 @@ class RouteRuntime:
         self, request: Request, outcome: Reply | Exception, now: float
     ) -> Response | Exception | None:
         """The answer to a request whose call has ended; see `Destination`."""
+        self._leave()
         if isinstance(outcome, NotBatchable):
             return None
         reply = outcome.reply if isinstance(outcome, UpstreamAnswered) else outcome
@@ -212,20 +213,15 @@ class RouteRuntime:
 
     async def pass_on(self, request: web.BaseRequest, target: str) -> web.StreamResponse:
         """Let a server answer a request, byte for byte."""
-        self.enter()
+        self._in_flight += 1
         try:
             wanted = self._form.wants(request.method, target.partition("?")[0])
             with self.upstreams.models.loading(request.method, target):
                 return await self._passing(request, target, is_batchable=wanted)
         finally:
-            self.leave()
+            self._leave()
 
-    def enter(self) -> None:
-        """Count a request that is here."""
-        self._in_flight += 1
-
-    def leave(self) -> None:
-        """Count it no longer."""
+    def _leave(self) -> None:
         self._in_flight -= 1
         if not self._in_flight:
             self._emptied.set()

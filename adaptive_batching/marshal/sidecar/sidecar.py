@@ -1,6 +1,6 @@
 """A proxy that lets requests for model servers share batches, and passes on all others."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from aiohttp import web
 
@@ -30,26 +30,13 @@ class Sidecar(Router[RouteRuntime]):
     def __init__(
         self, find_route: FindRoute, max_in_flight: int, held: MemoryLimit, tenants: Tenants
     ) -> None:
-        super().__init__(max_in_flight, held)
+        super().__init__(max_in_flight, held, tenants)
         self._find_route = find_route
-        self._tenants = tenants
 
     def find(self, target: str) -> RouteRuntime | None:
         """The route of a target; None if there is none."""
         path_and_query = origin_form("", target)
         return None if path_and_query is None else self._find_route(path_and_query)
-
-    def enter_tenant(self, headers: Mapping[str, str]) -> str:
-        """Count a request of a tenant.
-
-        Raises:
-            Rejected: The tenant has too many under way.
-        """
-        return self._tenants.enter(headers)
-
-    def leave_tenant(self, tenant: str) -> None:
-        """Count it no longer."""
-        self._tenants.leave(tenant)
 
     async def answer_passed(self, request: web.BaseRequest) -> web.StreamResponse:
         """Let a server answer a request, byte for byte.
@@ -64,8 +51,9 @@ class Sidecar(Router[RouteRuntime]):
         route = self._find_route(target)
         if route is None:
             raise Rejected(404, "not_found")
-        tenant = self.enter_tenant(request.headers)
+        assert self._tenants is not None
+        tenant = self._tenants.enter(request.headers)
         try:
             return await route.pass_on(request, target)
         finally:
-            self.leave_tenant(tenant)
+            self._tenants.leave(tenant)
