@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 
 from adaptive_batching import batched
+from adaptive_batching.core import JobOutcome
 from adaptive_batching.instrumentation.tracing import Tracing
 from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
@@ -171,7 +172,9 @@ async def test_a_client_that_leaves_with_its_answer_on_the_way_ends_its_span_onc
     async with client_of(made, tracer=spans.tracing) as client:
         with pytest.raises(aiohttp.ClientError):
             await client.post("/bye", 1)
-        await until(lambda: client.running.endpoints["/bye"].responses[200])
+        await until(
+            lambda: client.running.dispatchers["/bye"].stats().requests[JobOutcome.CANCELLED]
+        )
     assert spans.only("POST /bye").attributes["error.type"] == "CancelledError"
     assert not caplog.records
 
