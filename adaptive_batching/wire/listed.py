@@ -190,10 +190,11 @@ class RowFormat(Format[R]):
         if goes_as_it_came(shares):
             return [answer]
         rows = _found(answer, shares[0])
-        _check(len(rows.items), sum(share.size for share in shares))
+        sizes = [len(share.rows.items) for share in shares]
+        _check(len(rows.items), sum(sizes))
         end, parts = 0, []
-        for share in shares:
-            begin, end = end, end + share.size
+        for size in sizes:
+            begin, end = end, end + size
             parts.append(Message(rows.text(rows.items[begin:end]), answer.headers))
         return parts
 

@@ -31,7 +31,10 @@ class Headers(dict[str, str]):
 
     def spelled(self) -> list[tuple[str, str]]:
         """Names and values as they came, as text."""
-        return [(text_of(name), text_of(value)) for name, value in self.pairs]
+        return [
+            (name.decode("latin-1"), value.decode("utf-8", _AS_IS).strip(" \t"))
+            for name, value in self.pairs
+        ]
 
     def _join(self) -> None:
         values: dict[str, list[str]] = {}

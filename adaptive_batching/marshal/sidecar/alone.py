@@ -45,7 +45,11 @@ class Alone:
             self._count(self._undecided, [record])
             self._undecided = None
         if record.requests == 1:
-            together = [each for each in self._left if _waited_together(each, record)]
+            together = [
+                each
+                for each in self._left
+                if each.oldest_arrived < record.released and record.oldest_arrived < each.released
+            ]
             if record.left_waiting and not together:
                 self._undecided = record
             else:
@@ -76,10 +80,6 @@ class Alone:
                 " others; if the server need not see it, let them share batches by %s",
                 *(self._name, count, self._seen, header, option),
             )
-
-
-def _waited_together(one: BatchRecord, other: BatchRecord) -> bool:
-    return one.oldest_arrived < other.released and other.oldest_arrived < one.released
 
 
 def _reason(record: BatchRecord, together: Sequence[BatchRecord]) -> tuple[str, set[str]]:

@@ -84,11 +84,12 @@ class BatchSharing:
             DeadlineExceeded: Its client has waited long enough already.
             Rejected: A header for the server is no text.
         """
-        if self._upstreams.models.most(target) is None:
+        known = self._upstreams.models.most(target)
+        if known is None:
             replying = self._learned(share, request, target, deadline)
         elif self._batch_fields:
             replying = self._with_batch_fields(share, request, target, deadline)
-        elif share.size > self._most(target):
+        elif share.size > min(known or inf, self._terms.max_batch_size):
             replying = self._in_pieces(share, request, target, deadline)
         else:
             call = self._call(share, request, target, deadline)
@@ -203,7 +204,7 @@ class BatchSharing:
         told, addresses = rules.key(own)
         if self._form.holds_heads:
             own = list(told)
-        check_text([value for _, value in own])
+        check_text("".join([value for _, value in own]))
         return Forwarded(self._form, share, method, target, rules, told, addresses, own, due)
 
 

@@ -125,7 +125,7 @@ class PassThrough:
         if client.in_use(server, "passed") >= self.route.max_passed:
             raise Overloaded(f"{self.route.max_passed} requests are passed on to {server.name}")
         headers = CIMultiDict(self.route.terms.headers.for_passed(request.headers.items()))
-        check_text(headers.values())
+        check_text("".join(headers.values()))
         if self._about is not None:
             headers.update(self._about())
         if passed.asks_for_tunnel:

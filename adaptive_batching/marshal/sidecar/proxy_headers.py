@@ -1,7 +1,5 @@
 """Which headers of a message go to the other side of the sidecar, and whether they can."""
 
-from collections.abc import Iterable
-
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from adaptive_batching.marshal.http.error_responses import Rejected
@@ -34,18 +32,14 @@ def passed_on(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
     return CIMultiDict(kept)
 
 
-def check_text(values: Iterable[str]) -> None:
+def check_text(text: str) -> None:
     """See to it that what is passed on to a server is passed on as it is.
 
     aiohttp's parser makes lone surrogates of bytes that are no UTF-8, and its writer, as of 3.14.5,
     leaves those out: `ad`, such a byte and `min` would become `admin` on their way.
 
     Raises:
-        Rejected: Some is no text.
+        Rejected: It is none.
     """
-    if not all(value.isascii() or not _has_surrogates(value) for value in values):
+    if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):
         raise Rejected(400, "malformed")
-
-
-def _has_surrogates(value: str) -> bool:
-    return any("\ud800" <= each <= "\udfff" for each in value)

@@ -4,7 +4,7 @@ Of the server's headers only what is not for somebody else, then how it came abo
 was, how large, and where the time went (milliseconds).
 """
 
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 
 from multidict import CIMultiDict
 
@@ -33,28 +33,25 @@ def response_to_one(reply: Reply, request_id: str, seconds: float) -> Response:
     Raises:
         UpstreamBroken: A header of the server's is none.
     """
-    queued, taken = _times(reply, seconds)
-    headers = CIMultiDict(_said(reply.message))
-    for header, value in headers.items():
-        if not is_one_line(header + value):
-            raise UpstreamBroken(f"expected a header in one line, got {header!r}: {value!r}")
-    headers.popall("Content-Length", None)
+    message = reply.message
+    headers = _passed_on(message)
+    if not is_one_line("".join([*headers.keys(), *headers.values()])):
+        raise UpstreamBroken(f"expected headers of one line each, got {headers!r}")
+    queued = max(0.0, seconds - reply.seconds)
     headers["X-Request-Id"] = request_id
     headers["X-Batch-Id"] = str(reply.batch_id)
     headers["X-Batch-Size"] = str(reply.batch_size)
-    headers["Server-Timing"] = f"queue;dur={queued:.3f}, upstream;dur={taken:.3f}"
-    return Response(reply.status, headers, reply.message.body)
+    headers["Server-Timing"] = (
+        f"queue;dur={queued * 1e3:.3f}, upstream;dur={reply.seconds * 1e3:.3f}"
+    )
+    return Response(reply.status, headers, message.body)
 
 
-def _times(reply: Reply, seconds: float) -> tuple[float, float]:
-    """Milliseconds that a request waited, and that the server took."""
-    return max(0.0, seconds - reply.seconds) * 1e3, reply.seconds * 1e3
-
-
-def _said(message: Message) -> list[tuple[str, str]]:
-    whole = message.status is not None
-    return list(message.headers.items()) if whole else _shared(message.headers)
-
-
-def _shared(headers: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(header, headers[name]) for name, header in _SHARED if name in headers]
+def _passed_on(message: Message) -> MutableMapping[str, str]:
+    """All headers of an answer that is whole; else those that are not for somebody else."""
+    said = message.headers
+    if message.status is None:
+        return {header: said[name] for name, header in _SHARED if name in said}
+    headers = CIMultiDict(said)
+    headers.popall("Content-Length", None)
+    return headers

@@ -167,7 +167,7 @@ class Upstreams:
     def mergeable(self, item: Forwarded) -> bool:
         """Whether no batch of such items has been answered with what can't be shared out."""
         keys = self._unbatchable_keys
-        return not (keys and keys.holds(item.key, item.place, monotonic()))
+        return not keys or not keys.holds(item.key, item.place, monotonic())
 
     async def aclose(self) -> None:
         """Close all connections; see `Workers.aclose`."""
