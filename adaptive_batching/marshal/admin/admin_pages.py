@@ -3,62 +3,22 @@
 Whoever adds a page adds a line to `make_admin`.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from adaptive_batching.dispatcher import Forming
 from adaptive_batching.errors import BatchingError
-from adaptive_batching.instrumentation.live import LiveView
-from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.admin import health
 from adaptive_batching.marshal.admin.admin import Admin
-from adaptive_batching.marshal.admin.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.admin.dashboard.stream import dashboard_pages
 from adaptive_batching.marshal.admin.origin_check import guarded
 from adaptive_batching.marshal.admin.recent_batches import recent_batches
 
-
-class Operated(Protocol):
-    """What operators look after: a service or a sidecar at work."""
-
-    @property
-    def metrics(self) -> Metrics:
-        """What happened to its requests and batches."""
-
-    @property
-    def live(self) -> LiveView:
-        """What happened to them lately."""
-
-    @property
-    def broadcast(self) -> Broadcast:
-        """Who tells of it."""
-
-    @property
-    def dispatchers(self) -> Mapping[str, Forming]:
-        """What forms its batches, by the name in its metrics."""
-
-    @property
-    def draining(self) -> bool:
-        """Whether clients are told to go elsewhere."""
-
-    async def readiness(self, request: web.BaseRequest) -> web.Response:
-        """What `/readyz` answers.
-
-        Raises:
-            BatchingError: No requests should be sent here.
-        """
-
-    async def refresh(self) -> None:
-        """Do what SIGHUP is for.
-
-        Raises:
-            BatchingError: It can't be done, and all is as before.
-        """
+if TYPE_CHECKING:  # a program makes its pages
+    from adaptive_batching.marshal.admin.program import Program
 
 
-def make_admin(program: Operated) -> Admin:
+def make_admin(program: "Program") -> Admin:
     """What answers on the admin port of a program."""
 
     async def metrics(request: web.BaseRequest) -> web.Response:
@@ -82,7 +42,7 @@ def make_admin(program: Operated) -> Admin:
     )
 
 
-async def _reloaded(program: Operated) -> web.Response:
+async def _reloaded(program: "Program") -> web.Response:
     """Refresh it; an operator, unlike a client, is told what was wrong."""
     try:
         await program.refresh()

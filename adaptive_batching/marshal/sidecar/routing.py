@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from adaptive_batching.dispatcher import Observer
+from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.live.watch import Watched
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.http.tracing import Tracer
 from adaptive_batching.marshal.sidecar.route import Route
 from adaptive_batching.marshal.sidecar.route_runtime import RouteRuntime
+from adaptive_batching.marshal.sidecar.upstream.messages import Forwarded, Reply
 
 
 class Relays:
@@ -45,6 +46,11 @@ class Relays:
 
     def __iter__(self) -> Iterator[RouteRuntime]:
         return iter(self._relays)
+
+    @property
+    def dispatchers(self) -> dict[str, Dispatcher[Forwarded, Reply]]:
+        """What forms the batches of each route, by its name."""
+        return {each.route.name: each.dispatcher for each in self._relays}
 
     def find(self, target: str) -> RouteRuntime | None:
         """Who answers for a path and query: the route with the longest prefix."""

@@ -181,7 +181,7 @@ async def test_t11_a_tenant_that_floods_leaves_room_for_others(model, before):
     others = [asyncio.ensure_future(client.predict(10 + n)) for n in range(2)]
     await until(lambda: sum(task.done() for task in flood) == 3)
     neighbour = asyncio.ensure_future(client.predict(20, X_Tenant="b"))
-    await until(lambda: client.running._sidecar.in_flight == 5)
+    await until(lambda: client.running._router.in_flight == 5)
     model.gate.set()
     answers = await asyncio.gather(*flood)
     refused = [(answer["error"], headers) for status, answer, headers in answers if status == 429]
@@ -189,7 +189,7 @@ async def test_t11_a_tenant_that_floods_leaves_room_for_others(model, before):
     assert all(headers["Retry-After"] for _, headers in refused)
     assert [status for status, *_ in await asyncio.gather(*others, neighbour)] == [200] * 3
     assert (await client.predict(1, X_Tenant="a"))[0] == 200
-    assert not client.running._sidecar._tenants._under_way
+    assert not client.running._router._tenants._under_way
 
 
 def test_bounds_without_room_for_one_request():

@@ -203,7 +203,7 @@ async def test_http_1_0_is_not_told_to_go_on(model, before, line):
     reader, writer = await connect(client.url)
     headers = b"Host: h\r\nContent-Length: 19\r\nExpect: 100-continue\r\n\r\n"
     writer.write(line + b" HTTP/1.0\r\n" + headers)
-    await until(lambda: client.running._sidecar.in_flight)
+    await until(lambda: client.running._router.in_flight)
     writer.write(b'{"instances": [21]}')
     assert [each.status for each in parsed(await reader.read())] == [200]
     writer.close()

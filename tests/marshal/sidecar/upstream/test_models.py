@@ -165,7 +165,7 @@ async def test_requests_wait_until_their_model_is_known(triton, before):
     triton.asked_gate.clear()
     client = await before(server=triton.url, form=OpenInference())
     asking = [asyncio.ensure_future(ask(client, [n])) for n in range(20)]
-    await until(lambda: client.running._sidecar.in_flight == 20)
+    await until(lambda: client.running._router.in_flight == 20)
     assert not triton.rows
     triton.gate.clear()
     triton.asked_gate.set()
@@ -231,7 +231,7 @@ async def test_a_model_that_is_loaded_anew(triton, before):
     triton.rows.clear()
     url = f"{client.url}/v2/repository/models/m/load"
     loading = asyncio.ensure_future(client.session.post(url, json=configuration(0)))
-    await until(lambda: client.running._sidecar.in_flight == 1)
+    await until(lambda: client.running._router.in_flight == 1)
     asking = [asyncio.ensure_future(ask(client, [n, n])) for n in range(4)]
     await until(lambda: triton.rows and queued(client, 6)())
     triton.gate.set()

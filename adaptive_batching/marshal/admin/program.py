@@ -1,0 +1,185 @@
+"""A service or a sidecar at work: where clients and operators come, and how it ends."""
+
+import asyncio
+import logging
+import socket
+import ssl
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from adaptive_batching.dispatcher import Forming
+from adaptive_batching.errors import BatchingError
+from adaptive_batching.instrumentation.live import LiveView
+from adaptive_batching.instrumentation.prometheus import Metrics
+from adaptive_batching.marshal.admin import health
+from adaptive_batching.marshal.admin.active_health_check import ActiveHealthCheck
+from adaptive_batching.marshal.admin.admin_pages import make_admin
+from adaptive_batching.marshal.admin.dashboard.broadcast import Broadcast
+from adaptive_batching.marshal.http.response import as_aiohttp
+from adaptive_batching.marshal.http.router import Router
+from adaptive_batching.marshal.http.server import Server
+from adaptive_batching.marshal.http.tracing import Tracer, traced
+
+if TYPE_CHECKING:  # each program has one of them
+    from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
+    from adaptive_batching.marshal.sidecar.routing import Relays
+
+_log = logging.getLogger("adaptive_batching")
+
+
+class Program(ABC):
+    """Answers clients on one port, and operators on another, until it is stopped.
+
+    Args:
+        batching: The endpoints of a service, or the routes of a sidecar.
+        metrics: What operators see.
+        live: What happened lately.
+        router: Answers clients.
+        deep_check: Looks whether requests would really be answered.
+        admin: Host and port of the pages of operators; None for nowhere.
+        tracer: Makes spans of requests.
+        max_connections: Of clients at a time.
+
+    Attributes:
+        url: Where it listens, once it does.
+        admin_url: Where operators look, if anywhere.
+        metrics: As it was given.
+        live: As it was given.
+        broadcast: Tells those who watch.
+    """
+
+    def __init__(
+        self,
+        batching: "EndpointRuntimes | Relays",
+        metrics: Metrics,
+        live: LiveView,
+        router: Router[Any],
+        *,
+        deep_check: ActiveHealthCheck,
+        admin: tuple[str, int] | None,
+        tracer: Tracer | None,
+        max_connections: int = sys.maxsize,
+    ) -> None:
+        self.url = self.admin_url = ""
+        self.metrics, self.live = metrics, live
+        self.broadcast = Broadcast(live)
+        self._batching, self._router, self._deep_check = batching, router, deep_check
+        self._server = server = Server(traced(router, tracer, self._label), max_connections)
+        self._admin_address = admin
+        self._admin = Server(make_admin(self))
+        self._refreshing = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._started = False
+        metrics.responses["other"] = router.unrouted
+        metrics.held_bytes = lambda: router.held.held
+        metrics.connections_dropped = lambda: server.dropped
+
+    @property
+    def dispatchers(self) -> Mapping[str, Forming]:
+        """By the name in metrics; their `stats()` tell what happened."""
+        return self._batching.dispatchers
+
+    @property
+    def draining(self) -> bool:
+        """Whether clients are told to go elsewhere; what comes is answered all the same."""
+        return self._router.draining
+
+    async def readiness(self, request: web.BaseRequest) -> web.Response:
+        """What `/readyz` answers, and `/readyz?deep=1`, which looks behind the queues.
+
+        Raises:
+            BatchingError: No requests should be sent here.
+        """
+        self._check_ready()
+        deep = request.query.get("deep") == "1"
+        return as_aiohttp(await health.readiness(self._deep_check, deep=deep))
+
+    def announce_end(self) -> None:
+        """Be not ready, and close each connection with its next answer."""
+        self._router.draining = True
+
+    @abstractmethod
+    async def start(
+        self,
+        host: str,
+        port: int,
+        bound: socket.socket | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Listen, on a socket if one is given, and be ready to answer when it returns.
+
+        Raises:
+            ListenError: The port is taken, or the address is not ours.
+        """
+
+    @abstractmethod
+    async def refresh(self) -> None:
+        """Do what SIGHUP and `POST /reload` are for.
+
+        Raises:
+            BatchingError: It can't be done, and all is as before.
+        """
+
+    async def stop(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
+        """Listen no more, let batches leave at once, answer what comes, end what forms batches.
+
+        Every answer closes its connection. Requests that are under way on the others are let in:
+        their clients could not know.
+
+        Args:
+            timeout: Seconds after which what is left is refused.
+        """
+        self.announce_end()
+        if not self._started:
+            return
+        for task in self._tasks:
+            task.cancel()
+        deadline = time.monotonic() + timeout
+        await self._server.shut()
+        self._batching.flush()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._server.calm()
+            await self._batching.aclose(max(0.0, deadline - time.monotonic()))
+        finally:
+            await self._server.aclose()
+            self.broadcast.stop()
+            await self._admin.aclose()
+            self.metrics.loop_lag.stop()
+
+    @abstractmethod
+    def _check_ready(self) -> None:
+        """See to it that requests may be sent here.
+
+        Raises:
+            BatchingError: They should not.
+        """
+
+    async def _begin(self) -> None:
+        """Be stopped from now on, and let operators look."""
+        self._started = True
+        if self._admin_address is not None:
+            self.admin_url = await self._admin.open(*self._admin_address)
+            self.broadcast.start()
+
+    async def _keep_reading(
+        self, written_anew: Callable[[], Awaitable[None]], read: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Read a file each time that it has been written; what can't be leaves all as it was."""
+        while True:
+            await written_anew()
+            try:
+                await read()
+            except BatchingError as error:
+                _log.error("%s", error)
+
+    def _label(self, target: str) -> str | None:
+        destination = self._router.find(target)
+        return None if destination is None else destination.label
