@@ -85,3 +85,18 @@ def parse_share(text: str) -> float:
     if match is None:
         raise ValueError(f"expected a percentage such as 99%, got {text!r}")
     return float(match[1]) / 100
+
+
+def parse_occasion(text: str) -> tuple[float, float]:
+    """Read how often and for how long something happens, such as `0.5%:10ms`.
+
+    Returns:
+        The share of 1, and the seconds.
+
+    Raises:
+        ValueError: It isn't a percentage and a duration with a colon between them.
+    """
+    share, colon, length = text.partition(":")
+    if not colon or _SHARE.fullmatch(share) is None:
+        raise ValueError(f"expected PERCENT:DURATION such as 0.5%:10ms, got {text!r}")
+    return parse_share(share), parse_duration(length)

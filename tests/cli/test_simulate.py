@@ -421,8 +421,8 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--idempotent"), "expected --failures or --crashes with --idempotent"),
         (("TRACE", "--rate", 0), "expected no --rate with a TRACE, got 0.0"),
         ((*MADE, "--cold-start", "5"), "expected BATCHES:DURATION such as 5:200ms, got '5'"),
-        ((*MADE, "--failures", "some"), "expected a percentage such as 0.5%, got 'some'"),
-        ((*MADE, "--shared-device", "1"), "expected a percentage such as 0.5%, got '1'"),
+        ((*MADE, "--failures", "some"), "expected a percentage such as 99%, got 'some'"),
+        ((*MADE, "--shared-device", "1"), "expected a percentage such as 99%, got '1'"),
         ((*MADE, "--failures", "1%", "--limit"), "expected durations that depend on the size"),
         ((*MADE, "--replications", 0), "0 is not in the range 1<=x<=10000"),
         ((*MADE, "--replications", 2, "--limit"), "expected no --limit with --replications"),
@@ -440,7 +440,7 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--keys", "many"), "expected recorded, a number of keys such as 8, or zipf:8"),
         ((*MADE, "--keys", "recorded"), "expected a TRACE with --keys recorded, got none"),
         ((*MADE, "--keys", "0"), "keys: expected 1 to 10,000 of them, got 0"),
-        ((*MADE, "--crashes", "1%"), "expected PERCENT:DURATION such as 0.1%:2s, got '1%'"),
+        ((*MADE, "--crashes", "1%"), "expected PERCENT:DURATION such as 0.5%:10ms, got '1%'"),
         ((*MADE, "--crashes", "200%:1s"), "crashes: expected a share of 0 to 1, got 2.0"),
         ((*MADE, "--loop-delay", "1"), "expected a duration with a unit"),
         ((*MADE, "--dispatchers", 0), "0 is not in the range 1<=x<=1000"),
@@ -702,5 +702,5 @@ def test_nobody_comes_after_the_warm_up():
     """Figures of nothing would be dashes; what was expected is said instead."""
     result = run(*MADE, "--warmup", "5s")
     assert result.exit_code == 2
-    assert "--warmup: expected less than the" in result.stderr
-    assert "until the last request, got 5 s" in result.stderr
+    assert "warmup: expected less than the traffic's" in result.stderr
+    assert "s, got 5 s" in result.stderr

@@ -17,7 +17,6 @@ from adaptive_batching.cli.options.parameters import (
     REPLICATIONS,
     SHARE,
     WORKERS,
-    expect_shorter,
 )
 from adaptive_batching.cli.options.workers import expect_worker, number_of_workers
 from adaptive_batching.cli.progress import progress
@@ -107,7 +106,6 @@ def command(
     try:
         with policy_errors_told():
             traffic, experiment = conditions(trace, seed, options)
-            expect_shorter("warmup", experiment.warmup, traffic.duration)
             pairs = _pairs(partial(_experiment, trace, options), contestants, seed, replications)
     except (TraceError, ValueError) as error:
         raise click.UsageError(str(error)) from error

@@ -19,7 +19,6 @@ from adaptive_batching.cli.options.parameters import (
     POLICY,
     RANGE,
     RATE,
-    expect_shorter,
 )
 from adaptive_batching.cli.options.workers import expect_worker
 from adaptive_batching.cli.progress import progress
@@ -80,7 +79,6 @@ def command(
     try:
         with policy_errors_told():
             traffic, experiment = conditions(trace, seed, options)
-            expect_shorter("warmup", experiment.warmup, traffic.duration)
             target = _target(experiment, goodput, throughput)
             search, points = _searched(experiment, policy, workers, target)
     except (TraceError, ValueError) as error:

@@ -1,16 +1,22 @@
 """The options that say what is simulated: which traffic, which workers, which limits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from adaptive_batching.cli.options.declared import Command, add_options
-from adaptive_batching.cli.options.parameters import DURATION, ITEMS, SECONDS, Parsed, expect_none
+from adaptive_batching.cli.options.parameters import (
+    DURATION,
+    ITEMS,
+    SECONDS,
+    Parsed,
+    expect_none,
+    expect_shorter,
+)
 from adaptive_batching.cli.options.traffic import TRAFFIC_NAMES, TRAFFIC_OPTIONS, traffic
 from adaptive_batching.cli.options.workers import WORKER_OPTIONS, server_of
 from adaptive_batching.core import Limits
@@ -158,7 +164,7 @@ def _experiment(
         expect_none("with one dispatcher", single, *single)
     if retries is None and backoff is not None:
         raise click.UsageError("expected --retries with --backoff")
-    _check_warmup(traffic.arrivals, warmup)
+    expect_shorter("warmup", warmup, traffic.duration)
     if idempotent and not (workers["failures"] or workers["crashes"]):
         raise click.UsageError("expected --failures or --crashes with --idempotent")
     crowd = traffic.crowd
@@ -182,15 +188,3 @@ def _experiment(
         warmup=warmup,
         seed=seed,
     )
-
-
-def _check_warmup(arrivals: object, warmup: float) -> None:
-    """Somebody has to come after it; of a stream nobody knows beforehand."""
-    if not isinstance(arrivals, np.ndarray | Sequence) or not warmup:
-        return
-    last = float(np.max(arrivals, initial=0.0))
-    if warmup > last:
-        came, given = format_duration(last), format_duration(warmup)
-        raise click.UsageError(
-            f"--warmup: expected less than the {came} until the last request, got {given}"
-        )

@@ -21,10 +21,10 @@ from adaptive_batching.simulation.servers.curves import Padded, parse_buckets
 from adaptive_batching.simulation.servers.servers import (
     Server,
     UnevenServers,
-    parse_pause,
     parse_server,
     parse_servers,
 )
+from adaptive_batching.units import parse_occasion
 
 _N = TypeVar("_N")
 
@@ -84,7 +84,7 @@ WORKER_OPTIONS = (
     ),
     click.option(
         "--pause",
-        type=Parsed("percent:duration", parse_pause),
+        type=Parsed("percent:duration", parse_occasion),
         default="0%:0ms",
         help="Pauses of the machine: share of the batches and length, say 0.5%:10ms.",
     ),

@@ -11,7 +11,7 @@ import numpy as np
 
 from adaptive_batching.core import Outcome
 from adaptive_batching.simulation.servers.curves import Curve
-from adaptive_batching.units import parse_duration
+from adaptive_batching.units import parse_duration, parse_occasion, parse_share
 
 
 class Run(NamedTuple):
@@ -226,7 +226,7 @@ def parse_failures(text: str) -> Failures:
     Raises:
         ValueError: It isn't a percentage from 0 to 100.
     """
-    return Failures(_percentage(text))
+    return Failures(parse_share(text))
 
 
 def parse_crashes(text: str) -> Crashes:
@@ -235,10 +235,7 @@ def parse_crashes(text: str) -> Crashes:
     Raises:
         ValueError: It isn't a percentage and a duration with a colon between them.
     """
-    share, colon, restart = text.partition(":")
-    if not colon or _PERCENT.fullmatch(share) is None:
-        raise ValueError(f"expected PERCENT:DURATION such as 0.1%:2s, got {text!r}")
-    return Crashes(_percentage(share), parse_duration(restart))
+    return Crashes(*parse_occasion(text))
 
 
 def parse_shared(text: str) -> SharedDevice:
@@ -247,18 +244,10 @@ def parse_shared(text: str) -> SharedDevice:
     Raises:
         ValueError: It isn't a percentage.
     """
-    return SharedDevice(_percentage(text))
-
-
-def _percentage(text: str) -> float:
-    match = _PERCENT.fullmatch(text)
-    if match is None:
-        raise ValueError(f"expected a percentage such as 0.5%, got {text!r}")
-    return float(match[1]) / 100
+    return SharedDevice(parse_share(text))
 
 
 _STEEPEST = 1e6
 _STREAM = 4  # arrivals and workers made with the same seed must not share our random numbers
 _CRASHES = 6  # nor failures and crashes each other's
 _DRIFT = re.compile(r"(?:([0-9]{1,4}):)?([0-9]+(?:\.[0-9]+)?)x@([^-]+)(?:-([^-]+))?")
-_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")

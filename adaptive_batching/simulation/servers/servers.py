@@ -22,7 +22,6 @@ _BLOCK = 4096  # draws at a time: a single draw costs as much as a hundred of a 
 _STREAM = 1  # arrivals made with the same seed must not share our random numbers
 _UNEVEN = 7  # the seeds of unlike workers must not be those of other simulations
 _SEVERAL = re.compile(r"([1-9][0-9]{0,3})x")
-_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +167,3 @@ def parse_latency(text: str) -> tuple[float, float]:
     if not plus:
         raise ValueError(f"expected FIXED+PER_ITEM such as 5ms+0.05ms, got {text!r}")
     return parse_duration(fixed), parse_duration(per_item)
-
-
-def parse_pause(text: str) -> tuple[float, float]:
-    """Read `0.5%:10ms`: the share of the batches that meet a pause, and its seconds.
-
-    Raises:
-        ValueError: It isn't a percentage and a duration with a colon between them.
-    """
-    share, colon, length = text.partition(":")
-    match = _PERCENT.fullmatch(share)
-    if not colon or match is None:
-        raise ValueError(f"expected PERCENT:DURATION such as 0.5%:10ms, got {text!r}")
-    return float(match[1]) / 100, parse_duration(length)

@@ -9,8 +9,9 @@ from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.fitting.fit import fit
 from adaptive_batching.simulation.fitting.model_file import read_model, save_model
 from adaptive_batching.simulation.fitting.robust_line import fit_line
-from adaptive_batching.simulation.servers.servers import Server, parse_latency, parse_pause
+from adaptive_batching.simulation.servers.servers import Server, parse_latency
 from adaptive_batching.simulation.traffic.traces.recording import recorded_batches
+from adaptive_batching.units import parse_occasion
 
 SERVER = Server(5e-3, 5e-5, jitter=0.1, pause_probability=0.01, pause=20e-3)
 
@@ -45,7 +46,7 @@ def test_the_options_can_be_pasted():
     options = dict(zip(words[::2], words[1::2], strict=True))
     assert parse_latency(options["--latency"]) == pytest.approx((5e-3, 5e-5), rel=0.05)
     assert float(options["--jitter"]) == pytest.approx(0.1, rel=0.05)
-    assert parse_pause(options["--pause"]) == pytest.approx((0.01, 20e-3), rel=0.3)
+    assert parse_occasion(options["--pause"]) == pytest.approx((0.01, 20e-3), rel=0.3)
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():

@@ -12,9 +12,9 @@ from adaptive_batching.simulation.servers.servers import (
     Server,
     UnevenServers,
     parse_latency,
-    parse_pause,
     parse_servers,
 )
+from adaptive_batching.units import parse_occasion
 
 
 def test_without_jitter_it_is_exact():
@@ -86,7 +86,7 @@ def test_spellings():
     """As people type them."""
     assert parse_latency("5ms+0.05ms") == (5 * 1e-3, 0.05 * 1e-3)
     assert parse_latency("1s + 0s") == (1.0, 0.0)
-    assert parse_pause("0.5%:10ms") == (0.5 / 100, 10 * 1e-3)
+    assert parse_occasion("0.5%:10ms") == (0.5 / 100, 10 * 1e-3)
 
 
 @pytest.mark.parametrize("text", ["", "5ms", "5ms+", "+1ms", "5+1", "5ms+1ms+1ms", "5ms-1ms"])
@@ -100,7 +100,7 @@ def test_misspelt_latency(text):
 def test_misspelt_pause(text):
     """Refused with what was expected and what came."""
     with pytest.raises(ValueError, match=r"expected .*, got"):
-        parse_pause(text)
+        parse_occasion(text)
 
 
 def test_workers_that_differ():
