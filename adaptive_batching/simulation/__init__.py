@@ -5,7 +5,7 @@ from adaptive_batching.simulation.clients.closed_loop import ClosedLoop, Span
 from adaptive_batching.simulation.clients.keys import Lots
 from adaptive_batching.simulation.clients.retries import Retries
 from adaptive_batching.simulation.kernel.engine import drive, simulate
-from adaptive_batching.simulation.kernel.fleet import Balance, Fleet, drive_fleet
+from adaptive_batching.simulation.kernel.fleet import Balance, Fleet
 from adaptive_batching.simulation.kernel.history import Collector, History
 from adaptive_batching.simulation.servers.conditions import (
     ColdStart,
@@ -52,7 +52,6 @@ __all__ = [
     "UnevenServers",
     "clumped",
     "drive",
-    "drive_fleet",
     "limit_of",
     "mmpp",
     "poisson",

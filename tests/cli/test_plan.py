@@ -50,7 +50,9 @@ def traffic(tmp_path, monkeypatch):
     scheduler = Scheduler(make_policy("cork"), Limits(64, 50e-3), workers=1)
     service = Server(5.4e-3, 0.22e-3, jitter=0.03).service()
     with Recorder(path, clock=lambda: 0.0) as recorder:
-        drive(ArrivalStream(poisson(1500.0, 2.0, seed=1)), scheduler, service, _Recording(recorder))
+        drive(
+            ArrivalStream(poisson(1500.0, 2.0, seed=1)), [scheduler], service, _Recording(recorder)
+        )
     return path
 
 

@@ -5,6 +5,7 @@ t + d, to the last bit.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import accumulate
 from math import inf, nextafter
 
 from adaptive_batching.core import Job, Scheduler
@@ -15,8 +16,9 @@ from adaptive_batching.simulation.clients.tenants import Claim
 from adaptive_batching.simulation.kernel.collection import collecting_rarely
 from adaptive_batching.simulation.kernel.driver import Loop, SimulatedDriver
 from adaptive_batching.simulation.kernel.event_queue import EventQueue
+from adaptive_batching.simulation.kernel.fleet import CHOICES, ONE_DISPATCHER, Choose, Fleet
 from adaptive_batching.simulation.kernel.history import Backdated, Collector, History
-from adaptive_batching.simulation.kernel.pool import Pool, of_each
+from adaptive_batching.simulation.kernel.pool import Pool, SharedPool, of_each
 from adaptive_batching.simulation.servers.servers import Service
 from adaptive_batching.simulation.traffic.arrival_stream import ArrivalStream
 
@@ -64,7 +66,7 @@ def simulate(
     history = History()
     drive(
         ArrivalStream(arrivals, sizes, keys, max_latencies, claims),
-        scheduler,
+        [scheduler],
         service,
         history,
         max_latency=max_latency,
@@ -78,10 +80,11 @@ def simulate(
 
 def drive(
     feed: ArrivalStream,
-    scheduler: Scheduler,
+    schedulers: Sequence[Scheduler],
     service: Service | Sequence[Service],
     collector: Collector,
     *,
+    fleet: Fleet = ONE_DISPATCHER,
     max_latency: float | None = None,
     timer_resolution: float = 0.0,
     loop_delay: float = 0.0,
@@ -92,34 +95,77 @@ def drive(
 
     With a feed that reads as it goes, any number of jobs takes the memory of those that wait.
 
+    Args:
+        feed: Where jobs come from.
+        schedulers: One for each dispatcher, as `Fleet.schedulers` makes them.
+        service: How long a batch takes, on any worker or, if they differ, on each.
+        collector: Is told what happens.
+        fleet: How several dispatchers stand to each other.
+        max_latency: Seconds from each job's arrival to its deadline; by default the schedulers'.
+        timer_resolution: Wake-ups come at the next multiple of it (seconds).
+        loop_delay: How much later than it happens everything is noticed (seconds).
+        retries: What clients do who are refused, or answered too late: their requests go through
+            the balancer again, and so to another dispatcher as a rule.
+        seed: Of a balancer that draws lots, and of the clients' backoff.
+
     Returns:
         How many times a request was sent again.
+
+    Raises:
+        ValueError: The arrivals are not in order or a number isn't finite.
+        PolicyError: A policy decided something impossible, or holds jobs for ever.
     """
     events = EventQueue()
     loop = Loop(timer_resolution, loop_delay)
     told = Backdated(collector) if loop_delay else collector
-    services = of_each(service, len(scheduler.permits.workers))
-    patience = scheduler.limits.max_latency if max_latency is None else max_latency
+    shares = [len(scheduler.permits.workers) for scheduler in schedulers]
+    services = of_each(service, shares[0] if fleet.shared else sum(shares))
+    pool = (SharedPool if fleet.shared else Pool)(services, events)
+    firsts = [0] * len(shares) if fleet.shared else accumulate(shares[:-1], initial=0)
+    patience = schedulers[0].limits.max_latency if max_latency is None else max_latency
     clients = (
         None if retries is None else RetryingClients(retries, events, patience, loop_delay, seed)
     )
-    driver = SimulatedDriver(scheduler, Pool(services, events), feed, told, loop, clients=clients)
+    drivers = [
+        SimulatedDriver(scheduler, pool, feed, told, loop, first, clients)
+        for scheduler, first in zip(schedulers, firsts, strict=True)
+    ]
+    if isinstance(pool, SharedPool):
+        pool.owners.extend(drivers)
+    choose = CHOICES[fleet.balance](drivers, seed)
     if clients is not None:
-        clients.send = driver.admit
+        clients.send = lambda job: choose().admit(job)
     with collecting_rarely:
-        _Run(feed, events, driver, patience).to_the_end()
+        if len(drivers) == 1 and not fleet.shared:
+            _Run(feed, events, drivers[0], patience).to_the_end()
+        else:
+            _run_fleet(feed, events, drivers, choose, patience)
+    for scheduler in schedulers:
+        if scheduler.items:
+            msg = f"expected a decision for the {scheduler.items} items left, got a Hold for ever"
+            raise PolicyError(msg)
     return 0 if clients is None else clients.sent_again
 
 
-def expect_nobody_left(scheduler: Scheduler) -> None:
-    """At the end of a simulation.
-
-    Raises:
-        PolicyError: Somebody waits, and nothing will happen any more.
-    """
-    if scheduler.items:
-        msg = f"expected a decision for the {scheduler.items} items left, got a Hold for ever"
-        raise PolicyError(msg)
+def _run_fleet(
+    feed: ArrivalStream,
+    events: EventQueue,
+    drivers: Sequence[SimulatedDriver],
+    choose: Choose,
+    patience: float,
+) -> None:
+    """Step from instant to instant; only who has heard of something decides."""
+    delay = drivers[0].loop.delay
+    while True:
+        wake = min([driver.wake for driver in drivers])
+        if (now := min(feed.next, events.next, wake)) == inf:
+            return
+        events.happen(now)
+        while feed.next <= now:
+            choose().admit(feed.take(patience, delay))
+        for driver in drivers:
+            if driver.alert or driver.wake <= now:
+                driver.decide(now)
 
 
 class _Run:
@@ -142,7 +188,6 @@ class _Run:
             driver.decide(now)
             if driver.busy:
                 self._admit(min(events.next, driver.until))
-        expect_nobody_left(driver.scheduler)
 
     def _admit(self, before: float) -> None:
         """Submit all that arrives before that instant.

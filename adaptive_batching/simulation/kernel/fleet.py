@@ -7,25 +7,18 @@ next one, unless clients send again.
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from math import inf
 from typing import Literal
 
 import numpy as np
 
 from adaptive_batching.core import Fairness, Limits, PolicyLike, Scheduler, make_policy
-from adaptive_batching.simulation.clients.retries import Retries, RetryingClients
-from adaptive_batching.simulation.kernel.collection import collecting_rarely
-from adaptive_batching.simulation.kernel.driver import Loop, SimulatedDriver
-from adaptive_batching.simulation.kernel.engine import expect_nobody_left
-from adaptive_batching.simulation.kernel.event_queue import EventQueue
-from adaptive_batching.simulation.kernel.history import Backdated, Collector
-from adaptive_batching.simulation.kernel.pool import Pool, SharedPool, of_each
-from adaptive_batching.simulation.servers.servers import Service
-from adaptive_batching.simulation.traffic.arrival_stream import ArrivalStream
+from adaptive_batching.simulation.kernel.driver import SimulatedDriver
 
 Balance = Literal["in-turn", "random", "least"]
 """Who gets the next request: each in turn, anybody, or who has the fewest under way."""
+
+Choose = Callable[[], SimulatedDriver]
+"""Says who gets the next request."""
 
 _BLOCK = 4096  # lots at a time
 _STREAM = 5  # arrivals and workers made with the same seed must not share our random numbers
@@ -93,87 +86,7 @@ class Fleet:
 ONE_DISPATCHER = Fleet()
 
 
-def drive_fleet(
-    feed: ArrivalStream,
-    schedulers: Sequence[Scheduler],
-    service: Service | Sequence[Service],
-    collector: Collector,
-    *,
-    fleet: Fleet,
-    timer_resolution: float = 0.0,
-    loop_delay: float = 0.0,
-    retries: Retries | None = None,
-    seed: int = 0,
-) -> int:
-    """Like `engine.drive`, for several schedulers.
-
-    Args:
-        feed: Where jobs come from.
-        schedulers: One for each dispatcher, as `Fleet.schedulers` makes them.
-        service: How long a batch takes, on any worker or, if they differ, on each.
-        collector: Is told what happens.
-        fleet: How they stand to each other.
-        timer_resolution: Wake-ups come at the next multiple of it (seconds).
-        loop_delay: How much later than it happens everything is noticed (seconds).
-        retries: What clients do who are refused, or answered too late: their requests go through
-            the balancer again, and so to another dispatcher as a rule.
-        seed: Of a balancer that draws lots, and of the clients' backoff.
-
-    Returns:
-        How many times a request was sent again.
-
-    Raises:
-        ValueError: The arrivals are not in order or a number isn't finite.
-        PolicyError: A policy decided something impossible, or holds jobs for ever.
-    """
-    events = EventQueue()
-    loop = Loop(timer_resolution, loop_delay)
-    told = Backdated(collector) if loop_delay else collector
-    shares = [scheduler.permits.capacity for scheduler in schedulers]
-    services = of_each(service, shares[0] if fleet.shared else sum(shares))
-    pool = (SharedPool if fleet.shared else Pool)(services, events)
-    firsts = [0] * len(shares) if fleet.shared else accumulate(shares[:-1], initial=0)
-    patience = schedulers[0].limits.max_latency
-    clients = (
-        None if retries is None else RetryingClients(retries, events, patience, loop_delay, seed)
-    )
-    drivers = [
-        SimulatedDriver(scheduler, pool, feed, told, loop, first, clients)
-        for scheduler, first in zip(schedulers, firsts, strict=True)
-    ]
-    if isinstance(pool, SharedPool):
-        pool.owners.extend(drivers)
-    choose = _CHOICES[fleet.balance](drivers, seed)
-    if clients is not None:
-        clients.send = lambda job: choose().admit(job)
-    with collecting_rarely:
-        _run(feed, events, drivers, choose)
-    for scheduler in schedulers:
-        expect_nobody_left(scheduler)
-    return 0 if clients is None else clients.sent_again
-
-
-def _run(
-    feed: ArrivalStream,
-    events: EventQueue,
-    drivers: Sequence[SimulatedDriver],
-    choose: Callable[[], SimulatedDriver],
-) -> None:
-    """Step from instant to instant; only who has heard of something decides."""
-    patience, delay = drivers[0].scheduler.limits.max_latency, drivers[0].loop.delay
-    while True:
-        wake = min([driver.wake for driver in drivers])
-        if (now := min(feed.next, events.next, wake)) == inf:
-            return
-        events.happen(now)
-        while feed.next <= now:
-            choose().admit(feed.take(patience, delay))
-        for driver in drivers:
-            if driver.alert or driver.wake <= now:
-                driver.decide(now)
-
-
-def _in_turn(drivers: Sequence[SimulatedDriver], seed: int) -> Callable[[], SimulatedDriver]:
+def _in_turn(drivers: Sequence[SimulatedDriver], seed: int) -> Choose:
     line = deque(drivers)
 
     def choose() -> SimulatedDriver:
@@ -183,7 +96,7 @@ def _in_turn(drivers: Sequence[SimulatedDriver], seed: int) -> Callable[[], Simu
     return choose
 
 
-def _at_random(drivers: Sequence[SimulatedDriver], seed: int) -> Callable[[], SimulatedDriver]:
+def _at_random(drivers: Sequence[SimulatedDriver], seed: int) -> Choose:
     rng = np.random.default_rng([_STREAM, seed])
     lots: list[int] = []
 
@@ -195,7 +108,7 @@ def _at_random(drivers: Sequence[SimulatedDriver], seed: int) -> Callable[[], Si
     return choose
 
 
-def _least(drivers: Sequence[SimulatedDriver], seed: int) -> Callable[[], SimulatedDriver]:
+def _least(drivers: Sequence[SimulatedDriver], seed: int) -> Choose:
     line = deque(drivers)
 
     def choose() -> SimulatedDriver:
@@ -205,4 +118,8 @@ def _least(drivers: Sequence[SimulatedDriver], seed: int) -> Callable[[], Simula
     return choose
 
 
-_CHOICES = {"in-turn": _in_turn, "random": _at_random, "least": _least}
+CHOICES: dict[Balance, Callable[[Sequence[SimulatedDriver], int], Choose]] = {
+    "in-turn": _in_turn,
+    "random": _at_random,
+    "least": _least,
+}

@@ -14,7 +14,7 @@ from adaptive_batching.simulation.clients.closed_loop import ClosedLoop
 from adaptive_batching.simulation.clients.retries import Retries
 from adaptive_batching.simulation.clients.tenants import Claim
 from adaptive_batching.simulation.kernel.engine import drive
-from adaptive_batching.simulation.kernel.fleet import ONE_DISPATCHER, Fleet, drive_fleet
+from adaptive_batching.simulation.kernel.fleet import ONE_DISPATCHER, Fleet
 from adaptive_batching.simulation.kernel.history import Collector, History
 from adaptive_batching.simulation.servers.servers import Server, UnevenServers
 from adaptive_batching.simulation.study.report import Row, summarize
@@ -111,24 +111,12 @@ class Experiment:
         schedulers = self.fleet.schedulers(
             policy, self.limits, workers, idempotent=self.idempotent, fairness=self.fairness
         )
-        service = self.server.service(self.seed)
-        if len(schedulers) > 1:
-            return drive_fleet(
-                feed,
-                schedulers,
-                service,
-                collector,
-                fleet=self.fleet,
-                timer_resolution=self.timer_resolution,
-                loop_delay=self.loop_delay,
-                retries=self.retries,
-                seed=self.seed,
-            )
         return drive(
             feed,
-            schedulers[0],
-            service,
+            schedulers,
+            self.server.service(self.seed),
             collector,
+            fleet=self.fleet,
             timer_resolution=self.timer_resolution,
             loop_delay=self.loop_delay,
             retries=self.retries,

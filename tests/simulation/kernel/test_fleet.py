@@ -11,7 +11,7 @@ from adaptive_batching.simulation.clients.closed_loop import ClosedLoop, Span
 from adaptive_batching.simulation.clients.keys import Lots
 from adaptive_batching.simulation.clients.retries import Retries
 from adaptive_batching.simulation.kernel.engine import drive
-from adaptive_batching.simulation.kernel.fleet import Fleet, drive_fleet
+from adaptive_batching.simulation.kernel.fleet import Fleet
 from adaptive_batching.simulation.kernel.history import History
 from adaptive_batching.simulation.servers.conditions import Crashes
 from adaptive_batching.simulation.servers.servers import Server
@@ -80,29 +80,24 @@ def test_workers_are_dealt_out():
 @given(
     policy=st.sampled_from(["cork", "greedy", "window:2ms"]),
     workers=st.integers(1, 3),
-    shared=st.booleans(),
     loop_delay=st.sampled_from([0.0, 1e-3]),
     keys=st.none() | st.just(Lots(3)),
     retries=st.sampled_from([None, Retries(2), Retries(2, 0.0), Retries(3, 10e-3)]),
 )
-def test_a_fleet_of_one_is_the_single_dispatcher(
-    policy, workers, shared, loop_delay, keys, retries
-):
+def test_a_fleet_of_one_is_the_single_dispatcher(policy, workers, loop_delay, keys, retries):
     """To the last bit, though another loop drives it and another pool runs its batches."""
     times = poisson(workers * 6_000.0, 0.1, seed=1)
     server = Server(5e-3, 5e-5, jitter=0.2, conditions=(Crashes(0.1, 10e-3),))
     limits = Limits(64, 25e-3)
 
-    def history(drive_it, scheduler, **more):
+    def history(fleet):
         told = History()
         feed, service = ArrivalStream(times, keys=keys), server.service(1)
+        schedulers = fleet.schedulers(policy, limits, workers)
         options = {"loop_delay": loop_delay, "retries": retries}
-        return drive_it(feed, scheduler, service, told, **options, **more), told
+        return drive(feed, schedulers, service, told, fleet=fleet, **options), told
 
-    fleet = Fleet(1, shared=shared)
-    one = fleet.schedulers(policy, limits, workers)
-    several = fleet.schedulers(policy, limits, workers)
-    assert history(drive, one[0]) == history(drive_fleet, several, fleet=fleet)
+    assert history(Fleet(1)) == history(Fleet(1, shared=True))
 
 
 @given(
