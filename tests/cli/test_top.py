@@ -8,7 +8,9 @@ import sys
 from asyncio.subprocess import PIPE
 
 import pytest
+from click.testing import CliRunner
 
+from adaptive_batching.cli import main
 from tests.marshal import apps
 from tests.marshal.admin.test_admin import LOOPBACK
 from tests.marshal.client import client_of, until
@@ -50,8 +52,6 @@ async def test_one_look():
     ("url", "told"),
     [
         ("nonsense", "expected the URL of an admin port, such as http://127.0.0.1:9000"),
-        ("ftp://127.0.0.1", "expected the URL of an admin port"),
-        ("http://[", "expected the URL of an admin port"),
         ("http://127.0.0.1:{nobody}", "can't be reached: Connect"),
         ("http://127.0.0.1:{data}", "start the service with --admin-port, and give that port"),
     ],
@@ -64,6 +64,13 @@ async def test_a_wrong_url_is_told_in_a_sentence(url, told, unused_tcp_port):
         assert told in complaint
         assert "Traceback" not in complaint
         assert output == ""
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "http://[", "http://127.0.0.1:99999"])
+def test_what_is_no_url_of_a_port_is_refused_at_once(url):
+    result = CliRunner().invoke(main, ["top", url])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "expected the URL of an admin port" in result.stderr
 
 
 async def test_an_endpoint_that_is_not_there():

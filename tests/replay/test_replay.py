@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from adaptive_batching.cli import main
 from adaptive_batching.core import JobOutcome, Limits
 from adaptive_batching.replay import Conditions, Overhead, compare, send
+from adaptive_batching.replay import overhead as overhead_measured
 from adaptive_batching.replay.fidelity import foretell
 from adaptive_batching.simulation import poisson
 
@@ -120,8 +121,9 @@ def test_a_trace_is_sent_and_simulated(trace):
     }  # fmt: skip
 
 
-def test_the_table_says_what_was_assumed(trace):
+def test_the_table_says_what_was_assumed(trace, monkeypatch):
     """Measured beside simulated, below it the overhead; only so many seconds are sent."""
+    monkeypatch.setattr(overhead_measured, "_SECONDS", 0.4)
     result = run(
         trace, "--live", "--apart", "--duration", 0.5, "--timer-resolution", "3ms", "--warmup", "0s"
     )

@@ -31,7 +31,7 @@ async def measure(*, loop: str, quick: bool) -> Report:
 
     Without OpenTelemetry's SDK nothing is traced, and the rows say so.
     """
-    seconds, rounds = (1.0, 1) if quick else (1.5, 12)  # short: the machine's load changes
+    seconds, rounds = (0.3, 1) if quick else (1.5, 12)  # short: the machine's load changes
     shares = _SHARES if find_spec("opentelemetry.sdk") else {"all, but not traced": ""}
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context

@@ -27,11 +27,11 @@ async def measure(*, loop: str, quick: bool) -> Report:
     """
     if importlib.util.find_spec("sklearn") is None:
         raise Unavailable("scikit-learn is not installed: pip install adaptive-batching[demo]")
-    seconds, rounds = (0.5, 1) if quick else (2.0, 3)
+    seconds, rounds, step = (0.3, 1, 3) if quick else (2.0, 3, 1)
     options = ("--protocol", "tensorflow", "--max-latency", f"{_WITHIN}s")
     async with one_at_a_time() as direct, sidecar(direct.url, loop, *options) as ours:
         contestants = {
-            name: partial(_best, server, _CLIENTS[name], seconds)
+            name: partial(_best, server, _CLIENTS[name][::step], seconds)
             for name, server in {"direct": direct, "sidecar": ours}.items()
         }
         found = await hold(contestants, rounds, quick=quick)

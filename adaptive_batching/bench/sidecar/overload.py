@@ -47,11 +47,11 @@ class _Target:
 
 async def measure(*, loop: str, quick: bool) -> Report:
     """Overload what has a slow model behind it, and a sidecar that is the slowest itself."""
-    phases = (0.3, 0.7, 0.3) if quick else (2.0, 30.0, 3.0)
+    measured, *phases = (0.4, 0.3, 0.7, 0.3) if quick else (2.0, 2.0, 30.0, 3.0)  # seconds
     rows: list[Row] = []
     verdicts: list[Verdict] = []
     for target in (_sidecar, _service, _saturated_sidecar):
-        async with target(loop) as each:
+        async with target(loop, measured) as each:
             found = _found(each, await _overload(each, *phases), *phases[:2])
         rows.append(found.row(each))
         if target is not _saturated_sidecar:  # refusing takes its time as well: less is left
@@ -64,25 +64,25 @@ async def measure(*, loop: str, quick: bool) -> Report:
 
 
 @asynccontextmanager
-async def _sidecar(loop: str) -> AsyncIterator[_Target]:
+async def _sidecar(loop: str, seconds: float) -> AsyncIterator[_Target]:
     size = ("--max-batch-size", f"{OVERLOAD_BATCH}")
     async with (
         baseline(loop, "slow-model") as model,
         sidecar(model.url, loop, *_PROTOCOL, *size) as server,
     ):
-        capacity = await _capacity(model)
+        capacity = await _capacity(model, seconds)
         yield _Target("sidecar, slow model", _predict(server), INSTANCES.bodies, capacity)
 
 
 @asynccontextmanager
-async def _service(loop: str) -> AsyncIterator[_Target]:
+async def _service(loop: str, _seconds: float) -> AsyncIterator[_Target]:
     async with service("overload", loop) as server:
         url = f"{server.url}/model"
         yield _Target("service, slow model", url, ROWS.bodies, OVERLOAD_CAPACITY)
 
 
 @asynccontextmanager
-async def _saturated_sidecar(loop: str) -> AsyncIterator[_Target]:
+async def _saturated_sidecar(loop: str, seconds: float) -> AsyncIterator[_Target]:
     """A model that costs nothing, and requests of thousands of rows, which have to be cut out."""
     size = ("--max-batch-size", f"{16 * _ROWS}", "--max-queue", f"{64 * _ROWS}")
     async with (
@@ -91,16 +91,16 @@ async def _saturated_sidecar(loop: str) -> AsyncIterator[_Target]:
     ):
         url = _predict(server)
         path = url.removeprefix(server.url)
-        figures = await server.under_load(path, _LARGE, connections=16, seconds=2.0)
+        figures = await server.under_load(path, _LARGE, connections=16, seconds=seconds)
         yield _Target("sidecar, itself saturated", url, _LARGE.bodies, figures["requests/s"])
 
 
-async def _capacity(model: ServerProcess) -> float:
+async def _capacity(model: ServerProcess, seconds: float) -> float:
     """Items that a model server can answer in a second: full batches, one after the other."""
     rows = b",".join(ROWS.bodies[:OVERLOAD_BATCH])
     path = _predict(model).removeprefix(model.url)
     batch = Traffic([b'{"instances": [%b]}' % rows])
-    figures = await model.under_load(path, batch, connections=1, seconds=2.0)
+    figures = await model.under_load(path, batch, connections=1, seconds=seconds)
     return OVERLOAD_BATCH * figures["requests/s"]
 
 

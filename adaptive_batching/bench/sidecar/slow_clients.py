@@ -23,7 +23,6 @@ _ATTACKS = {
     "slow reading": ("-X", "-w", "10", "-y", "20", "-n", "1", "-z", "5", "-k", "3"),
 }
 _CONNECTIONS = 200
-_CONNECTING = 1.0  # seconds, until they all are there
 _RATE = 300.0  # requests a second of good clients
 _REQUIRED = 1.5  # times undisturbed
 
@@ -36,7 +35,8 @@ async def measure(*, loop: str, quick: bool) -> Report:
     """
     if shutil.which(_TOOL) is None:
         raise Unavailable(f"{_TOOL} is not installed: apt install {_TOOL}")
-    seconds, rounds = (0.7, 1) if quick else (3.0, 3)
+    # Seconds: until all the slow ones are there, and of each turn.
+    connecting, seconds, rounds = (0.3, 0.3, 1) if quick else (1.0, 3.0, 3)
     rows: list[Row] = []
     verdicts: list[Verdict] = []
     async with (
@@ -50,7 +50,7 @@ async def measure(*, loop: str, quick: bool) -> Report:
         }
         for name, (url, bodies) in targets.items():
             contestants = {
-                who: partial(_beside, arguments, url, bodies, seconds)
+                who: partial(_beside, arguments, url, bodies, connecting, seconds)
                 for who, arguments in _ATTACKS.items()
             }
             found = Contest(await take_turns(contestants, rounds))
@@ -67,9 +67,9 @@ async def measure(*, loop: str, quick: bool) -> Report:
 
 
 async def _beside(
-    arguments: tuple[str, ...], url: str, bodies: list[bytes], seconds: float
+    arguments: tuple[str, ...], url: str, bodies: list[bytes], connecting: float, seconds: float
 ) -> dict[str, float]:
-    async with _slow_clients(arguments, url, seconds):
+    async with _slow_clients(arguments, url, connecting, seconds):
         plan = OpenLoop(url=url, bodies=bodies, phases=[(_RATE, seconds)])
         answers = await run_open_loop(plan)
     percentiles = quantiles((each.latency - each.lag for each in answers), n=100)
@@ -82,18 +82,18 @@ async def _beside(
 
 @asynccontextmanager
 async def _slow_clients(
-    arguments: tuple[str, ...], url: str, seconds: float
+    arguments: tuple[str, ...], url: str, connecting: float, seconds: float
 ) -> AsyncIterator[None]:
     if not arguments:
         yield
         return
     many = ("-c", f"{_CONNECTIONS}", "-r", f"{_CONNECTIONS}", "-i", "1", "-u", url)
-    length = ("-l", f"{int(seconds + _CONNECTING) + 30}")
+    length = ("-l", f"{int(connecting + seconds) + 30}")
     slow = await asyncio.create_subprocess_exec(
         _TOOL, *arguments, *many, *length, stdout=DEVNULL, stderr=DEVNULL
     )
     try:
-        await asyncio.sleep(_CONNECTING)
+        await asyncio.sleep(connecting)
         yield
     finally:
         if slow.returncode is None:

@@ -32,7 +32,7 @@ _OURS, _COPY = "sidecar", "copies only"
 
 async def measure(*, loop: str, quick: bool) -> Report:
     """How many tensors come through, and what memory they take if more come than may be held."""
-    seconds, rounds = (1.0, 1) if quick else (2.0, 5)
+    seconds, rounds = (0.3, 1) if quick else (2.0, 5)
     options = ("--protocol", "open-inference", "--max-queue-bytes", str(_HELD))
     async with (
         baseline(loop, "tensors") as model,
