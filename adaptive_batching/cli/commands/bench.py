@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 from collections.abc import Coroutine, Mapping
+from types import ModuleType
 from typing import Any, Protocol
 
 import click
@@ -68,24 +69,6 @@ def command() -> None:
     """
 
 
-@command.command("calls")
-@_loop
-@_quick
-@_format
-def _calls(loop: str, form: str, *, quick: bool) -> None:
-    """Cost of a call of @batched, in process."""
-    _report(_single(calls.measure(quick=quick)), loop, form)
-
-
-@command.command("workers")
-@_loop
-@_quick
-@_format
-def _workers(loop: str, form: str, *, quick: bool) -> None:
-    """Round trip of a batch to a worker process."""
-    _report(_single(workers.measure(quick=quick)), loop, form)
-
-
 @command.command("cooperative")
 @click.option("--stress", is_flag=True, help="32 threads with 20,000 calls each: is each its own?")
 @_quick
@@ -111,62 +94,11 @@ def _ray(form: str, *, quick: bool) -> None:
     _report(_single(actors.measure(quick=quick)), "asyncio", form)
 
 
-@command.command("http")
-@click.option(
-    "--part",
-    "parts",
-    type=click.Choice(list(http.PARTS)),
-    multiple=True,
-    default=list(http.PARTS),
-    help="Measure this alone; repeat for several.",
-)
-@_loop
-@_quick
-@_format
-def _http(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
-    """A service under load: throughput, latency, closed loops, recovery, viewers."""
-    _report(_parts(http.PARTS, parts, loop, quick=quick), "asyncio", form)
-
-
-@command.command("sidecar")
-@click.option(
-    "--part",
-    "parts",
-    type=click.Choice(list(sidecar.PARTS)),
-    multiple=True,
-    default=list(sidecar.PARTS),
-    help="Measure this alone; repeat for several.",
-)
-@_loop
-@_quick
-@_format
-def _sidecar(parts: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
-    """A sidecar before slow and fast models: throughput, overload, slow clients, a real model."""
-    _report(_parts(sidecar.PARTS, parts, loop, quick=quick), "asyncio", form)
-
-
 @command.command("walk")
 @_format
 def _walk(form: str) -> None:
     """Files and calls of ours that one request crosses."""
     _report(walk.measure(), "asyncio", form)
-
-
-@command.command("wire")
-@_quick
-@_format
-def _wire(form: str, *, quick: bool) -> None:
-    """CPU that one hostile request costs the sidecar, in each protocol."""
-    _report(_single(wire.measure(quick=quick)), "asyncio", form)
-
-
-@command.command("pipeline")
-@_loop
-@_quick
-@_format
-def _pipeline(loop: str, form: str, *, quick: bool) -> None:
-    """Three stages in processes, beside the slowest of them."""
-    _report(_single(pipeline.measure(quick=quick)), loop, form)
 
 
 @command.command("chaos")
@@ -195,12 +127,35 @@ def _chaos(duration: float, every: float, seed: int | None, loop: str, form: str
     _report(_single(chaos.measure(duration=duration, every=every, seed=seed)), loop, form)
 
 
-@command.command("simulator")
-@_quick
-@_format
-def _simulator(form: str, *, quick: bool) -> None:
-    """Speed of the simulator."""
-    _report(_single(simulator.measure(quick=quick)), "asyncio", form)
+def _add(name: str, meaning: str, benchmark: ModuleType, *, on_loop: bool) -> None:
+    """Add the command of a benchmark that is measured in one go, on a loop to choose or not."""
+
+    @_quick
+    @_format
+    def measure(form: str, *, quick: bool, loop: str = "asyncio") -> None:
+        _report(_single(benchmark.measure(quick=quick)), loop, form)
+
+    command.command(name, help=meaning)(_loop(measure) if on_loop else measure)
+
+
+def _add_parts(name: str, meaning: str, parts: Mapping[str, Part]) -> None:
+    """Add the command of a benchmark whose parts start servers of their own."""
+
+    @click.option(
+        "--part",
+        "chosen",
+        type=click.Choice(list(parts)),
+        multiple=True,
+        default=list(parts),
+        help="Measure this alone; repeat for several.",
+    )
+    @_loop
+    @_quick
+    @_format
+    def measure(chosen: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
+        _report(_parts(parts, chosen, loop, quick=quick), "asyncio", form)
+
+    command.command(name, help=meaning)(measure)
 
 
 async def _parts(
@@ -235,3 +190,22 @@ def _show(reports: list[Report], form: str) -> None:
     console.width = max(console.width, _WIDTH)
     for report in reports:
         console.print(report.as_table())
+
+
+_add("calls", "Cost of a call of @batched, in process.", calls, on_loop=True)
+_add("workers", "Round trip of a batch to a worker process.", workers, on_loop=True)
+_add("pipeline", "Three stages in processes, beside the slowest of them.", pipeline, on_loop=True)
+_add(
+    "wire", "CPU that one hostile request costs the sidecar, in each protocol.", wire, on_loop=False
+)
+_add("simulator", "Speed of the simulator.", simulator, on_loop=False)
+_add_parts(
+    "http",
+    "A service under load: throughput, latency, closed loops, recovery, viewers.",
+    http.PARTS,
+)
+_add_parts(
+    "sidecar",
+    "A sidecar before slow and fast models: throughput, overload, slow clients, a real model.",
+    sidecar.PARTS,
+)
