@@ -16,34 +16,25 @@ from typing import Any, cast
 
 import numpy as np
 
-from adaptive_batching.bench.contest import take_turns
+from adaptive_batching.bench.contest import hold
 from adaptive_batching.bench.loops import loop_name
-from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.report import Report, Row, Verdict
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import Processes
 
 _OURS = "WorkerPool"
 _FRAMES = "WorkerPool without shared memory"
 _BARE = "bare socket pair"
-_LEANEST = "bare socket pair, leanest"
 _REQUIRED = 1.6  # times bare, for small batches
 _REQUIRED_OF_ARRAYS = 3.0  # times as fast as bare
 _TURN = 0.25  # seconds, after which a slow one makes way
-# What anybody would write first: streams, and an answer once the batch is there. The leanest has no
-# streams on our side, and an answer that begins before its batch has ended, as no model's can.
+# What anybody would write first: streams, and an answer once the batch is there.
 _ANSWER = """\
 import os, socket, sys
 os.sched_setaffinity(0, {int(sys.argv[2])})
 stream = socket.socket(fileno=int(sys.argv[1]))
 while header := stream.recv(4, socket.MSG_WAITALL):
     stream.sendall(header + stream.recv(int.from_bytes(header), socket.MSG_WAITALL))
-"""
-_ECHO = """\
-import os, socket, sys
-os.sched_setaffinity(0, {int(sys.argv[2])})
-stream = socket.socket(fileno=int(sys.argv[1]))
-while data := stream.recv(65536):
-    stream.sendall(data)
 """
 
 
@@ -92,7 +83,6 @@ async def measure(*, quick: bool) -> Report:
             _OURS: await entered(_pool(placement)),
             _FRAMES: await entered(_pool(replace(placement, shared_memory=0))),
             _BARE: await entered(_bare(core)),
-            _LEANEST: await entered(_leanest(core)),
             "ProcessPoolExecutor": await entered(_executor(core)),
         }
         for load in (_SMALL, *_ARRAYS):
@@ -113,33 +103,20 @@ async def measure(*, quick: bool) -> Report:
 async def _compare(load: Load, ways: Mapping[str, Trip], *, quick: bool) -> list[Row]:
     trips, rounds = (load.trips // 10, 2) if quick else (load.trips, 9)
     contestants = {name: partial(_latencies, way, load, trips) for name, way in ways.items()}
-    await take_turns(contestants, 1)  # to warm up
-    taken = await take_turns(contestants, rounds)
-    medians = {name: [median(each) for each in turns] for name, turns in taken.items()}
-    return [
-        {
-            "batch": load.what,
-            "way": name,
-            "p50 µs": median(medians[name]) * 1e6,
-            "p99 µs": median(map(_p99, turns)) * 1e6,
-            "times bare": ratio(medians[name], medians[_BARE]),
-        }
-        for name, turns in taken.items()
-    ]
+    found = await hold(contestants, rounds, quick=False)
+    rows = found.rows("way", _BARE, {"times bare": "p50 µs"})
+    return [{"batch": load.what, **row} for row in rows]
 
 
-def _p99(latencies: list[float]) -> float:
-    return quantiles(latencies, n=100, method="inclusive")[98]
-
-
-async def _latencies(trip: Trip, load: Load, trips: int) -> list[float]:
+async def _latencies(trip: Trip, load: Load, trips: int) -> dict[str, float]:
     latencies: list[float] = []
     over = perf_counter() + _TURN
     while len(latencies) < 2 or (len(latencies) < trips and perf_counter() < over):
         begin = perf_counter()
         await trip(load)
         latencies.append(perf_counter() - begin)
-    return latencies
+    p99 = quantiles(latencies, n=100, method="inclusive")[98]
+    return {"p50 µs": median(latencies) * 1e6, "p99 µs": p99 * 1e6}
 
 
 @asynccontextmanager
@@ -155,63 +132,23 @@ async def _pool(placement: Processes) -> AsyncIterator[Trip]:
 @asynccontextmanager
 async def _bare(core: int) -> AsyncIterator[Trip]:
     """As many bytes there and back, with nothing to find out about them but how many they are."""
-    async with _child(_ANSWER, core) as ours:
-        reader, writer = await asyncio.open_unix_connection(sock=ours)
-
-        async def trip(load: Load) -> None:
-            writer.write(len(load.payload).to_bytes(4) + load.payload)
-            await reader.readexactly(4 + len(load.payload))
-
-        try:
-            yield trip
-        finally:
-            writer.transport.abort()
-
-
-@asynccontextmanager
-async def _leanest(core: int) -> AsyncIterator[Trip]:
-    """As many bytes there and back, with nothing to find out about them."""
-    async with _child(_ECHO, core) as ours:
-        loop = asyncio.get_running_loop()
-        _, bare = await loop.create_unix_connection(_Leanest, sock=ours)
-        try:
-            yield lambda load: bare.ask(load.payload)
-        finally:
-            bare.close()
-
-
-@asynccontextmanager
-async def _child(program: str, core: int) -> AsyncIterator[socket.socket]:
-    """Our end of a socket pair, of which a process on that core has the other."""
     ours, theirs = socket.socketpair()
     with theirs:
-        arguments = ("-c", program, str(theirs.fileno()), str(core))
+        arguments = ("-c", _ANSWER, str(theirs.fileno()), str(core))
         child = await asyncio.create_subprocess_exec(
             sys.executable, *arguments, pass_fds=[theirs.fileno()]
         )
+    reader, writer = await asyncio.open_unix_connection(sock=ours)
+
+    async def trip(load: Load) -> None:
+        writer.write(len(load.payload).to_bytes(4) + load.payload)
+        await reader.readexactly(4 + len(load.payload))
+
     try:
-        yield ours
+        yield trip
     finally:
+        writer.transport.abort()
         await child.wait()
-
-
-class _Leanest(asyncio.Protocol):
-    def ask(self, payload: bytes) -> asyncio.Future[None]:
-        self._missing = len(payload)
-        self._answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._transport.write(payload)
-        return self._answer
-
-    def close(self) -> None:
-        self._transport.abort()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._missing -= len(data)
-        if not self._missing:
-            self._answer.set_result(None)
 
 
 @asynccontextmanager
