@@ -77,10 +77,10 @@ class Demonstration:
 
     Args:
         seconds: Of each phase.
-        progress: Told what is going on and about how many seconds it will take.
+        progress: Told what is going on.
     """
 
-    def __init__(self, seconds: float, progress: Callable[[str, float], None]) -> None:
+    def __init__(self, seconds: float, progress: Callable[[str], None]) -> None:
         self.findings = Findings()
         self._seconds = seconds
         self._progress = progress
@@ -90,7 +90,7 @@ class Demonstration:
 
     async def unbatched(self) -> None:
         """Measure the model, then serve it one item at a time."""
-        self._progress("training the model", self._seconds)
+        self._progress("training the model")
         samples = images()
         model = await asyncio.to_thread(Digits)
         self._truth = model(samples)
@@ -114,7 +114,7 @@ class Demonstration:
     async def _phase(self, running: Running, max_batch_size: int, multiple: float) -> None:
         rate = round(multiple * self._single_rate, -1)
         how = f"batches of up to {max_batch_size}" if max_batch_size > 1 else "no batching"
-        self._progress(f"{how}, {rate:,.0f} requests/s", self._seconds)
+        self._progress(f"{how}, {rate:,.0f} requests/s for {self._seconds:g} s")
         dispatcher = running.dispatchers[_PATH]
         before = dispatcher.stats()
         plan = OpenLoop(

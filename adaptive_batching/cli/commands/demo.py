@@ -5,13 +5,10 @@ import importlib.util
 import json
 import logging
 import sys
-import time
 from contextlib import AsyncExitStack
-from typing import Self
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 
 @click.command()
@@ -42,11 +39,10 @@ async def _demonstrate(form: str, *, keep: bool, seconds: float) -> bool:
     from adaptive_batching.demo.report import as_json, as_text  # noqa: PLC0415
 
     async with AsyncExitStack() as stack:
-        bar = await stack.enter_async_context(_Bar(7 * seconds))
-        demonstration = Demonstration(seconds, bar.next_step)
-        await demonstration.unbatched()
-        running = await stack.enter_async_context(demonstration.batched())
-        await bar.finish()
+        with Console(stderr=True).status("starting") as status:
+            demonstration = Demonstration(seconds, status.update)
+            await demonstration.unbatched()
+            running = await stack.enter_async_context(demonstration.batched())
         findings = demonstration.findings
         if form == "json":
             click.echo(json.dumps(as_json(findings)))
@@ -63,45 +59,3 @@ def _say_where(url: str) -> None:
     click.echo(f"The service is up until Ctrl-C:\n  curl -d '{image}' {url}/predict", err=True)
     for page in ("healthz", "readyz", "metrics"):
         click.echo(f"  {url}/{page}", err=True)
-
-
-class _Bar:
-    """A progress bar on stderr that also moves while a step goes on.
-
-    Args:
-        total: Seconds that everything is expected to take.
-    """
-
-    def __init__(self, total: float) -> None:
-        columns = (TextColumn("{task.description:<45}"), BarColumn(), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task("starting", total=total)
-        self._reached = 0.0
-        self._ticking: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.finish()
-
-    def next_step(self, what: str, seconds: float) -> None:
-        """Say what is going on and how long it is expected to take."""
-        if self._ticking is not None:
-            self._ticking.cancel()
-        self._progress.update(self._task, description=what, completed=self._reached)
-        self._ticking = asyncio.create_task(self._tick(self._reached, seconds))
-        self._reached += seconds
-
-    async def finish(self) -> None:
-        """Leave the screen to the result."""
-        if self._ticking is not None:
-            self._ticking.cancel()
-        self._progress.stop()
-
-    async def _tick(self, start: float, seconds: float) -> None:
-        begin = time.monotonic()
-        while (elapsed := time.monotonic() - begin) < seconds:
-            self._progress.update(self._task, completed=start + elapsed)
-            await asyncio.sleep(0.1)
