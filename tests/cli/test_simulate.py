@@ -212,7 +212,7 @@ def test_ctrl_c(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(simulate, "_prepare", interrupt)
+    monkeypatch.setattr(simulate, "conditions", interrupt)
     assert run(*MADE).exit_code == 130
 
 

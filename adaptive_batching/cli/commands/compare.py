@@ -1,7 +1,7 @@
 """`adaptive-batching compare`: fails a build if the second policy is worse than the first."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,12 @@ from typing import Any
 import click
 
 from adaptive_batching.cli.interruption import policy_errors_told, writing
-from adaptive_batching.cli.options.conditions import condition_options, conditions, title
+from adaptive_batching.cli.options.conditions import (
+    condition_options,
+    conditions,
+    experiment_of,
+    title,
+)
 from adaptive_batching.cli.options.parameters import (
     FORMAT,
     POLICY,
@@ -105,8 +110,8 @@ def command(
     contestants = [(policy, workers) for policy in policies]
     try:
         with policy_errors_told():
-            traffic, experiment = conditions(trace, seed, options)
-            pairs = _pairs(partial(_experiment, trace, options), contestants, seed, replications)
+            traffic, experiment = conditions(trace, options, seed)
+            pairs = _pairs(partial(experiment_of, trace, options), contestants, seed, replications)
     except (TraceError, ValueError) as error:
         raise click.UsageError(str(error)) from error
     comparison = compared(pairs, limits)
@@ -133,10 +138,6 @@ def _pairs(
     seeds = range(seed, seed + replications)
     with progress("replications", replications) as done:
         return [(old, new) for old, new in each_seed(make, contestants, seeds, done=done)]
-
-
-def _experiment(trace: Path | None, options: Mapping[str, Any], seed: int) -> Experiment:
-    return conditions(trace, seed, options)[1]
 
 
 def _print(comparison: Comparison, limits: Tolerance, pairs: Sequence[Pair], heading: str) -> None:

@@ -78,7 +78,7 @@ def command(
     expect_worker(options["drifts"], workers[-1])
     try:
         with policy_errors_told():
-            traffic, experiment = conditions(trace, seed, options)
+            traffic, experiment = conditions(trace, options, seed)
             target = _target(experiment, goodput, throughput)
             search, points = _searched(experiment, policy, workers, target)
     except (TraceError, ValueError) as error:

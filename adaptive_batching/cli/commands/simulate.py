@@ -13,7 +13,12 @@ import click
 from rich.table import Table
 
 from adaptive_batching.cli.interruption import policy_errors_told, writing
-from adaptive_batching.cli.options.conditions import condition_options, conditions, title
+from adaptive_batching.cli.options.conditions import (
+    condition_options,
+    conditions,
+    experiment_of,
+    title,
+)
 from adaptive_batching.cli.options.parameters import (
     FORMAT,
     POLICY,
@@ -108,7 +113,8 @@ def command(
     contestants = [(policy, each) for each in numbers for policy in policies]
     with policy_errors_told():
         show = _simulated(
-            partial(_prepare, trace, options),
+            trace,
+            options,
             contestants,
             seed,
             replications,
@@ -122,7 +128,8 @@ def command(
 
 
 def _simulated(
-    make: Callable[[int], tuple[Traffic, Experiment]],
+    trace: Path | None,
+    options: Mapping[str, Any],
     contestants: Sequence[tuple[str, int]],
     seed: int,
     replications: int,
@@ -134,14 +141,16 @@ def _simulated(
 ) -> Callable[[], None]:
     """Do what was asked for, and return what shows it."""
     try:
-        traffic, experiment = make(seed)
+        traffic, experiment = conditions(trace, options, seed)
         heading = title(traffic, experiment)
         if replications > 1:
             given = {"limit": with_limit, "report": report}
             expect_none("with --replications", given, "limit", "report")
             seeds = range(seed, seed + replications)
             with progress("replications", replications) as done:
-                many = replicate(partial(_experiment_of, make), contestants, seeds, done=done)
+                many = replicate(
+                    partial(experiment_of, trace, options), contestants, seeds, done=done
+                )
             sure = f"{replications} seeds from {seed}, ± 95 % confidence"
             heading = f"{heading}\n{sure}, change against {many[0].policy}"
             return partial(_show_many, many, traffic, heading, replications, form)
@@ -157,20 +166,10 @@ def _simulated(
     return partial(_show, rows, traffic, heading, limit, form)
 
 
-def _prepare(
-    trace: Path | None, options: Mapping[str, Any], seed: int
-) -> tuple[Traffic, Experiment]:
-    return conditions(trace, seed, options)
-
-
 def _run(experiment: Experiment, contestant: tuple[str, int], done: Callable[[], None]) -> Row:
     row = experiment.run(*contestant)
     done()
     return row
-
-
-def _experiment_of(make: Callable[[int], tuple[Traffic, Experiment]], seed: int) -> Experiment:
-    return make(seed)[1]
 
 
 def _limit(experiment: Experiment, workers: tuple[int, ...], traffic: Traffic) -> Limit:

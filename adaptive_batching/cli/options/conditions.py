@@ -100,7 +100,7 @@ def condition_options(command: Command) -> Command:
 
 
 def conditions(
-    trace: Path | None, seed: int, options: Mapping[str, Any]
+    trace: Path | None, options: Mapping[str, Any], seed: int
 ) -> tuple[Traffic, Experiment]:
     """The traffic, and the experiment that is made with it.
 
@@ -112,6 +112,11 @@ def conditions(
     known = traffic(trace, seed, options)
     rest = {name: value for name, value in options.items() if name not in TRAFFIC_NAMES}
     return known, _experiment(known, seed, **rest)
+
+
+def experiment_of(trace: Path | None, options: Mapping[str, Any], seed: int) -> Experiment:
+    """The same without the traffic; other processes can be sent it."""
+    return conditions(trace, options, seed)[1]
 
 
 def title(traffic: Traffic, experiment: Experiment) -> str:
