@@ -106,13 +106,18 @@ class HeaderRules:
     Args:
         partition_by: Headers of identity besides `IDENTITY`.
         shared_headers: Headers that are neither part of the key nor sent on.
+        claims: Headers that the sidecar itself reads; empty names are none.
 
     Raises:
         SettingError: One can't be such a header, or is in both.
     """
 
     def __init__(
-        self, partition_by: Sequence[str] = (), shared_headers: Sequence[str] = ()
+        self,
+        partition_by: Sequence[str] = (),
+        shared_headers: Sequence[str] = (),
+        *,
+        claims: Iterable[str] = (),
     ) -> None:
         _check("partition_by", partition_by)
         _check("shared_headers", shared_headers)
@@ -122,8 +127,17 @@ class HeaderRules:
             if header.lower() in self.partition_by:
                 msg = f"expected a header that is not in partition_by as well, got {header!r}"
                 raise SettingError("shared_headers", msg)
+        self._said = partition_by, shared_headers
+        self._claims = frozenset(map(str.lower, claims))
         self._addresses = frozenset(ADDRESSES) - self.partition_by
         self._known = _Names(self._find)
+
+    def keeping(self, *claims: str) -> "HeaderRules":
+        """The same rules where the sidecar itself reads some headers: of the tenant, the priority.
+
+        `Connection` removes none of them, and they are no part of the batch key for that.
+        """
+        return HeaderRules(*self._said, claims=claims)
 
     def key(self, pairs: Pairs) -> tuple[Told, tuple[str, ...]]:
         """Take from a request's headers its part of the batch key, and which addresses it has.
@@ -172,13 +186,16 @@ class HeaderRules:
     def _kept(self, pairs: Pairs, left_out: frozenset[str]) -> list[tuple[str, str]]:
         """All but some and what `Connection` names (RFC 9110, 7.6.1).
 
-        A client cannot have a header left out that says on whose behalf it asks, or where the body
-        ends: another proxy may have set it.
+        A client cannot have a header left out that says on whose behalf it asks, how urgent it is,
+        or where the body ends: another proxy may have set it.
         """
         own = [(name, name.lower(), value) for name, value in pairs]
         said = ",".join([value for _, low, value in own if low == "connection"])
         named = {each.strip().lower() for each in said.split(",")} - _OF_THE_BODY
-        gone = left_out | {each for each in named if not self._known[each]} - self._shared
+        gone = (
+            left_out
+            | {each for each in named if not self._known[each]} - self._shared - self._claims
+        )
         spelled: dict[str, str] = {}  # aiohttp keeps the last of names that differ in case only
         kept = [each for each in own if each[1] not in gone]
         return [(spelled.setdefault(low, name), value) for name, low, value in kept]

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -60,7 +61,8 @@ class RouteRuntime:
         tracer: Tracer | None = None,
         tenant_header: str = "",
     ) -> None:
-        self.route = route
+        self._tenant_header = tenant_header
+        route = self.route = self._claimed(route)
         self.responses: Counter[int] = Counter()
         self._in_flight = 0
         self._emptied = asyncio.Event()
@@ -119,7 +121,8 @@ class RouteRuntime:
 
         What was learned of its servers is kept.
         """
-        self.route, self._terms = route, route.terms
+        route = self.route = self._claimed(route)
+        self._terms = route.terms
         self.dispatcher.retune(route.policy, route.limits)
         self.upstreams.bound(route.timeout, route.max_answer)
         self._sharing.retune(route)
@@ -220,6 +223,11 @@ class RouteRuntime:
                 return await self._passing(request, target, is_batchable=wanted)
         finally:
             self._leave()
+
+    def _claimed(self, route: Route) -> Route:
+        """A route whose rules keep the headers of the tenant and of the priority."""
+        headers = route.terms.headers.keeping(self._tenant_header, route.priority_header)
+        return replace(route, terms=replace(route.terms, headers=headers))
 
     def _leave(self) -> None:
         self._in_flight -= 1

@@ -59,6 +59,25 @@ async def test_a_high_priority_goes_first(model, before):
     assert sorted(second) == [1, 2, 3, 100]
 
 
+@pytest.mark.parametrize("path", ["/v1/models/m:predict", "/other"])
+async def test_t7_connection_removes_no_claim(model, before, path):
+    """A proxy before the sidecar may have set it: the server is told it, with a batch of one too.
+
+    Others share batches all the same.
+    """
+    bounds = Bounds(tenant_header="X-Tenant")
+    client = await before(bounds=bounds, more={"priority_header": "X-Priority"})
+    own = {"X-Tenant": "a", "X-Priority": "high", "X-Other": "o"}
+    own["Connection"] = ", ".join(own).lower()
+    async with client.session.post(f"{client.url}{path}", json={"instances": [1]}, headers=own):
+        [told] = model.seen
+    assert (told["X-Tenant"], told["X-Priority"], "X-Other" in told) == ("a", "high", False)
+    mixed = [client.predict(n, X_Tenant=tenant) for n, tenant in enumerate(["a", "a", "b"])]
+    model.batches.clear()
+    await client.together(model, *mixed, queued=2)
+    assert [len(each) for each in model.batches] == [1, 2]
+
+
 async def test_a_tenant_leaves_room_in_the_queue(model, before):
     """Half of it is for others; the flood is told 429, and when to come again."""
     bounds = Bounds(tenant_header="X-Tenant")
