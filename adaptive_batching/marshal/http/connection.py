@@ -180,6 +180,7 @@ class Connection(asyncio.BufferedProtocol):
             self._streaming = None
         elif self._drops_body:
             self._drops_body = False
+            self._idle_until = self._loop.time() + limits.IDLE  # as after any answer
         else:
             if self._keep is not None:
                 self._stop_keeping()

@@ -205,6 +205,24 @@ async def test_a_request_that_was_answered_early_gets_no_second_answer(path):
         assert await streams.reader.read() == b""
 
 
+async def test_a_connection_goes_on_when_the_rest_of_a_refused_body_has_come(monkeypatch):
+    """As long as after any other answer; one whose rest does not come ends soon."""
+    monkeypatch.setattr(limits, "LINGERING", 0.2)
+    head = b"PUT /nowhere HTTP/1.1\r\nHost: us\r\nContent-Length: 2\r\n\r\n1"
+    async with (
+        client_of(opened()) as client,
+        connected(client) as whole,
+        connected(client) as half,
+    ):
+        for each in (whole, half):
+            each.writer.write(head)
+            assert (await each.answer())[0].split()[1] == b"404"
+        whole.writer.write(b"2")
+        assert await half.reader.read() == b""
+        whole.post(b"/echo", b"1")
+        assert (await whole.answer())[1] == b"1"
+
+
 async def test_what_follows_the_last_request_is_not_looked_at():
     """Its answer says that the connection ends with it."""
     async with client_of(opened()) as client, connected(client) as streams:
