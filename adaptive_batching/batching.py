@@ -1,19 +1,13 @@
 """`@batched`: a handler of lists becomes a function of one item."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from math import inf
 from typing import Any, Protocol, TypeVar, overload
 
 from adaptive_batching.batched_function import Batched, BatchedMethod
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Dispatcher, Observer
-from adaptive_batching.handler_types import (
-    Handler,
-    Postprocessing,
-    Preprocessing,
-    Processing,
-)
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import Placement, place
 from adaptive_batching.workers.warm_up import make_warm_up
@@ -21,6 +15,48 @@ from adaptive_batching.workers.warm_up import make_warm_up
 T = TypeVar("T")
 R = TypeVar("R")
 S = TypeVar("S")
+R_co = TypeVar("R_co", covariant=True)
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Handler(Protocol[T, R_co]):
+    """An instance of a class-based handler: built once per worker, then called with lists."""
+
+    def __call__(self, items: list[T], /) -> Sequence[R_co] | Coroutine[Any, Any, Sequence[R_co]]:
+        """Return one result for each item, in order; an exception may stand in an item's place."""
+
+
+class Preprocessing(Protocol[T_contra, R_co]):
+    """A handler that takes each item by itself before the batch: who fails there fails alone."""
+
+    def preprocess(self, item: T_contra, /) -> Any:
+        """Return what stands for the item in the batch."""
+
+    def __call__(self, items: list[Any], /) -> Sequence[R_co] | Coroutine[Any, Any, Sequence[R_co]]:
+        """As `Handler`'s."""
+
+
+class Postprocessing(Protocol[T, R_co]):
+    """A handler that takes each result by itself after the batch: who fails there fails alone."""
+
+    def __call__(self, items: list[T], /) -> Sequence[Any] | Coroutine[Any, Any, Sequence[Any]]:
+        """As `Handler`'s."""
+
+    def postprocess(self, result: Any, /) -> R_co:
+        """Return what the caller gets."""
+
+
+class Processing(Protocol[T_contra, R_co]):
+    """A handler that does both."""
+
+    def preprocess(self, item: T_contra, /) -> Any:
+        """Return what stands for the item in the batch."""
+
+    def __call__(self, items: list[Any], /) -> Sequence[Any] | Coroutine[Any, Any, Sequence[Any]]:
+        """As `Handler`'s."""
+
+    def postprocess(self, result: Any, /) -> R_co:
+        """Return what the caller gets."""
 
 
 class _Decorator(Protocol):

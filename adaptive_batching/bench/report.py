@@ -14,6 +14,10 @@ Row = dict[str, str | float | None]
 """One line of figures; the keys are the headings and name the unit."""
 
 
+class Unavailable(Exception):
+    """Something is missing on this machine; the message says what to install."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One requirement and what was measured.

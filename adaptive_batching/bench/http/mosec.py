@@ -12,10 +12,9 @@ from tempfile import TemporaryDirectory
 
 from adaptive_batching.bench import programs
 from adaptive_batching.bench.contest import hold
-from adaptive_batching.bench.report import Report, Verdict
+from adaptive_batching.bench.report import Report, Unavailable, Verdict
 from adaptive_batching.bench.servers import ServerProcess, service
 from adaptive_batching.bench.traffic import ROWS
-from adaptive_batching.bench.unavailable import Unavailable
 from adaptive_batching.load.connection import ClientConnection
 from adaptive_batching.load.requests import Requests
 

@@ -9,10 +9,9 @@ from functools import partial
 from statistics import quantiles
 
 from adaptive_batching.bench.contest import Contest, take_turns
-from adaptive_batching.bench.report import Report, Row, Verdict
+from adaptive_batching.bench.report import Report, Row, Unavailable, Verdict
 from adaptive_batching.bench.servers import baseline, service, sidecar
 from adaptive_batching.bench.traffic import INSTANCES, ROWS
-from adaptive_batching.bench.unavailable import Unavailable
 from adaptive_batching.load import End, OpenLoop, run_open_loop
 
 _TOOL = "slowhttptest"

@@ -23,8 +23,7 @@ from adaptive_batching.bench import (
 )
 from adaptive_batching.bench.chaos import run as chaos
 from adaptive_batching.bench.loops import LOOPS, loop_factory
-from adaptive_batching.bench.report import Report
-from adaptive_batching.bench.unavailable import Unavailable
+from adaptive_batching.bench.report import Report, Unavailable
 from adaptive_batching.cli.interruption import writing
 from adaptive_batching.cli.options.parameters import SECONDS
 

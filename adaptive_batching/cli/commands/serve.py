@@ -2,14 +2,12 @@
 
 import importlib
 import importlib.util
-import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
 
-from adaptive_batching.cli.interruption import forget_output
 from adaptive_batching.cli.options.admin import AdminOptions, admin_options
 from adaptive_batching.cli.options.listening import (
     Listening,
@@ -25,8 +23,6 @@ from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.service.endpoints import Endpoint
 from adaptive_batching.marshal.service.runner import Running
 from adaptive_batching.marshal.service.service import Service
-
-_log = logging.getLogger("adaptive_batching")
 
 
 @click.command("serve")
@@ -91,7 +87,7 @@ def command(
             raise click.UsageError(str(error)) from error
         running.metrics.log_lines_dropped = lambda: logs.dropped
         with opened(recorders.values()):
-            serve_until_told(running, listening, admin, _announce, marshal_cpus)
+            serve_until_told(running, listening, admin, _addresses, marshal_cpus)
 
 
 def _load(target: str) -> Service:
@@ -137,18 +133,13 @@ def _relocate(service: Service, moves: Iterable[str]) -> None:
             raise click.BadParameter(f"--workers: {error}") from error
 
 
-def _announce(running: Running) -> None:
-    """Print the addresses; a service goes on without a standard output."""
-    try:
-        for path in running.endpoints:
-            click.echo(f"POST {running.url}{path}")
-        shown = ["/docs", "/openapi.json"] if running.documented else []
-        shown += ["/healthz", "/readyz"]
-        if not running.admin_url:
-            shown.append("/metrics")
-        click.echo(f"GET  {running.url}{' '.join(shown)}")
-        if running.admin_url:
-            click.echo(f"GET  {running.admin_url}/ /debug/batches /healthz /readyz /metrics")
-    except OSError as error:
-        forget_output()
-        _log.warning("%s is ready; standard output can't be written: %s", running.url, error)
+def _addresses(running: Running) -> Iterator[str]:
+    for path in running.endpoints:
+        yield f"POST {running.url}{path}"
+    shown = ["/docs", "/openapi.json"] if running.documented else []
+    shown += ["/healthz", "/readyz"]
+    if not running.admin_url:
+        shown.append("/metrics")
+    yield f"GET  {running.url}{' '.join(shown)}"
+    if running.admin_url:
+        yield f"GET  {running.admin_url}/ /debug/batches /healthz /readyz /metrics"

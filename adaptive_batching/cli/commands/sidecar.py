@@ -1,14 +1,12 @@
 """`adaptive-batching sidecar`: adaptive batching before a model server, without touching it."""
 
-import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from adaptive_batching.cli.interruption import forget_output
 from adaptive_batching.cli.kserve_agent import KSERVE_AGENT, AgentCommand
 from adaptive_batching.cli.options.admin import AdminOptions, admin_options
 from adaptive_batching.cli.options.declared import (
@@ -34,8 +32,6 @@ from adaptive_batching.marshal.config.routes_file import RoutesFile
 from adaptive_batching.marshal.config.settings import RouteSettings, make_route
 from adaptive_batching.marshal.sidecar.route import Route
 from adaptive_batching.marshal.sidecar.runner import SidecarRunning
-
-_log = logging.getLogger("adaptive_batching")
 
 
 def route_options(command: Command) -> Command:
@@ -131,7 +127,7 @@ def command(
     with telemetry.logs() as logs, opened(recorders.values()):
         running.metrics.log_lines_dropped = lambda: logs.dropped
         warn_of_unknown(context, os.environ, of_a_file=config is not None)
-        serve_until_told(running, listening, admin, _announce)
+        serve_until_told(running, listening, admin, _addresses)
 
 
 def _route(said: dict[str, Any], *, batch_fields: bool) -> Route:
@@ -157,14 +153,9 @@ def _check_alone(context: click.Context, of_a_route: Collection[str]) -> None:
         raise click.UsageError(f"expected {', '.join(beside)} in the file, got it beside --config")
 
 
-def _announce(running: SidecarRunning) -> None:
-    """Print the addresses; a sidecar goes on without a standard output."""
-    try:
-        for relay in running.relays:
-            servers = " ".join(map(str, relay.route.servers))
-            click.echo(f"{running.url} before {servers}")
-        if running.admin_url:
-            click.echo(f"{running.admin_url}/ /debug/batches /healthz /readyz /metrics")
-    except OSError as error:
-        forget_output()
-        _log.warning("%s is ready; standard output can't be written: %s", running.url, error)
+def _addresses(running: SidecarRunning) -> Iterator[str]:
+    for relay in running.relays:
+        servers = " ".join(map(str, relay.route.servers))
+        yield f"{running.url} before {servers}"
+    if running.admin_url:
+        yield f"{running.admin_url}/ /debug/batches /healthz /readyz /metrics"

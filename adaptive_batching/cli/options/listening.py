@@ -2,8 +2,9 @@
 
 import asyncio
 import importlib.util
+import logging
 import socket
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -11,18 +12,21 @@ from typing import Annotated, TypeVar
 import click
 import msgspec
 
+from adaptive_batching.cli.interruption import forget_output
 from adaptive_batching.cli.options.admin import AdminOptions
 from adaptive_batching.cli.options.declared import Command, gather_options
 from adaptive_batching.cli.options.environment import as_said
 from adaptive_batching.cli.options.rules import excludes
 from adaptive_batching.errors import BatchingError, ConfigError
+from adaptive_batching.marshal.admin.program import Program
 from adaptive_batching.marshal.config.quantities import Delay, Port, means
 from adaptive_batching.marshal.http.client_tls import ClientTls
-from adaptive_batching.marshal.http.run import Program, run_until_told
+from adaptive_batching.marshal.http.run import run_until_told
 from adaptive_batching.marshal.http.sockets import ListenError, bound_sockets, passed_socket
 from adaptive_batching.workers.external.named_socket import NamedSocket, check_path
 
 P = TypeVar("P", bound=Program)
+_log = logging.getLogger("adaptive_batching")
 # All addresses of this machine, and a name whose address another may be.
 _OVERLAPPING = {"0.0.0.0", "::", "localhost"}  # noqa: S104  they are only compared
 
@@ -78,7 +82,7 @@ def serve_until_told(
     program: P,
     listening: Listening,
     admin: AdminOptions,
-    on_ready: Callable[[P], None],
+    addresses: Callable[[P], Iterable[str]],
     cpus: Collection[int] | None = None,
 ) -> None:
     """Run a program on a loop; errors become a sentence and an exit status.
@@ -87,9 +91,18 @@ def serve_until_told(
         program: What is run.
         listening: Where, and how it ends.
         admin: Where operators look.
-        on_ready: Called once requests are answered.
+        addresses: Returns the lines that say where it is, printed once requests are answered.
         cpus: The cores that this process keeps to.
     """
+
+    def announce(program: P) -> None:
+        try:
+            for line in addresses(program):
+                click.echo(line)
+        except OSError as error:  # it goes on without a standard output
+            forget_output()
+            _log.warning("%s is ready; standard output can't be written: %s", program.url, error)
+
     tls = _tls(listening)
     loop = loop_factory(wanted=listening.uvloop)
     try:
@@ -102,7 +115,7 @@ def serve_until_told(
                     bound=bound,
                     drain_delay=listening.drain_delay,
                     drain_timeout=listening.drain_timeout,
-                    on_ready=on_ready,
+                    on_ready=announce,
                     cpus=cpus,
                     tls=tls,
                 )
