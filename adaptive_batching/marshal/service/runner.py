@@ -43,13 +43,7 @@ class Running(Program):
 
     Attributes:
         documented: Whether it describes itself to clients.
-        url: Where it listens, once it does.
-        admin_url: Where operators look, if anywhere.
-        endpoints: Those at work, by path.
-        dispatchers: By path, or `/path:Stage`; their `stats()` tell what happened.
-        metrics: What `/metrics` shows.
-        live: What happened lately.
-        broadcast: Tells those who watch.
+        endpoints: Those at work, by path; `dispatchers` has stages as well, by `/path:Stage`.
     """
 
     def __init__(

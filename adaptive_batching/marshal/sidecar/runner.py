@@ -47,11 +47,6 @@ class SidecarRunning(Program):
         ValueError: The bounds leave no room for a single request.
 
     Attributes:
-        url: Where it listens, once it does.
-        admin_url: Where operators look, if anywhere.
-        metrics: What they see.
-        live: What happened lately.
-        broadcast: Tells those who watch.
         relays: The routes at work.
     """
 
