@@ -146,16 +146,6 @@ def test_http_observability():
     assert len(report["verdicts"]) == 1
 
 
-def test_http_recovery():
-    """Every request of every span ends in one way."""
-    rows = http("recovery")["rows"]
-    assert len(rows) == 4
-    assert rows[1]["refused"] > 0
-    for row in rows:
-        in_time = round(row["goodput"] * row["requests"])
-        assert 0 <= in_time <= row["requests"] - row["refused"]
-
-
 def test_sidecar_throughput():
     """Behind a proxy that batches and one that doesn't, and nothing behind: all are answered."""
     (report,) = reports("sidecar", "--part", "throughput")

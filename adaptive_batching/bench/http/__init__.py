@@ -6,7 +6,6 @@ from adaptive_batching.bench.http import (
     latency,
     mosec,
     observability,
-    recovery,
     throughput,
 )
 
@@ -15,7 +14,6 @@ PARTS = {
     "latency": latency.measure,
     "closed-loop": closed_loop.measure,
     "mosec": mosec.measure,
-    "recovery": recovery.measure,
     "dashboard": dashboard.measure,
     "observability": observability.measure,
 }

@@ -7,7 +7,7 @@ from adaptive_batching.bench.contest import medians, take_turns
 from adaptive_batching.bench.report import Report, Row, Verdict
 from adaptive_batching.bench.servers import service
 from adaptive_batching.bench.traffic import ROWS
-from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
+from adaptive_batching.load import End, OpenLoop, run_open_loop
 
 _RATES = (200.0, 1_000.0, 4_000.0)  # requests a second
 _REQUIRED = {"mean ms": 0.5, "p50 ms": 1.0, "p99 ms": 1.0}  # above greedy
@@ -41,18 +41,12 @@ async def _open(url: str, rate: float, seconds: float) -> dict[str, float]:
     phases = [(rate, warm_up + seconds)]
     answers = await run_open_loop(OpenLoop(url=url, bodies=ROWS.bodies, phases=phases))
     counted = [answer for answer in answers if answer.scheduled >= warm_up]
+    percentiles = quantiles((each.latency for each in counted), n=100)
     answered = [answer.latency for answer in counted if answer.end is End.ANSWERED]
     return {
         "mean ms": fmean(answered) * 1e3,
-        "p50 ms": percentile(counted, 50) or 0.0,
-        "p99 ms": percentile(counted, 99) or 0.0,
+        "p50 ms": percentiles[49] * 1e3,
+        "p99 ms": percentiles[98] * 1e3,
         "not answered": sum(answer.end is not End.ANSWERED for answer in counted),
         "generator's lag p99 ms": quantiles((each.lag for each in counted), n=100)[98] * 1e3,
     }
-
-
-def percentile(answers: list[Answer], percent: int) -> float | None:
-    """Milliseconds within which that share was answered."""
-    if len(answers) < 2:
-        return None
-    return quantiles((each.latency for each in answers), n=100)[percent - 1] * 1e3

@@ -5,12 +5,9 @@ from typing import Any
 
 from adaptive_batching.marshal.service.service import Service
 
-MAX_LATENCY = 0.1  # seconds; of the endpoint that is overloaded
-
 throughput = Service("throughput")
 in_process = Service("in process")
 latency = Service("latency")
-recovery = Service("recovery")
 overload = Service("overload")
 
 
@@ -43,17 +40,6 @@ class Model:
         time.sleep(self.fixed + self.per_item * len(items))
         return items
 
-
-@recovery.endpoint("/model", max_latency=MAX_LATENCY, max_batch_size=64)
-class SlowModel(Model):
-    """So slow that twice its capacity can be sent, received and refused on one machine."""
-
-    fixed = 10e-3
-    per_item = 5e-4
-
-
-RECOVERY_CAPACITY = 64 / (SlowModel.fixed + 64 * SlowModel.per_item)
-"""Requests a second."""
 
 OVERLOAD_PROMISE = 0.1  # seconds
 OVERLOAD_BATCH = 16  # two of them fit into the promise: who just missed one can be in the next
