@@ -25,7 +25,7 @@ from adaptive_batching.bench.chaos import run as chaos
 from adaptive_batching.bench.loops import LOOPS, loop_factory
 from adaptive_batching.bench.report import Report, Unavailable
 from adaptive_batching.cli.interruption import writing
-from adaptive_batching.cli.options.parameters import SECONDS
+from adaptive_batching.cli.options.parameters import FORMAT, SECONDS
 
 _WIDTH = 130  # a line that the terminal wraps is better than a number cut short
 
@@ -47,7 +47,6 @@ def _checked(_context: click.Context, _parameter: click.Parameter, loop: str) ->
     return loop
 
 
-_format = click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
 _quick = click.option("--quick", is_flag=True, help="A short run, to see that it works.")
 _loop = click.option(
     "--loop",
@@ -71,7 +70,7 @@ def command() -> None:
 @command.command("cooperative")
 @click.option("--stress", is_flag=True, help="32 threads with 20,000 calls each: is each its own?")
 @_quick
-@_format
+@FORMAT
 def _cooperative(form: str, *, stress: bool, quick: bool) -> None:
     """Calls a second of threads that batch for one another."""
     measure = cooperative.measure_stress if stress else cooperative.measure
@@ -80,7 +79,7 @@ def _cooperative(form: str, *, stress: bool, quick: bool) -> None:
 
 @command.command("ray")
 @_quick
-@_format
+@FORMAT
 def _ray(form: str, *, quick: bool) -> None:
     """Batches through Ray actors, beside calling them directly."""
     try:
@@ -94,7 +93,7 @@ def _ray(form: str, *, quick: bool) -> None:
 
 
 @command.command("walk")
-@_format
+@FORMAT
 def _walk(form: str) -> None:
     """Files and calls of ours that one request crosses."""
     _report(walk.measure(), "asyncio", form)
@@ -113,7 +112,7 @@ def _walk(form: str) -> None:
     "--seed", type=click.IntRange(min=0), help="Of calls and attacks; a new one if not given."
 )
 @_loop
-@_format
+@FORMAT
 def _chaos(duration: float, every: float, seed: int | None, loop: str, form: str) -> None:
     """Workers killed and stopped at random, beside workers left in peace."""
     if not (duration and every):
@@ -130,7 +129,7 @@ def _add(name: str, meaning: str, benchmark: ModuleType, *, on_loop: bool) -> No
     """Add the command of a benchmark that is measured in one go, on a loop to choose or not."""
 
     @_quick
-    @_format
+    @FORMAT
     def measure(form: str, *, quick: bool, loop: str = "asyncio") -> None:
         _report(_single(benchmark.measure(quick=quick)), loop, form)
 
@@ -150,7 +149,7 @@ def _add_parts(name: str, meaning: str, parts: Mapping[str, Part]) -> None:
     )
     @_loop
     @_quick
-    @_format
+    @FORMAT
     def measure(chosen: tuple[str, ...], loop: str, form: str, *, quick: bool) -> None:
         _report(_parts(parts, chosen, loop, quick=quick), "asyncio", form)
 
@@ -200,7 +199,7 @@ _add(
 _add("simulator", "Speed of the simulator.", simulator, on_loop=False)
 _add_parts(
     "http",
-    "A service under load: throughput, latency, closed loops, recovery, viewers.",
+    "A service under load: throughput, latency, closed loops, viewers.",
     http.PARTS,
 )
 _add_parts(

@@ -10,9 +10,11 @@ from contextlib import AsyncExitStack
 import click
 from rich.console import Console
 
+from adaptive_batching.cli.options.parameters import FORMAT
+
 
 @click.command()
-@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
+@FORMAT
 @click.option("--keep", is_flag=True, help="Leave the service up afterwards, until Ctrl-C.")
 @click.option(
     "--seconds", default=4.0, type=click.FloatRange(min=0.1), help="Of each of the six phases."

@@ -21,6 +21,7 @@ from adaptive_batching.errors import (
     UpstreamUnreachable,
     WorkerTimeout,
 )
+from adaptive_batching.marshal.http.response import WITHOUT_BODY
 from adaptive_batching.marshal.sidecar.upstream.addresses import Address
 from adaptive_batching.marshal.sidecar.upstream.bodies import incoming, outgoing
 from adaptive_batching.marshal.sidecar.upstream.connections import Pool
@@ -38,7 +39,6 @@ _HUNG_UP = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)  # if it was
 _MAX_LENGTH = 2**63 - 1  # bytes: what other programs can count
 _FIRST_STATUS = 100
 _FAILED = 500  # after which uvicorn hangs up without having said so
-_WITHOUT_BODY = frozenset({204, 304})
 _WITH_BODY = frozenset({hdrs.METH_POST, hdrs.METH_PUT, hdrs.METH_PATCH})
 _log = logging.getLogger("adaptive_batching.upstream")
 
@@ -229,7 +229,7 @@ def _may_be_followed(
     Not if the server may disagree on where the request or the answer ended: some read no body of a
     GET, or none in chunks, and take it for a request; some send a body that must not be.
     """
-    if method == hdrs.METH_HEAD or status in _WITHOUT_BODY or status >= _FAILED:
+    if method == hdrs.METH_HEAD or status in WITHOUT_BODY or status >= _FAILED:
         return False
     return not has_body or (method in _WITH_BODY and hdrs.CONTENT_LENGTH in headers)
 
