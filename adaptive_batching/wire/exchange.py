@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import msgspec
 
 from adaptive_batching.wire.pieces import Pieces, size_of
+from adaptive_batching.wire.splice import NotCuttable
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -124,6 +125,19 @@ class Format(Protocol[S]):
 
     def take(self, request: Request) -> S | None:
         """Understand a request; None if it can't share a batch, for whatever reason."""
+        if not self.wants(request.method, request.path):
+            return None
+        try:
+            return self.read(request)
+        except NotCuttable:
+            return None
+
+    def read(self, request: Request) -> S | None:
+        """Understand a request that is wanted, for `take`.
+
+        Raises:
+            NotCuttable: It can't share a batch.
+        """
 
     def merge(self, shares: Sequence[S]) -> Message:
         """Make one request's message of shares with equal keys, items in their order."""

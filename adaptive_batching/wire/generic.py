@@ -4,24 +4,23 @@ JSON pointers (RFC 6901) say where: `/inputs` and `/outputs`, or nothing for a b
 """
 
 import re
-from abc import ABC, abstractmethod
-from typing import TypeVar
+from typing import ClassVar
 
 from adaptive_batching.errors import SettingError
 from adaptive_batching.wire.exchange import Request
 from adaptive_batching.wire.listed import Pointer, RowFormat, Rows, RowShare, share_of
-from adaptive_batching.wire.splice import NotCuttable
-
-S = TypeVar("S", bound=RowShare)
 
 
-class Pointed(RowFormat[S], ABC):
+class GenericJSON(RowFormat[RowShare]):
     """Rows wherever the pointers say.
 
     Args:
         items: Where a request has its list.
         results: Where an answer has its list.
     """
+
+    rows: ClassVar[type[Rows]] = Rows
+    """Lists of its notation."""
 
     def __init__(self, items: Pointer = (), results: Pointer = ()) -> None:
         self._items = tuple(items)
@@ -31,30 +30,9 @@ class Pointed(RowFormat[S], ABC):
         """Whether it has a body for the server to work on."""
         return method == "POST"
 
-    def take(self, request: Request) -> S | None:
-        """Understand a request; None if it has no list, or an empty one, at that place."""
-        if request.method != "POST":
-            return None
-        try:
-            return self._share(request)
-        except NotCuttable:
-            return None
-
-    @abstractmethod
-    def _share(self, request: Request) -> S | None:
-        """As `take`.
-
-        Raises:
-            NotCuttable: It has no list at that place.
-        """
-
-
-class GenericJSON(Pointed[RowShare]):
-    """Rows of JSON."""
-
-    def _share(self, request: Request) -> RowShare | None:
-        rows = Rows.read(request.message.body, self._items)
-        return share_of(request, rows, self._results)
+    def read(self, request: Request) -> RowShare | None:
+        """Understand a request; see `Format.read`."""
+        return share_of(request, self.rows.read(request.message.body, self._items), self._results)
 
 
 def parse_pointer(name: str, text: str) -> tuple[str, ...]:

@@ -10,10 +10,9 @@ from typing import Annotated, ClassVar
 import msgspec
 import numpy as np
 
-from adaptive_batching.wire.exchange import Request
-from adaptive_batching.wire.generic import Pointed
+from adaptive_batching.wire.generic import GenericJSON
 from adaptive_batching.wire.large import cut_out
-from adaptive_batching.wire.listed import Rows, RowShare, share_of
+from adaptive_batching.wire.listed import Rows
 from adaptive_batching.wire.splice import MOST_ITEMS, NotCuttable, Raw, length_of, too_many
 
 _members = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
@@ -87,12 +86,10 @@ class PackedRows(Rows, frozen=True):
         return b"".join([self.before, _header(len(parts), 0x90, 0xDC), *parts, self.after])
 
 
-class GenericMsgpack(Pointed[RowShare]):
-    """Packed rows."""
+class GenericMsgpack(GenericJSON):
+    """The same of MessagePack."""
 
-    def _share(self, request: Request) -> RowShare | None:
-        rows = PackedRows.read(request.message.body, self._items)
-        return share_of(request, rows, self._results)
+    rows = PackedRows
 
 
 def _check(text: Raw) -> None:

@@ -48,14 +48,9 @@ class OpenInference(Format[TensorShare]):
         """Whether it is the verb that is answered once."""
         return method == "POST" and _is_infer(path)
 
-    def take(self, request: Request) -> TensorShare | None:
-        """Understand a request; None if it can't share a batch."""
-        if not self.wants(request.method, request.path):
-            return None
-        try:
-            return share_of(request)
-        except NotCuttable:
-            return None
+    def read(self, request: Request) -> TensorShare:
+        """Understand a request; see `Format.read`."""
+        return share_of(request)
 
     def merge(self, shares: Sequence[TensorShare]) -> Message:
         """Tensors one after the other; a request that is alone goes as it came."""

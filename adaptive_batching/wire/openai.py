@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from adaptive_batching.wire.embeddings import read_embeddings
 from adaptive_batching.wire.exchange import Message, Request, Unsplittable, goes_as_it_came
 from adaptive_batching.wire.listed import RowFormat, RowShare, fields_of
-from adaptive_batching.wire.splice import NotCuttable, members
+from adaptive_batching.wire.splice import members
 from adaptive_batching.wire.text_inputs import Kind, read_inputs, rows_of, weight
 
 _PATH = re.compile(r"(?:/[^/]+)*/embeddings")
@@ -42,15 +42,10 @@ class OpenAIEmbeddings(RowFormat[EmbeddingShare]):
         """Whether it is for embeddings, wherever the server has them."""
         return method == "POST" and _PATH.fullmatch(path) is not None
 
-    def take(self, request: Request) -> EmbeddingShare | None:
-        """Understand a request; None if it can't share a batch."""
-        if not self.wants(request.method, request.path):
-            return None
-        try:
-            beside = members(request.message.body, bounded=True, readings=2)
-            kind, items = read_inputs(beside.pop("input", b""))
-        except NotCuttable:
-            return None
+    def read(self, request: Request) -> EmbeddingShare:
+        """Understand a request; see `Format.read`."""
+        beside = members(request.message.body, bounded=True, readings=2)
+        kind, items = read_inputs(beside.pop("input", b""))
         beside.pop("user", None)  # who it is does not change what a text means
         rows = rows_of(beside, "input", items)
         return EmbeddingShare(*fields_of(request, rows, ("data",), kind), kind)

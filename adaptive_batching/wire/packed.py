@@ -96,10 +96,8 @@ class Packed(Format[PackedShare]):
         """Whether it has a body for the application to work on."""
         return method in self._methods
 
-    def take(self, request: Request) -> PackedShare | None:
+    def read(self, request: Request) -> PackedShare:
         """Keep all of a request but what is of the connection."""
-        if request.method not in self._methods:
-            return None
         headers = [
             (_bytes(name.lower()), _bytes(value))
             for name, value in request.message.headers.items()

@@ -31,20 +31,15 @@ class TextEmbeddings(RowFormat[RowShare]):
         """Whether it takes texts that have nothing to do with each other."""
         return method == "POST" and (path in _EMBED or path == _PREDICT)
 
-    def take(self, request: Request) -> RowShare | None:
-        """Understand a request; None if it can't share a batch."""
-        if not self.wants(request.method, request.path):
-            return None
-        try:
-            beside = members(request.message.body, bounded=True, readings=2)
-            texts = beside.pop("inputs", b"")
-            if request.path == _PREDICT:
-                single, items = _to_classify(texts)
-                rows = rows_of(beside, "inputs", items)
-                return PredictShare(*fields_of(request, rows, ()), single)
-            kind, items = read_inputs(texts)
-        except NotCuttable:
-            return None
+    def read(self, request: Request) -> RowShare:
+        """Understand a request; see `Format.read`."""
+        beside = members(request.message.body, bounded=True, readings=2)
+        texts = beside.pop("inputs", b"")
+        if request.path == _PREDICT:
+            single, items = _to_classify(texts)
+            rows = rows_of(beside, "inputs", items)
+            return PredictShare(*fields_of(request, rows, ()), single)
+        kind, items = read_inputs(texts)
         return RowShare(*fields_of(request, rows_of(beside, "inputs", items), (), kind))
 
     def split(self, shares: Sequence[RowShare], answer: Message) -> list[Message]:

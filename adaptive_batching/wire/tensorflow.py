@@ -10,7 +10,6 @@ from functools import lru_cache
 from adaptive_batching.wire.columns import columns_of
 from adaptive_batching.wire.exchange import Request
 from adaptive_batching.wire.listed import RowFormat, Rows, RowShare, share_of
-from adaptive_batching.wire.splice import NotCuttable
 
 _PATH = re.compile(
     r"/v1/models/[^/:]+(?:/(?:versions|labels)/[^/:]+)?:(predict|classify|regress|explain)"
@@ -39,19 +38,16 @@ class TensorFlowServing(RowFormat[RowShare]):
         """Whether it is one of the verbs."""
         return method == "POST" and _verb(path) is not None
 
-    def take(self, request: Request) -> RowShare | None:
-        """Understand a request; None if it can't share a batch."""
+    def read(self, request: Request) -> RowShare | None:
+        """Understand a request; see `Format.read`."""
         verb = _verb(request.path)
-        if request.method != "POST" or verb is None or _is_cloud_event(request):
+        if verb is None or _is_cloud_event(request):
             return None
         items, results = _LISTS[verb]
         columns = columns_of(request) if self._columns and verb == "predict" else None
         if columns is not None:
             return columns
-        try:
-            rows = Rows.read(request.message.body, (items,))
-        except NotCuttable:
-            return None
+        rows = Rows.read(request.message.body, (items,))
         if rows.has_beside("inputs"):
             return None  # it is for the server to say that both are too many
         return share_of(request, rows, (results,))

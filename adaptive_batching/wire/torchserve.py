@@ -8,7 +8,6 @@ import re
 
 from adaptive_batching.wire.exchange import Request
 from adaptive_batching.wire.listed import RowFormat, Rows, RowShare, share_of
-from adaptive_batching.wire.splice import NotCuttable
 
 _PATH = re.compile(r"/predictions/[^/]+(?:/[^/]+)?")
 
@@ -20,12 +19,6 @@ class TorchServe(RowFormat[RowShare]):
         """Whether it is for predictions."""
         return method == "POST" and _PATH.fullmatch(path) is not None
 
-    def take(self, request: Request) -> RowShare | None:
-        """Understand a request, whatever type it says it has; None if it can't share a batch."""
-        if not self.wants(request.method, request.path):
-            return None
-        try:
-            rows = Rows.read(request.message.body, ("instances",))
-        except NotCuttable:
-            return None
-        return share_of(request, rows, ("predictions",))
+    def read(self, request: Request) -> RowShare | None:
+        """Understand a request, whatever type it says it has; see `Format.read`."""
+        return share_of(request, Rows.read(request.message.body, ("instances",)), ("predictions",))
