@@ -18,14 +18,14 @@ from adaptive_batching.cli.options.declared import Command, gather_options
 from adaptive_batching.cli.options.environment import as_said
 from adaptive_batching.cli.options.rules import excludes
 from adaptive_batching.errors import BatchingError, ConfigError
-from adaptive_batching.marshal.admin.program import Program
+from adaptive_batching.marshal.admin.operated import Operated
 from adaptive_batching.marshal.config.quantities import Delay, Port, means
 from adaptive_batching.marshal.http.client_tls import ClientTls
 from adaptive_batching.marshal.http.run import run_until_told
 from adaptive_batching.marshal.http.sockets import ListenError, bound_sockets, passed_socket
 from adaptive_batching.workers.external.named_socket import NamedSocket, check_path
 
-P = TypeVar("P", bound=Program)
+P = TypeVar("P", bound=Operated)
 _log = logging.getLogger("adaptive_batching")
 # All addresses of this machine, and a name whose address another may be.
 _OVERLAPPING = {"0.0.0.0", "::", "localhost"}  # noqa: S104  they are only compared

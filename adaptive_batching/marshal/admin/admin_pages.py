@@ -15,10 +15,10 @@ from adaptive_batching.marshal.admin.origin_check import guarded
 from adaptive_batching.marshal.admin.recent_batches import recent_batches
 
 if TYPE_CHECKING:  # a program makes its pages
-    from adaptive_batching.marshal.admin.program import Program
+    from adaptive_batching.marshal.admin.operated import Operated
 
 
-def make_admin(program: "Program") -> Admin:
+def make_admin(program: "Operated") -> Admin:
     """What answers on the admin port of a program."""
 
     async def metrics(request: web.BaseRequest) -> web.Response:
@@ -42,7 +42,7 @@ def make_admin(program: "Program") -> Admin:
     )
 
 
-async def _reloaded(program: "Program") -> web.Response:
+async def _reloaded(program: "Operated") -> web.Response:
     """Refresh it; an operator, unlike a client, is told what was wrong."""
     try:
         await program.refresh()

@@ -13,7 +13,7 @@ from adaptive_batching.marshal.admin import health
 from adaptive_batching.marshal.admin.active_health_check import check_of_examples
 from adaptive_batching.marshal.admin.admin import Page
 from adaptive_batching.marshal.admin.openapi.pages import as_pages, make_documents
-from adaptive_batching.marshal.admin.program import Program
+from adaptive_batching.marshal.admin.operated import Operated
 from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.http.tracing import Tracer, with_tracer
 from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
@@ -23,7 +23,7 @@ from adaptive_batching.marshal.service.router import ServiceRouter
 _log = logging.getLogger("adaptive_batching")
 
 
-class Running(Program):
+class Running(Operated):
     """Serves some endpoints until it is stopped.
 
     Args:

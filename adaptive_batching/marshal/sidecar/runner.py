@@ -14,7 +14,7 @@ from adaptive_batching.errors import ConfigError, Draining, NoWorkers
 from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.admin.active_health_check import ActiveHealthCheck, Looks
-from adaptive_batching.marshal.admin.program import Program
+from adaptive_batching.marshal.admin.operated import Operated
 from adaptive_batching.marshal.admin.reachability import (
     check_elsewhere,
     reachability,
@@ -32,7 +32,7 @@ from adaptive_batching.marshal.sidecar.tenant_limits import Tenants
 _log = logging.getLogger("adaptive_batching")
 
 
-class SidecarRunning(Program):
+class SidecarRunning(Operated):
     """Stands before some model servers until it is stopped.
 
     Args:

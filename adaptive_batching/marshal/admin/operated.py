@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # each program has one of them
 _log = logging.getLogger("adaptive_batching")
 
 
-class Program(ABC):
+class Operated(ABC):
     """Answers clients on one port, and operators on another, until it is stopped.
 
     Args:
