@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import socket
-import ssl
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -23,6 +21,7 @@ from adaptive_batching.marshal.admin.admin_pages import make_admin
 from adaptive_batching.marshal.admin.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.http.response import as_aiohttp
 from adaptive_batching.marshal.http.router import Router
+from adaptive_batching.marshal.http.run import Program
 from adaptive_batching.marshal.http.server import Server
 from adaptive_batching.marshal.http.tracing import Tracer, traced
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:  # each program has one of them
 _log = logging.getLogger("adaptive_batching")
 
 
-class Operated(ABC):
+class Operated(Program, ABC):
     """Answers clients on one port, and operators on another, until it is stopped.
 
     Args:
@@ -103,28 +102,6 @@ class Operated(ABC):
     def announce_end(self) -> None:
         """Be not ready, and close each connection with its next answer."""
         self._router.draining = True
-
-    @abstractmethod
-    async def start(
-        self,
-        host: str,
-        port: int,
-        bound: socket.socket | None = None,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        """Listen, on a socket if one is given, and be ready to answer when it returns.
-
-        Raises:
-            ListenError: The port is taken, or the address is not ours.
-        """
-
-    @abstractmethod
-    async def refresh(self) -> None:
-        """Do what SIGHUP and `POST /reload` are for.
-
-        Raises:
-            BatchingError: It can't be done, and all is as before.
-        """
 
     async def stop(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
         """Listen no more, let batches leave at once, answer what comes, end what forms batches.
