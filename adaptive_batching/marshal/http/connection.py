@@ -7,6 +7,7 @@ answered one at a time, in their order.
 
 import asyncio
 import logging
+import select
 from collections import deque
 from contextlib import suppress
 from contextvars import copy_context
@@ -31,6 +32,7 @@ _log = logging.getLogger("adaptive_batching.marshal")
 _LARGE = 2**16  # bytes of a body that are written by themselves: a copy would cost more
 _COME_AGAIN = 503
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_HUNG_UP: int = getattr(select, "POLLRDHUP", 0)  # Linux; elsewhere poll(2) tells it unasked
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -71,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; called by the loop."""
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(limits.UNREAD)
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
         self._idle_until = self._loop.time() + limits.IDLE
@@ -513,7 +516,13 @@ class Connection(asyncio.BufferedProtocol):
         self._timer = self._loop.call_at(self._idle_until, self._look_whether_idle)
 
     def _look_whether_idle(self) -> None:
-        """Close a connection on which nothing has been asked, or taken, for long enough."""
+        """Close a connection on which nothing has been asked, or taken, for long enough.
+
+        A client may also have left while nothing was read, of which no loop tells.
+        """
+        if not self._reads and self._has_left():
+            self._transport.abort()
+            return
         now, unsent = self._loop.time(), self._transport.get_write_buffer_size()
         is_taking = unsent not in (0, self._unsent)
         self._unsent = unsent
@@ -523,6 +532,11 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort() if self._ends or unsent else self._transport.close()
         else:
             self._timer = self._loop.call_at(self._idle_until, self._look_whether_idle)
+
+    def _has_left(self) -> bool:
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), _HUNG_UP)
+        return bool(poll.poll(0))
 
     def close(self) -> None:
         """End with the answer that is under way, if any, once it has left."""

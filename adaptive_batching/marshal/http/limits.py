@@ -24,6 +24,10 @@ BODY_READ = 256 * 2**10
 CHUNKED_READ = 64 * 2**10
 """Bytes that are read at once of a body in chunks, behind which further requests may stand."""
 
+UNREAD = 64 * 2**10
+"""Bytes that are written and not taken before a client is waited for; of TLS, loops hold as many
+once more, and would take 512 KiB by themselves."""
+
 IDLE = 15.0
 """Seconds for which a connection may ask nothing, or take nothing of its answer, and within which a
 whole head has to arrive."""
