@@ -56,7 +56,7 @@ def test_simulate_starts_without_statistics():
     [
         ("cli.commands.serve", {"numpy", "rich", "scipy"}),
         ("cli.commands.sidecar", {"adaptive_batching.simulation", "rich", "scipy"}),
-        ("marshal.service.service", {"numpy", "rich", "scipy"}),  # each worker process imports it
+        ("marshal.service.service", {"aiohttp", "numpy", "rich", "scipy"}),  # so do workers
     ],
 )
 def test_a_server_brings_nothing_along_that_it_has_no_use_for(

@@ -21,7 +21,7 @@ from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
 from adaptive_batching.marshal.service.conversion import conversion_of_stage
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
-from adaptive_batching.marshal.service.negotiation import Negotiation
+from adaptive_batching.marshal.service.negotiation import Negotiation, example_items
 from adaptive_batching.marshal.service.shared_dispatcher import make_shared_dispatcher
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.pipeline import Pipeline
@@ -193,7 +193,8 @@ def _of_handler(
     endpoint: Endpoint, placement: Placement, observers: ObserversByLabel
 ) -> EndpointRuntime:
     histograms, latest = BatchHistograms(endpoint.limits.max_batch_size), RecentBatches()
-    warm_up = make_warm_up(endpoint.example_items, endpoint.limits.max_batch_size)
+    items = example_items(endpoint.contract, endpoint.examples)
+    warm_up = make_warm_up(items, endpoint.limits.max_batch_size)
     dispatcher: Dispatcher[Any, bytes] = Dispatcher(
         make_workers(endpoint.handler, placement, endpoint.conversion, warm_up),
         endpoint.limits,
@@ -252,7 +253,7 @@ def _runtime(
         endpoint.limits.max_latency,
         endpoint.max_body,
         [watched],
-        endpoint.example_items,
+        example_items(endpoint.contract, endpoint.examples),
         retune,
     )
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from adaptive_batching.core import Limits, PolicyLike
 from adaptive_batching.marshal.service.conversion import Conversion
-from adaptive_batching.marshal.service.negotiation import Negotiation
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.payloads.contract import Contract
 from adaptive_batching.pipeline import Pipeline
@@ -44,12 +43,6 @@ class Endpoint:
     def conversion(self) -> Conversion:
         """What makes its handler one of bodies."""
         return Conversion(self.contract.item, self.contract.result, tagged=self.contract.has_choice)
-
-    @property
-    def example_items(self) -> list[Any]:
-        """Its examples, as they reach the handler's worker."""
-        formats = Negotiation(self.contract).default
-        return [formats.item(body) for body in self.examples]
 
     @property
     def labels(self) -> list[str]:

@@ -3,7 +3,7 @@
 Bodies are never looked at for that, and no header can name a codec that the endpoint lacks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +98,12 @@ class Negotiation:
         if not _quality(self._media_types[best], accepted):
             raise Rejected(406, "not_acceptable")
         return best
+
+
+def example_items(contract: Contract, bodies: Sequence[bytes]) -> list[Any]:
+    """An endpoint's examples, as they reach the handler's worker: in the first codec."""
+    formats = Negotiation(contract).default
+    return [formats.item(body) for body in bodies]
 
 
 def _essence(media_type: str) -> str:

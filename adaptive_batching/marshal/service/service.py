@@ -4,13 +4,10 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import inf
-from typing import Any, TypeVar
-
-from aiohttp import web
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
-from adaptive_batching.marshal.admin.openapi.pages import Documents, make_documents
 from adaptive_batching.marshal.checks import (
     check_count,
     check_path,
@@ -18,18 +15,23 @@ from adaptive_batching.marshal.checks import (
     check_shared,
     check_takes_a_list,
 )
-from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
-from adaptive_batching.marshal.http.tracing import Tracer
-from adaptive_batching.marshal.service.aiohttp_application import make_application
-from adaptive_batching.marshal.service.asgi import AsgiService
-from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
-from adaptive_batching.marshal.service.runner import Running
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.payloads.contract import Contract, Declaration
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.workers.pinning import pinned
 from adaptive_batching.workers.placement import Placement, place
+
+# What serves is imported where serving starts: a worker process imports the module of its handler,
+# and with it this one, but never serves, and aiohttp doubles the time that it takes to start.
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from adaptive_batching.marshal.admin.openapi.pages import Documents
+    from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
+    from adaptive_batching.marshal.http.tracing import Tracer
+    from adaptive_batching.marshal.service.asgi import AsgiService
+    from adaptive_batching.marshal.service.runner import Running
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -229,9 +231,9 @@ class Service:
         drain_timeout: float = 30.0,
         admin: tuple[str, int] | None = None,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
-        tracer: Tracer | None = None,
+        tracer: "Tracer | None" = None,
         cpus: Collection[int] | None = None,
-    ) -> AsyncIterator[Running]:
+    ) -> "AsyncIterator[Running]":
         """Serve while the block runs; `running.url` says where.
 
         Args:
@@ -258,7 +260,7 @@ class Service:
             finally:
                 await running.stop(drain_timeout)
 
-    def as_aiohttp(self, *, drain_timeout: float = 30.0) -> web.Application:
+    def as_aiohttp(self, *, drain_timeout: float = 30.0) -> "web.Application":
         """The endpoints as an application of aiohttp: `app.add_subapp("/models", …)`.
 
         Its workers start and stop with it, or with the application that it is a part of.
@@ -266,6 +268,13 @@ class Service:
         Args:
             drain_timeout: Seconds that the last requests have at the end.
         """
+        from adaptive_batching.marshal.service.aiohttp_application import (  # noqa: PLC0415
+            make_application,
+        )
+        from adaptive_batching.marshal.service.endpoint_runtimes import (  # noqa: PLC0415
+            EndpointRuntimes,
+        )
+
         return make_application(
             EndpointRuntimes(self),
             self._documents(),
@@ -274,12 +283,17 @@ class Service:
             drain_timeout=drain_timeout,
         )
 
-    def as_asgi(self, *, drain_timeout: float = 30.0) -> AsgiService:
+    def as_asgi(self, *, drain_timeout: float = 30.0) -> "AsgiService":
         """The endpoints as an ASGI application, for uvicorn and its like, FastAPI and Starlette.
 
         Args:
             drain_timeout: Seconds that the last requests have at the end.
         """
+        from adaptive_batching.marshal.service.asgi import AsgiService  # noqa: PLC0415
+        from adaptive_batching.marshal.service.endpoint_runtimes import (  # noqa: PLC0415
+            EndpointRuntimes,
+        )
+
         return AsgiService(
             EndpointRuntimes(self),
             self._documents(),
@@ -292,10 +306,12 @@ class Service:
         self,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
         admin: tuple[str, int] | None = None,
-        tracer: Tracer | None = None,
-        file: EndpointsFile | None = None,
-    ) -> Running:
+        tracer: "Tracer | None" = None,
+        file: "EndpointsFile | None" = None,
+    ) -> "Running":
         """What serves it, not yet started; for those who start and stop it themselves."""
+        from adaptive_batching.marshal.service.runner import Running  # noqa: PLC0415
+
         return Running(
             self,
             name=self.name,
@@ -308,8 +324,10 @@ class Service:
             file=file,
         )
 
-    def _documents(self) -> Documents:
+    def _documents(self) -> "Documents":
         """What describes it where it is mounted."""
+        from adaptive_batching.marshal.admin.openapi.pages import make_documents  # noqa: PLC0415
+
         others = ("/healthz", "/readyz", "/metrics")
         return make_documents(self.name, list(self), others) if self.documented else {}
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from adaptive_batching.core import JobClass, Limits
 from adaptive_batching.dispatcher import Dispatcher, Observer, of_class
 from adaptive_batching.marshal.service.endpoints import Endpoint
+from adaptive_batching.marshal.service.negotiation import example_items
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.workers.factory import make_shared_workers
 from adaptive_batching.workers.multi_handler import Addressed, NamedHandler
@@ -32,7 +33,7 @@ def make_shared_dispatcher(
             each.path,
             each.handler,
             each.conversion,
-            make_warm_up(each.example_items, each.limits.max_batch_size),
+            make_warm_up(example_items(each.contract, each.examples), each.limits.max_batch_size),
         )
         for each in endpoints
     ]
