@@ -1,38 +1,78 @@
 """Turns single requests into batches for models, and learns by itself how long to wait."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from adaptive_batching.batched_function import Batched
-from adaptive_batching.batching import batched
-from adaptive_batching.cooperation import Cooperative, ExecutionLock, Handle, cooperative
-from adaptive_batching.core import (
-    BatchRecord,
-    Dispatch,
-    Hold,
-    Policy,
-    QueueView,
-    Reason,
-    Shed,
-    ShedReason,
-)
-from adaptive_batching.dispatcher import Stats
-from adaptive_batching.errors import (
-    BatchFunctionError,
-    BatchingError,
-    DeadlineExceeded,
-    Overloaded,
-    QueueFull,
-    Refused,
-    WorkerError,
-)
-from adaptive_batching.instrumentation.recording import Recorder
-from adaptive_batching.marshal.service.shared_workers import SharedWorkers
-from adaptive_batching.payloads.marks import DType, Shape
-from adaptive_batching.pipeline import Pipeline, PipelineStats, Stage
-from adaptive_batching.workers.placement import External, Processes, RayWorkers, Tasks, Threads
-
 if TYPE_CHECKING:
+    from adaptive_batching.batched_function import Batched
+    from adaptive_batching.batching import batched
+    from adaptive_batching.cooperation import Cooperative, ExecutionLock, Handle, cooperative
+    from adaptive_batching.core import (
+        BatchRecord,
+        Dispatch,
+        Hold,
+        Policy,
+        QueueView,
+        Reason,
+        Shed,
+        ShedReason,
+    )
+    from adaptive_batching.dispatcher import Stats
+    from adaptive_batching.errors import (
+        BatchFunctionError,
+        BatchingError,
+        DeadlineExceeded,
+        Overloaded,
+        QueueFull,
+        Refused,
+        WorkerError,
+    )
+    from adaptive_batching.instrumentation.recording import Recorder
     from adaptive_batching.marshal.service.service import Service
+    from adaptive_batching.marshal.service.shared_workers import SharedWorkers
+    from adaptive_batching.payloads.marks import DType, Shape
+    from adaptive_batching.pipeline import Pipeline, PipelineStats, Stage
+    from adaptive_batching.workers.placement import External, Processes, RayWorkers, Tasks, Threads
+
+# Each name is imported when it is asked for. All programs import this package, worker processes
+# and `adaptive-batching top` among them, and most of them need little of it.
+_MODULES = {
+    "BatchFunctionError": "errors",
+    "BatchRecord": "core",
+    "Batched": "batched_function",
+    "BatchingError": "errors",
+    "Cooperative": "cooperation",
+    "DType": "payloads.marks",
+    "DeadlineExceeded": "errors",
+    "Dispatch": "core",
+    "ExecutionLock": "cooperation",
+    "External": "workers.placement",
+    "Handle": "cooperation",
+    "Hold": "core",
+    "Overloaded": "errors",
+    "Pipeline": "pipeline",
+    "PipelineStats": "pipeline",
+    "Policy": "core",
+    "Processes": "workers.placement",
+    "QueueFull": "errors",
+    "QueueView": "core",
+    "RayWorkers": "workers.placement",
+    "Reason": "core",
+    "Recorder": "instrumentation.recording",
+    "Refused": "errors",
+    "Service": "marshal.service.service",
+    "Shape": "payloads.marks",
+    "SharedWorkers": "marshal.service.shared_workers",
+    "Shed": "core",
+    "ShedReason": "core",
+    "Stage": "pipeline",
+    "Stats": "dispatcher",
+    "Tasks": "workers.placement",
+    "Threads": "workers.placement",
+    "WorkerError": "errors",
+    "batched": "batching",
+    "cooperative": "cooperation",
+}
 
 __all__ = [
     "BatchFunctionError",
@@ -74,10 +114,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the HTTP service when it is asked for: aiohttp doubles the time of an import."""
-    if name == "Service":
-        from adaptive_batching.marshal.service.service import Service  # noqa: PLC0415
+    """Import a public name, and keep it."""
+    module = _MODULES.get(name)
+    if module is None:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+    return value
 
-        return Service
-    msg = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(msg)
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

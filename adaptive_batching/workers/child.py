@@ -21,7 +21,6 @@ from typing import Any, cast
 
 from adaptive_batching.errors import BatchFunctionError
 from adaptive_batching.wire.frames import FrameTooLong, Part, encode
-from adaptive_batching.workers.external import puller
 from adaptive_batching.workers.pinning import pin
 from adaptive_batching.workers.process.frame_layout import returning
 from adaptive_batching.workers.process.instructions import Instructions
@@ -113,4 +112,7 @@ if __name__ == "__main__":
         with contextlib.suppress(ConnectionError):  # nobody is left to answer to
             main(*map(int, sys.argv[1:]))
     else:
+        # its messages and its command line are no use to workers that inherit a socket
+        from adaptive_batching.workers.external import puller
+
         puller.main(sys.argv[1:])

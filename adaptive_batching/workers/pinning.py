@@ -4,8 +4,6 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
-import psutil
-
 _homes: list[frozenset[int]] = []  # where this process could run before each `pinned`
 
 
@@ -33,8 +31,8 @@ def check_cpus(cpus: Collection[int]) -> None:
 
 def pin(cpus: Collection[int]) -> None:
     """Keep this process to some cores, together with the threads that it has already."""
-    for thread in psutil.Process().threads():
-        _move(thread.id, cpus)
+    for thread in _threads():
+        _move(thread, cpus)
 
 
 @contextmanager
@@ -52,15 +50,19 @@ def pinned(cpus: Collection[int] | None) -> Iterator[None]:
         return
     check_cpus(cpus)
     home = frozenset(os.sched_getaffinity(0))
-    before = {each.id: os.sched_getaffinity(each.id) for each in psutil.Process().threads()}
+    before = {thread: os.sched_getaffinity(thread) for thread in _threads()}
     _homes.append(home)
     pin(cpus)
     try:
         yield
     finally:
         _homes.remove(home)
-        for thread in psutil.Process().threads():
-            _move(thread.id, before.get(thread.id, home))
+        for thread in _threads():
+            _move(thread, before.get(thread, home))
+
+
+def _threads() -> list[int]:
+    return list(map(int, os.listdir("/proc/self/task")))
 
 
 def _move(thread: int, cpus: Collection[int]) -> None:

@@ -7,10 +7,6 @@ import sys
 import threading
 import time
 
-import numpy as np
-
-from adaptive_batching import batched
-
 AT_IMPORT = {
     "cpus": sorted(os.sched_getaffinity(0)),
     "threads": os.environ.get("OMP_NUM_THREADS"),
@@ -131,6 +127,8 @@ class Obeys:
         return items[1:]
 
     def array(self, items):
+        import numpy as np  # as long as all else that most workers import
+
         return np.arange(3.0 * len(items)).reshape(len(items), 3)
 
 
@@ -259,17 +257,6 @@ def dead(pid):
     with contextlib.suppress(*gone), open(f"/proc/{pid}/stat") as stat:
         return stat.read().rpartition(")")[2].split()[0] == "Z"
     return True
-
-
-TWO_CORES = sorted(os.sched_getaffinity(os.getppid()))[:2]
-
-
-@batched(max_batch_size=1, workers=len(TWO_CORES), cpus=TWO_CORES)
-class Pinned:
-    """Says where it runs."""
-
-    def __call__(self, items: list[int]) -> list[list[int]]:
-        return [sorted(os.sched_getaffinity(0))]
 
 
 class Sensitive:

@@ -20,7 +20,7 @@ from adaptive_batching.errors import (
 from adaptive_batching.workers.handler import HandlerReference
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.placement import Processes
-from tests.workers import handlers
+from tests.workers import decorated, handlers
 from tests.workers.handlers import dead
 
 NONE: frozenset[int] = frozenset()
@@ -344,9 +344,9 @@ async def test_cores_that_the_machine_does_not_have(started):
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 async def test_a_pinned_worker_may_import_what_pins_it():
     """A decorated class asks for both cores; each worker, on one of them, imports it in peace."""
-    async with handlers.Pinned as pinned:
+    async with decorated.Pinned as pinned:
         seen = await pinned.map(range(200))
-    assert {tuple(cpus) for cpus in seen} == {(cpu,) for cpu in handlers.TWO_CORES}
+    assert {tuple(cpus) for cpus in seen} == {(cpu,) for cpu in decorated.TWO_CORES}
 
 
 # --------------------------------------------------------------------------- references

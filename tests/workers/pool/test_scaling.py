@@ -9,7 +9,8 @@ from adaptive_batching.errors import Draining, UsageError, WorkerStartError
 from adaptive_batching.workers.interface import Health, Scalable
 from tests.workers import handlers
 from tests.workers.conditions import until
-from tests.workers.handlers import TWO_CORES, dead
+from tests.workers.decorated import TWO_CORES
+from tests.workers.handlers import dead
 
 
 def living(count):
