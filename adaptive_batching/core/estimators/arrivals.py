@@ -1,5 +1,6 @@
 """How soon the next job is likely to come."""
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable
 from math import exp, inf
@@ -14,8 +15,10 @@ _END_OF_CLUMP = 1  # the edge beyond which a silence parts two clumps
 _SAME_INSTANT = 2e-6  # seconds; who came together says nothing about who comes after a silence
 _PRIOR_GAPS = 8.0  # gaps of the plain rate; an age that was hardly seen says little
 _SILENCE = 2.0  # after a silence u the hazard is at most this / u: bursts end
-_CLUMP_BIN = 0.5e-3  # seconds; timers are no finer
-_CLUMP_BINS = 20
+# Of the time that a batch of one takes: steps by a third of an octave from a fiftieth to four times.
+_CLUMP_EDGES = tuple(2.0 ** (step / 3 - 17 / 3) for step in range(24))
+_CLUMP_BINS = len(_CLUMP_EDGES)
+_OCTAVE = 3  # steps
 _CLUMP_GROWTH = 1 / 0.98  # an answer weighs that much more than the one before it
 _CLUMP_ROUND = 8  # answers between two looks at the histogram
 _OVERFLOW = 1e12  # weights are scaled down long before floats run out
@@ -37,7 +40,7 @@ class ArrivalRate:
     __slots__ = (
         "_answered", "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
         "_counted_until",
-        "_gap_counts", "_gap_exposure", "_item_rate", "_rate", "_weight",
+        "_gap_counts", "_gap_exposure", "_item_rate", "_rate", "_scale", "_weight",
         "arrived", "fan_out", "fresh", "more_items", "newest",
     )  # fmt: skip
 
@@ -60,7 +63,8 @@ class ArrivalRate:
         self._answered = -inf
         self._come = 0  # arrivals since
         self._answers = 0
-        self._background = 0.0  # arrivals in a bin that belong to no clump
+        self._scale = 0.0  # seconds that a batch of one takes
+        self._background = 0.0  # arrivals in that time that belong to no clump
         self._weight = 1.0
         self._clump_counts = [0.0] * _CLUMP_BINS  # arrivals by time since the last answer
         self._clump_ends = [0.0] * (_CLUMP_BINS + 1)  # how long after it the next answer came
@@ -85,10 +89,11 @@ class ArrivalRate:
             self._item_rate = self._item_rate * kept + (len(fresh) + self.more_items) / window
             self._counted_until = now
         self.more_items = 0
+        self._scale = single
         if single > 0:
             self._learn_gaps(fresh, single)
-        if fresh[0] - self._answered < _CLUMP_BIN * _CLUMP_BINS:
-            self._learn_clump(fresh)
+            if fresh[0] - self._answered < single * _CLUMP_EDGES[-1]:
+                self._learn_clump(fresh)
         self.newest = fresh[-1]
         self._come += len(fresh)
 
@@ -123,8 +128,9 @@ class ArrivalRate:
 
     def answered(self, now: float) -> None:
         """A batch of this stream's jobs was answered."""
-        seen = (now - self._answered) / _CLUMP_BIN
-        self._clump_ends[int(seen) if seen < _CLUMP_BINS else _CLUMP_BINS] += self._weight
+        if self._scale > 0:
+            seen = (now - self._answered) / self._scale
+            self._clump_ends[bisect_left(_CLUMP_EDGES, seen)] += self._weight
         self._weight *= _CLUMP_GROWTH
         self._answered = now
         self._come = 0
@@ -134,28 +140,29 @@ class ArrivalRate:
 
     def clump_size(self, now: float) -> float:
         """Arrivals that are still expected in the clump after the last answer."""
-        since = (now - self._answered) / _CLUMP_BIN
-        if since >= len(self._clump):
-            return 0.0  # it is over, or too few answers were seen to know one
+        if not self._clump:
+            return 0.0  # too few answers were seen to know one
+        since = (now - self._answered) / self._scale
+        if since >= _CLUMP_EDGES[-1]:
+            return 0.0
         if self._come - since * self._background > self._clump[-1] + 1.0:
             return 0.0  # all of it is here, beyond doubt
         return self._clump[-1] - self._come_by(since)
 
     def clump(self, now: float) -> Iterable[tuple[float, float]]:
         """What is ahead of that clump, step by step: (instant, arrivals expected until then)."""
-        answered, clump = self._answered, self._clump
-        since = (now - answered) / _CLUMP_BIN
-        come = self._come_by(since)
-        return [
-            (answered + (index + 1) * _CLUMP_BIN, clump[index] - come)
-            for index in range(int(since), _CLUMP_BINS)
-        ]
+        answered, scale = self._answered, self._scale
+        since = (now - answered) / scale
+        come, first = self._come_by(since), bisect_left(_CLUMP_EDGES, since)
+        ends = zip(_CLUMP_EDGES[first:], self._clump[first:], strict=True)
+        return [(answered + edge * scale, until - come) for edge, until in ends]
 
     def _come_by(self, since: float) -> float:
-        """Arrivals of the clump that are expected in so many bins after an answer."""
-        index = int(since)
-        before = self._clump[index - 1] if index else 0.0
-        return before + (since - index) * (self._clump[index] - before)
+        """Arrivals of the clump that are expected in so many times the scale after an answer."""
+        index = bisect_left(_CLUMP_EDGES, since)
+        end, until = _CLUMP_EDGES[index], self._clump[index]
+        begin, before = (_CLUMP_EDGES[index - 1], self._clump[index - 1]) if index else (0.0, 0.0)
+        return before + (since - begin) / (end - begin) * (until - before)
 
     def _learn_gaps(self, fresh: list[float], single: float) -> None:
         counts, exposures = self._gap_counts, self._gap_exposure
@@ -193,27 +200,36 @@ class ArrivalRate:
 
     def _learn_clump(self, fresh: list[float]) -> None:
         counts, answered, weight = self._clump_counts, self._answered, self._weight
+        scale = self._scale
         for arrival in fresh:
-            index = int((arrival - answered) / _CLUMP_BIN)
-            if 0 <= index < _CLUMP_BINS:
+            index = bisect_left(_CLUMP_EDGES, (arrival - answered) / scale)
+            if arrival >= answered and index < _CLUMP_BINS:
                 counts[index] += weight
 
     def _read_clump(self) -> None:
         """Cumulate the histogram; a bin was seen by all answers whose successor came after it.
 
-        What comes in its second half comes at any time: that much is no clump.
+        What comes in the second half of the time that half of them saw comes at any time: that much
+        is no clump.
         """
-        expected = 0.0
-        self._clump = []
-        watching = sum(self._clump_ends)
-        for count, end in zip(self._clump_counts, self._clump_ends, strict=False):
-            watching -= end / 2  # who ended in this bin saw half of it
+        expected, last = 0.0, 0
+        come = []
+        answers = watching = sum(self._clump_ends)
+        for index, count in enumerate(self._clump_counts):
+            watching -= self._clump_ends[index] / 2  # who ended in this bin saw half of it
             expected += count / watching if watching > self._weight * 1e-3 else 0.0
-            watching -= end / 2
-            self._clump.append(expected)
-        background = (expected - self._clump[_CLUMP_BINS // 2 - 1]) / (_CLUMP_BINS / 2)
-        self._background = background
-        self._clump = [come - background * bins for bins, come in enumerate(self._clump, 1)]
+            if watching >= answers / 2:
+                last = index
+            watching -= self._clump_ends[index] / 2
+            come.append(expected)
+        middle = last - _OCTAVE  # at half the time
+        self._background = 0.0
+        if middle >= 0:
+            tail = _CLUMP_EDGES[last] - _CLUMP_EDGES[middle]
+            self._background = (come[last] - come[middle]) / tail
+        self._clump = [
+            until - self._background * edge for until, edge in zip(come, _CLUMP_EDGES, strict=True)
+        ]
         if self._weight > _OVERFLOW:
             self._clump_counts = [count / self._weight for count in self._clump_counts]
             self._clump_ends = [end / self._weight for end in self._clump_ends]
