@@ -22,13 +22,15 @@ class JobQueue:
     """
 
     __slots__ = (
-        "_by_deadline", "_come", "_jobs", "_latest_deadline", "arrivals", "items", "requests"
+        "_by_deadline", "_come", "_jobs", "_latest_deadline", "_passed", "arrivals", "items",
+        "requests",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
         self._latest_deadline = -inf
         self._by_deadline: list[tuple[float, int, Job]] | None = None  # None: as they came
+        self._passed: set[Job] = set()  # by a batch into which they did not fit
         self._come = count()
         self.arrivals = ArrivalRate()
         self.items = 0
@@ -91,27 +93,40 @@ class JobQueue:
     def remove(self, job: Job) -> None:
         """Take a waiting job out, wherever it stands."""
         job.queue = None
+        self._passed.discard(job)
         self.items -= job.size
         self.requests -= 1
         self._bury()
         self._rest()
 
     def take(self, size: int) -> list[Job]:
-        """Take the oldest jobs that fit into `size` items together; in order, none is overtaken."""
-        jobs = self._jobs
+        """Take the oldest jobs that fit into `size` items together, in their order.
+
+        Smaller ones fill what a larger one leaves free. None is passed by a second batch, so that
+        no job waits longer for those that came after it, and all passing costs O(1) for each job.
+        """
+        jobs, passed = self._jobs, self._passed
         taken: list[Job] = []
         room = size
-        while jobs:
-            job = jobs[0]
-            if job.queue is self:
-                if job.size > room:
-                    break
+        for job in jobs:
+            if not room:
+                break
+            if job.queue is not self:
+                continue
+            if job.size <= room:
                 job.queue = None
                 room -= job.size
                 taken.append(job)
+                passed.discard(job)
+            elif not taken or job in passed:
+                break
+            else:
+                passed.add(job)
+        while jobs and jobs[0].queue is not self:
             jobs.popleft()
         self.items -= size - room
         self.requests -= len(taken)
+        self._bury()
         self._rest()
         return taken
 

@@ -17,12 +17,27 @@ def queue_of(*sizes: int) -> tuple[JobQueue, list[Job]]:
     return queue, jobs
 
 
-def test_takes_what_fits_and_overtakes_nobody() -> None:
-    """A job that does not fit stops the taking, even if a later one would fit."""
-    queue, jobs = queue_of(3, 4, 1)
-    assert queue.take(5) == jobs[:1]
-    assert queue.items == 5
-    assert queue.take(5) == jobs[1:]
+def test_smaller_jobs_fill_what_a_larger_one_leaves_free() -> None:
+    """A job that does not fit is passed, by what still fits."""
+    queue, jobs = queue_of(3, 4, 1, 2, 1)
+    assert queue.take(5) == [jobs[0], jobs[2], jobs[4]]
+    assert (queue.items, queue.requests, queue.head) == (6, 2, jobs[1])
+    assert queue.take(6) == [jobs[1], jobs[3]]
+
+
+def test_no_job_is_passed_by_a_second_batch() -> None:
+    """What did not fit twice is not kept waiting by those that came after it."""
+    queue, jobs = queue_of(3, 4, 4, 1, 1)
+    assert queue.take(4) == [jobs[0], jobs[3]]
+    assert queue.take(5) == [jobs[1]]  # not the last as well, for the third was passed already
+    assert queue.take(5) == [jobs[2], jobs[4]]
+
+
+def test_the_oldest_job_is_passed_by_none() -> None:
+    """A batch into which it does not fit takes nothing."""
+    queue, jobs = queue_of(3, 1)
+    assert queue.take(2) == []
+    assert queue.take(4) == jobs
 
 
 def test_a_cancelled_job_is_never_taken() -> None:
