@@ -3,12 +3,12 @@
 from math import ceil, inf
 
 from adaptive_batching.core.checked_policy import CheckedPolicy
-from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job, TenantJob
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Limits, QueueView
 from adaptive_batching.core.queues import Queues
+from adaptive_batching.core.worker import Latency
 from adaptive_batching.errors import (
     Draining,
     JobTooLarge,
@@ -84,7 +84,7 @@ class Admission:
         limit = limits.max_batch_size
         return JobTooLarge(f"expected at most max_batch_size={limit} items, got {size}")
 
-    def queue_full(self, job: Job, queued: int, limits: Limits, line: LinearLatency) -> QueueFull:
+    def queue_full(self, job: Job, queued: int, limits: Limits, line: Latency) -> QueueFull:
         """There is no room for it beside so many items that wait."""
         most = limits.max_queue
         wait = self._room_after(job, queued + job.size - most, limits, line)
@@ -116,7 +116,7 @@ class Admission:
         wait = self._room_after(job, excess, view.limits, view.line)
         return TenantQueueFull(msg, retry_after=wait)
 
-    def _room_after(self, job: Job, excess: int, limits: Limits, line: LinearLatency) -> float:
+    def _room_after(self, job: Job, excess: int, limits: Limits, line: Latency) -> float:
         """Room comes with the batches that leave; then the door has to be open as well."""
         limit, permits, now = limits.max_batch_size, self._permits, job.arrived
         full = line.predict(limit)

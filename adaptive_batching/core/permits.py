@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.job import Batch
-from adaptive_batching.core.worker import Worker
+from adaptive_batching.core.worker import KeyPace, Worker
 
 _ALWAYS_THE_SAME: Mapping[int, Hashable] = MappingProxyType({})
 
@@ -167,19 +167,35 @@ class Permits:
             self._earliest = min(each.predicted_finish for each in self._running)
 
     def learn(
-        self, index: int, size: int, duration: float, line: LinearLatency | None = None
+        self,
+        index: int,
+        size: int,
+        duration: float,
+        line: LinearLatency | None = None,
+        pace: KeyPace | None = None,
     ) -> None:
         """A batch of `size` items ran on this worker in `duration` seconds.
 
-        The pool's line is that of a worker as fast as most: durations are divided by their
-        worker's factor, so that it is learned from all of them and is no noisier than if they were
-        alike. If the batch was of a kind that has a line of its own, the pool's is that of all
-        kinds together, and only good for a rough idea.
+        The pool's line is that of a worker as fast as most, for batch keys as fast as most:
+        durations are divided by the factors of both, so that it is learned from all of them and is
+        no noisier than if they were alike. If the batch was of a kind that has a line of its own,
+        the pool's is that of all kinds together, and only good for a rough idea.
+
+        Args:
+            index: Of the worker.
+            size: Items.
+            duration: Seconds.
+            line: Its kind's own; None if it has none.
+            pace: Its batch key's; None if there is only one key.
         """
         if len(self.workers) > 1:
             worker = self.workers[index]
-            worker.learn(size, duration, line or self.latency)
+            usual = self.latency if pace is None else pace.latency
+            worker.learn(size, duration, usual if line is None else line)
             duration /= worker.latency.factor
+        if pace is not None:
+            pace.learn(size, duration)
+            duration /= pace.factor
         self.latency.observe(size, duration)
         if line is not None:
             line.observe(size, duration)

@@ -8,13 +8,12 @@ from typing import Protocol, runtime_checkable
 
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.estimators.delays import TimerLateness
-from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.retry.memory_limit import MemoryLimit
-from adaptive_batching.core.worker import Latency, Worker
+from adaptive_batching.core.worker import KeyPace, Latency, Worker
 
 RATE_WINDOW = 16  # full batches: short enough to turn with the traffic, long enough to count it
 
@@ -125,7 +124,7 @@ class QueueView:
 
     __slots__ = (
         "_permits", "_timer_lateness", "arrivals", "cap", "latency", "limits", "line",
-        "opened", "queue", "worker",
+        "opened", "pace", "queue", "worker",
     )  # fmt: skip
 
     def __init__(
@@ -133,16 +132,18 @@ class QueueView:
         queue: JobQueue,
         permits: Permits,
         limits: Limits,
-        latency: LinearLatency,
+        latency: Latency,
         timer_lateness: TimerLateness,
         opened: int = 0,
+        pace: KeyPace | None = None,
     ) -> None:
         self.queue = queue  # the scheduler's to change; policies read it through the names below
         self._permits = permits
         self.limits = limits
         self.cap: MemoryLimit | None = None  # the scheduler's: once a batch ran out of memory
         self.line = latency
-        self.latency: Latency = latency
+        self.latency = latency
+        self.pace = pace  # what the scheduler learns of its key; None if that has its own line
         self.worker: Worker | None = None
         self.arrivals: ArrivalRate = queue.arrivals
         self._timer_lateness = timer_lateness
@@ -206,6 +207,12 @@ class QueueView:
         """The scheduler says on which worker the next batch would run; None if all are alike."""
         self.worker = worker
         self.latency = self.line if worker is None else worker.latency_by(self.line)
+
+    def learned(self) -> None:
+        """The scheduler says that a batch of this queue's key has been learned from."""
+        if self.pace is not None:
+            self.line = self.pace.latency
+            self.aim(self.worker)
 
     def retune(self, limits: Limits) -> None:
         """The scheduler says that the user asks for something else."""

@@ -14,8 +14,9 @@ from adaptive_batching.core.job import Job
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Limits, QueueView
 from adaptive_batching.core.queue import JobQueue
+from adaptive_batching.core.worker import KeyPace
 
-_REMEMBERED = 1024  # batch keys; an emptied queue beyond that forgets its arrivals
+_REMEMBERED = 1024  # batch keys with what was learned of them; a client may make up any number
 _FOR_EVER = 1e9  # seconds; with that much to spare what a batch is worth decides alone
 _BRIEFEST = 1e-9  # seconds; a coarse clock says of short batches that they took none
 _SAME = 1.25  # times another lookahead; to sort all queues anew for less is not worth it
@@ -99,11 +100,20 @@ class Queues:
         """Mean of the queues' earliest deadlines (seconds); `inf` where there are none."""
         return self._deadlines / len(self._counted) if self._counted else inf
 
-    def open(self, key: Hashable, limits: Limits, latency: LinearLatency) -> QueueView:
-        """A queue for a key that has none, with its limits and what its batches take."""
+    def open(self, key: Hashable, limits: Limits, latency: LinearLatency | None) -> QueueView:
+        """A queue for a key that has none, with its limits and what its batches take.
+
+        Args:
+            key: The batch key.
+            limits: Of its batches.
+            latency: Their own line; None if their pace is learned beside that of all keys.
+        """
         age = next(self._opened)
         queue = JobQueue() if self._tenants is None else FairQueue(self._tenants)
-        view = QueueView(queue, self._permits, limits, latency, self._timer_lateness, age)
+        pace = KeyPace(self._permits.latency) if latency is None else None
+        line = latency if pace is None else pace.latency
+        assert line is not None
+        view = QueueView(queue, self._permits, limits, line, self._timer_lateness, age, pace)
         if self.views and not self.shared:
             self.shared = True
             for other in self.views.values():
@@ -133,13 +143,17 @@ class Queues:
         self.items -= items
         if not self.shared:
             return
-        self._place(self.views[key])
-        self.forget(key)
+        self.views[key] = view = self.views.pop(key)  # the last of those that are remembered
+        self._place(view)
+        self.forget()
 
-    def forget(self, key: Hashable) -> None:
-        """Remember a queue no longer if nobody waits in it and there are many."""
-        if len(self.views) > _REMEMBERED and not self.views[key].queue.requests:
-            del self.views[key]
+    def forget(self) -> None:
+        """Remember the queue no longer from which jobs have left longest ago, if there are many."""
+        if len(self.views) > _REMEMBERED:
+            key = next(iter(self.views))
+            view = self.views.pop(key)
+            if view.queue.requests:
+                self.views[key] = view
 
     def weigh(self) -> None:
         """Take note of what has changed since the last decision.

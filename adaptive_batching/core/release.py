@@ -1,13 +1,13 @@
 """How jobs leave the queues: as the policy says, in a batch or turned away; late; or taken out."""
 
 from adaptive_batching.core.checked_policy import CheckedPolicy
-from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, Job, Reason
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Dispatch, Hold, QueueView, Shed, ShedReason
 from adaptive_batching.core.queues import Queues
 from adaptive_batching.core.retry.bisection import Bisection
+from adaptive_batching.core.worker import Latency
 
 
 class Release:
@@ -76,7 +76,7 @@ class Release:
         self,
         jobs: list[Job],
         size: int,
-        line: LinearLatency,
+        line: Latency,
         reason: Reason,
         now: float,
         deaths: int = 0,

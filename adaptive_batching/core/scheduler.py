@@ -13,7 +13,6 @@ from typing import NamedTuple
 from adaptive_batching.core.admission import Admission
 from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.estimators.delays import TimerLateness
-from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, BoundedKey, Job, Outcome
@@ -25,6 +24,7 @@ from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.release import Release
 from adaptive_batching.core.retry.bisection import Bisection, Verdict
 from adaptive_batching.core.retry.memory_limit import MemoryLimit
+from adaptive_batching.core.worker import Latency
 from adaptive_batching.errors import BatchingError
 
 
@@ -103,8 +103,11 @@ class Scheduler:
         view = self._queues.views.get(key)
         return 0 if view is None else view.items
 
-    def line(self, key: Hashable) -> LinearLatency:
+    def line(self, key: Hashable) -> Latency:
         """How long batches of a key take on a worker as fast as most."""
+        view = self._queues.views.get(key)
+        if view is not None:
+            return view.line
         of_class = self.classes.get(key) if self.classes else None
         return self.latency if of_class is None else of_class.latency
 
@@ -156,7 +159,7 @@ class Scheduler:
             try:
                 self._admission.check(view, job, queued)
             except BatchingError:
-                queues.forget(job.key)  # clients make up as many keys as they like
+                queues.forget()  # clients make up as many keys as they like
                 raise
         view.queue.append(job)
         queues.items += size
@@ -317,12 +320,16 @@ class Scheduler:
         """
         self.permits.give_back(batch)
         record = BatchRecord.of(batch, outcome, now)
+        view = self._queues.views.get(batch.key)
         if outcome is Outcome.DONE:
-            line = self.line(batch.key) if self.classes else None
-            self.permits.learn(batch.worker, batch.size, now - batch.released, line)
+            of_class = self.classes.get(batch.key) if self.classes else None
+            line = None if of_class is None else of_class.latency
+            pace = view.pace if view is not None and self._queues.shared else None
+            self.permits.learn(batch.worker, batch.size, now - batch.released, line, pace)
+            if pace is not None and view is not None:
+                view.learned()
         if self._bisection.ever:
             self._bisection.ended(batch, outcome)
-        view = self._queues.views.get(batch.key)
         if view is not None:
             if outcome is Outcome.OUT_OF_MEMORY or view.cap is not None:
                 self._restrict(view, batch, outcome, now)
@@ -351,7 +358,9 @@ class Scheduler:
         view.limits = replace(limits, max_batch_size=cap.items)
 
     def _open(self, key: Hashable) -> QueueView:
-        return self._queues.open(key, self._limits_of(key), self.line(key))
+        of_class = self.classes.get(key)
+        line = None if of_class is None else of_class.latency
+        return self._queues.open(key, self._limits_of(key), line)
 
     def _limits_of(self, key: Hashable) -> Limits:
         limits = self.classes[key].limits if key in self.classes else self.limits

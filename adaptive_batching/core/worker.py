@@ -52,10 +52,11 @@ class Latency(Protocol):
 
 
 class Pace:
-    """The mean log ratio of a worker's durations to the pool's line, over its last 50 batches.
+    """The mean log ratio of durations to the pool's line, over the last 50 batches of their kind.
 
-    A line of its own would be learned from a share of the batches only, and be as much the noisier;
-    what differs between machines is the speed of all they do, which is one number.
+    Their kind is a worker, or a batch key. A line of its own would be learned from a share of the
+    batches only, and be as much the noisier; what differs between machines is the speed of all they
+    do, which is one number, and so do most models differ.
 
     Durations far too long count as 4 standard deviations, unless they come again and again (CUSUM):
     pauses happen. One far too short is believed: nothing makes a slow worker fast by accident.
@@ -111,22 +112,22 @@ class Pace:
         self._above = 0.0
 
 
-class WorkerLatency:
-    """The pool's line times a worker's factor; a `Latency`.
+class ScaledLatency:
+    """A line times the factor of a worker, or of a batch key; a `Latency`.
 
     Attributes:
-        pool: The line of a worker as fast as most.
+        pool: The line of a worker as fast as most, or of all batch keys.
         factor: Times as long as that; 1 until the contrary is proven.
     """
 
     __slots__ = ("factor", "pool")
 
-    def __init__(self, pool: LinearLatency) -> None:
+    def __init__(self, pool: Latency, factor: float = 1.0) -> None:
         self.pool = pool
-        self.factor = 1.0
+        self.factor = factor
 
     def __repr__(self) -> str:
-        return f"<WorkerLatency {self.factor:.3g} * {self.pool!r}>"
+        return f"<ScaledLatency {self.factor:.3g} * {self.pool!r}>"
 
     @property
     def fixed(self) -> float:
@@ -145,12 +146,12 @@ class WorkerLatency:
 
     @property
     def batches(self) -> int:
-        """Batches learned from, on all workers."""
+        """Batches learned from, of all kinds."""
         return self.pool.batches
 
     @property
     def largest(self) -> float:
-        """About the largest size seen of late on any worker (items)."""
+        """About the largest size seen of late, of any kind (items)."""
         return self.pool.largest
 
     @property
@@ -166,6 +167,38 @@ class WorkerLatency:
     def predict(self, size: float) -> float:
         """Expected seconds for a batch of `size` items."""
         return self.pool.predict(size) * self.factor
+
+
+class KeyPace:
+    """How long the batches of one key take beside those of most: a cost that is learned.
+
+    Args:
+        pool: The line of all keys; it is learned from durations that are divided by their factors.
+
+    Attributes:
+        factor: Times as long as most; 1 until the contrary is proven.
+        latency: How long its batches take on a worker as fast as most.
+    """
+
+    __slots__ = ("_pace", "_pool", "factor", "latency")
+
+    def __init__(self, pool: LinearLatency) -> None:
+        self._pace = Pace()
+        self._pool = pool
+        self.factor = 1.0
+        self.latency: Latency = pool
+
+    def learn(self, size: int, duration: float) -> None:
+        """Hold the duration (seconds) of a batch against the pool's line."""
+        expected = self._pool.predict(size)
+        if not (expected > 0 and 0 < duration < inf):
+            return
+        self._pace.observe(log(duration / expected))
+        if self._pace.differs(0.0):
+            self.factor = exp(self._pace.log_ratio)
+            self.latency = ScaledLatency(self._pool, self.factor)
+        else:
+            self.factor, self.latency = 1.0, self._pool
 
 
 class Worker:
@@ -189,7 +222,7 @@ class Worker:
         self.batch: Batch | None = None
         self.batches = 0
         self.identity: Hashable = None
-        self.latency = WorkerLatency(pool)
+        self.latency = ScaledLatency(pool)
         self.pace = Pace()
         self.released = -inf
         """When its newest batch left (seconds)."""
@@ -203,7 +236,7 @@ class Worker:
         if identity != self.identity:
             self.identity = identity
             self.batches = 0
-            self.latency = WorkerLatency(self.latency.pool)
+            self.latency = ScaledLatency(self.latency.pool)
             self.pace = Pace()
 
     def free(self, now: float) -> float:
@@ -215,15 +248,12 @@ class Worker:
         factor = self.latency.factor
         return sum(factor / each.latency.factor for each in workers)
 
-    def latency_by(self, line: LinearLatency) -> WorkerLatency:
+    def latency_by(self, line: Latency) -> ScaledLatency:
         """How long batches of some kind take on it that have this line on most workers."""
-        if line is self.latency.pool:
-            return self.latency
-        latency = WorkerLatency(line)
-        latency.factor = self.latency.factor
-        return latency
+        own = self.latency
+        return own if line is own.pool else ScaledLatency(line, own.factor)
 
-    def learn(self, size: int, duration: float, line: LinearLatency) -> None:
+    def learn(self, size: int, duration: float, line: Latency) -> None:
         """Hold a duration (seconds) against the line of such batches."""
         expected = line.predict(size)
         if expected > 0 and 0 < duration < inf:

@@ -133,7 +133,8 @@ class Stats:
     @classmethod
     def of_class(cls, scheduler: Scheduler, key: Hashable, counters: Counters, now: float) -> Self:
         """Of one class of its jobs, which has counters of its own."""
-        full, line = scheduler.classes[key].limits.max_batch_size, scheduler.line(key)
+        of_class = scheduler.classes[key]
+        full, line = of_class.limits.max_batch_size, of_class.latency
         load = Load.of(scheduler, now, lambda other: other == key)
         return replace(
             cls.of(scheduler, counters, now),

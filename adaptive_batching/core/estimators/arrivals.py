@@ -15,8 +15,8 @@ _END_OF_CLUMP = 1  # the edge beyond which a silence parts two clumps
 _SAME_INSTANT = 2e-6  # seconds; who came together says nothing about who comes after a silence
 _PRIOR_GAPS = 8.0  # gaps of the plain rate; an age that was hardly seen says little
 _SILENCE = 2.0  # after a silence u the hazard is at most this / u: bursts end
-# Of the time that a batch of one takes: steps by a third of an octave from a fiftieth to four times.
-_CLUMP_EDGES = tuple(2.0 ** (step / 3 - 17 / 3) for step in range(24))
+# Of the time that a batch of one takes: by thirds of an octave from a fiftieth to four times.
+_CLUMP_EDGES: tuple[float, ...] = tuple(2.0 ** (step / 3 - 17 / 3) for step in range(24))
 _CLUMP_BINS = len(_CLUMP_EDGES)
 _OCTAVE = 3  # steps
 _CLUMP_GROWTH = 1 / 0.98  # an answer weighs that much more than the one before it

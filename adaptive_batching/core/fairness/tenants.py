@@ -3,11 +3,11 @@
 from collections.abc import Hashable
 from itertools import count
 
-from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.fairness.virtual_time_heap import VirtualTimeHeap
 from adaptive_batching.core.job import Batch, Job
 from adaptive_batching.core.policy import Limits
+from adaptive_batching.core.worker import Latency
 
 _REMEMBERED = 1024  # tenants; who has nothing waiting is forgotten beyond that
 
@@ -118,7 +118,7 @@ class Tenants:
         own = self.of(job.tenant).items
         return own + job.size - (max_queue - queued)
 
-    def charge(self, batch: Batch, latency: LinearLatency) -> None:
+    def charge(self, batch: Batch, latency: Latency) -> None:
         """Charge the members with what their batch costs beyond that part of a full one.
 
         So tenants whose jobs can't share batches have equal parts of the workers' time.
