@@ -140,8 +140,8 @@ class ArrivalRate:
 
     def clump_size(self, now: float) -> float:
         """Arrivals that are still expected in the clump after the last answer."""
-        if not self._clump:
-            return 0.0  # too few answers were seen to know one
+        if not (self._clump and self._scale):
+            return 0.0  # too few answers were seen to know one, or batches take no time
         since = (now - self._answered) / self._scale
         if since >= _CLUMP_EDGES[-1]:
             return 0.0
