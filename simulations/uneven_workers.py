@@ -22,6 +22,7 @@ from drawn import drawn
 from adaptive_batching.core import Limits, Scheduler, make_policy
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
+from adaptive_batching.core.worker import KeyPace
 from adaptive_batching.simulation import (
     Drift,
     History,
@@ -46,7 +47,12 @@ class Blind(Permits):
     """Learns one line from all batches, and nothing of who ran them."""
 
     def learn(
-        self, index: int, size: int, duration: float, line: LinearLatency | None = None
+        self,
+        index: int,
+        size: int,
+        duration: float,
+        line: LinearLatency | None = None,
+        pace: KeyPace | None = None,
     ) -> None:
         """As if there were one worker."""
         (line or self.latency).observe(size, duration)
