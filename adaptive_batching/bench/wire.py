@@ -28,6 +28,8 @@ async def measure(*, quick: bool) -> Report:
             begun = thread_time()
             outcome = _taken(each, request)
             seconds = min(seconds, thread_time() - begun)
+            if seconds * 1e3 < _LIMIT / 2:
+                break  # it is not among those that matter
         rows.append({"body": each.name, "CPU (ms)": seconds * 1e3, "which is": outcome})
     rows.sort(key=lambda row: -float(row["CPU (ms)"] or 0.0))
     worst = float(rows[0]["CPU (ms)"] or 0.0)
