@@ -186,7 +186,8 @@ class Permits:
             size: Items.
             duration: Seconds.
             line: Its kind's own; None if it has none.
-            pace: Its batch key's; None if there is only one key.
+            pace: Its batch key's; None if there is only one key, if the key has a line of its own,
+                or if it has been forgotten.
         """
         if len(self.workers) > 1:
             worker = self.workers[index]

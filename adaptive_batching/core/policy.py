@@ -174,7 +174,7 @@ class QueueView:
         return iter(self.queue)
 
     def ahead_of(self, job: Job) -> int:
-        """Items that would be served before a job that came now: all, but for tenants."""
+        """Items that would be served before a job that came now, at most; with tenants, fewer."""
         return self.queue.ahead_of(job)
 
     @property
@@ -208,11 +208,10 @@ class QueueView:
         self.worker = worker
         self.latency = self.line if worker is None else worker.latency_by(self.line)
 
-    def learned(self) -> None:
-        """The scheduler says that a batch of this queue's key has been learned from."""
-        if self.pace is not None:
-            self.line = self.pace.latency
-            self.aim(self.worker)
+    def learned(self, pace: KeyPace) -> None:
+        """The scheduler says that the pace of this queue's key has been learned from."""
+        self.line = pace.latency
+        self.aim(self.worker)
 
     def retune(self, limits: Limits) -> None:
         """The scheduler says that the user asks for something else."""

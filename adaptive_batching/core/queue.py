@@ -12,7 +12,9 @@ from adaptive_batching.core.job import Job
 
 
 class JobQueue:
-    """First in, first out; O(1) amortised for every operation, cancellation included.
+    """Oldest first, but for smaller jobs that fill what a larger one leaves free.
+
+    Every operation is O(1) amortised, cancellation included.
 
     Where deadlines come in another order than the jobs, as with a max_latency of each call's own, a
     heap knows the earliest, in O(log n); until then the head does.
@@ -52,7 +54,7 @@ class JobQueue:
 
     @property
     def next(self) -> Job:
-        """Who leaves first; there must be one."""
+        """The job that leaves first; there must be one."""
         return self.head
 
     @property
@@ -76,7 +78,7 @@ class JobQueue:
         return heap[0][0]
 
     def ahead_of(self, job: Job) -> int:
-        """Items that would be served before a job that came now."""
+        """Items that would be served before a job that came now, at most."""
         return self.items
 
     def append(self, job: Job) -> None:
@@ -103,7 +105,7 @@ class JobQueue:
         """Take the oldest jobs that fit into `size` items together, in their order.
 
         Smaller ones fill what a larger one leaves free. None is passed by a second batch, so that
-        no job waits longer for those that came after it, and all passing costs O(1) for each job.
+        no job waits longer for those that came after it, and the scan is O(1) amortised for each.
         """
         jobs, passed = self._jobs, self._passed
         taken: list[Job] = []

@@ -110,9 +110,9 @@ class Queues:
         """
         age = next(self._opened)
         queue = JobQueue() if self._tenants is None else FairQueue(self._tenants)
-        pace = KeyPace(self._permits.latency) if latency is None else None
-        line = latency if pace is None else pace.latency
-        assert line is not None
+        usual = self._permits.latency
+        pace = KeyPace(usual) if latency is None else None
+        line = usual if latency is None else latency
         view = QueueView(queue, self._permits, limits, line, self._timer_lateness, age, pace)
         if self.views and not self.shared:
             self.shared = True
@@ -145,15 +145,20 @@ class Queues:
             return
         self.views[key] = view = self.views.pop(key)  # the last of those that are remembered
         self._place(view)
-        self.forget()
-
-    def forget(self) -> None:
-        """Remember the queue no longer from which jobs have left longest ago, if there are many."""
         if len(self.views) > _REMEMBERED:
-            key = next(iter(self.views))
-            view = self.views.pop(key)
-            if view.queue.requests:
-                self.views[key] = view
+            self._forget_oldest()
+
+    def forget_unused(self, key: Hashable) -> None:
+        """Do not remember a queue for a job that was not let in, if there are many."""
+        if len(self.views) > _REMEMBERED and not self.views[key].queue.requests:
+            del self.views[key]
+
+    def _forget_oldest(self) -> None:
+        """Forget the queue that was used longest ago, unless jobs wait in it."""
+        key = next(iter(self.views))
+        view = self.views.pop(key)
+        if view.queue.requests:
+            self.views[key] = view
 
     def weigh(self) -> None:
         """Take note of what has changed since the last decision.

@@ -159,7 +159,7 @@ class Scheduler:
             try:
                 self._admission.check(view, job, queued)
             except BatchingError:
-                queues.forget()  # clients make up as many keys as they like
+                queues.forget_unused(job.key)  # clients make up as many keys as they like
                 raise
         view.queue.append(job)
         queues.items += size
@@ -327,7 +327,7 @@ class Scheduler:
             pace = view.pace if view is not None and self._queues.shared else None
             self.permits.learn(batch.worker, batch.size, now - batch.released, line, pace)
             if pace is not None and view is not None:
-                view.learned()
+                view.learned(pace)
         if self._bisection.ever:
             self._bisection.ended(batch, outcome)
         if view is not None:

@@ -55,8 +55,8 @@ class Pace:
     """The mean log ratio of durations to the pool's line, over the last 50 batches of their kind.
 
     Their kind is a worker, or a batch key. A line of its own would be learned from a share of the
-    batches only, and be as much the noisier; what differs between machines is the speed of all they
-    do, which is one number, and so do most models differ.
+    batches only, and be as much the noisier; machines differ in the speed of all they do, which
+    is one number, and so do most models.
 
     Durations far too long count as 4 standard deviations, unless they come again and again (CUSUM):
     pauses happen. One far too short is believed: nothing makes a slow worker fast by accident.
@@ -106,7 +106,7 @@ class Pace:
             self._spread = max(spread, _SPREAD_FLOOR)
 
     def _begin_anew(self, log_ratio: float, *, sure: bool) -> None:
-        """It is another worker now: what was learned before says nothing."""
+        """Forget what was learned: the worker, or the model behind the key, has changed."""
         self.batches = _PROVEN_AFTER if sure else 1
         self.log_ratio = log_ratio
         self._above = 0.0
@@ -170,7 +170,7 @@ class ScaledLatency:
 
 
 class KeyPace:
-    """How long the batches of one key take beside those of most: a cost that is learned.
+    """Learns how many times as long the batches of one key take as those of most keys.
 
     Args:
         pool: The line of all keys; it is learned from durations that are divided by their factors.

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from adaptive_batching.core import Job, Priority
 from adaptive_batching.errors import (
     BatchFunctionError,
+    Draining,
     InvalidItem,
     MalformedBody,
     UpstreamAnswered,
@@ -43,7 +44,7 @@ class Call(Job, Generic[T, R]):
 
     Attributes:
         item: What the handler gets in its list.
-        outcome: Its result, or an exception; or why there is none.
+        outcome: The result or the exception; `PENDING` until then, `LEFT` if the caller left first.
         name: What its request is called; empty if nobody said.
         attachment: What an observer that goes along with it keeps there; None until one does.
     """
@@ -88,7 +89,7 @@ class Call(Job, Generic[T, R]):
 
 
 class TenantCall(Call[T, R]):
-    """A call of somebody; see `core.TenantJob`."""
+    """A call that carries its tenant and its priority; see `core.TenantJob`."""
 
     __slots__ = ("priority", "tenant")
 
@@ -109,14 +110,14 @@ class TenantCall(Call[T, R]):
 
 
 class CallInSteps(Generic[R]):
-    """What takes more than one call: it ends as a task does.
+    """A request that takes several calls, run as one task.
 
     Args:
-        steps: Return the result.
-        on_end: Told of the end once, unless the caller leaves.
+        steps: The coroutine that returns the result.
+        on_end: Called once with this object when it has an outcome; not called after `leave`.
 
     Attributes:
-        outcome: Its result, or an exception; or why there is none.
+        outcome: The result or the exception; `PENDING` until then, `LEFT` if the caller left first.
     """
 
     def __init__(self, steps: Coroutine[Any, Any, R], on_end: "OnEnd") -> None:
@@ -126,21 +127,20 @@ class CallInSteps(Generic[R]):
         self._task.add_done_callback(self._ended)
 
     def leave(self) -> None:
-        """No result is wanted any more."""
-        self.outcome = LEFT
-        self._task.cancel()
+        """Cancel the task, unless it has ended; `on_end` is not called any more."""
+        if self.outcome is PENDING:
+            self.outcome = LEFT
+            self._task.cancel()
 
     def _ended(self, task: asyncio.Task[R]) -> None:
-        if task.cancelled():
-            return
-        error = task.exception()
+        error = _cancelled() if task.cancelled() else task.exception()
         if self.outcome is PENDING:
             self.outcome = task.result() if error is None else _tellable(error)
             self._on_end(self)
 
 
 OnEnd = Callable[[Call[Any, Any] | CallInSteps[Any]], None]
-"""Told of a call once, when it has its outcome, but never by the function that takes the call."""
+"""Called once with a call that has its outcome, never by the function that made the call."""
 
 
 def settle(future: "asyncio.Future[Any]", call: Call[Any, Any] | CallInSteps[Any]) -> None:
@@ -157,7 +157,7 @@ def share_out(calls: Sequence[Call[Any, Any]], results: Sequence[Any]) -> tuple[
     """Give each call its own result, or the error that stands in its place.
 
     Returns:
-        How many were answered, how many failed, and how many callers had gone.
+        The numbers of calls that were answered, that failed, and whose caller had left.
     """
     done = failed = left = 0
     for call, result in zip(calls, results, strict=True):
@@ -175,17 +175,21 @@ def share_out(calls: Sequence[Call[Any, Any]], results: Sequence[Any]) -> tuple[
 
 
 def is_answer(result: Any) -> bool:
-    """Whether nothing failed: who sent what is no item, and is told so, has his answer.
+    """Whether a result counts as an answer.
 
-    A model server tells him by a status below 500; but that it is busy is no answer.
+    That an item is none does, and so does a server's status below 500, but not that it is busy.
     """
     if isinstance(result, UpstreamAnswered):
         return result.reply.status < 500 and not isinstance(result, UpstreamBusy)
     return not isinstance(result, BaseException) or isinstance(result, _TOLD)
 
 
+def _cancelled() -> Exception:
+    return Draining("the request was cancelled before it was answered")
+
+
 def _tellable(error: BaseException) -> Exception:
-    """An exception that a caller may get: some would be taken for a message to the loop."""
+    """The error as a caller may get it: some would act on the event loop, and are wrapped."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     named = BatchFunctionError(f"the handler raised {type(error).__name__}: {error}")

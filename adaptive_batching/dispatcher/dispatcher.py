@@ -18,7 +18,7 @@ from adaptive_batching.core import (
     Station,
     make_policy,
 )
-from adaptive_batching.dispatcher.calls import Call, OnEnd, settle
+from adaptive_batching.dispatcher.calls import Call, CallInSteps, OnEnd, settle
 from adaptive_batching.dispatcher.driver import Driver
 from adaptive_batching.dispatcher.observers import Observer
 from adaptive_batching.dispatcher.stats import Stats
@@ -169,8 +169,8 @@ class Dispatcher(Generic[T, R]):
         if not driver.readiness.ready:
             await driver.started()
         future: asyncio.Future[R] = loop.create_future()
-        told = partial(settle, future)
-        call: Call[T, R] = driver.admit(told, item, max_latency, key, size, tenant, priority)
+        on_end = partial(settle, future)
+        call: Call[T, R] = driver.admit(on_end, item, max_latency, key, size, tenant, priority)
         try:
             return await future
         except asyncio.CancelledError:
@@ -187,13 +187,13 @@ class Dispatcher(Generic[T, R]):
         tenant: Hashable = None,
         priority: Priority = Priority.NORMAL,
     ) -> Call[T, R]:
-        """The same for callbacks: what is given to `submit`, and `on_end`.
+        """As `submit`, for callbacks.
 
-        That is told of the call when it has its outcome, in a later turn of the loop, unless it is
-        withdrawn before.
+        `on_end` is called with the call when it has its outcome, in a later turn of the loop,
+        unless the call is withdrawn before.
 
         Raises:
-            NoWorkers: They have not been ready: only `submit` waits for them.
+            NoWorkers: The workers have not been ready yet; only `submit` waits for them.
             Exception: As `submit`, before the item has joined a batch.
         """
         driver = self._driver
@@ -201,9 +201,11 @@ class Dispatcher(Generic[T, R]):
             raise NoWorkers("the workers are not ready yet")
         return driver.admit(on_end, item, max_latency, key, size, tenant, priority)
 
-    def withdraw(self, call: Call[T, R]) -> None:
+    def withdraw(self, call: Call[T, R] | CallInSteps[R]) -> None:
         """No outcome of a call is wanted any more."""
-        if self._driver is not None:
+        if isinstance(call, CallInSteps):
+            call.leave()
+        elif self._driver is not None:
             self._driver.withdraw(call)
 
     def refuse_unseen(self, max_latency: float) -> float | None:

@@ -1,7 +1,7 @@
-"""Carries out on one event loop what the scheduler decides: futures, one timer, workers.
+"""Carries out on one event loop what the scheduler decides: calls, one timer, workers.
 
 The scheduler decides, the driver does. `_pump` runs once per turn of the loop after submits, ends
-of batches and the timer, so that what arrives together leaves together; a call costs a future and
+of batches and the timer, so that what arrives together leaves together; a call costs a callback and
 a queue entry, not a task.
 """
 
@@ -181,7 +181,7 @@ class Driver(Generic[T, R]):
         return wait
 
     def withdraw(self, call: Call[T, R]) -> None:
-        """Its caller has gone."""
+        """Mark a call as left by its caller, and take it out of the queue."""
         if call.outcome is PENDING:
             call.outcome = LEFT
         if self._scheduler.cancel(call):
@@ -259,7 +259,7 @@ class Driver(Generic[T, R]):
             self._completion.turn_away(shed, now)
         scheduler = self._scheduler
         if scheduler.draining and not (scheduler.items or scheduler.permits.running):
-            self._drained.set()
+            self.loop.call_soon(self._drained.set)  # after the answers of the batch that has ended
 
     def _arm(self, until: float) -> None:
         if self._timer is not None:

@@ -7,7 +7,9 @@ from random import Random
 import pytest
 
 from adaptive_batching.core import Job, Limits, Outcome, Scheduler
+from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.greedy import Greedy
+from adaptive_batching.errors import Overloaded
 from tests.core.steps import released
 
 
@@ -38,6 +40,19 @@ def test_each_key_has_its_own_duration(workers: int) -> None:
             expected = (5e-3 + 0.05e-3 * size) * cost
             assert scheduler.line(key).predict(size) == pytest.approx(expected, rel=0.15)
     assert not scheduler.permits.uneven
+
+
+def test_requests_that_are_refused_make_no_key_forgotten() -> None:
+    """A client that makes up keys for jobs that are not let in takes nothing from others."""
+    scheduler = having_run({"in use": 8.0, "in use too": 1.0}, 100)
+    scheduler.retune(Cork(), Limits(64, 25e-3))
+    scheduler.submit(Job(1e3, key="in use"))
+    released(scheduler.next(1e3))  # the only worker is busy for 40 ms
+    slow = scheduler.line("in use").predict(1)
+    for number in range(3_000):
+        with pytest.raises(Overloaded):
+            scheduler.submit(Job(1e3, deadline=1e3 + 1e-3, key=number))
+    assert scheduler.line("in use").predict(1) == slow
 
 
 def test_keys_that_are_alike_share_one_line() -> None:

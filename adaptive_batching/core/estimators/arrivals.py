@@ -15,10 +15,10 @@ _END_OF_CLUMP = 1  # the edge beyond which a silence parts two clumps
 _SAME_INSTANT = 2e-6  # seconds; who came together says nothing about who comes after a silence
 _PRIOR_GAPS = 8.0  # gaps of the plain rate; an age that was hardly seen says little
 _SILENCE = 2.0  # after a silence u the hazard is at most this / u: bursts end
-# Of the time that a batch of one takes: by thirds of an octave from a fiftieth to four times.
-_CLUMP_EDGES: tuple[float, ...] = tuple(2.0 ** (step / 3 - 17 / 3) for step in range(24))
-_CLUMP_BINS = len(_CLUMP_EDGES)
 _OCTAVE = 3  # steps
+# Ends of the steps, in durations of a batch of one: from a fiftieth to four.
+_CLUMP_EDGES: tuple[float, ...] = tuple(2.0 ** ((step - 17) / _OCTAVE) for step in range(24))
+_CLUMP_BINS = len(_CLUMP_EDGES)
 _CLUMP_GROWTH = 1 / 0.98  # an answer weighs that much more than the one before it
 _CLUMP_ROUND = 8  # answers between two looks at the histogram
 _OVERFLOW = 1e12  # weights are scaled down long before floats run out
@@ -79,7 +79,8 @@ class ArrivalRate:
         Args:
             now: The present (seconds).
             window: Time constant of the rate (seconds).
-            single: Predicted duration of a batch of one (seconds): the scale of the hazard's ages.
+            single: Predicted duration of a batch of one (seconds): the scale of the hazard's ages
+                and of the clump's steps.
         """
         fresh = list(self.fresh)
         self.fresh.clear()
@@ -150,7 +151,10 @@ class ArrivalRate:
         return self._clump[-1] - self._come_by(since)
 
     def clump(self, now: float) -> Iterable[tuple[float, float]]:
-        """What is ahead of that clump, step by step: (instant, arrivals expected until then)."""
+        """The steps that are left of that clump: (instant, arrivals expected until then).
+
+        Ask only while `clump_size` is positive.
+        """
         answered, scale = self._answered, self._scale
         since = (now - answered) / scale
         come, first = self._come_by(since), bisect_left(_CLUMP_EDGES, since)
@@ -209,14 +213,14 @@ class ArrivalRate:
     def _read_clump(self) -> None:
         """Cumulate the histogram; a bin was seen by all answers whose successor came after it.
 
-        What comes in the second half of the time that half of them saw comes at any time: that much
-        is no clump.
+        Arrivals in the second half of the time that half of the answers saw are background, which
+        is subtracted.
         """
         expected, last = 0.0, 0
         come = []
         answers = watching = sum(self._clump_ends)
         for index, count in enumerate(self._clump_counts):
-            watching -= self._clump_ends[index] / 2  # who ended in this bin saw half of it
+            watching -= self._clump_ends[index] / 2  # one followed by the next in it saw half
             expected += count / watching if watching > self._weight * 1e-3 else 0.0
             if watching >= answers / 2:
                 last = index

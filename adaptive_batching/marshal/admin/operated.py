@@ -20,7 +20,7 @@ from adaptive_batching.marshal.admin.active_health_check import ActiveHealthChec
 from adaptive_batching.marshal.admin.admin_pages import make_admin
 from adaptive_batching.marshal.admin.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.http.response import as_aiohttp
-from adaptive_batching.marshal.http.router import Router
+from adaptive_batching.marshal.http.router import UNROUTED, Router
 from adaptive_batching.marshal.http.run import Program
 from adaptive_batching.marshal.http.server import Server
 from adaptive_batching.marshal.http.tracing import Tracer, traced
@@ -75,7 +75,7 @@ class Operated(Program, ABC):
         self._refreshing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
-        metrics.responses["other"] = router.unrouted
+        metrics.responses[UNROUTED] = router.unrouted
         metrics.held_bytes = lambda: router.held.held
         metrics.connections_dropped = lambda: server.dropped
 

@@ -42,7 +42,7 @@ class Request:
         id: Its name in the log and in its answer.
         held: Bytes of the body that count as held in memory.
         is_counted: Whether it counts as in flight.
-        patience: Seconds from its arrival in which its answer is wanted.
+        max_latency: Seconds from its arrival to its answer; infinite for no bound.
         tenant: The name under which it counts, where tenants are told apart.
         context: What its destination remembers until the answer.
     """
@@ -52,7 +52,7 @@ class Request:
     keeps_alive = True
     is_whole = is_http_1_0 = is_prompt = asks_for_tunnel = is_counted = False
     unread = 0.0
-    patience = inf
+    max_latency = inf
     id = tenant = ""
     context: object = None
 

@@ -23,10 +23,13 @@ from adaptive_batching.marshal.http.request import Request, acceptable_id, new_r
 from adaptive_batching.marshal.http.response import Response, as_aiohttp
 from adaptive_batching.units import format_duration
 
+UNROUTED = "other"
+"""The label of all requests without a destination."""
+
 _REFUSED = 503
 
 
-class Call(Protocol):
+class PendingCall(Protocol):
     """What a request waits for.
 
     Attributes:
@@ -36,7 +39,7 @@ class Call(Protocol):
     outcome: Any
 
 
-OnEnd = Callable[[Call], None]
+OnCallEnd = Callable[[PendingCall], None]
 """Told of a call once, when it has its outcome."""
 
 
@@ -80,7 +83,7 @@ class Destination(Protocol):
         """How much of a body that is arriving is kept."""
         ...
 
-    def submit(self, request: Request, within: float, on_end: OnEnd) -> Call | None:
+    def submit(self, request: Request, within: float, on_end: OnCallEnd) -> PendingCall | None:
         """Let a request that is whole join a batch.
 
         Args:
@@ -89,8 +92,8 @@ class Destination(Protocol):
             on_end: Told of the end, in a later turn of the loop.
 
         Returns:
-            None if the request is to be passed on, now that its body is known. Else either
-            `withdraw` or `response` is called, once.
+            The call, for which either `withdraw` or `response` is called, once; None to pass the
+            request on, now that its body is known.
 
         Raises:
             Exception: It is refused.
@@ -127,7 +130,7 @@ class Destination(Protocol):
         ...
 
 
-class Tenants(Protocol):
+class TenantCounter(Protocol):
     """Counts the requests of each tenant."""
 
     def enter(self, headers: Mapping[str, str], /) -> str:
@@ -152,7 +155,7 @@ class Router(ABC, Generic[D]):
     Args:
         max_in_flight: Requests at a time; more are refused.
         held: Counts the bytes of the bodies that are kept.
-        tenants: Counts the requests of each; None if tenants are not told apart.
+        tenants: Counts the requests of each tenant; None if tenants are not told apart.
 
     Attributes:
         draining: Whether clients are told to go elsewhere; what comes is answered all the same.
@@ -165,7 +168,7 @@ class Router(ABC, Generic[D]):
     tunnels = False
 
     def __init__(
-        self, max_in_flight: int, held: MemoryLimit, tenants: Tenants | None = None
+        self, max_in_flight: int, held: MemoryLimit, tenants: TenantCounter | None = None
     ) -> None:
         self.draining = False
         self.in_flight = 0
@@ -195,7 +198,7 @@ class Router(ABC, Generic[D]):
     def label_of(self, target: str) -> str:
         """What a request for a target is called in the log; none that a client chose."""
         destination = self.find(target)
-        return "other" if destination is None else destination.label
+        return UNROUTED if destination is None else destination.label
 
     # ------------------------------------------------------------------------- as a `Handler` does
 
@@ -281,9 +284,9 @@ class Router(ABC, Generic[D]):
 
     # ------------------------------------------------------------------------------ from in to out
 
-    def _submitted(self, destination: D, request: Request, on_end: OnEnd) -> Call | None:
+    def _submitted(self, destination: D, request: Request, on_end: OnCallEnd) -> PendingCall | None:
         """The call of a request that is whole; None if it is passed on."""
-        within = request.patience = min(deadline_of(request.headers), destination.max_latency)
+        within = request.max_latency = min(deadline_of(request.headers), destination.max_latency)
         if within < inf:
             within = self._time_left(destination, request)
         if not request.is_counted:
@@ -299,17 +302,17 @@ class Router(ABC, Generic[D]):
             Overloaded: It would be late, whatever it brings.
             DeadlineExceeded: It is late.
         """
-        now, patience = monotonic(), request.patience
+        now, max_latency = monotonic(), request.max_latency
         waited = now - request.came
         if request.is_prompt:
             self._delay.noticed(waited, 0.0, now)
         if (request.unread or self._is_pressed) and not self.draining:
             self._shed(destination, request, now)
-        if waited >= patience:
+        if waited >= max_latency:
             raise DeadlineExceeded("its time was over when its body had arrived")
-        left = patience - waited - self._delay.allowance(patience)
+        left = max_latency - waited - self._delay.allowance(max_latency)
         if left <= 0:
-            raise Overloaded(f"an answer within {format_duration(patience)} is out of reach")
+            raise Overloaded(f"an answer within {format_duration(max_latency)} is out of reach")
         return left
 
     def _shed(self, destination: D, request: Request, now: float) -> None:
@@ -323,7 +326,7 @@ class Router(ABC, Generic[D]):
         Raises:
             Overloaded: It is one.
         """
-        left = self._delay.left(request.patience, request.unread, now)
+        left = self._delay.left(request.max_latency, request.unread, now)
         if left <= 0:
             raise Overloaded(f"it was read {format_duration(request.unread)} after it came")
         wait = destination.refuse_unseen(left) if self._is_pressed else None
@@ -331,7 +334,9 @@ class Router(ABC, Generic[D]):
             message = f"an answer within {format_duration(left)} is out of reach"
             raise Overloaded(message, retry_after=wait)
 
-    def _conclude(self, destination: D, request: Request, respond: Respond, call: Call) -> None:
+    def _conclude(
+        self, destination: D, request: Request, respond: Respond, call: PendingCall
+    ) -> None:
         """Answer a request whose call has ended, or pass it on after all."""
         self.drop(request)
         now = monotonic()
@@ -343,14 +348,13 @@ class Router(ABC, Generic[D]):
         if isinstance(response, Exception):
             response = self._refused(response, request, destination)
         elif response is not None:
-            destination.responses[response.status] += 1
-            self._is_pressed = False
-        if request.patience < inf:
-            self._delay.answered(now - destination.concluded)
+            self._count(response.status, destination)
+            if request.max_latency < inf:  # no other call tells how long an answer takes to leave
+                self._delay.answered(now - destination.concluded)
         respond(response)
 
     def _refused(self, error: Exception, request: Request, destination: D | None) -> Response:
-        label = "other" if destination is None else destination.label
+        label = UNROUTED if destination is None else destination.label
         response = self._errors.answer(error, request.id, label)
         self._count(response.status, destination)
         return response
@@ -399,7 +403,9 @@ class InFlightRequest(Generic[D]):
 
     __slots__ = ("_call", "_destination", "_request", "_router")
 
-    def __init__(self, router: Router[D], destination: D, request: Request, call: Call) -> None:
+    def __init__(
+        self, router: Router[D], destination: D, request: Request, call: PendingCall
+    ) -> None:
         self._router = router
         self._destination = destination
         self._request = request

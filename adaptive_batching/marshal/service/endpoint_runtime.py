@@ -66,9 +66,8 @@ class EndpointRuntime:
         path: Where it is.
         backend: The handler that starts and closes with this endpoint.
         negotiation: Settles the codecs of a request.
-        post: Lets an item, which is a body with what was settled, join a batch; takes what is
-            told of the end first, and the seconds until the answer last. Raises NoWorkers if they
-            are not ready.
+        post: Lets an item join a batch. Takes `on_end`, the item (a body with its codecs) and the
+            seconds until the answer. Raises NoWorkers while the workers are not ready.
         dispatcher: Forms its batches, and its answers: of a pipeline, the last stage's.
         max_latency: Seconds from a request's arrival to its answer; infinite for no promise.
         max_body: Bytes that a body may have.
@@ -133,6 +132,7 @@ class EndpointRuntime:
         """Let the item of a request join a batch.
 
         Raises:
+            Rejected: The body is larger than `max_body`.
             NoWorkers: They are not there yet.
             Refused: The dispatcher does not take it.
         """
@@ -143,10 +143,7 @@ class EndpointRuntime:
 
     def withdraw(self, call: EndpointCall) -> None:
         """No answer to a call is wanted any more."""
-        if isinstance(call, Call):
-            self.dispatcher.withdraw(call)
-        else:
-            call.leave()
+        self.dispatcher.withdraw(call)
 
     def response(
         self, request: Request, outcome: bytes | Exception, now: float

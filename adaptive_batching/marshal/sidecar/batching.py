@@ -80,7 +80,7 @@ class BatchSharing:
             What ends with the reply.
 
         Raises:
-            NoWorkers: The servers' addresses are not known yet.
+            Refused: The dispatcher does not take it.
             DeadlineExceeded: Its client has waited long enough already.
             Rejected: A header for the server is no text.
         """
@@ -89,7 +89,7 @@ class BatchSharing:
             replying = self._learned(share, request, target, deadline)
         elif self._batch_fields:
             replying = self._with_batch_fields(share, request, target, deadline)
-        elif share.size > min(known or inf, self._terms.max_batch_size):
+        elif share.size > self._most(known):
             replying = self._in_pieces(share, request, target, deadline)
         else:
             call = self._call(share, request, target, deadline)
@@ -128,7 +128,7 @@ class BatchSharing:
     def _one_or_pieces(
         self, share: Any, request: Request, target: str, deadline: float
     ) -> Coroutine[Any, Any, Reply]:
-        if share.size > self._most(target):
+        if share.size > self._most(self._upstreams.models.most(target)):
             return self._in_pieces(share, request, target, deadline)
         return self._submitted(share, request, target, deadline)
 
@@ -140,7 +140,7 @@ class BatchSharing:
             raise JobTooLarge(f"expected at most max_queue={most} items, got {share.size}")
         if self._is_apart(share, request, target):
             return await self._submitted(share, request, target, deadline)
-        pieces = self._form.cut(share, self._most(target))
+        pieces = self._form.cut(share, self._most(self._upstreams.models.most(target)))
         try:
             replies = await _all([self._piece(each, request, target, deadline) for each in pieces])
         except UpstreamMismatch:
@@ -160,10 +160,9 @@ class BatchSharing:
         item = self._item(share, request, target, inf)
         return not (known and self._upstreams.mergeable(item))
 
-    def _most(self, target: str) -> int:
-        """Items that a batch may have."""
-        most = self._terms.max_batch_size
-        return int(min(self._upstreams.models.most(target) or most, most))
+    def _most(self, known: float | None) -> int:
+        """Items that a batch may have, with what is known of the model's own bound."""
+        return int(min(known or inf, self._terms.max_batch_size))
 
     async def _piece(self, share: Any, request: Request, target: str, deadline: float) -> Reply:
         # Since it was cut, a batch may have become smaller: see `retune`.

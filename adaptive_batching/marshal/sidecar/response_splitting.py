@@ -31,7 +31,7 @@ def response_to_one(reply: Reply, request_id: str, seconds: float) -> Response:
         seconds: From the request's arrival until now.
 
     Raises:
-        UpstreamBroken: A header of the server's is none.
+        UpstreamBroken: A header of the server has a line break or another control character.
     """
     message = reply.message
     headers = _passed_on(message)
@@ -48,7 +48,7 @@ def response_to_one(reply: Reply, request_id: str, seconds: float) -> Response:
 
 
 def _passed_on(message: Message) -> MutableMapping[str, str]:
-    """All headers of an answer that is whole; else those that are not for somebody else."""
+    """All headers of an answer to one request; of a shared answer only those about the body."""
     said = message.headers
     if message.status is None:
         return {header: said[name] for name, header in _SHARED if name in said}

@@ -11,8 +11,8 @@ from typing import Any
 from aiohttp import web
 
 from adaptive_batching.dispatcher import Dispatcher, Observer
-from adaptive_batching.dispatcher.calls import Call, OnEnd
-from adaptive_batching.errors import UpstreamAnswered
+from adaptive_batching.dispatcher.calls import OnEnd
+from adaptive_batching.errors import NoWorkers, UpstreamAnswered
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.recent_batches import RecentBatches
 from adaptive_batching.marshal.http.handler import Keep
@@ -177,7 +177,11 @@ class RouteRuntime:
         Raises:
             NoWorkers: The servers' addresses are not known yet.
             Refused: The dispatcher does not take it.
+            DeadlineExceeded: Its client has waited long enough already.
+            Rejected: A header for the server is no text.
         """
+        if not self.dispatcher.ready:
+            raise NoWorkers("the addresses of the model servers are still looked up")
         target = origin_form(request.method, request.target)
         if target is None or self.upstreams.models.most(target) == 0:
             return None
@@ -191,10 +195,7 @@ class RouteRuntime:
     def withdraw(self, call: RequestCall) -> None:
         """No answer to a call is wanted any more."""
         self._leave()
-        if isinstance(call, Call):
-            self.dispatcher.withdraw(call)
-        else:
-            call.leave()
+        self.dispatcher.withdraw(call)
 
     def response(
         self, request: Request, outcome: Reply | Exception, now: float

@@ -32,6 +32,7 @@ class Sidecar(Router[RouteRuntime]):
     ) -> None:
         super().__init__(max_in_flight, held, tenants)
         self._find_route = find_route
+        self._tenant_limits = tenants
 
     def find(self, target: str) -> RouteRuntime | None:
         """The route of a target; None if there is none."""
@@ -51,9 +52,8 @@ class Sidecar(Router[RouteRuntime]):
         route = self._find_route(target)
         if route is None:
             raise Rejected(404, "not_found")
-        assert self._tenants is not None
-        tenant = self._tenants.enter(request.headers)
+        tenant = self._tenant_limits.enter(request.headers)
         try:
             return await route.pass_on(request, target)
         finally:
-            self._tenants.leave(tenant)
+            self._tenant_limits.leave(tenant)

@@ -96,11 +96,16 @@ def test_answers_bring_clumps() -> None:
 
 
 def test_nothing_is_expected_long_after_an_answer() -> None:
-    """A clump that did not come is not waited for."""
-    arrivals = ArrivalRate()
-    for i in range(20):
-        arrivals.answered(i * 0.02)
-    assert arrivals.clump_size(0.38 + 0.5) == 0.0
+    """A clump that did not come is expected for four batches of one, and no longer."""
+    arrivals, now = ArrivalRate(), 0.0
+    for _ in range(48):
+        for i in range(8):
+            arrivals.arrived(now + 1e-3 + i * 1e-5)
+        now += 10e-3
+        arrivals.digest(now, 1.0, 5e-3)
+        arrivals.answered(now)
+    assert arrivals.clump_size(now + 0.5e-3) == pytest.approx(8, rel=0.1)
+    assert arrivals.clump_size(now + 4 * 5e-3) == 0.0
 
 
 def test_arrivals_that_nobody_asks_about_do_not_pile_up() -> None:

@@ -77,3 +77,17 @@ async def test_who_is_refused_is_not_looked_at():
         assert client.stats("/").requests[JobOutcome.SHED] == 2
         for visitor in (first, second, third):
             visitor.close()
+
+
+async def test_a_call_that_no_batch_answered_teaches_no_delay():
+    """How long ago the last batch ended has nothing to do with how long answers take to leave."""
+    service = Service()
+
+    @service.endpoint("/", max_latency=0.05)
+    async def late(items):
+        await asyncio.sleep(_SLOW)
+        return items
+
+    async with client_of(service) as client:
+        assert (await client.post("/", 1)).status == 504
+        assert client.running._router._delay.allowance(1.0) < 0.25
