@@ -33,7 +33,7 @@ class _Check(VariablesCommand):
 
 
 def _show(running: SidecarRunning) -> None:
-    for relay in running.relays:
+    for relay in running.runtimes:
         relay.warn()
         route = relay.route
         click.echo(f"{route.name}: {route.prefix} to {' '.join(map(str, route.servers))}")

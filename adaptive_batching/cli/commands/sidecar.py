@@ -154,7 +154,7 @@ def _check_alone(context: click.Context, of_a_route: Collection[str]) -> None:
 
 
 def _addresses(running: SidecarRunning) -> Iterator[str]:
-    for relay in running.relays:
+    for relay in running.runtimes:
         servers = " ".join(map(str, relay.route.servers))
         yield f"{running.url} before {servers}"
     if running.admin_url:

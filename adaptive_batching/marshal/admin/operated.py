@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from aiohttp import web
 
@@ -25,11 +25,24 @@ from adaptive_batching.marshal.http.run import Program
 from adaptive_batching.marshal.http.server import Server
 from adaptive_batching.marshal.http.tracing import Tracer, traced
 
-if TYPE_CHECKING:  # each program has one of them
-    from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
-    from adaptive_batching.marshal.sidecar.routing import Relays
-
 _log = logging.getLogger("adaptive_batching")
+
+
+class Batching(Protocol):
+    """The endpoints of a service, or the routes of a sidecar."""
+
+    @property
+    def dispatchers(self) -> Mapping[str, Forming]:
+        """What forms their batches, by label."""
+        ...
+
+    def flush(self) -> None:
+        """From now on let what waits leave as soon as a worker is free."""
+        ...
+
+    async def aclose(self, timeout: float, /) -> None:  # noqa: ASYNC109  a drain, not a wait
+        """Let what waits finish, for at most so many seconds, and close."""
+        ...
 
 
 class Operated(Program, ABC):
@@ -46,8 +59,8 @@ class Operated(Program, ABC):
         max_connections: Of clients at a time.
 
     Attributes:
-        url: Where it listens, once it does.
-        admin_url: Where operators look, if anywhere.
+        url: For clients; empty before `start`.
+        admin_url: Of the pages of operators; empty without `admin`.
         metrics: As it was given.
         live: As it was given.
         broadcast: Tells those who watch.
@@ -55,7 +68,7 @@ class Operated(Program, ABC):
 
     def __init__(
         self,
-        batching: "EndpointRuntimes | Relays",
+        batching: Batching,
         metrics: Metrics,
         live: LiveView,
         router: Router[Any],

@@ -106,7 +106,7 @@ class HeaderRules:
     Args:
         partition_by: Headers of identity besides `IDENTITY`.
         shared_headers: Headers that are neither part of the key nor sent on.
-        claims: Headers that the sidecar itself reads; empty names are none.
+        tenancy_headers: Headers that the sidecar itself reads; empty names are none.
 
     Raises:
         SettingError: One can't be such a header, or is in both.
@@ -117,7 +117,7 @@ class HeaderRules:
         partition_by: Sequence[str] = (),
         shared_headers: Sequence[str] = (),
         *,
-        claims: Iterable[str] = (),
+        tenancy_headers: Iterable[str] = (),
     ) -> None:
         _check("partition_by", partition_by)
         _check("shared_headers", shared_headers)
@@ -127,17 +127,17 @@ class HeaderRules:
             if header.lower() in self.partition_by:
                 msg = f"expected a header that is not in partition_by as well, got {header!r}"
                 raise SettingError("shared_headers", msg)
-        self._said = partition_by, shared_headers
-        self._claims = frozenset(map(str.lower, claims))
+        self._settings = partition_by, shared_headers
+        self._tenancy_headers = frozenset(map(str.lower, tenancy_headers))
         self._addresses = frozenset(ADDRESSES) - self.partition_by
         self._known = _Names(self._find)
 
-    def keeping(self, *claims: str) -> "HeaderRules":
+    def with_tenancy_headers(self, *names: str) -> "HeaderRules":
         """The same rules where the sidecar itself reads some headers: of the tenant, the priority.
 
         `Connection` removes none of them, and they are no part of the batch key for that.
         """
-        return HeaderRules(*self._said, claims=claims)
+        return HeaderRules(*self._settings, tenancy_headers=names)
 
     def key(self, pairs: Pairs) -> tuple[Told, tuple[str, ...]]:
         """Take from a request's headers its part of the batch key, and which addresses it has.
@@ -194,7 +194,9 @@ class HeaderRules:
         named = {each.strip().lower() for each in said.split(",")} - _OF_THE_BODY
         gone = (
             left_out
-            | {each for each in named if not self._known[each]} - self._shared - self._claims
+            | {each for each in named if not self._known[each]}
+            - self._shared
+            - self._tenancy_headers
         )
         spelled: dict[str, str] = {}  # aiohttp keeps the last of names that differ in case only
         kept = [each for each in own if each[1] not in gone]

@@ -60,7 +60,7 @@ class Route:
         unproven: Whether its servers will not accept what is packed, having no proof whose it is.
         source: What it was made of: two of equal sources do the same.
         essence: The part of it that can't change while batches are under way: where two are equal,
-            a relay of the one can go on as that of the other.
+            the runtime of the one can go on as that of the other.
     """
 
     name: str

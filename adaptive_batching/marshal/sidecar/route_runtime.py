@@ -62,7 +62,7 @@ class RouteRuntime:
         tenant_header: str = "",
     ) -> None:
         self._tenant_header = tenant_header
-        route = self.route = self._claimed(route)
+        route = self.route = self._keeping_tenancy_headers(route)
         self.responses: Counter[int] = Counter()
         self._in_flight = 0
         self._emptied = asyncio.Event()
@@ -117,11 +117,11 @@ class RouteRuntime:
             )
 
     def retune(self, route: Route) -> None:
-        """Go on as the relay of a route of the same essence; who waits, waits on.
+        """Go on with other settings of the same route; waiting requests stay in the queue.
 
         What was learned of its servers is kept.
         """
-        route = self.route = self._claimed(route)
+        route = self.route = self._keeping_tenancy_headers(route)
         self._terms = route.terms
         self.dispatcher.retune(route.policy, route.limits)
         self.upstreams.bound(route.timeout, route.max_answer)
@@ -225,9 +225,11 @@ class RouteRuntime:
         finally:
             self._leave()
 
-    def _claimed(self, route: Route) -> Route:
+    def _keeping_tenancy_headers(self, route: Route) -> Route:
         """A route whose rules keep the headers of the tenant and of the priority."""
-        headers = route.terms.headers.keeping(self._tenant_header, route.priority_header)
+        headers = route.terms.headers.with_tenancy_headers(
+            self._tenant_header, route.priority_header
+        )
         return replace(route, terms=replace(route.terms, headers=headers))
 
     def _leave(self) -> None:

@@ -13,13 +13,13 @@ from adaptive_batching.marshal.sidecar.route_runtime import RouteRuntime
 from adaptive_batching.marshal.sidecar.upstream.messages import Forwarded, Reply
 
 
-class Relays:
+class RouteRuntimes:
     """Answers for each route.
 
     Args:
         routes: Of different names and prefixes.
         observers: Told about every batch and request of a route, by its name.
-        metrics: Told of every relay.
+        metrics: Told of every runtime.
         live: Told as well.
         tracer: Makes spans, if anybody wants them.
         tenant_header: By which tenants are told apart; empty if they are not.
@@ -39,30 +39,30 @@ class Relays:
         self._live = live
         self._tracer = tracer
         self._tenant_header = tenant_header
-        self._relays = _in_order(self._made(route) for route in routes)
+        self._runtimes = _in_order(self._made(route) for route in routes)
         self._retiring: dict[asyncio.Task[None], RouteRuntime] = {}
-        for each in self._relays:
+        for each in self._runtimes:
             self._watch(each)
 
     def __iter__(self) -> Iterator[RouteRuntime]:
-        return iter(self._relays)
+        return iter(self._runtimes)
 
     @property
     def dispatchers(self) -> dict[str, Dispatcher[Forwarded, Reply]]:
         """What forms the batches of each route, by its name."""
-        return {each.route.name: each.dispatcher for each in self._relays}
+        return {each.route.name: each.dispatcher for each in self._runtimes}
 
     def find(self, target: str) -> RouteRuntime | None:
         """Who answers for a path and query: the route with the longest prefix."""
-        first = self._relays[0]
+        first = self._runtimes[0]
         if first.route.prefix == "/":  # the only one, as for most
             return first
         path = target.partition("?")[0]
-        return next((each for each in self._relays if each.route.covers(path)), None)
+        return next((each for each in self._runtimes if each.route.covers(path)), None)
 
     async def start(self) -> None:
         """Be ready to answer."""
-        await asyncio.gather(*(each.start() for each in self._relays))
+        await asyncio.gather(*(each.start() for each in self._runtimes))
 
     async def replace(self, routes: Sequence[Route]) -> None:
         """Let other routes take over; requests that are here end as they began.
@@ -75,7 +75,7 @@ class Relays:
         Raises:
             WorkerStartError: One could not be started: all is as before.
         """
-        there = {each.route.essence: each for each in self._relays}
+        there = {each.route.essence: each for each in self._runtimes}
         going_on = [(there[route.essence], route) for route in routes if route.essence in there]
         fresh = [self._made(route) for route in routes if route.essence not in there]
         try:
@@ -87,8 +87,8 @@ class Relays:
             if route.source != each.route.source:
                 each.retune(route)
         staying = [each for each, _ in going_on]
-        gone = [each for each in self._relays if each not in staying]
-        self._relays = _in_order([*staying, *fresh])
+        gone = [each for each in self._runtimes if each not in staying]
+        self._runtimes = _in_order([*staying, *fresh])
         for each in gone:
             self._metrics.forget(each.route.name)
             self._live.forget(each.route.name)
@@ -98,7 +98,7 @@ class Relays:
 
     def flush(self) -> None:
         """From now on let what waits leave as soon as a server is free."""
-        for each in self._relays:
+        for each in self._runtimes:
             each.dispatcher.flush()
 
     async def aclose(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
@@ -107,27 +107,27 @@ class Relays:
         for task in retiring:
             task.cancel()
         await asyncio.gather(*retiring, return_exceptions=True)
-        leaving = [*self._relays, *retiring.values()]
+        leaving = [*self._runtimes, *retiring.values()]
         await asyncio.gather(*(each.aclose(timeout) for each in leaving))
 
     def _made(self, route: Route) -> RouteRuntime:
         observers = self._observers.get(route.name, ())
         return RouteRuntime(route, observers, self._tracer, self._tenant_header)
 
-    def _watch(self, relay: RouteRuntime) -> None:
-        name = relay.route.name
-        self._metrics.watch(name, relay.dispatcher, relay.histograms)
-        self._live.watch(Watched(name, relay.dispatcher, relay.histograms, relay.latest))
-        self._metrics.responses[name] = relay.responses
-        self._metrics.upstream_responses[name] = relay.upstream_responses
-        self._metrics.upstreams[name] = relay.upstreams
-        self._metrics.alone[name] = relay.alone.counts
+    def _watch(self, runtime: RouteRuntime) -> None:
+        name = runtime.route.name
+        self._metrics.watch(name, runtime.dispatcher, runtime.histograms)
+        self._live.watch(Watched(name, runtime.dispatcher, runtime.histograms, runtime.latest))
+        self._metrics.responses[name] = runtime.responses
+        self._metrics.upstream_responses[name] = runtime.upstream_responses
+        self._metrics.upstreams[name] = runtime.upstreams
+        self._metrics.alone[name] = runtime.alone.counts
 
-    def _retire(self, relay: RouteRuntime) -> None:
-        task = asyncio.create_task(relay.retire())
-        self._retiring[task] = relay
+    def _retire(self, runtime: RouteRuntime) -> None:
+        task = asyncio.create_task(runtime.retire())
+        self._retiring[task] = runtime
         task.add_done_callback(self._retiring.pop)
 
 
-def _in_order(relays: Iterable[RouteRuntime]) -> list[RouteRuntime]:
-    return sorted(relays, key=lambda each: -len(each.route.prefix))
+def _in_order(runtimes: Iterable[RouteRuntime]) -> list[RouteRuntime]:
+    return sorted(runtimes, key=lambda each: -len(each.route.prefix))

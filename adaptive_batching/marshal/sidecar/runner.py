@@ -25,7 +25,7 @@ from adaptive_batching.marshal.config.routes_file import RoutesFile
 from adaptive_batching.marshal.http.limits import MemoryLimit
 from adaptive_batching.marshal.http.tracing import Tracer
 from adaptive_batching.marshal.sidecar.route import Route
-from adaptive_batching.marshal.sidecar.routing import Relays
+from adaptive_batching.marshal.sidecar.routing import RouteRuntimes
 from adaptive_batching.marshal.sidecar.sidecar import Sidecar
 from adaptive_batching.marshal.sidecar.tenant_limits import Tenants
 
@@ -47,7 +47,7 @@ class SidecarRunning(Operated):
         ValueError: The bounds leave no room for a single request.
 
     Attributes:
-        relays: The routes at work.
+        runtimes: The routes at work.
     """
 
     def __init__(
@@ -65,13 +65,15 @@ class SidecarRunning(Operated):
             routes = routes.read()
         self._bounds = bounds
         held = MemoryLimit(bounds.check(routes).max_queue_bytes)
-        self.relays = Relays(routes, observers, metrics, live, tracer, bounds.tenant_header)
+        self.runtimes = RouteRuntimes(
+            routes, observers, metrics, live, tracer, bounds.tenant_header
+        )
         tenants = Tenants(bounds.tenant_header, bounds.max_per_tenant)
         super().__init__(
-            self.relays,
+            self.runtimes,
             metrics,
             live,
-            Sidecar(self.relays.find, bounds.max_in_flight, held, tenants),
+            Sidecar(self.runtimes.find, bounds.max_in_flight, held, tenants),
             deep_check=ActiveHealthCheck(self._looks),
             admin=admin,
             tracer=tracer,
@@ -96,9 +98,11 @@ class SidecarRunning(Operated):
         self.check_elsewhere(own)
         self.metrics.loop_lag.start()
         await self._begin()
-        await self.relays.start()
+        await self.runtimes.start()
         servers = {
-            (server, relay.route.tls) for relay in self.relays for server in relay.route.servers
+            (server, runtime.route.tls)
+            for runtime in self.runtimes
+            for server in runtime.route.servers
         }
         self._tasks.append(asyncio.create_task(warn_of_unreachable(servers)))
         if self._file is not None:
@@ -120,7 +124,7 @@ class SidecarRunning(Operated):
         Raises:
             UsageError: One is.
         """
-        routes = [relay.route for relay in self.relays] if routes is None else routes
+        routes = [runtime.route for runtime in self.runtimes] if routes is None else routes
         servers = {server for route in routes for server in route.servers}
         if own is not None:
             check_elsewhere(servers, own)
@@ -145,11 +149,11 @@ class SidecarRunning(Operated):
             except ValueError as error:
                 raise ConfigError(str(error)) from error
             self.check_elsewhere(self._own, routes)
-            await self.relays.replace(routes)
+            await self.runtimes.replace(routes)
             _log.info("routes are now %s", ", ".join(sorted(route.name for route in routes)))
 
     def _looks(self) -> Looks:
-        routes = [each.route for each in self.relays]
+        routes = [each.route for each in self.runtimes]
         return {each.name: partial(reachability, each.servers, each.tls) for each in routes}
 
     def _check_ready(self) -> None:
@@ -159,5 +163,5 @@ class SidecarRunning(Operated):
         """
         if self.draining:
             raise Draining("no more requests should be sent here")
-        if not all(each.ready for each in self.relays.dispatchers.values()):
+        if not all(each.ready for each in self.runtimes.dispatchers.values()):
             raise NoWorkers("the addresses of the model servers are still looked up")

@@ -418,7 +418,7 @@ async def test_t8_named_headers_keep_requests_apart_besides_the_usual_ones(
                 asyncio.ensure_future(predict(session, running, "m", number, headers=own))
             )
         await until(lambda: running.dispatchers["m"].stats().queued == 3)
-        running.relays.flush()
+        running.runtimes.flush()
         answers = [(await visit)[1]["predictions"] for visit in visits]
     assert answers == [[2], [4], [6]]
     assert {tuple(sorted(batch)) for batch in model.batches} == batches

@@ -183,7 +183,7 @@ def test_a_client_cannot_have_a_header_left_out_that_says_on_whose_behalf_it_ask
 
 def test_a_claim_stays_and_is_no_part_of_the_key():
     """`Connection` may name the header of tenants, which keeps no requests apart."""
-    rules = HeaderRules(["X-Mine"], ["Cookie"]).keeping("X-Tenant", "")
+    rules = HeaderRules(["X-Mine"], ["Cookie"]).with_tenancy_headers("X-Tenant", "")
     own = [("X-Mine", "m"), ("x-tenant", "t")]
     assert rules.for_passed([("Connection", "X-Tenant, X-Other"), *own, ("X-Other", "o")]) == own
     assert rules.key([*own, ("Cookie", "c")]) == ((("x-mine", "m"),), ())

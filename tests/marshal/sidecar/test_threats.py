@@ -184,7 +184,7 @@ async def test_t8_a_rule_about_addresses_refuses_a_batch(before):
     address = {"X-Forwarded-For": "203.0.113.9"}
     together = [asyncio.ensure_future(client.predict(n, **address)) for n in range(8)]
     await until(lambda: client.running.dispatchers["models"].stats().queued == 8)
-    client.running.relays.flush()
+    client.running.runtimes.flush()
     told = {(status, answer["error"]) for status, answer, _ in await asyncio.gather(*together)}
     assert told == {(403, "unknown may not")}
     assert (await client.predict(1, **address))[:2] == (403, {"error": "203.0.113.9 may not"})

@@ -70,7 +70,7 @@ async def test_a_path_stays_apart_whatever_clients_make_up(before, caplog):
         assert len(lines) == 1
         assert lines[0].startswith("'/v1/models/m:predict?short=0&aaa")
         assert len(lines[0]) < 500
-        upstreams = client.running.relays.find("/").upstreams
+        upstreams = client.running.runtimes.find("/").upstreams
         while not upstreams.verified.different:
             await asyncio.gather(*(ask(client, "") for _ in range(4)))
         others = [{"Authorization": "Bearer b"}, {}, {}]
@@ -85,7 +85,7 @@ async def test_a_model_that_is_well(before):
     async with scripted(predict) as server:
         client = await before(servers=[server.url], more={"verify": 0.5})
         await crowd(client, *range(16))
-        await until(lambda: client.running.relays.find("/").upstreams.verified.same)
+        await until(lambda: client.running.runtimes.find("/").upstreams.verified.same)
         seen = await samples(client)
         assert seen["upstream_verified_total", "models", "different"] == 0
         assert seen["upstream_state", "models", "in", server.url] == 1
@@ -97,7 +97,7 @@ async def test_samples_are_sent_one_at_a_time(before):
     """Who would have been one meanwhile, or beside another of his batch, is counted as skipped."""
     async with scripted(predict) as server:
         client = await before(servers=[server.url], more={"verify": 1.0})
-        verified = client.running.relays.find("/").upstreams.verified
+        verified = client.running.runtimes.find("/").upstreams.verified
         while not verified.skipped:
             await crowd(client, *range(8))
         seen = await samples(client)
