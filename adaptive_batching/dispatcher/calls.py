@@ -145,12 +145,13 @@ OnEnd = Callable[[Call[Any, Any] | CallInSteps[Any]], None]
 
 def settle(future: "asyncio.Future[Any]", call: Call[Any, Any] | CallInSteps[Any]) -> None:
     """Give a future the outcome of a call, unless it has been cancelled."""
+    outcome: Any = call.outcome
     if future.done():
         return
-    if isinstance(call.outcome, Exception):
-        future.set_exception(call.outcome)
+    if issubclass(type(outcome), Exception):  # a result may say what it likes of its class
+        future.set_exception(outcome)
     else:
-        future.set_result(call.outcome)
+        future.set_result(outcome)
 
 
 def share_out(calls: Sequence[Call[Any, Any]], results: Sequence[Any]) -> tuple[int, int, int]:
@@ -163,7 +164,7 @@ def share_out(calls: Sequence[Call[Any, Any]], results: Sequence[Any]) -> tuple[
     for call, result in zip(calls, results, strict=True):
         if call.outcome is not PENDING:  # its caller left meanwhile, or its deadline came
             left += call.outcome is LEFT
-        elif isinstance(result, BaseException):
+        elif issubclass(type(result), BaseException):  # a result may say what it likes of its class
             answered = is_answer(result)
             done += answered
             failed += not answered
@@ -179,9 +180,9 @@ def is_answer(result: Any) -> bool:
 
     That an item is none does, and so does a server's status below 500, but not that it is busy.
     """
-    if isinstance(result, UpstreamAnswered):
+    if issubclass(type(result), UpstreamAnswered):
         return result.reply.status < 500 and not isinstance(result, UpstreamBusy)
-    return not isinstance(result, BaseException) or isinstance(result, _TOLD)
+    return not issubclass(type(result), BaseException) or isinstance(result, _TOLD)
 
 
 def _cancelled() -> Exception:

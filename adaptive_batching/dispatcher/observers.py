@@ -99,7 +99,7 @@ class Observers:
 
 
 def _has_result(call: Call[Any, Any], result: Any) -> bool:
-    return call.outcome is PENDING and not isinstance(result, BaseException)
+    return call.outcome is PENDING and not issubclass(type(result), BaseException)
 
 
 def _ending(call: Call[Any, Any], result: Any) -> JobOutcome | None:

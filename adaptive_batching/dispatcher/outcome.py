@@ -22,7 +22,12 @@ from adaptive_batching.errors import (
     WorkerLost,
     WorkerTimeout,
 )
-from adaptive_batching.workers.results import BatchRaised, check_results
+from adaptive_batching.workers.results import (
+    BatchRaised,
+    check_results,
+    hold_exceptions,
+    honest,
+)
 
 T = TypeVar("T")
 
@@ -73,15 +78,24 @@ class Ended:
             BatchFunctionError: Not with a result for each member.
         """
         results = check_results(answer, len(batch.jobs))
-        if not isinstance(results[0], BaseException) or not _all_failed(results):
+        if not hold_exceptions(results):
             return cls(Outcome.DONE, results)
-        return cls(Outcome.FAILED, results)
+        failed = [issubclass(type(result), BaseException) for result in results]
+        told = [
+            honest(each) if is_error else each
+            for each, is_error in zip(results, failed, strict=True)
+        ]
+        # An error for each: as a rule because none of the items was run.
+        return cls(Outcome.FAILED if all(failed) else Outcome.DONE, told)
 
     @classmethod
     def raising(cls, batch: Batch, error: BaseException) -> Self:
         """The worker raised, or the program wants us to end."""
+        error = honest(error)
         if isinstance(error, BatchRaised):
-            return cls(Outcome.FAILED, error.results, error.error)
+            raised = honest(error.error)
+            told = [raised if own is None else honest(own) for own in error.own]
+            return cls(Outcome.FAILED, told, raised)
         if _stops_us(error):
             return cls.stopped(batch, error)
         return cls(outcome_of(error), [error] * len(batch.jobs), error)
@@ -108,11 +122,6 @@ def _stops_us(error: BaseException) -> bool:
 def outcome_of(error: BaseException) -> Outcome:
     """How a batch ended that raised."""
     return next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), Outcome.FAILED)
-
-
-def _all_failed(results: Sequence[Any]) -> bool:
-    """Whether a batch had an error for each: as a rule because none of its items was run."""
-    return all(isinstance(result, BaseException) for result in results)
 
 
 def may_run_again(error: BaseException) -> bool:

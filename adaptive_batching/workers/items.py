@@ -80,7 +80,9 @@ def _taken(before: Step | None, items: list[Any]) -> Sequence[Any]:
 def _finished(after: Step | None, results: Sequence[Any]) -> Sequence[Any]:
     if after is None:
         return results
-    return [each if isinstance(each, BaseException) else _attempt(after, each) for each in results]
+    return [
+        each if issubclass(type(each), BaseException) else _attempt(after, each) for each in results
+    ]
 
 
 async def _awaited(step: Step | None, values: Sequence[Any]) -> Sequence[Any]:

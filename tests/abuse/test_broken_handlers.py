@@ -162,6 +162,40 @@ async def test_such_an_error_in_an_items_place(kind: str, error: BaseException) 
     assert type(error).__name__ in str(answers[1])
 
 
+class Hiding(Exception):
+    """Can't be asked what it is."""
+
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("hidden")
+
+
+class Lazy:
+    """A result that can't be asked either, as a proxy without its object can't."""
+
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("hidden")
+
+
+@both
+async def test_an_exception_that_hides_its_class(kind: str) -> None:
+    """Each member gets an error that names it, and the worker takes the next batch."""
+    errors = await first_then_second(dispatcher_of(kind, raiser(Hiding())))
+    assert [type(error) for error in errors] == [BatchFunctionError] * 3
+    assert all("Hiding" in str(error) for error in errors)
+
+
+@both
+async def test_what_hides_its_class_in_an_items_place(kind: str) -> None:
+    """An exception fails that item alone; a result is its caller's."""
+    answers = await first_then_second(dispatcher_of(kind, lambda items: [1, Hiding(), 3]))
+    assert (answers[0], type(answers[1]), answers[2]) == (1, BatchFunctionError, 3)
+    lazy = Lazy()
+    answers = await first_then_second(dispatcher_of(kind, lambda items: [1, lazy, 3]))
+    assert answers[1] is lazy
+
+
 async def test_an_error_class_is_a_result() -> None:
     """Only instances are errors: a handler may answer with classes."""
     answers = await first_then_second(dispatcher_of("task", lambda items: [ValueError, 1, None]))

@@ -456,6 +456,11 @@ class Connection(asyncio.BufferedProtocol):
         self._streaming = None if request.is_whole else passed
 
     @property
+    def is_answering(self) -> bool:
+        """Whether a request has begun and has no answer yet, be it passed on or not."""
+        return self._in_flight is not None
+
+    @property
     def draining(self) -> bool:
         """Whether it ends with its next answer."""
         return self._handler.draining

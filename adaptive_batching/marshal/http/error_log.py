@@ -43,7 +43,9 @@ class ErrorLog:
         kind = (path, code, type(error).__qualname__)
         if not self._bursts.begins(kind):
             return
-        trace = error if (status, code) == HANDLER_ERROR else None
+        # In three parts, for logging asks whether it is true, and a handler's may raise at that.
+        parts = (type(error), error, error.__traceback__)
+        trace = parts if (status, code) == HANDLER_ERROR else None
         line = "request %s: %s: %s: %r"
         _log.warning(line, request_id, path, code, error, exc_info=trace, extra=about)
 

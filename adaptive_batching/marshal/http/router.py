@@ -1,6 +1,7 @@
 """What a service and a sidecar do alike: let each request have one answer, from its destination."""
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,12 +17,14 @@ from adaptive_batching.dispatcher import request_name
 from adaptive_batching.errors import DeadlineExceeded, Overloaded
 from adaptive_batching.marshal.http.deadline import deadline_of
 from adaptive_batching.marshal.http.error_log import ErrorLog
-from adaptive_batching.marshal.http.error_responses import Rejected
+from adaptive_batching.marshal.http.error_responses import Rejected, refusal
 from adaptive_batching.marshal.http.handler import Keep, Respond
 from adaptive_batching.marshal.http.limits import MemoryLimit
 from adaptive_batching.marshal.http.request import Request, acceptable_id, new_request_id
 from adaptive_batching.marshal.http.response import Response, as_aiohttp
 from adaptive_batching.units import format_duration
+
+_log = logging.getLogger("adaptive_batching.marshal")
 
 UNROUTED = "other"
 """The label of all requests without a destination."""
@@ -339,19 +342,24 @@ class Router(ABC, Generic[D]):
     ) -> None:
         """Answer a request whose call has ended, or pass it on after all."""
         self.drop(request)
-        now = monotonic()
-        response: Response | Exception | None
         try:
-            response = destination.response(request, call.outcome, now)
-        except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
-            response = error
+            response = self._response(destination, request, call.outcome)
+        except Exception:  # noqa: BLE001  a client gets an answer, whatever went wrong
+            _log.exception("an answer could not be made")
+            response = refusal(Rejected(500, "internal"), request.id)
+            self._count(response.status, destination)
+        respond(response)
+
+    def _response(self, destination: D, request: Request, outcome: Any) -> Response | None:
+        now = monotonic()
+        response = destination.response(request, outcome, now)
         if isinstance(response, Exception):
-            response = self._refused(response, request, destination)
-        elif response is not None:
+            return self._refused(response, request, destination)
+        if response is not None:
             self._count(response.status, destination)
             if request.max_latency < inf:  # no other call tells how long an answer takes to leave
                 self._delay.answered(now - destination.concluded)
-        respond(response)
+        return response
 
     def _refused(self, error: Exception, request: Request, destination: D | None) -> Response:
         label = UNROUTED if destination is None else destination.label

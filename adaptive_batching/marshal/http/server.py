@@ -187,7 +187,7 @@ class Server:
     async def calm(self) -> None:
         """Wait until nothing is being answered and nothing more comes."""
         seen = -1
-        while seen != self.requests_count:
+        while seen != self.requests_count or any(each.is_answering for each in self._connections):
             await self.handler.emptied()
             if not self._connections:
                 return

@@ -64,7 +64,7 @@ def _with_a_choice(call: _Call, readers: Sequence[Read], writers: Sequence[Write
 
     def written(results: Sequence[Any], items: Sequence[Tagged]) -> list[Any]:
         return [
-            result if isinstance(result, BaseException) else _attempt(writers[writes], result)
+            result if issubclass(type(result), BaseException) else _attempt(writers[writes], result)
             for (_, writes, _), result in zip(items, results, strict=True)
         ]
 

@@ -25,7 +25,7 @@ from adaptive_batching.workers.process.plain_arrays import (
     lay_out_arrays,
 )
 from adaptive_batching.workers.process.shared_memory import SharedMemory
-from adaptive_batching.workers.results import BatchRaised, merge
+from adaptive_batching.workers.results import BatchRaised, hold_exceptions, merge
 
 # What pickling a value may raise, which runs the value's own code; Ctrl-C and a cancelled task are
 # the program's own.
@@ -120,7 +120,7 @@ def pack_results(results: Sequence[Any], memory: SharedMemory | None = None) -> 
 
     An exception stands in the place of a result that can't be pickled, and names its type.
     """
-    if type(results) in {list, tuple} and _hold_exceptions(results):
+    if type(results) in {list, tuple} and hold_exceptions(results):
         results = [portable(r) if isinstance(r, BaseException) else r for r in results]
     try:
         return pack(results, memory)
@@ -201,14 +201,6 @@ def portable(error: BaseException) -> Exception:
     except BaseException:  # noqa: BLE001 - pickling runs the exception's own code
         return RemoteError(_describe(error))
     return error if type(copy) is type(error) else RemoteError(_describe(error))
-
-
-def _hold_exceptions(results: Sequence[Any]) -> bool:
-    """Whether some are exceptions; a batch has many results and few types."""
-    for kind in set(map(type, results)):  # noqa: SIM110 - half the time of any()
-        if issubclass(kind, BaseException):
-            return True
-    return False
 
 
 def _unsendable(result: object) -> BatchFunctionError:

@@ -11,6 +11,7 @@ from yarl import URL
 
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
 from adaptive_batching.marshal.service.service import Service
 from tests.marshal import apps
 from tests.marshal.client import client_of, until
@@ -173,3 +174,18 @@ async def test_what_was_read_late_is_refused_instead_of_answered_late():
             assert head.split()[1] == status
             await reader.readexactly(int(re.search(rb"Content-Length: (\d+)", head)[1]))
         writer.close()
+
+
+async def test_an_answer_that_cannot_be_made_is_an_internal_error(caplog, monkeypatch):
+    """Whatever is wrong with it, its client does not wait for ever."""
+    service = Service()
+
+    @service.endpoint("/")
+    async def handler(items):
+        return items
+
+    async with client_of(service) as client:
+        monkeypatch.setattr(EndpointRuntime, "response", None)
+        answer = await client.post("/", 1)
+    assert (answer.status, answer.json["error"]) == (500, "internal")
+    assert "an answer could not be made" in caplog.text

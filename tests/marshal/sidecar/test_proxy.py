@@ -11,6 +11,33 @@ from tests.marshal.sidecar.raw import connect, exchange, parsed
 from tests.workers.conditions import until
 
 
+async def test_a_request_that_is_passed_on_after_all_is_answered_while_the_sidecar_ends(
+    before, model, monkeypatch
+):
+    """Nothing else is under way, and that it can't be batched is known when its body is there."""
+    monkeypatch.setattr("adaptive_batching.marshal.http.server._CALM", 0.01)
+    monkeypatch.setattr("adaptive_batching.marshal.http.server._LAST_WORDS", 0.01)
+    client = await before()
+    model.gate.clear()
+    body = b'{"instances": [1], "inputs": [1]}'
+    head = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: us\r\nContent-Length: %d\r\n\r\n" % len(
+        body
+    )
+    url = URL(client.url)
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(head + body[:-1])
+    await until(lambda: client.running._router.in_flight)
+    ending = asyncio.create_task(client.running.stop(10.0))
+    await until(lambda: client.running.draining)
+    writer.write(body[-1:])
+    await until(lambda: model.batches)
+    await asyncio.wait([ending], timeout=0.3)  # it would have ended by now
+    model.gate.set()
+    assert (await reader.read()).startswith(b"HTTP/1.1 200")
+    await ending
+    writer.close()
+
+
 @asynccontextmanager
 async def scripted(*answers):
     """A server that gives these answers, one for each request, and remembers their bytes."""
