@@ -48,6 +48,8 @@ class Request:
     gone: bool = False
     """Its caller had gone when the last rule ended."""
     dispatched: int = 0
+    passed: bool = False
+    """A younger one of its key has left before it, in a batch into which it did not fit."""
     held: bool = False
     """A worker has it."""
     expired: bool = False
@@ -146,7 +148,6 @@ class Dispatching(RuleBasedStateMachine):
         self.policy = policy
         self.most_runs = 2 + ceil(log2(max_batch_size)) if idempotent else 1
         self.requests: list[Request] = []
-        self.newest: dict[str, int] = {}
         self.violations: list[str] = []
         self.idle_and_queued_since = inf
         self.longest_prediction = 0.0
@@ -358,6 +359,20 @@ class Dispatching(RuleBasedStateMachine):
             for index, member in enumerate(batch.members)
         ]
 
+    def look_who_is_passed(self, members: list[Request]) -> None:
+        """P3: jobs of a key leave in their order, but for one batch that had no room for them."""
+        numbers = [member.number for member in members if not member.dispatched]
+        if numbers != sorted(numbers):
+            self.violations.append(f"P3: {numbers} are not in their order")
+        size = sum(member.size for member in members)
+        for request in self.requests:
+            if request.key != members[0].key or request.dispatched or not request.waits:
+                continue
+            if request not in members and any(request.number < number for number in numbers):
+                if request.passed or size + request.size <= self.limits.max_batch_size:
+                    self.violations.append(f"P3: {request.number} was passed")
+                request.passed = True
+
     def taken(self, started: Running) -> None:
         """A batch starts: P3 to P6."""
         members = started.members
@@ -370,14 +385,11 @@ class Dispatching(RuleBasedStateMachine):
             self.violations.append(f"P5: {batch} has no worker")
         if started.worker in {running.worker for running in self.puppets.running}:
             self.violations.append(f"P5: {batch} runs beside another on one worker")
+        self.look_who_is_passed(members)
         for member in members:
             member.dispatched += 1
             member.held = True
             member.poisoned = False
-            if member.dispatched == 1:
-                if member.number < self.newest.get(member.key, -1):
-                    self.violations.append(f"P3: {member.number} was overtaken")
-                self.newest[member.key] = member.number
             if member.deadline <= self.now:
                 self.violations.append(f"P6: {member.number} has expired")
             if member.gone:

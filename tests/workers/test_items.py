@@ -60,8 +60,8 @@ async def test_an_item_that_can_not_be_sent_has_its_own_error(started):
     pool = await started(handlers.Sensitive)
     with pytest.raises(BatchRaised) as raised:
         await pool.run(["not a number", lambda: 0, "0"], 0)
-    kinds = [type(each) for each in raised.value.results]
-    assert kinds == [ValueError, HandlerError, ZeroDivisionError]
+    assert [type(each) for each in raised.value.own] == [ValueError, HandlerError, type(None)]
+    assert isinstance(raised.value.error, ZeroDivisionError)
     assert "In the worker process" in raised.value.error.__notes__[0]
 
 

@@ -139,6 +139,11 @@ class ArrivalRate:
         if self._answers % _CLUMP_ROUND == 0:
             self._read_clump()
 
+    @property
+    def latest_answer(self) -> float:
+        """When the last batch of this stream's jobs was answered (seconds)."""
+        return self._answered
+
     def clump_size(self, now: float) -> float:
         """Arrivals that are still expected in the clump after the last answer."""
         if not (self._clump and self._scale):

@@ -352,7 +352,11 @@ class Router(ABC, Generic[D]):
 
     def _response(self, destination: D, request: Request, outcome: Any) -> Response | None:
         now = monotonic()
-        response = destination.response(request, outcome, now)
+        response: Response | Exception | None
+        try:
+            response = destination.response(request, outcome, now)
+        except Exception as error:  # noqa: BLE001  what is wrong with it is told as other errors are
+            response = error
         if isinstance(response, Exception):
             return self._refused(response, request, destination)
         if response is not None:

@@ -11,6 +11,7 @@ from yarl import URL
 
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.marshal.http.error_log import ErrorLog
 from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
 from adaptive_batching.marshal.service.service import Service
 from tests.marshal import apps
@@ -186,6 +187,7 @@ async def test_an_answer_that_cannot_be_made_is_an_internal_error(caplog, monkey
 
     async with client_of(service) as client:
         monkeypatch.setattr(EndpointRuntime, "response", None)
+        monkeypatch.setattr(ErrorLog, "answer", None)
         answer = await client.post("/", 1)
     assert (answer.status, answer.json["error"]) == (500, "internal")
     assert "an answer could not be made" in caplog.text

@@ -256,7 +256,12 @@ def _clump_end(at: _Situation, next_release: float) -> float:
     if arrivals.clump_size(now) * next_release <= waiting * _TIMER:
         return now
     best, end = 0.0, now
+    # Nothing waits beside an idle worker for longer than a full batch takes (P7).
+    full = at.queue.latency.predict(at.queue.limits.max_batch_size)
+    longest = max(at.head.arrived, arrivals.latest_answer) + full
     for instant, expected in arrivals.clump(now):
+        if instant > longest:
+            break
         gain = expected * next_release - waiting * (instant - now)
         if gain > best:
             best, end = gain, instant
