@@ -13,6 +13,7 @@ from typing import NamedTuple
 from adaptive_batching.core.admission import Admission
 from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.estimators.delays import TimerLateness
+from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, BoundedKey, Job, Outcome
@@ -108,8 +109,7 @@ class Scheduler:
         view = self._queues.views.get(key)
         if view is not None:
             return view.line
-        of_class = self.classes.get(key) if self.classes else None
-        return self.latency if of_class is None else of_class.latency
+        return self._own_line(key) or self.latency
 
     @property
     def requests(self) -> int:
@@ -322,8 +322,7 @@ class Scheduler:
         record = BatchRecord.of(batch, outcome, now)
         view = self._queues.views.get(batch.key)
         if outcome is Outcome.DONE:
-            of_class = self.classes.get(batch.key) if self.classes else None
-            line = None if of_class is None else of_class.latency
+            line = self._own_line(batch.key)
             pace = view.pace if view is not None and self._queues.shared else None
             self.permits.learn(batch.worker, batch.size, now - batch.released, line, pace)
             if pace is not None and view is not None:
@@ -358,9 +357,12 @@ class Scheduler:
         view.limits = replace(limits, max_batch_size=cap.items)
 
     def _open(self, key: Hashable) -> QueueView:
-        of_class = self.classes.get(key)
-        line = None if of_class is None else of_class.latency
-        return self._queues.open(key, self._limits_of(key), line)
+        return self._queues.open(key, self._limits_of(key), self._own_line(key))
+
+    def _own_line(self, key: Hashable) -> LinearLatency | None:
+        """That of the class of a key; None if the key is of no class."""
+        of_class = self.classes.get(key) if self.classes else None
+        return None if of_class is None else of_class.latency
 
     def _limits_of(self, key: Hashable) -> Limits:
         limits = self.classes[key].limits if key in self.classes else self.limits

@@ -76,6 +76,12 @@ class Pace:
     def __repr__(self) -> str:
         return f"<Pace x{exp(self.log_ratio):.3g} after {self.batches} batches>"
 
+    def learn(self, size: int, duration: float, line: Latency) -> None:
+        """Hold a duration (seconds) against a line; one that says nothing is left out."""
+        expected = line.predict(size)
+        if expected > 0 and 0 < duration < inf:
+            self.observe(log(duration / expected))
+
     def observe(self, log_ratio: float) -> None:
         """A batch took exp(log_ratio) times as long as the pool's line says."""
         self._fold(log_ratio)
@@ -190,10 +196,7 @@ class KeyPace:
 
     def learn(self, size: int, duration: float) -> None:
         """Hold the duration (seconds) of a batch against the pool's line."""
-        expected = self._pool.predict(size)
-        if not (expected > 0 and 0 < duration < inf):
-            return
-        self._pace.observe(log(duration / expected))
+        self._pace.learn(size, duration, self._pool)
         if self._pace.differs(0.0):
             self.factor = exp(self._pace.log_ratio)
             self.latency = ScaledLatency(self._pool, self.factor)
@@ -255,6 +258,4 @@ class Worker:
 
     def learn(self, size: int, duration: float, line: Latency) -> None:
         """Hold a duration (seconds) against the line of such batches."""
-        expected = line.predict(size)
-        if expected > 0 and 0 < duration < inf:
-            self.pace.observe(log(duration / expected))
+        self.pace.learn(size, duration, line)

@@ -31,8 +31,6 @@ from adaptive_batching.marshal.config.toml_file import (
 from adaptive_batching.marshal.http.router import UNROUTED
 from adaptive_batching.marshal.sidecar.route import Route
 
-"""The name in metrics of all paths without a route."""
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 

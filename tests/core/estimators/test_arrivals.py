@@ -80,16 +80,21 @@ def test_an_estimate_says_how_long_it_holds() -> None:
     assert arrivals.hazard(1.1, 10.0, 5e-3)[1] == float("inf")
 
 
-def test_answers_bring_clumps() -> None:
-    """Callers that send again a millisecond after each answer are expected after the next."""
-    arrivals = ArrivalRate()
-    now = 0.0
-    for _ in range(50):
+def clumped(answers: int) -> tuple[ArrivalRate, float]:
+    """Eight callers that came a millisecond after each of some answers; and the last one's time."""
+    arrivals, now = ArrivalRate(), 0.0
+    for _ in range(answers):
         for i in range(8):
             arrivals.arrived(now + 1e-3 + i * 1e-5)
         now += 10e-3
         arrivals.digest(now, 1.0, 5e-3)
         arrivals.answered(now)
+    return arrivals, now
+
+
+def test_answers_bring_clumps() -> None:
+    """Callers that send again a millisecond after each answer are expected after the next."""
+    arrivals, now = clumped(50)
     expected = dict(arrivals.clump(now))
     assert max(expected.values()) == pytest.approx(8, rel=0.05)
     assert expected[min(expected)] == 0.0
@@ -97,13 +102,7 @@ def test_answers_bring_clumps() -> None:
 
 def test_nothing_is_expected_long_after_an_answer() -> None:
     """A clump that did not come is expected for four batches of one, and no longer."""
-    arrivals, now = ArrivalRate(), 0.0
-    for _ in range(48):
-        for i in range(8):
-            arrivals.arrived(now + 1e-3 + i * 1e-5)
-        now += 10e-3
-        arrivals.digest(now, 1.0, 5e-3)
-        arrivals.answered(now)
+    arrivals, now = clumped(48)
     assert arrivals.clump_size(now + 0.5e-3) == pytest.approx(8, rel=0.1)
     assert arrivals.clump_size(now + 4 * 5e-3) == 0.0
 
