@@ -45,7 +45,7 @@ def honest(error: BaseException) -> BaseException:
     try:
         if error.__class__ is type(error):
             return error
-    except Exception:  # noqa: BLE001, S110 - whatever it is, it is no answer
+    except BaseException:  # noqa: BLE001, S110 - whatever its own code raises, it is no answer
         pass
     return BatchFunctionError(
         f"the handler raised a {type(error).__qualname__} that hides its class"

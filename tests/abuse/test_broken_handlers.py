@@ -165,9 +165,13 @@ async def test_such_an_error_in_an_items_place(kind: str, error: BaseException) 
 class Hiding(Exception):
     """Can't be asked what it is."""
 
+    def __init__(self, raised: BaseException) -> None:
+        super().__init__(raised)
+        self.raised = raised
+
     @property
     def __class__(self) -> Any:
-        raise RuntimeError("hidden")
+        raise self.raised
 
 
 class Lazy:
@@ -178,18 +182,25 @@ class Lazy:
         raise RuntimeError("hidden")
 
 
+hidden = pytest.mark.parametrize(
+    "raised", [RuntimeError("hidden"), asyncio.CancelledError(), GeneratorExit()]
+)
+
+
 @both
-async def test_an_exception_that_hides_its_class(kind: str) -> None:
+@hidden
+async def test_an_exception_that_hides_its_class(kind: str, raised: BaseException) -> None:
     """Each member gets an error that names it, and the worker takes the next batch."""
-    errors = await first_then_second(dispatcher_of(kind, raiser(Hiding())))
+    errors = await first_then_second(dispatcher_of(kind, raiser(Hiding(raised))))
     assert [type(error) for error in errors] == [BatchFunctionError] * 3
     assert all("Hiding" in str(error) for error in errors)
 
 
 @both
-async def test_what_hides_its_class_in_an_items_place(kind: str) -> None:
+@hidden
+async def test_what_hides_its_class_in_an_items_place(kind: str, raised: BaseException) -> None:
     """An exception fails that item alone; a result is its caller's."""
-    answers = await first_then_second(dispatcher_of(kind, lambda items: [1, Hiding(), 3]))
+    answers = await first_then_second(dispatcher_of(kind, lambda items: [1, Hiding(raised), 3]))
     assert (answers[0], type(answers[1]), answers[2]) == (1, BatchFunctionError, 3)
     lazy = Lazy()
     answers = await first_then_second(dispatcher_of(kind, lambda items: [1, lazy, 3]))

@@ -25,7 +25,7 @@ from adaptive_batching.workers.process.plain_arrays import (
     lay_out_arrays,
 )
 from adaptive_batching.workers.process.shared_memory import SharedMemory
-from adaptive_batching.workers.results import BatchRaised, hold_exceptions, merge
+from adaptive_batching.workers.results import BatchRaised, hold_exceptions, honest, merge
 
 # What pickling a value may raise, which runs the value's own code; Ctrl-C and a cancelled task are
 # the program's own.
@@ -131,6 +131,7 @@ def pack_results(results: Sequence[Any], memory: SharedMemory | None = None) -> 
 
 def pack_error(error: BaseException) -> list[Part]:
     """Pack what a handler raised, with its traceback as a note; can't fail."""
+    error = honest(error)
     try:
         return _pack_error(error, portable)
     except BaseException:  # noqa: BLE001 - it takes no note, or can be pickled only once

@@ -141,6 +141,18 @@ def test_errors_keep_their_traceback_as_a_note():
     assert "test_serialization.py" in caught.value.__notes__[0]
 
 
+class HidesItsClass(Exception):
+    @property
+    def __class__(self):
+        raise RuntimeError
+
+
+def test_an_error_that_hides_its_class():
+    """The worker lives to tell its name."""
+    with pytest.raises(BatchFunctionError, match="HidesItsClass"):
+        unpack_answer(sent(pack_error(HidesItsClass("odd"))))
+
+
 @pytest.mark.parametrize("kind", [TakesNoNote, HasOddNotes, TravelsOnce, ExitsWhenPrinted])
 @pytest.mark.parametrize("others", [[], [ValueError("alone")]])
 def test_errors_that_are_as_odd_as_can_be(kind, others):
