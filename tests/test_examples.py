@@ -62,6 +62,7 @@ def test_simulations_still_answer_the_same(answer: Path) -> None:
 
 
 def test_every_simulation_has_its_answer() -> None:
-    """But for the one that measures, and what all of them draw their rows with."""
+    """But for the one that measures, those that search, and what they share."""
     scripts = {script.stem for script in (ROOT / "simulations").glob("*.py")}
-    assert scripts - {answer.stem for answer in ANSWERS} == {"drawn", "fidelity"}
+    others = {"drawn", "fidelity", "grid", "spread"}
+    assert scripts - {answer.stem for answer in ANSWERS} == others

@@ -1,0 +1,43 @@
+"""The scripts that look for conditions in which other policies are better than `cork`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def answer(script: str, *options: str) -> str:
+    command = [sys.executable, ROOT / "simulations" / script, *options]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_cork_loses_no_cell_of_a_slice_of_the_grid():
+    """Of six cells, drawn with a seed that is always the same, none is better served by another."""
+    told = answer("grid.py", "--slice", "6", "--seed", "3", "--replications", "2")
+    assert "6 cells, 0 lost\n" in told
+
+
+def test_the_grid_says_how_near_to_the_limit_one_worker_comes():
+    """A cell that is asked for by its number is held against the clairvoyant, too."""
+    told = answer("grid.py", "--cell", "0", "--replications", "2")
+    assert "1 cell, 0 lost\n" in told
+    assert "greedy: goodput" in told
+    assert "of the limit of one worker, poisson: 100.0%, least 100.0% in #0 1+0.5 ms W=1" in told
+
+
+def test_what_is_within_chance_is_no_loss():
+    """A rival wins a cell only if the whole interval over the seeds is beyond what may be."""
+    code = """
+from grid import Duel
+from adaptive_batching.simulation.study.replications import Estimate as E
+print([Duel("greedy", goodput, mean).lost for goodput, mean in (
+    (E(0.006, 0.0005), None), (E(0.006, 0.002), None), (E(0.006, None), None),
+    (E(0.0, 0.0), E(0.03, 0.005)), (E(0.0, 0.0), E(0.03, 0.02)),
+)])
+"""
+    command = [sys.executable, "-c", code]
+    told = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=ROOT / "simulations"
+    )
+    assert told.stdout == "[True, False, True, True, False]\n"
