@@ -12,6 +12,7 @@ from adaptive_batching.simulation.servers.conditions import (
     Crashes,
     Drift,
     Failures,
+    KeyCosts,
     SharedDevice,
 )
 from adaptive_batching.simulation.servers.curves import Padded, Table
@@ -37,6 +38,7 @@ __all__ = [
     "Failures",
     "Fleet",
     "History",
+    "KeyCosts",
     "Limit",
     "Lots",
     "Padded",

@@ -439,6 +439,11 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--timer-resolution", "1"), "expected a duration with a unit"),
         ((*MADE, "--keys", "many"), "expected recorded, a number of keys such as 8, or zipf:8"),
         ((*MADE, "--keys", "recorded"), "expected a TRACE with --keys recorded, got none"),
+        ((*MADE, "--key-cost", "1,8"), "expected --keys with --key-cost, got costs 1, 8"),
+        ((*MADE, "--keys", "3", "--key-cost", "1,8"), "expected 3 multiples, such as 1,8 for two"),
+        ((*MADE, "--keys", "2", "--key-cost", "a=8"), "expected 2 multiples, such as 1,8 for two"),
+        ((*MADE, "--keys", "2", "--key-cost", "1,b=8"), "expected multiples such as 1,8, or a=1"),
+        ((*MADE, "--keys", "2", "--key-cost", "1,0"), "expected a positive multiple of 1e+06"),
         ((*MADE, "--keys", "0"), "keys: expected 1 to 10,000 of them, got 0"),
         ((*MADE, "--crashes", "1%"), "expected PERCENT:DURATION such as 0.5%:10ms, got '1%'"),
         ((*MADE, "--crashes", "200%:1s"), "crashes: expected a share of 0 to 1, got 2.0"),
@@ -605,6 +610,20 @@ def test_keys_by_lot():
     shown = run(*keyed).output
     assert "4 keys by Zipf^1, within 50 ms, seed 0" in shown
     assert "key   requests   goodput" in shown
+
+
+def test_keys_that_cost_differently(tmp_path):
+    """Of two drawn keys the second takes twenty times as long; of recorded ones the one named."""
+    options = ("--latency", "1ms+0ms", "--policy", "greedy", "--max-latency", "15ms")
+    drawn = answer(*MADE, *options, "--keys", 2, "--key-cost", "1,20")
+    assert drawn["trace"]["keys"] == "2 keys (costs 1, 20)"
+    figures = drawn["rows"][0]["keys"]
+    assert figures["0"]["goodput"] > figures["1"]["goodput"] == 0
+    path = tmp_path / "keyed.csv"
+    path.write_text("t_seconds,size,key\n0,1,a\n0.1,1,b\n")
+    recorded = answer(path, *options, "--keys", "recorded", "--key-cost", "b=20")
+    figures = recorded["rows"][0]["keys"]
+    assert {key: each["goodput"] for key, each in figures.items()} == {"a": 1.0, "b": 0.0}
 
 
 def test_brackets_are_no_markup(tmp_path):

@@ -1,7 +1,7 @@
 """The options that say what is simulated: which traffic, which workers, which limits."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from adaptive_batching.cli.options.parameters import (
     expect_shorter,
 )
 from adaptive_batching.cli.options.traffic import TRAFFIC_NAMES, TRAFFIC_OPTIONS, traffic
-from adaptive_batching.cli.options.workers import WORKER_OPTIONS, server_of
+from adaptive_batching.cli.options.workers import WORKER_OPTIONS, expect_keys, server_of
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation.clients.retries import Retries, parse_backoff
 from adaptive_batching.simulation.kernel.fleet import Balance, Fleet
@@ -110,6 +110,9 @@ def conditions(
         click.UsageError: Options do not go together.
     """
     known = traffic(trace, seed, options)
+    if (costs := options["key_cost"]) is not None:
+        expect_keys(costs, known.keys, recorded=options["keys"] == "recorded")
+        known = replace(known, keyed=f"{known.keyed} ({costs})")
     rest = {name: value for name, value in options.items() if name not in TRAFFIC_NAMES}
     return known, _experiment(known, seed, **rest)
 

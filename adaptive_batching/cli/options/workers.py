@@ -1,20 +1,23 @@
 """The options that say how long batches take, and what happens to their workers."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
 
 from adaptive_batching.cli.options.parameters import MOST_WORKERS, Parsed
+from adaptive_batching.simulation.clients.keys import Lots
 from adaptive_batching.simulation.fitting.model_file import read_model
 from adaptive_batching.simulation.servers.conditions import (
     Condition,
     Drift,
+    KeyCosts,
     parse_cold_start,
     parse_crashes,
     parse_drift,
     parse_failures,
+    parse_key_costs,
     parse_shared,
 )
 from adaptive_batching.simulation.servers.curves import Padded, parse_buckets
@@ -24,7 +27,7 @@ from adaptive_batching.simulation.servers.servers import (
     parse_server,
     parse_servers,
 )
-from adaptive_batching.units import parse_occasion
+from adaptive_batching.units import counted, parse_occasion
 
 _N = TypeVar("_N")
 
@@ -54,6 +57,12 @@ WORKER_OPTIONS = (
         "--pad-to",
         type=Parsed("sizes", parse_buckets),
         help="Batches are padded to the next of these sizes, say 8,16,64, or pow2.",
+    ),
+    click.option(
+        "--key-cost",
+        type=Parsed("multiples", parse_key_costs),
+        help="Of --keys: batches of one key take so many times as long, say 1,8 with --keys 2, or "
+        "resnet=1,bert=8 with --keys recorded, where the others cost 1.",
     ),
     click.option(
         "--drift",
@@ -120,6 +129,26 @@ def expect_worker(drifts: Sequence[Drift], workers: int) -> None:
             raise click.UsageError(f"{msg}: the first is 0")
 
 
+def expect_keys(costs: KeyCosts, keys: Iterable[Hashable] | None, *, recorded: bool) -> None:
+    """Refuse costs of other keys than there are; of a stream's keys nothing is known.
+
+    Raises:
+        click.UsageError: There are no keys, not as many are drawn, or one is not in the recording.
+    """
+    drawn = keys.keys if isinstance(keys, Lots) else 0
+    numbered = costs.costs.keys() == set(range(drawn or len(costs.costs)))
+    if not (drawn or recorded):
+        raise click.UsageError(f"expected --keys with --key-cost, got {costs}")
+    if drawn and not numbered:
+        msg = f"expected {counted(drawn, 'multiple')}, such as 1,8 for two --keys"
+        raise click.UsageError(f"{msg}, with --key-cost, got {costs}")
+    unknown = costs.costs.keys() - set(keys) if recorded and keys is not None else ()
+    if (recorded and numbered) or unknown:
+        got = costs if numbered else next(iter(unknown))
+        msg = "expected recorded keys with --key-cost, such as resnet=1,bert=8"
+        raise click.UsageError(f"{msg}, got {got}")
+
+
 def server_of(
     *,
     server: Server | None,
@@ -149,10 +178,12 @@ def _situated(
     jitter: float,
     pause: tuple[float, float],
     pad_to: tuple[int, ...] | None,
+    key_cost: Condition | None,
     drifts: tuple[Condition, ...],
     **others: Condition | None,
 ) -> Server:
-    conditions = (*drifts, *(each for each in others.values() if each is not None))
+    known = (key_cost, *drifts, *others.values())
+    conditions = tuple(condition for condition in known if condition is not None)
     steady = replace(server, residuals=())  # they come on top of the padded batch as well
     curve = server.curve if pad_to is None else Padded(steady.mean, pad_to)
     share, length = pause

@@ -1,7 +1,7 @@
 """What happens to workers in the course of a day: each a small class that changes a run."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import isfinite
@@ -24,6 +24,7 @@ class Run(NamedTuple):
         worker: Index of its worker.
         outcome: How it ends.
         restart: If its worker dies over it, the seconds until that is back.
+        key: The batch key of its jobs.
     """
 
     seconds: float
@@ -32,6 +33,7 @@ class Run(NamedTuple):
     worker: int = 0
     outcome: Outcome = Outcome.DONE
     restart: float | None = None
+    key: Hashable = None
 
 
 Change = Callable[[Run], Run]
@@ -51,12 +53,41 @@ class Situated:
         self._durations = durations
         self._changes = changes
 
-    def run(self, size: int, now: float, beside: int, worker: int = 0) -> Run:
+    def run(self, size: int, now: float, beside: int, worker: int = 0, key: Hashable = None) -> Run:
         """What becomes of a batch."""
-        run = Run(self._durations(size), now, beside, worker)
+        run = Run(self._durations(size), now, beside, worker, key=key)
         for change in self._changes:
             run = change(run)
         return run
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCosts:
+    """Batches of different keys take different multiples of the model's duration.
+
+    Attributes:
+        costs: The multiple of each key; a key that is not among them costs 1.
+    """
+
+    costs: Mapping[Hashable, float]
+
+    def __post_init__(self) -> None:
+        for key, cost in self.costs.items():
+            if not 0 < cost <= _STEEPEST:
+                msg = f"key cost: expected a positive multiple of {_STEEPEST:g} at the most"
+                raise ValueError(f"{msg}, got {cost:g} for {key}")
+
+    def __str__(self) -> str:
+        costs = [
+            f"{cost:g}" if key == index else f"{key}={cost:g}"
+            for index, (key, cost) in enumerate(self.costs.items())
+        ]
+        return f"costs {', '.join(costs)}"
+
+    def begin(self, seed: int) -> Change:
+        """It knows no luck."""
+        cost = self.costs.get
+        return lambda run: run._replace(seconds=run.seconds * cost(run.key, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +222,24 @@ class SharedDevice:
         return lambda run: run._replace(seconds=run.seconds * (1 + self.slowdown * run.beside))
 
 
+def parse_key_costs(text: str) -> KeyCosts:
+    """Read `1,8` for keys that are drawn, in their order, or `resnet=1,bert=8` by their names.
+
+    Raises:
+        ValueError: It is neither, or a key is there twice.
+    """
+    parts = [part.rpartition("=") for part in text.split(",")]
+    named = {bool(equals) for _, equals, _ in parts}
+    if len(named) > 1 or not all(_MULTIPLE.fullmatch(cost) for *_, cost in parts):
+        raise ValueError(f"expected multiples such as 1,8, or a=1,b=8, got {text!r}")
+    costs: dict[Hashable, float] = {
+        key if equals else index: float(cost) for index, (key, equals, cost) in enumerate(parts)
+    }
+    if len(costs) < len(parts):
+        raise ValueError(f"expected each key once, got {text!r}")
+    return KeyCosts(costs)
+
+
 def parse_drift(text: str) -> Drift:
     """Read `2x@6s` for a step at 6 s, `1.5x@6s-20s` for a ramp, `3:2x@6s` for worker 3 alone.
 
@@ -250,4 +299,5 @@ def parse_shared(text: str) -> SharedDevice:
 _STEEPEST = 1e6
 _STREAM = 4  # arrivals and workers made with the same seed must not share our random numbers
 _CRASHES = 6  # nor failures and crashes each other's
+_MULTIPLE = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _DRIFT = re.compile(r"(?:([0-9]{1,4}):)?([0-9]+(?:\.[0-9]+)?)x@([^-]+)(?:-([^-]+))?")

@@ -9,12 +9,14 @@ from adaptive_batching.simulation.servers.conditions import (
     Crashes,
     Drift,
     Failures,
+    KeyCosts,
     Run,
     SharedDevice,
     parse_cold_start,
     parse_crashes,
     parse_drift,
     parse_failures,
+    parse_key_costs,
     parse_shared,
 )
 from adaptive_batching.simulation.servers.servers import Server
@@ -41,6 +43,21 @@ def test_a_ramp():
     change = Drift(3.0, 10.0, 10.0).begin(0)
     times = (9.0, 10.0, 15.0, 20.0, 99.0)
     assert [change(Run(1.0, now, 0)).seconds for now in times] == [1, 1, 2, 3, 3]
+
+
+def test_keys_that_cost_more():
+    """A batch takes as many times as long as its key costs; other keys cost what the model says."""
+    change = KeyCosts({0: 1, "bert": 8}).begin(0)
+    keys = (0, "bert", "resnet", None)
+    assert [change(Run(1.0, 0.0, 0, key=key)).seconds for key in keys] == [1, 8, 1, 1]
+
+
+def test_batches_are_known_by_their_key():
+    """Two keys of which the second costs three times as much, on one worker, one after another."""
+    server = Server(1.0, 0.0, conditions=(KeyCosts({"a": 1, "b": 3}),))
+    scheduler = Scheduler(make_policy("greedy"), Limits(8), 1)
+    history = simulate((0.0, 10.0, 20.0), scheduler, server.service(), keys=("a", "b", "a"))
+    assert durations(history) == [1.0, 3.0, 1.0]
 
 
 def test_changes_add_up():
@@ -129,6 +146,8 @@ def test_spellings():
     assert parse_drift("2x@6s") == Drift(2.0, 6.0)
     assert parse_drift("0.5x@6s-20s") == Drift(0.5, 6.0, 14.0)
     assert parse_drift("3:2x@6s") == Drift(2.0, 6.0, worker=3)
+    assert parse_key_costs("1,2.5") == KeyCosts({0: 1.0, 1: 2.5})
+    assert parse_key_costs("a=1,b=c=8") == KeyCosts({"a": 1.0, "b=c": 8.0})
     assert parse_cold_start("5:200ms") == ColdStart(5, 0.2)
     assert parse_failures("0.5%") == Failures(0.005)
     assert parse_crashes("0.1%:2s") == Crashes(0.001, 2.0)
