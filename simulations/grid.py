@@ -210,13 +210,7 @@ def met(
 
 def _duel(name: str, cork: Sequence[Row], rival: Sequence[Row], closed: bool) -> Duel:  # noqa: FBT001
     pairs = list(zip(cork, rival, strict=True))
-    goodput = estimate(
-        [
-            (other.on_time - ours.on_time)
-            / max(1, *((other.on_time, ours.on_time) if closed else (other.requests,)))
-            for ours, other in pairs
-        ]
-    )
+    goodput = estimate([behind(ours, other, closed=closed) for ours, other in pairs])
     assert goodput is not None
     served = all(share(rows) >= SERVED for rows in (cork, rival))
     longer = [
@@ -225,6 +219,12 @@ def _duel(name: str, cork: Sequence[Row], rival: Sequence[Row], closed: bool) ->
         if ours.mean_latency and other.mean_latency
     ]
     return Duel(name, goodput, estimate(longer) if served else None)
+
+
+def behind(ours: Row, other: Row, *, closed: bool) -> float:
+    """By how much the other is ahead, as `Duel.goodput`."""
+    of = max(ours.on_time, other.on_time) if closed else other.requests
+    return (other.on_time - ours.on_time) / max(1, of)
 
 
 def share(rows: Sequence[Row]) -> float:

@@ -64,5 +64,5 @@ def test_simulations_still_answer_the_same(answer: Path) -> None:
 def test_every_simulation_has_its_answer() -> None:
     """But for the one that measures, those that search, and what they share."""
     scripts = {script.stem for script in (ROOT / "simulations").glob("*.py")}
-    others = {"drawn", "fidelity", "grid", "spread"}
+    others = {"drawn", "fidelity", "grid", "search", "spread"}
     assert scripts - {answer.stem for answer in ANSWERS} == others
