@@ -170,7 +170,7 @@ def test_a_table_for_people():
 def test_the_title_says_how_the_trace_was_changed(trace):
     """And how many requests a second that makes."""
     title = " ".join(run(trace, "--speedup", 10, "--superpose", 2, "--seed", 7).output.split())
-    assert "202 requests in 1 s, 202 requests/s, superpose 2, speedup 10, no max_latency" in title
+    assert "202 requests in 1 s, 202 requests/s, superpose 2, speedup 10, loop 250 µs late" in title
     assert "no max_latency, seed 7" in title
 
 
@@ -296,7 +296,7 @@ def test_a_trace_in_another_unit(tmp_path):
         assert result.exit_code == 2
         assert "expected times within 1e+10 s, or a --speedup that makes" in result.stderr
         row = answer(path, *options, "--speedup", 1000)["rows"][0]
-        assert row["mean_latency"] == pytest.approx(5.05e-3, rel=1e-3)
+        assert row["mean_latency"] == pytest.approx(5.55e-3, rel=1e-3)
 
 
 def test_a_report_that_can_not_be_written(tmp_path):
@@ -511,13 +511,40 @@ def test_a_limit():
 
 
 def test_the_least_mean():
-    """For Poisson traffic and one worker."""
-    assert answer(*MADE, "--limit")["limit"] == {
+    """For Poisson traffic and one worker, with a late loop and without."""
+    late = answer(*MADE, "--limit")
+    least, rows = late["limit"]["mean_latency"], late["rows"]
+    assert least == pytest.approx(8.38e-3 + 0.5e-3, rel=0.02)
+    assert least < 1.05 * min(row["mean_latency"] for row in rows)
+    assert answer(*MADE, "--limit", "--loop-delay", "0ms")["limit"] == {
         "goodput": 1.0,
         "kind": "exact",
         "mean_latency": pytest.approx(8.38e-3, rel=0.01),
         "relaxed": [],
     }
+
+
+def test_no_loop_is_perfect_unless_it_is_said(tmp_path):
+    """The delay is a live loop's, or the recorded one's, or what was asked for; the title tells."""
+    assert answer(*MADE)["loop_delay"] == 0.25e-3
+    assert answer(*MADE, "--replications", 2)["loop_delay"] == 0.25e-3
+    path = tmp_path / "model.json"
+    path.write_text('{"table":[[1,0.005],[2,0.006]],"residuals":[0.0],"loop_delay":0.001}')
+    recorded = answer(*MADE, "--latency-from", path)
+    assert recorded["loop_delay"] == 1e-3
+    assert "loop 1 ms late, no max_latency" in run(*MADE, "--latency-from", path).output
+    ideal = ("--loop-delay", "0ms")
+    assert answer(*MADE, "--latency-from", path, *ideal)["loop_delay"] == 0
+    assert " late" not in run(*MADE, *ideal).output.splitlines()[0]
+
+
+def test_the_delay_of_a_recorded_loop_is_not_counted_twice(tmp_path):
+    """It is in the recorded duration: a lone request takes that, and its own way to the worker."""
+    path, trace = tmp_path / "model.json", tmp_path / "trace.csv"
+    path.write_text('{"table":[[1,0.005],[2,0.006]],"residuals":[0.0],"loop_delay":0.001}')
+    trace.write_text("t_seconds,size\n0,1\n1,1\n")
+    row = answer(trace, "--latency-from", path, "--policy", "greedy")["rows"][0]
+    assert row["mean_latency"] == pytest.approx(6e-3)
 
 
 def test_streaming_says_the_same(trace):
@@ -608,7 +635,7 @@ def test_keys_by_lot():
     assert list(figures) == ["0", "1", "2", "3"]
     assert sum(each["requests"] for each in figures.values()) == reply["rows"][0]["requests"]
     shown = run(*keyed).output
-    assert "4 keys by Zipf^1, within 50 ms, seed 0" in shown
+    assert "4 keys by Zipf^1, loop 250 µs late, within 50 ms, seed 0" in shown
     assert "key   requests   goodput" in shown
 
 

@@ -219,7 +219,7 @@ def test_the_simulator_reads_it(path):
     trace = read_trace(path)
     assert trace.times.tolist() == [0.0, 0.5, 1.0]
     assert trace.sizes.tolist() == [2, 3, 1]
-    assert list(recorded_batches(path)) == [(3, 0.5)]
+    assert list(recorded_batches(path)) == [(3, 0.5, 5.25, 5.5, "full")]
 
 
 def test_keys_are_told_apart_and_not_given_away(path):

@@ -117,8 +117,9 @@ def command(
     comparison = compared(pairs, limits)
     with writing():
         if form == "json":
-            runs = [[asdict(row) for row in pair] for pair in pairs]
-            click.echo(json.dumps({**asdict(comparison), "runs": runs}, indent=2, allow_nan=False))
+            facts = {"loop_delay": experiment.loop_delay, **asdict(comparison)}
+            answer = {**facts, "runs": [[asdict(row) for row in pair] for pair in pairs]}
+            click.echo(json.dumps(answer, indent=2, allow_nan=False))
         else:
             seeds = f"seed {seed}" if replications == 1 else f"{replications} seeds from {seed}"
             _print(comparison, limits, pairs, f"{title(traffic, experiment)}\n{seeds}")

@@ -15,6 +15,7 @@ from adaptive_batching.cli.screen import screen
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.fitting.fit import Fit, Level, fit
 from adaptive_batching.simulation.fitting.goodness import Goodness
+from adaptive_batching.simulation.fitting.loop_delay import loop_delay
 from adaptive_batching.simulation.fitting.model_file import save_model
 from adaptive_batching.simulation.fitting.robust_line import Interval
 from adaptive_batching.simulation.traffic.traces.recording import recorded_batches
@@ -37,7 +38,9 @@ def command(recorded: Path, *, save: Path | None, form: str) -> None:
     out, and so are the first two of each power of two, as models compile for new shapes.
     """
     try:
-        model = fit(recorded_batches(recorded))
+        batches = list(recorded_batches(recorded))
+        sizes = [(batch.size, batch.duration) for batch in batches]
+        model = fit(sizes, loop_delay(batches) or 0.0)
     except TraceError as error:
         raise click.UsageError(str(error)) from error
     except ValueError as error:
@@ -65,6 +68,7 @@ def _print(model: Fit, recorded: Path, saved: Path | None) -> None:
     console.print(f"{recorded}: {model.batches:,} batches")
     console.print(f"  fixed     {_interval(model.fixed)}")
     console.print(f"  per item  {_interval(model.per_item)}")
+    console.print(f"  of which the event loop is late by {model.loop_delay * 1e3:.3g} ms")
     console.print(_goodness({"line": model.line, "table": model.table}))
     console.print(_levels(model.levels))
     for warning in model.warnings:

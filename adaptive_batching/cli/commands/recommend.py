@@ -85,7 +85,8 @@ def command(
         raise click.UsageError(str(error)) from error
     with writing():
         if form == "json":
-            answer = {"trace": traffic.facts, **_as_json(search, points, target)}
+            facts = {"trace": traffic.facts, "loop_delay": experiment.loop_delay}
+            answer = {**facts, **_as_json(search, points, target)}
             click.echo(json.dumps(answer, indent=2, allow_nan=False))
         else:
             _print(search, points, f"{title(traffic, experiment)}, seed {seed}")

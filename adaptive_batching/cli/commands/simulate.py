@@ -153,7 +153,7 @@ def _simulated(
                 )
             sure = f"{replications} seeds from {seed}, ± 95 % confidence"
             heading = f"{heading}\n{sure}, change against {many[0].policy}"
-            return partial(_show_many, many, traffic, heading, replications, form)
+            return partial(_show_many, many, traffic, experiment, heading, replications, form)
         heading = f"{heading}, seed {seed}"
         with progress("simulations", len(contestants)) as done:
             rows = [_run(experiment, each, done) for each in contestants]
@@ -163,7 +163,7 @@ def _simulated(
             _write(report, heading, experiment, rows, contestants, limit, loads)
     except (TraceError, ValueError) as error:
         raise click.UsageError(str(error)) from error
-    return partial(_show, rows, traffic, heading, limit, form)
+    return partial(_show, rows, traffic, experiment, heading, limit, form)
 
 
 def _run(experiment: Experiment, contestant: tuple[str, int], done: Callable[[], None]) -> Row:
@@ -228,10 +228,16 @@ def _constant_mean(experiment: Experiment) -> Curve | None:
 
 
 def _show(
-    rows: Sequence[Row], traffic: Traffic, heading: str, limit: Limit | None, form: str
+    rows: Sequence[Row],
+    traffic: Traffic,
+    experiment: Experiment,
+    heading: str,
+    limit: Limit | None,
+    form: str,
 ) -> None:
     if form == "json":
-        answer: dict[str, Any] = {"trace": traffic.facts, "rows": [asdict(row) for row in rows]}
+        facts = {"trace": traffic.facts, "loop_delay": experiment.loop_delay}
+        answer: dict[str, Any] = {**facts, "rows": [asdict(row) for row in rows]}
         if limit is not None:
             answer["limit"] = asdict(limit)
         click.echo(json.dumps(answer, indent=2, allow_nan=False))
@@ -247,10 +253,16 @@ def _show(
 
 
 def _show_many(
-    rows: Sequence[Replicated], traffic: Traffic, heading: str, replications: int, form: str
+    rows: Sequence[Replicated],
+    traffic: Traffic,
+    experiment: Experiment,
+    heading: str,
+    replications: int,
+    form: str,
 ) -> None:
     if form == "json":
-        facts = {"trace": traffic.facts, "replications": replications}
+        facts: dict[str, Any] = {"trace": traffic.facts, "loop_delay": experiment.loop_delay}
+        facts["replications"] = replications
         answer = {**facts, "rows": [asdict(row) for row in rows]}
         click.echo(json.dumps(answer, indent=2, allow_nan=False))
     else:

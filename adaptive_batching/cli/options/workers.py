@@ -8,7 +8,7 @@ import click
 
 from adaptive_batching.cli.options.parameters import MOST_WORKERS, Parsed
 from adaptive_batching.simulation.clients.keys import Lots
-from adaptive_batching.simulation.fitting.model_file import read_model
+from adaptive_batching.simulation.fitting.model_file import Recorded, read_model
 from adaptive_batching.simulation.servers.conditions import (
     Condition,
     Drift,
@@ -152,7 +152,7 @@ def expect_keys(costs: KeyCosts, keys: Iterable[Hashable] | None, *, recorded: b
 def server_of(
     *,
     server: Server | None,
-    latency_from: Server | None,
+    latency_from: Recorded | None,
     servers: tuple[tuple[Server, ...], ...],
     **conditions: Any,
 ) -> Server | UnevenServers:
@@ -169,7 +169,8 @@ def server_of(
     if servers:
         each = tuple(_situated(one, **conditions) for some in servers for one in some)
         return UnevenServers(each)
-    return _situated(latency_from or server or parse_server(_LATENCY), **conditions)
+    fitted = None if latency_from is None else latency_from.server
+    return _situated(fitted or server or parse_server(_LATENCY), **conditions)
 
 
 def _situated(

@@ -89,7 +89,7 @@ def limit_of(experiment: Experiment, workers: int = 1, rate: float | None = None
         "without noise" if server.noisy else "exact" if exact and not relaxed else "upper bound"
     )
     share = on_time / len(times) if len(times) else None
-    return Limit(share, kind, _least_mean(experiment, server, workers, rate), relaxed)
+    return Limit(share, kind, _least_mean(experiment, rest, delay + news, workers, rate), relaxed)
 
 
 def _patience(experiment: Experiment, requests: int) -> Times:
@@ -114,12 +114,15 @@ def _relaxed(experiment: Experiment, counted: Experiment, due: Times, workers: i
 
 
 def _least_mean(
-    experiment: Experiment, server: Server, workers: int, rate: float | None
+    experiment: Experiment, rest: float, notice: float, workers: int, rate: float | None
 ) -> float | None:
-    ideal = server.curve is None and not server.noisy and not experiment.loop_delay
+    """The loop keeps a worker `rest` seconds longer, and each answer `notice` seconds besides."""
+    server = experiment.server
+    assert isinstance(server, Server)
+    ideal = server.curve is None and not server.noisy
     alike = experiment.sizes is None and experiment.keys is None
     if rate is None or workers > 1 or not (ideal and alike):
         return None
     batches = range(1, experiment.limits.max_batch_size + 1)
-    best = least_mean_latency(rate, np.array([server.mean(size) for size in batches]))
-    return None if best is None else best.mean_latency
+    best = least_mean_latency(rate, np.array([server.mean(size) + rest for size in batches]))
+    return None if best is None else best.mean_latency + notice

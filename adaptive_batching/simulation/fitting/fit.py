@@ -60,6 +60,8 @@ class Fit:
         line: How good the line is, on batches that it was not learned from.
         table: How good the table is, likewise.
         warnings: What makes the model less than trustworthy.
+        loop_delay: How late the event loop noticed what happened (seconds). It is in the durations,
+            which were measured until the loop had noticed an end.
     """
 
     batches: int
@@ -73,6 +75,7 @@ class Fit:
     line: Goodness
     table: Goodness
     warnings: list[str]
+    loop_delay: float
 
     @property
     def spelling(self) -> str:
@@ -82,7 +85,7 @@ class Fit:
             options += f" --jitter {self.jitter:.3f}"
         if self.pause_probability:
             options += f" --pause {self.pause_probability * 100:.4f}%:{self.pause * 1e3:.3g}ms"
-        return options
+        return f"{options} --loop-delay {self.loop_delay * 1e3:.3g}ms"
 
     @property
     def curved(self) -> bool:
@@ -91,18 +94,25 @@ class Fit:
 
     @property
     def _by_item(self) -> str:
-        fixed, per_item = (f"{each.value * 1e3:.4g}ms" for each in (self.fixed, self.per_item))
-        return f"{fixed}+{per_item}"
+        return f"{self._ended(self.fixed.value)}+{self.per_item.value * 1e3:.4g}ms"
 
     @property
     def _by_sizes(self) -> str:
-        return ",".join(f"{each.size}:{each.predicted * 1e3:.4g}ms" for each in self.levels)
+        return ",".join(f"{each.size}:{self._ended(each.predicted)}" for each in self.levels)
+
+    def _ended(self, seconds: float) -> str:
+        """Until the end of a batch, which the loop notices later."""
+        return f"{max(0.0, seconds - self.loop_delay) * 1e3:.4g}ms"
 
 
-def fit(batches: Iterable[tuple[int, float]]) -> Fit:
+def fit(batches: Iterable[tuple[int, float]], loop_delay: float = 0.0) -> Fit:
     """Learn a model from pairs of size (items) and duration (seconds), in order of time.
 
     The first two batches of each power of two are left out: models compile for new shapes.
+
+    Args:
+        batches: The pairs.
+        loop_delay: What the event loop added to each duration (seconds).
 
     Raises:
         ValueError: There are too few.
@@ -135,6 +145,7 @@ def fit(batches: Iterable[tuple[int, float]]) -> Fit:
         line=by_line,
         table=judged(lambda asked: _by_table(steps, half, asked), learned, kept),
         warnings=list(_warnings(line, by_line, ratios, jitter)),
+        loop_delay=loop_delay,
     )
 
 

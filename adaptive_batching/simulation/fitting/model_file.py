@@ -1,7 +1,7 @@
 """A fitted model on disk, so that nobody has to type a table."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -14,11 +14,24 @@ if TYPE_CHECKING:  # who reads a model has no use for the optimizer that fits on
 _MOST_RESIDUALS = 4096  # the last ones; more say nothing new
 
 
+class Recorded(NamedTuple):
+    """What a recorded service was like.
+
+    Attributes:
+        server: Its workers: how long batches take until they end, not until the loop notices.
+        loop_delay: How late its event loop notices everything (seconds).
+    """
+
+    server: Server
+    loop_delay: float
+
+
 class _Model(msgspec.Struct, forbid_unknown_fields=True):
-    """What the file holds, as JSON: sizes with seconds, and residuals in seconds."""
+    """What the file holds, as JSON: sizes with seconds as recorded, and others in seconds."""
 
     table: list[tuple[int, float]]
     residuals: list[float]
+    loop_delay: float = 0.0
 
 
 def save_model(fitted: "Fit", path: Path) -> None:
@@ -31,12 +44,12 @@ def save_model(fitted: "Fit", path: Path) -> None:
     size, seconds = table[-1]
     # A table goes on as it ends: beyond its sizes the line knows better than the last two of them.
     table.append((2 * size, seconds + size * fitted.per_item.value))
-    model = _Model(table, fitted.residuals[-_MOST_RESIDUALS:])
+    model = _Model(table, fitted.residuals[-_MOST_RESIDUALS:], fitted.loop_delay)
     path.write_bytes(msgspec.json.encode(model) + b"\n")
 
 
-def read_model(path: str) -> Server:
-    """The workers that a file describes.
+def read_model(path: str) -> Recorded:
+    """The workers and the event loop that a file describes.
 
     Raises:
         ValueError: It can't be read, or isn't a model that was saved.
@@ -47,10 +60,13 @@ def read_model(path: str) -> Server:
         raise ValueError(f"expected a readable file, got {error.strerror}: {path}") from error
     except msgspec.DecodeError as error:
         raise ValueError(f"expected what `fit --save` wrote, got {path}: {error}") from error
-    return Server(0.0, 0.0, curve=Table(tuple(model.table)), residuals=tuple(model.residuals))
+    ended = tuple((size, max(0.0, seconds - model.loop_delay)) for size, seconds in model.table)
+    server = Server(0.0, 0.0, curve=Table(ended), residuals=tuple(model.residuals))
+    return Recorded(server, model.loop_delay)
 
 
-def rehearsed(server: Server, largest: int) -> list[tuple[int, float]]:
-    """What a model says of batches of 1, 2, 4 … and `largest` items: sizes and seconds."""
+def rehearsed(recorded: Recorded, largest: int) -> list[tuple[int, float]]:
+    """Return sizes and seconds of batches of 1, 2, 4 … and `largest` items, as a loop sees them."""
+    server, delay = recorded
     sizes = [2**power for power in range(largest.bit_length())]
-    return [(size, server.mean(size)) for size in dict.fromkeys([*sizes, largest])]
+    return [(size, server.mean(size) + delay) for size in dict.fromkeys([*sizes, largest])]

@@ -47,7 +47,9 @@ class Experiment:
         fairness: How tenants share the workers; None for first come, first served.
         fleet: Several dispatchers instead of one.
         timer_resolution: Of the wake-ups (seconds); 0 for a perfect timer.
-        loop_delay: How late everything is noticed (seconds); 0 for an event loop that never lags.
+        loop_delay: How late everything is noticed (seconds). The default of 0 is an event loop
+            that never lags: right for what is to be compared with a limit or with theory. What a
+            machine will do takes 0.25e-3, as the commands do, or what `fit` says of a recording.
         retries: What clients do who are refused, or answered too late; None for nothing.
         idempotent: Whether members of a batch that failed run again.
         warmup: Seconds at the start that are simulated and not counted.

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.fitting.fit import fit
-from adaptive_batching.simulation.fitting.model_file import read_model, save_model
+from adaptive_batching.simulation.fitting.loop_delay import loop_delay
+from adaptive_batching.simulation.fitting.model_file import read_model, rehearsed, save_model
 from adaptive_batching.simulation.fitting.robust_line import fit_line
 from adaptive_batching.simulation.servers.servers import Server, parse_latency
-from adaptive_batching.simulation.traffic.traces.recording import recorded_batches
+from adaptive_batching.simulation.traffic.traces.recording import RecordedBatch, recorded_batches
 from adaptive_batching.units import parse_occasion
 
 SERVER = Server(5e-3, 5e-5, jitter=0.1, pause_probability=0.01, pause=20e-3)
@@ -95,7 +96,8 @@ def test_a_saved_model_comes_back(tmp_path):
     """The table to the last bit, beyond it the line, and what is drawn is what was measured."""
     model = fit(batches(any_size(2000)))
     save_model(model, tmp_path / "model.json")
-    server = read_model(str(tmp_path / "model.json"))
+    server, loop_delay = read_model(str(tmp_path / "model.json"))
+    assert loop_delay == 0
     assert server.curve is not None
     assert [server.curve(level.size) for level in model.levels] == [
         level.predicted for level in model.levels
@@ -132,6 +134,32 @@ def test_items_that_cost_nothing():
     assert "e-" not in model.spelling
 
 
+def test_how_late_the_loop_was():
+    """What lets a batch leave is the last arrival, or the end of the batch before, if later."""
+    alone = [RecordedBatch(1, 0.01, at + 0.002, float(at), "idle") for at in range(20)]
+    assert loop_delay(alone) == pytest.approx(0.002)
+    crowd = [RecordedBatch(1, 0.099, at / 10, at / 10 - 0.05, "full") for at in range(21)]
+    assert loop_delay(crowd) == pytest.approx(0.001)
+
+
+@pytest.mark.parametrize(("number", "reason"), [(19, "idle"), (99, "timeout")])
+def test_a_loop_of_which_little_is_known(number, reason):
+    """Too few batches, or such as a timer may have released."""
+    batches = [RecordedBatch(1, 0.01, at + 0.002, float(at), reason) for at in range(number)]
+    assert loop_delay(batches) is None
+
+
+def test_options_and_files_leave_the_delay_out_of_the_durations(tmp_path):
+    """`simulate` adds it again; a sidecar forecasts what its loop will see."""
+    model = fit(batches(any_size(2000), Server(5e-3, 5e-5)), loop_delay=0.2e-3)
+    assert model.spelling == "--latency 4.8ms+0.05ms --loop-delay 0.2ms"
+    save_model(model, tmp_path / "model.json")
+    recorded = read_model(str(tmp_path / "model.json"))
+    assert recorded.loop_delay == 0.2e-3
+    assert recorded.server.mean(64) == pytest.approx(8.0e-3, rel=1e-3)
+    assert rehearsed(recorded, 64)[-1] == (64, pytest.approx(8.2e-3, rel=1e-3))
+
+
 def test_a_model_that_slows_down():
     """A change in the middle of the recording is pointed out."""
     before = batches(any_size(500))
@@ -161,7 +189,7 @@ def test_a_clock_s_ticks_are_no_pauses():
     model = fit([(1 + index % 8, 10e-3 + index % 3 * 1e-9) for index in range(400)])
     assert model.pause_probability == 0
     assert model.spelling.startswith("--latency 10ms+")
-    assert len(model.spelling.split()) == 2
+    assert model.spelling.split()[2:] == ["--loop-delay", "0ms"]
 
 
 HEADER = "t_seconds,size,latency_seconds,key,outcome,batch,batch_size,batch_seconds,reason\n"

@@ -25,6 +25,12 @@ class RecordedBatch(NamedTuple):
     """Items."""
     duration: float
     """Seconds that its worker held it."""
+    released: float
+    """When it left (seconds)."""
+    joined: float
+    """When the last of its requests that were answered arrived (seconds)."""
+    reason: str
+    """Why it left when it did."""
 
 
 def recorded_batches(path: str | Path) -> Iterator[RecordedBatch]:
@@ -36,14 +42,25 @@ def recorded_batches(path: str | Path) -> Iterator[RecordedBatch]:
         TraceError: It is no recording, or damaged.
     """
     lines = Lines(path)
-    newest = ""
+    newest, known = "", None
     for row in columns(lines, RECORDING):
-        _, _, _, _, outcome, batch, size, duration, _ = row
+        time, _, latency, _, outcome, batch, size, duration, reason = row
         if outcome not in _OUTCOMES:
             raise lines.fault(f"one of {', '.join(_OUTCOMES)}", repr(outcome[:SHOWN]))
-        if outcome == JobOutcome.DONE.value and batch != newest:
-            newest = batch
-            yield RecordedBatch(count(size, lines, 1), _duration(duration, lines))
+        if outcome != JobOutcome.DONE.value:
+            continue
+        arrived = number(time, lines)
+        if known is not None and batch == newest:
+            known = known._replace(joined=max(known.joined, arrived))
+            continue
+        if known is not None:
+            yield known
+        took = _duration(duration, lines)
+        released = arrived + _duration(latency, lines) - took
+        newest = batch
+        known = RecordedBatch(count(size, lines, 1), took, released, arrived, reason)
+    if known is not None:
+        yield known
 
 
 def _duration(text: str, lines: Lines) -> float:
