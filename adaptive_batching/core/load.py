@@ -34,7 +34,7 @@ class Load(NamedTuple):
         queues = [view for key, view in scheduler.queues.items() if among(key)]
         again = [job for job in scheduler.suspects if among(job.key)]
         workers = max(1, scheduler.permits.capacity)
-        arrived = [view.head.arrived for view in queues if view.requests]
+        arrived = [view.queue.oldest.arrived for view in queues if view.requests]
         arrived += [job.arrived for job in again]
         work = sum(_work(view, view.items) for view in queues)
         work += sum(scheduler.line(job.key).predict(job.size) for job in again)

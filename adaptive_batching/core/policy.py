@@ -46,7 +46,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Send the oldest jobs, up to `size` items.
+    """Send the most urgent jobs, up to `size` items.
 
     Raises:
         TypeError: The size is no whole number, or the reason is no `Reason`.
@@ -161,8 +161,18 @@ class QueueView:
 
     @property
     def head(self) -> Job:
-        """The oldest job."""
+        """The job that leaves first."""
         return self.queue.head
+
+    @property
+    def oldest(self) -> Job:
+        """The job that came first."""
+        return self.queue.oldest
+
+    @property
+    def soonest(self) -> Job:
+        """The job that expires first."""
+        return self.queue.soonest
 
     @property
     def newest(self) -> Job:
@@ -170,8 +180,12 @@ class QueueView:
         return self.queue.newest
 
     def jobs(self) -> Iterator[Job]:
-        """The waiting jobs, oldest first."""
+        """The waiting jobs in the order in which they leave."""
         return iter(self.queue)
+
+    def by_deadline(self) -> Iterator[Job]:
+        """The waiting jobs, the earliest deadline first."""
+        return self.queue.by_deadline()
 
     def ahead_of(self, job: Job) -> int:
         """Items that would be served before a job that came now, at most; with tenants, fewer."""

@@ -1,39 +1,120 @@
-"""The jobs that may share a batch, oldest first."""
+"""The jobs that may share a batch, the most urgent first."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count, takewhile
 from math import inf
-from operator import itemgetter
+from operator import attrgetter, itemgetter
+from typing import Any, TypeVar
 
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
+from adaptive_batching.core.items_by_instant import ItemsByInstant
 from adaptive_batching.core.job import Job
+
+E = TypeVar("E", bound=tuple[Any, ...])
+
+
+def ascending(heap: list[E]) -> Iterator[E]:
+    """The entries of a heap in order; the first n cost O(n log n), however many there are."""
+    ahead = [(entry, 0) for entry in heap[:1]]
+    while ahead:
+        entry, at = heappop(ahead)
+        yield entry
+        for child in range(2 * at + 1, min(2 * at + 3, len(heap))):
+            heappush(ahead, (heap[child], child))
+
+
+class _Deadlines:
+    """The deadlines of a queue's jobs, where they come in another order than the jobs.
+
+    Args:
+        queue: In which the jobs wait; one that is in another or none has left.
+        jobs: All that have come, the oldest first; one of them waits at least.
+    """
+
+    __slots__ = ("_arrivals", "_come", "_deadlines", "_queue", "heap")
+
+    def __init__(self, queue: object, jobs: Iterable[Job]) -> None:
+        waiting = [job for job in jobs if job.queue is queue]
+        self.heap: list[tuple[float, int, Job]] = []
+        self._queue = queue
+        self._come = count()
+        self._arrivals = ItemsByInstant(waiting[0].arrived)
+        self._deadlines = ItemsByInstant(waiting[0].arrived)
+        for job in waiting:
+            self.enter(job)
+
+    def __iter__(self) -> Iterator[Job]:
+        """The waiting jobs, the earliest deadline first."""
+        return (job for _, _, job in ascending(self.heap) if job.queue is self._queue)
+
+    @property
+    def soonest(self) -> Job:
+        """The waiting job that expires first; there must be one."""
+        heap = self.heap
+        while heap[0][2].queue is not self._queue:
+            heappop(heap)
+        return heap[0][2]
+
+    def enter(self, job: Job) -> None:
+        """A job has come."""
+        heappush(self.heap, (job.deadline, next(self._come), job))
+        self._arrivals.add(job.arrived, job.size)
+        self._deadlines.add(job.deadline, job.size)
+
+    def left(self, jobs: Iterable[Job], requests: int) -> None:
+        """Jobs have left, and so many still wait; of the others no more than that are kept."""
+        for job in jobs:
+            self._arrivals.add(job.arrived, -job.size)
+            self._deadlines.add(job.deadline, -job.size)
+        if len(self.heap) > 2 * requests + 64:
+            self.heap = [entry for entry in self.heap if entry[2].queue is self._queue]
+            heapify(self.heap)
+
+    def take_expired(self, now: float) -> list[Job]:
+        """The jobs whose deadline has come, the oldest first; for `left` to count them out."""
+        due = []
+        while self.heap and self.heap[0][0] <= now:
+            due.append(heappop(self.heap))
+        due.sort(key=itemgetter(1))
+        return [job for _, _, job in due if job.queue is self._queue]
+
+    def items_until(self, deadline: float, arrived: float) -> int:
+        """Items of jobs that expire by then or came by then; those of which both is true twice."""
+        return self._deadlines.until(deadline) + self._arrivals.until(arrived)
 
 
 class JobQueue:
-    """Oldest first, but for smaller jobs that fill what a larger one leaves free.
+    """The most urgent job first, but for smaller ones that fill what a larger one leaves free.
 
-    Every operation is O(1) amortised, cancellation included.
+    A job is urgent from `min(deadline, arrived + deferral)` on. So the earliest deadline goes
+    first, which answers every job in time if that can be done at all (Jackson 1955), but a job is
+    put off for `deferral` at the most, whatever its own deadline.
 
-    Where deadlines come in another order than the jobs, as with a max_latency of each call's own, a
-    heap knows the earliest, in O(log n); until then the head does.
+    While deadlines come in the order of the jobs, as with one max_latency for all, the order of
+    leaving is that of arrival, and every operation is O(1) amortised, cancellation included. Where
+    they don't, each takes O(log n).
 
     A cancelled job stays in place as a gravestone (its `queue` is another one, or none) until it
     comes to the front or the gravestones outnumber the living.
+
+    Args:
+        deferral: Says for how many seconds a job may be put off for more urgent ones; asked anew
+            each time, for it follows what is learned of the batches.
     """
 
     __slots__ = (
-        "_by_deadline", "_come", "_jobs", "_latest_deadline", "_passed", "arrivals", "items",
+        "_deadlines", "_deferral", "_jobs", "_latest_deadline", "_passed", "arrivals", "items",
         "requests",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, deferral: Callable[[], float] = lambda: inf) -> None:
+        self._deferral = deferral
         self._jobs: deque[Job] = deque()
         self._latest_deadline = -inf
-        self._by_deadline: list[tuple[float, int, Job]] | None = None  # None: as they came
+        self._deadlines: _Deadlines | None = None  # None: in the order of the jobs
         self._passed: set[Job] = set()  # by a batch into which they did not fit
-        self._come = count()
         self.arrivals = ArrivalRate()
         self.items = 0
         self.requests = 0
@@ -42,15 +123,29 @@ class JobQueue:
         return f"<JobQueue {self.requests} jobs, {self.items} items>"
 
     def __iter__(self) -> Iterator[Job]:
-        return (job for job in self._jobs if job.queue is self)
+        """The waiting jobs in the order in which they leave."""
+        return (job for job in self._in_turn() if job.queue is self)
 
     @property
     def head(self) -> Job:
-        """The oldest waiting job; there must be one."""
+        """The job that leaves first; there must be one."""
+        if self._deadlines is None:
+            return self.oldest
+        oldest, soonest = self.oldest, self._deadlines.soonest
+        return oldest if oldest.arrived + self._deferral() < soonest.deadline else soonest
+
+    @property
+    def oldest(self) -> Job:
+        """The waiting job that came first; there must be one."""
         jobs = self._jobs
         while jobs[0].queue is not self:
             jobs.popleft()
         return jobs[0]
+
+    @property
+    def soonest(self) -> Job:
+        """The waiting job that expires first; there must be one."""
+        return self.oldest if self._deadlines is None else self._deadlines.soonest
 
     @property
     def next(self) -> Job:
@@ -68,18 +163,26 @@ class JobQueue:
     @property
     def earliest_deadline(self) -> float:
         """The next instant at which a waiting job expires (seconds); `inf` if none ever does."""
-        if not self.requests:
-            return inf
-        heap = self._by_deadline
-        if heap is None:
-            return self.head.deadline
-        while heap[0][2].queue is not self:
-            heappop(heap)
-        return heap[0][0]
+        return self.soonest.deadline if self.requests else inf
+
+    def by_deadline(self) -> Iterator[Job]:
+        """The waiting jobs, the earliest deadline first."""
+        return iter(self if self._deadlines is None else self._deadlines)
 
     def ahead_of(self, job: Job) -> int:
-        """Items that would be served before a job that came now, at most."""
-        return self.items
+        """Items that would be served before a job that came now, at most.
+
+        At most twice as many as really would, and those whose deadlines are within a millisecond.
+        """
+        if self._deadlines is None:
+            if not self.requests or job.deadline >= self._latest_deadline:
+                return self.items
+            self._deadlines = _Deadlines(self, self._jobs)
+        deferral = self._deferral()
+        if job.arrived + deferral <= job.deadline:
+            return self.items
+        ahead = self._deadlines.items_until(job.deadline, job.deadline - deferral)
+        return min(ahead, self.items)
 
     def append(self, job: Job) -> None:
         """Let a job wait."""
@@ -87,22 +190,21 @@ class JobQueue:
         self._jobs.append(job)
         self.items += job.size
         self.requests += 1
-        if self._by_deadline is None and job.deadline >= self._latest_deadline:
+        if self._deadlines is not None:
+            self._deadlines.enter(job)
+        elif job.deadline >= self._latest_deadline:
             self._latest_deadline = job.deadline
         else:
-            self._enter(job)
+            self._deadlines = _Deadlines(self, self._jobs)
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out, wherever it stands."""
         job.queue = None
         self._passed.discard(job)
-        self.items -= job.size
-        self.requests -= 1
-        self._bury()
-        self._rest()
+        self._left((job,), job.size)
 
     def take(self, size: int) -> list[Job]:
-        """Take the oldest jobs that fit into `size` items together, in their order.
+        """Take the most urgent jobs that fit into `size` items together; return the oldest first.
 
         Smaller ones fill what a larger one leaves free. None is passed by a second batch, so that
         no job waits longer for those that came after it, and the scan is O(1) amortised for each.
@@ -110,7 +212,7 @@ class JobQueue:
         jobs, passed = self._jobs, self._passed
         taken: list[Job] = []
         room = size
-        for job in jobs:
+        for job in self._in_turn():
             if not room:
                 break
             if job.queue is not self:
@@ -126,42 +228,49 @@ class JobQueue:
                 passed.add(job)
         while jobs and jobs[0].queue is not self:
             jobs.popleft()
-        self.items -= size - room
-        self.requests -= len(taken)
-        self._bury()
-        self._rest()
+        in_order = self._deadlines is None
+        self._left(taken, size - room)
+        if not in_order:
+            taken.sort(key=attrgetter("arrived"))
         return taken
 
     def take_expired(self, now: float) -> list[Job]:
         """Take the jobs whose deadline has come."""
-        heap = self._by_deadline
-        if heap is None:
+        if self._deadlines is None:
             expired = list(takewhile(lambda job: job.deadline <= now, self))
         else:
-            due = []
-            while heap and heap[0][0] <= now:
-                due.append(heappop(heap))
-            expired = [job for _, _, job in sorted(due, key=itemgetter(1)) if job.queue is self]
+            expired = self._deadlines.take_expired(now)
         for job in expired:
             self.remove(job)
         return expired
 
-    def _enter(self, job: Job) -> None:
-        """Into the heap; made anew if there is none, or if who has left outnumbers the rest."""
-        heap = self._by_deadline
-        if heap is not None and len(heap) <= 2 * self.requests + 64:
-            heappush(heap, (job.deadline, next(self._come), job))
-        else:
-            self._by_deadline = [(each.deadline, next(self._come), each) for each in self]
-            heapify(self._by_deadline)
+    def _in_turn(self) -> Iterable[Job]:
+        """The jobs in the order in which they leave, and some that have left."""
+        return self._jobs if self._deadlines is None else self._by_urgency(self._deadlines.heap)
 
-    def _bury(self) -> None:
-        """Forget those who have left from the midst, once they outnumber the rest."""
-        if len(self._jobs) > 2 * self.requests + 64:
-            self._jobs = deque(self)
+    def _by_urgency(self, heap: list[tuple[float, int, Job]]) -> Iterator[Job]:
+        """By deadline, but first those that have been put off for long enough."""
+        deferral = self._deferral()
+        arrivals = iter(self._jobs)
+        oldest = next(arrivals, None)
+        for deadline, _, job in ascending(heap):
+            while oldest is not None and oldest.arrived + deferral < deadline:
+                if oldest.arrived + deferral < oldest.deadline:  # or it has had its turn
+                    yield oldest
+                oldest = next(arrivals, None)
+            if deadline <= job.arrived + deferral:
+                yield job
 
-    def _rest(self) -> None:
+    def _left(self, jobs: Sequence[Job], items: int) -> None:
+        """Count out jobs of so many items; forget those in the midst that outnumber the rest."""
+        self.items -= items
+        self.requests -= len(jobs)
         if not self.requests:
             self._jobs.clear()
             self._latest_deadline = -inf
-            self._by_deadline = None
+            self._deadlines = None
+            return
+        if self._deadlines is not None:
+            self._deadlines.left(jobs, self.requests)
+        if len(self._jobs) > 2 * self.requests + 64:
+            self._jobs = deque(job for job in self._jobs if job.queue is self)

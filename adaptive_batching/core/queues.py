@@ -16,6 +16,7 @@ from adaptive_batching.core.policy import Limits, QueueView
 from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.core.worker import KeyPace
 
+_PUT_OFF = 4.0  # times what all that waits takes: from 4 on answers are as many as without a bound
 _REMEMBERED = 1024  # batch keys with what was learned of them; a client may make up any number
 _FOR_EVER = 1e9  # seconds; with that much to spare what a batch is worth decides alone
 _BRIEFEST = 1e-9  # seconds; a coarse clock says of short batches that they took none
@@ -82,13 +83,23 @@ class Queues:
 
     @property
     def batches(self) -> int:
-        """About as many are needed for all that waits."""
-        return self.number + max(0, self.items - self.number) // self._limits.max_batch_size
+        """About as many are needed for all that waits, but one at least."""
+        number = max(1, self.number)
+        return number + max(0, self.items - number) // self._limits.max_batch_size
 
     @property
     def duration(self) -> float:
         """Seconds that one of them takes, on average."""
         return self._permits.latency.predict(self.items / self.batches)
+
+    def deferral(self) -> float:
+        """Seconds for which a job may be put off for more urgent ones.
+
+        That is four times as long as all that waits now takes to be served: below capacity a few
+        batches, and in an overload long enough for deadlines to decide. Nothing is put off before
+        it is known how long batches take.
+        """
+        return _PUT_OFF * self.batches * self.duration / max(1, self.workers)
 
     @property
     def workers(self) -> int:
@@ -109,7 +120,8 @@ class Queues:
             latency: Their own line; None if their pace is learned beside that of all keys.
         """
         age = next(self._opened)
-        queue = JobQueue() if self._tenants is None else FairQueue(self._tenants)
+        deferral = self.deferral
+        queue = JobQueue(deferral) if self._tenants is None else FairQueue(self._tenants, deferral)
         usual = self._permits.latency
         pace = KeyPace(usual) if latency is None else None
         line = usual if latency is None else latency

@@ -1,5 +1,6 @@
-"""First in, first out, whatever is cancelled in between."""
+"""The most urgent first, whatever is cancelled in between."""
 
+from math import inf
 from time import thread_time
 
 from hypothesis import given
@@ -93,48 +94,125 @@ def test_those_who_left_do_not_pile_up() -> None:
     for i in range(10_000):
         queue.append(Job(0.0, deadline=1e6 - i))
         queue.remove(queue.newest)
-    assert queue._by_deadline is not None
-    assert len(queue._by_deadline) < 200
+    assert queue._deadlines is not None
+    assert len(queue._deadlines.heap) < 200
 
 
-@given(st.lists(st.sampled_from(["append", "cancel", "take", "expire"]), max_size=80), st.data())
+def test_the_earliest_deadline_leaves_first() -> None:
+    """Who has less time goes before those that came earlier; the batch lists the oldest first."""
+    queue = JobQueue()
+    patient, hasty, hastier = (Job(i, deadline=d) for i, d in enumerate((90.0, 20.0, 10.0)))
+    for job in (patient, hasty, hastier):
+        queue.append(job)
+    assert (queue.head, queue.oldest, queue.soonest) == (hastier, patient, hastier)
+    assert list(queue) == [hastier, hasty, patient]
+    assert queue.take(2) == [hasty, hastier]
+
+
+def test_no_job_is_put_off_for_longer_than_the_deferral() -> None:
+    """One without a deadline goes before those that have become urgent after it did."""
+    queue = JobQueue(lambda: 5.0)
+    patient, early, late = Job(0.0), Job(1.0, deadline=4.9), Job(1.0, deadline=5.1)
+    for job in (patient, late, early):
+        queue.append(job)
+    assert list(queue) == [early, patient, late]
+    assert list(queue.by_deadline()) == [early, late, patient]
+    queue.remove(early)
+    assert (queue.head, queue.soonest, queue.earliest_deadline) == (patient, late, 5.1)
+
+
+def test_equal_promises_are_served_in_the_order_of_arrival() -> None:
+    """Whatever the deferral, and without a heap: there is nothing to put in order."""
+    seconds = [0.0]
+    queue = JobQueue(lambda: seconds[0])
+    jobs = [Job(float(i), deadline=10.0 + i) for i in range(9)]
+    for i, job in enumerate(jobs):
+        seconds[0] = 100.0 / (i + 1)
+        queue.append(job)
+    assert queue._deadlines is None
+    assert list(queue) == jobs
+
+
+def taken(in_turn: list[Job], room: int, passed: set[Job]) -> list[Job]:
+    """Which of some jobs, in order of leaving, a batch with so much room takes."""
+    batch: list[Job] = []
+    for job in in_turn:
+        if job.size <= room:
+            room -= job.size
+            batch.append(job)
+        elif not room or not batch or job in passed:
+            break
+        else:
+            passed.add(job)
+    return batch
+
+
+def ahead(model: list[Job], job: Job, deferral: float) -> int:
+    """Items that are more urgent than a job, or as urgent."""
+    return sum(each.size for each in model if urgency(each, deferral) <= urgency(job, deferral))
+
+
+def urgency(job: Job, deferral: float) -> float:
+    """From when on it goes before all that come."""
+    return min(job.deadline, job.arrived + deferral)
+
+
+STEPS = st.sampled_from(["append", "append", "ask", "cancel", "take", "expire", "wait", "learn"])
+
+
+@given(st.lists(STEPS, max_size=80), st.data())
 def test_counts_are_right_after_anything(steps: list[str], data: st.DataObject) -> None:
-    """Items, requests, order and the earliest deadline agree with a plain list."""
-    queue, model, now = JobQueue(), list[Job](), 0.0
+    """Items, requests, order, bounds and the earliest deadline agree with a plain list."""
+    deferral, now = [inf], 0.0
+    queue, model, passed = JobQueue(lambda: deferral[0]), list[Job](), set[Job]()
+    promises = data.draw(st.sampled_from([[5], [inf], [1, 2, 5, 9], [2, inf]]))
     for step in steps:
-        if step == "append":
-            job = Job(now, data.draw(st.integers(1, 4)), now + data.draw(st.integers(1, 9)))
-            queue.append(job)
-            model.append(job)
+        if step in {"append", "ask"}:
+            patience = data.draw(st.sampled_from(promises))
+            job = Job(now, data.draw(st.integers(1, 4)), now + patience)
+            least = ahead(model, job, deferral[0])
+            assert least <= queue.ahead_of(job) <= min(2 * least, queue.items)
+            if step == "append":
+                queue.append(job)
+                model.append(job)
         elif step == "cancel" and model:
             job = model.pop(data.draw(st.integers(0, len(model) - 1)))
             queue.remove(job)
         elif step == "take":
             room = data.draw(st.integers(1, 8))
-            for job in queue.take(room):
-                assert job is model.pop(0)
-                room -= job.size
-            assert room >= 0
-            assert not model or model[0].size > room
+            in_turn = sorted(model, key=lambda job: urgency(job, deferral[0]))
+            batch = taken(in_turn, room, passed)
+            assert set(queue.take(room)) == set(batch)
+            model = [job for job in model if job not in batch]
         elif step == "expire":
+            expired = [job for job in model if job.deadline <= now]
+            assert queue.take_expired(now) == expired
+            model = [job for job in model if job.deadline > now]
+        elif step == "wait":
             now += 1.0
-            if any(job.deadline <= now for job in model):
-                assert queue.take_expired(now) == [job for job in model if job.deadline <= now]
-                model = [job for job in model if job.deadline > now]
-        assert list(queue) == model
+        elif step == "learn":
+            deferral[0] = data.draw(st.sampled_from([0.5, 3.5, 7.5, inf]))
+        assert set(queue) == set(model)
+        assert [urgency(job, deferral[0]) for job in queue] == sorted(
+            urgency(job, deferral[0]) for job in model
+        )
+        assert not model or queue.head is next(iter(queue))
+        assert not model or queue.oldest.arrived == min(job.arrived for job in model)
         assert (queue.requests, queue.items) == (len(model), sum(job.size for job in model))
-        assert queue.earliest_deadline == min((j.deadline for j in model), default=float("inf"))
+        assert queue.earliest_deadline == min((job.deadline for job in model), default=inf)
+        due = [job.deadline for job in queue.by_deadline()]
+        assert due == sorted(job.deadline for job in model)
 
 
-def test_who_has_left_may_wait_elsewhere():
+def test_who_has_left_may_wait_elsewhere() -> None:
     """A deadline that the queue once knew is not its own any more, even if the job waits again."""
     queue, other = JobQueue(), JobQueue()
     soon, later = Job(0.0, deadline=1.0), Job(0.0, deadline=9.0)
     for job in (Job(0.0, deadline=5.0), soon, later):  # not in their order: a heap knows the next
         queue.append(job)
-    assert queue.take(2)[1] is soon
+    assert queue.take(1) == [soon]
     other.append(soon)
-    assert queue.earliest_deadline == 9.0
+    assert queue.earliest_deadline == 5.0
     assert queue.take_expired(1.0) == []
     assert other.take_expired(1.0) == [soon]
-    assert (queue.requests, other.requests) == (1, 0)
+    assert (queue.requests, other.requests) == (2, 0)

@@ -49,13 +49,17 @@ class Request:
     """Its caller had gone when the last rule ended."""
     dispatched: int = 0
     passed: bool = False
-    """A younger one of its key has left before it, in a batch into which it did not fit."""
+    """One that it goes before has left before it, in a batch into which it did not fit."""
     held: bool = False
     """A worker has it."""
     expired: bool = False
     """Its deadline came first, in the queue or in its batch."""
     poisoned: bool = False
     answers: int = 0
+
+    def goes_before(self, other: "Request") -> bool:
+        """Whether it came earlier than another one and expires no later."""
+        return self.number < other.number and self.deadline <= other.deadline
 
     @property
     def waits(self) -> bool:
@@ -360,15 +364,18 @@ class Dispatching(RuleBasedStateMachine):
         ]
 
     def look_who_is_passed(self, members: list[Request]) -> None:
-        """P3: jobs of a key leave in their order, but for one batch that had no room for them."""
-        numbers = [member.number for member in members if not member.dispatched]
-        if numbers != sorted(numbers):
-            self.violations.append(f"P3: {numbers} are not in their order")
+        """P3: of the jobs of a key, one that came earlier and expires no later leaves no later, but
+        for one batch that had no room for it; a batch lists the oldest first.
+        """
+        arrivals = [member.arrived for member in members]
+        if arrivals != sorted(arrivals) and not any(member.dispatched for member in members):
+            self.violations.append(f"P3: {arrivals} are not in their order")
+        fresh = [member for member in members if not member.dispatched]
         size = sum(member.size for member in members)
         for request in self.requests:
             if request.key != members[0].key or request.dispatched or not request.waits:
                 continue
-            if request not in members and any(request.number < number for number in numbers):
+            if request not in members and any(request.goes_before(member) for member in fresh):
                 if request.passed or size + request.size <= self.limits.max_batch_size:
                     self.violations.append(f"P3: {request.number} was passed")
                 request.passed = True

@@ -1,5 +1,7 @@
 """Jobs of several tenants that may share a batch: who is furthest behind his share fills it."""
 
+from collections.abc import Callable
+from math import inf
 from operator import attrgetter
 
 from adaptive_batching.core.fairness.tenant_queue import TenantQueue
@@ -20,8 +22,8 @@ class FairQueue(JobQueue):
 
     __slots__ = ("_queues", "_tenants")
 
-    def __init__(self, tenants: Tenants) -> None:
-        super().__init__()
+    def __init__(self, tenants: Tenants, deferral: Callable[[], float] = lambda: inf) -> None:
+        super().__init__(deferral)
         self._tenants = tenants
         self._queues: VirtualTimeHeap[TenantQueue] = VirtualTimeHeap()
 
@@ -56,7 +58,7 @@ class FairQueue(JobQueue):
     def remove(self, job: Job) -> None:
         """Take a waiting job out, wherever it stands."""
         super().remove(job)
-        self._left(job)
+        self._count_out(job)
 
     def take(self, size: int) -> list[Job]:
         """Take the jobs whose turn it is until the next does not fit into `size` items together.
@@ -73,12 +75,9 @@ class FairQueue(JobQueue):
             room -= job.size
             queue.serve(job)
             job.queue = None
-            self._left(job)
+            self._count_out(job)
             taken.append(job)
-        self.items -= size - room if taken else 0
-        self.requests -= len(taken)
-        self._bury()
-        self._rest()
+        self._left(taken, sum(job.size for job in taken))
         taken.sort(key=attrgetter("arrived"))
         return taken
 
@@ -96,7 +95,7 @@ class FairQueue(JobQueue):
         assert queue is not None
         return queue
 
-    def _left(self, job: Job) -> None:
+    def _count_out(self, job: Job) -> None:
         queue = self._queues.get(job.tenant)
         assert queue is not None
         queue.left(job)

@@ -64,7 +64,7 @@ class BentoML:
 
     def decide(self, queue: QueueView, now: float) -> Decision:
         """Look at the queue, if the time has come."""
-        slept = queue.head.arrived <= self._looked < now
+        slept = queue.oldest.arrived <= self._looked < now
         if slept and now < self._looked + self.tick:
             return Hold(self._looked + self.tick)
         if self._looked == -inf:
@@ -98,7 +98,7 @@ class BentoML:
         phase = _TRAINING[self._phase]
         wanted = min(phase.requests, queue.limits.max_batch_size)
         if queue.requests < wanted:
-            until = queue.head.arrived + self._patience - self.optimizer.predict(wanted)
+            until = queue.oldest.arrived + self._patience - self.optimizer.predict(wanted)
             if now < until:
                 return self._sleep(queue, now, until)
         if not queue.idle:
@@ -123,10 +123,10 @@ class BentoML:
         self._patience = min(longest, self.optimizer.predict(2 * wanted + 1))
 
     def _late(self, queue: QueueView, now: float) -> list[Job]:
-        """The oldest, one by one, as long as the whole queue behind looks too long for it."""
+        """The first to expire, as long as the whole queue behind looks too long for each."""
         waiting = queue.requests
         late: list[Job] = []
-        for job in queue.jobs():
+        for job in queue.by_deadline():
             if waiting < 2 or now < job.deadline - self.optimizer.predict(waiting):
                 break
             late.append(job)
@@ -145,7 +145,7 @@ class BentoML:
         if self.tick:
             return Hold(now + self.tick)
         if self._phase == len(_TRAINING) and queue.requests > 1:
-            until = min(until, queue.head.deadline - self.optimizer.predict(queue.requests))
+            until = min(until, queue.soonest.deadline - self.optimizer.predict(queue.requests))
         return Hold(until)
 
 

@@ -9,7 +9,7 @@ EXTRAPOLATION = 2.0  # times the largest size seen; beyond that nothing is refus
 
 
 def hopeless(queue: QueueView, margin: float, now: float) -> list[Job]:
-    """The oldest jobs that would be late even if they left now.
+    """The jobs with the earliest deadlines that would be late even if they left now.
 
     Each one shed makes the batch shorter, which may save the next. The margin is the share by which
     the batch may overrun; it is kept only while those behind fill the batch without the job: an
@@ -21,7 +21,7 @@ def hopeless(queue: QueueView, margin: float, now: float) -> list[Job]:
     longest = min(limit, EXTRAPOLATION * queue.latency.largest)
     items = queue.items
     late = []
-    for job in queue.jobs():
+    for job in queue.by_deadline():
         duration = queue.latency.predict(min(items, longest))
         if items - job.size >= limit:
             duration *= 1.0 + margin

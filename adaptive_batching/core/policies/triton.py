@@ -49,7 +49,7 @@ class Triton:
     def decide(self, queue: QueueView, now: float) -> Dispatch | Hold:
         """Release a preferred size, or what waits when its time is up."""
         limit = queue.limits.max_batch_size
-        due = queue.head.arrived + self.delay
+        due = queue.oldest.arrived + self.delay
         if self.delay and now >= due:
             return Dispatch(limit, Reason.TIMEOUT)
         size, preferred = self._sizes(queue, limit)
@@ -63,7 +63,7 @@ class Triton:
         """Learn nothing."""
 
     def _sizes(self, queue: QueueView, limit: int) -> tuple[int, int]:
-        """Items of the oldest jobs that fit, and the largest preferred size among their sums."""
+        """Items of the first jobs that fit, and the largest preferred size among their sums."""
         size = preferred = 0
         for job in queue.jobs():
             if size + job.size > limit:

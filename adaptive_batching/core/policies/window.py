@@ -23,7 +23,7 @@ class Window:
         limit = queue.limits.max_batch_size
         if queue.items >= limit:
             return Dispatch(limit, Reason.FULL)
-        due = queue.head.arrived + self.timeout
+        due = queue.oldest.arrived + self.timeout
         return Dispatch(limit, Reason.TIMEOUT) if now >= due else Hold(due)
 
     def observe(self, batch: BatchRecord) -> None:

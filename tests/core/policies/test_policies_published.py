@@ -76,11 +76,12 @@ def test_nexus_gives_up_the_oldest_to_save_the_batch() -> None:
     assert released(scheduler.next(0.0)).jobs == others
 
 
-def test_nexus_looks_no_further_than_the_batch() -> None:
-    """Who is behind the window is left for the next batch, late or not."""
+def test_nexus_looks_at_the_earliest_deadlines_first() -> None:
+    """Of three, the one that came last can't be in time any more; the others fill the batch."""
     scheduler = fitted("nexus", max_batch_size=2)
-    jobs = submit(scheduler, 0.2, 0.2, 0.05)
-    assert released(scheduler.next(0.0)).jobs == jobs[:2]
+    *others, late = submit(scheduler, 0.2, 0.2, 0.05)
+    assert shed(scheduler.next(0.0)) == [late]
+    assert released(scheduler.next(0.0)).jobs == others
 
 
 def test_nexus_drops_from_the_middle() -> None:

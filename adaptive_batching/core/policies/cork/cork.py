@@ -45,7 +45,7 @@ class _Situation(NamedTuple):
     Attributes:
         queue: The queue.
         now: The present (seconds).
-        head: Its oldest job.
+        head: The job that leaves first.
         size: Items of the batch that could leave.
         waiting: Jobs in the queue.
         rate: Jobs that arrive in a second.
@@ -103,8 +103,8 @@ class Cork:
         full = queue.latency.predict(limit)
         overloaded = item_rate * full > _OVERLOADED * limit * queue.capacity
         due = inf
-        head = queue.head
-        if head.deadline != inf:
+        soonest = queue.soonest
+        if soonest.deadline != inf:
             limit = _affordable(queue, limit, now)
             crowded = overloaded or items >= _BACKLOG * limit
             late = hopeless(queue, _shed_margin(queue) if crowded else 0.0, now)
@@ -112,14 +112,14 @@ class Cork:
                 return shed_or_probe(queue, late, now)
             due = _latest_release(queue, size)
             if not overloaded:  # there a late timer costs the head alone, and others fill its place
-                due -= min(queue.timers_late, _MOST_LATE * (head.deadline - head.arrived))
+                due -= min(queue.timers_late, _MOST_LATE * (soonest.deadline - soonest.arrived))
         if items >= limit or items >= queue.limits.max_queue:  # nobody else may join
             return Dispatch(limit, Reason.FULL)
         if now >= due:
             return Dispatch(limit, Reason.DEADLINE)
         over = arrivals.newest + full  # the flood is, however high the rate still seems
         idle, workers = queue.idle, queue.workers
-        at = _Situation(queue, now, head, size, queue.requests, rate, idle, workers)
+        at = _Situation(queue, now, queue.head, size, queue.requests, rate, idle, workers)
         if overloaded and workers > 1 and now < over:
             rest_comes = now + (limit - size) / item_rate  # of a full batch, which is on its way
             worth_until = min(rest_comes, over)
@@ -174,7 +174,7 @@ def _affordable(queue: QueueView, limit: int, now: float) -> int:
     if not latency.per_item_at_most or limit <= tried:
         return limit
     size, duration = latency.largest, latency.predict(latency.largest)
-    spare = queue.head.deadline - now - duration
+    spare = queue.soonest.deadline - now - duration
     in_time = size + spare / latency.per_item_at_most
     return max(tried, queue.head.size, int(min(in_time, limit)))
 
@@ -192,9 +192,9 @@ def _ever_in_time(queue: QueueView, limit: int) -> int:
 
 
 def _latest_release(queue: QueueView, size: int) -> float:
-    """When the head must leave to be in time, with one more job and a slow batch."""
+    """When the first to expire must leave to be in time, with one more job and a slow batch."""
     slow = queue.latency.predict(size + queue.arrivals.mean_size) * (1.0 + queue.latency.margin)
-    return queue.head.deadline - slow
+    return queue.soonest.deadline - slow
 
 
 def _spaced_until(at: _Situation) -> float:
@@ -227,7 +227,7 @@ def _clump_worth_until(at: _Situation) -> float:
     if clump_end > now:
         return clump_end
     single = latency.predict(1)
-    longest = at.head.arrived + _LONGEST_CLUMP * single
+    longest = at.queue.oldest.arrived + _LONGEST_CLUMP * single
     if now < longest and arrivals.fan_out.recognised(at.rate):
         end = arrivals.newest + arrivals.fan_out.worth(waiting, _CLUMP * duration)
         return min(max(end, now + _TIMER), longest) if end > now else now
@@ -258,7 +258,7 @@ def _clump_end(at: _Situation, next_release: float) -> float:
     best, end = 0.0, now
     # Nothing waits beside an idle worker for longer than a full batch takes (P7).
     full = at.queue.latency.predict(at.queue.limits.max_batch_size)
-    longest = max(at.head.arrived, arrivals.latest_answer) + full
+    longest = max(at.queue.oldest.arrived, arrivals.latest_answer) + full
     for instant, expected in arrivals.clump(now):
         if instant > longest:
             break

@@ -29,7 +29,7 @@ def wait_for_faster(queue: QueueView, now: float) -> Decision | None:
         return None
     size = min(queue.items, queue.limits.max_batch_size)
     on_slow, on_fast = queue.duration_on(slow, size), queue.duration_on(fast, size)
-    latest = queue.head.deadline - _TIMER_LATE  # when it has to be finished
+    latest = queue.soonest.deadline - _TIMER_LATE  # when it has to be finished
     longer = 1.0 + queue.latency.margin
     slow_until, fast_until = latest - on_slow * longer, latest - on_fast * longer
     free = fast.free(now)
@@ -42,14 +42,14 @@ def wait_for_faster(queue: QueueView, now: float) -> Decision | None:
         if not pays or free > fast_until or (overdue and now >= last_call):
             return None
         until = min(pays_until, last_call) if now < last_call else pays_until
-    elif clearing == inf and on_slow * longer <= queue.head.deadline - queue.head.arrived:
+    elif clearing == inf and on_slow * longer <= queue.soonest.deadline - queue.soonest.arrived:
         return None  # somebody has to go: those whom the slow one can't answer, but not the others
     else:
         queue.aim(fast)
         late = hopeless(queue, 0.0, free)
         if late:
             return shed_or_probe(queue, late, now)
-        until = max(queue.head.deadline - on_fast, now + _TIMER_LATE)
+        until = max(queue.soonest.deadline - on_fast, now + _TIMER_LATE)
     if now - slow.released > _TRIAL * queue.duration_on(slow, queue.limits.max_batch_size):
         return Dispatch(queue.head.size, Reason.PROBE)
     return Hold(until)
