@@ -225,7 +225,8 @@ def days(lots: Lots, full: float, seconds: float) -> list[str]:
     if lots.happens(0.33):
         told += ["--jitter", lots.one(0.05, 0.1, 0.3)]
     if lots.happens(0.33):
-        told += ["--pause", f"{lots.one('0.5%', '2%')}:{ms(lots.between(0.5, 5) * full)}"]
+        share, length = float(lots.one(0.005, 0.02)), lots.between(0.5, 5) * full
+        told += ["--pause", f"{ms(length)}/{ms(length / share)}"]
     if lots.happens(0.1):
         told += ["--drift", f"{lots.one(0.5, 2, 3)}x@{seconds * 0.6:.6g}s"]
     if lots.happens(0.1):

@@ -13,6 +13,7 @@ from adaptive_batching.simulation.servers.conditions import (
     Drift,
     Failures,
     KeyCosts,
+    Pauses,
     SharedDevice,
 )
 from adaptive_batching.simulation.servers.curves import Padded, Table
@@ -42,6 +43,7 @@ __all__ = [
     "Limit",
     "Lots",
     "Padded",
+    "Pauses",
     "Request",
     "Retries",
     "Row",

@@ -428,6 +428,8 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--replications", 2, "--limit"), "expected no --limit with --replications"),
         ((*MADE, "--latency", "5ms"), "expected FIXED+PER_ITEM such as 5ms+0.05ms, got '5ms'"),
         ((*MADE, "--pause", "often"), "expected PERCENT:DURATION such as 0.5%:10ms, got 'often'"),
+        ((*MADE, "--pause", "1ms/0s"), "expected a mean time between pauses of 1e-06 s or more"),
+        ((*MADE, "--pause", "10/2s"), "expected a duration with a unit"),
         ((*MADE, "--pause", "200%:1ms"), "pause_probability: expected 0 to 1, got 2.0"),
         ((*MADE, "--jitter", "nan"), "jitter: expected a finite number of 0 or more, got nan"),
         ((*MADE, "--max-latency", 25), "expected a duration with a unit"),
@@ -522,6 +524,14 @@ def test_the_least_mean():
         "mean_latency": pytest.approx(8.38e-3, rel=0.01),
         "relaxed": [],
     }
+
+
+def test_pauses_of_a_worker_take_from_its_time():
+    """A tenth of it, whatever the size of batches; by default there are none."""
+    options = (*MADE, "--latency", "0ms+0.4ms", "--policy", "greedy")
+    calm, paused = (answer(*options, *pause)["rows"][0] for pause in ((), ("--pause", "10ms/90ms")))
+    assert paused["mean_latency"] > calm["mean_latency"] + 2e-3
+    assert paused["requests"] == calm["requests"]
 
 
 def test_no_loop_is_perfect_unless_it_is_said(tmp_path):

@@ -13,11 +13,13 @@ from adaptive_batching.simulation.servers.conditions import (
     Condition,
     Drift,
     KeyCosts,
+    Pauses,
     parse_cold_start,
     parse_crashes,
     parse_drift,
     parse_failures,
     parse_key_costs,
+    parse_pauses,
     parse_shared,
 )
 from adaptive_batching.simulation.servers.curves import Padded, parse_buckets
@@ -31,7 +33,19 @@ from adaptive_batching.units import counted, parse_occasion
 
 _N = TypeVar("_N")
 
+_NONE = (0.0, 0.0)  # share of the batches that meet a pause, and its length
+
 _LATENCY = "5ms+0.05ms"
+
+
+def _pause(text: str) -> Pauses | tuple[float, float]:
+    """Read what strikes time, `10ms/2s`, or a share of the batches, `0.5%:10ms`.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    return parse_pauses(text) if "/" in text else parse_occasion(text)
+
 
 WORKER_OPTIONS = (
     click.option(
@@ -93,9 +107,10 @@ WORKER_OPTIONS = (
     ),
     click.option(
         "--pause",
-        type=Parsed("percent:duration", parse_occasion),
+        type=Parsed("duration/duration", _pause),
         default="0%:0ms",
-        help="Pauses of the machine: share of the batches and length, say 0.5%:10ms.",
+        help="Pauses of the machine: their length, and the mean time between two of a worker, say "
+        "10ms/2s; or a share of the batches and their length, 0.5%:10ms.",
     ),
 )
 
@@ -177,17 +192,17 @@ def _situated(
     server: Server,
     *,
     jitter: float,
-    pause: tuple[float, float],
+    pause: Pauses | tuple[float, float],
     pad_to: tuple[int, ...] | None,
     key_cost: Condition | None,
     drifts: tuple[Condition, ...],
     **others: Condition | None,
 ) -> Server:
-    known = (key_cost, *drifts, *others.values())
+    stands, (share, length) = (pause, _NONE) if isinstance(pause, Pauses) else (None, pause)
+    known = (key_cost, *drifts, *others.values(), stands)
     conditions = tuple(condition for condition in known if condition is not None)
     steady = replace(server, residuals=())  # they come on top of the padded batch as well
     curve = server.curve if pad_to is None else Padded(steady.mean, pad_to)
-    share, length = pause
     return replace(
         server,
         jitter=jitter,

@@ -1,7 +1,7 @@
 """What happens to workers in the course of a day: each a small class that changes a run."""
 
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import isfinite
@@ -124,6 +124,68 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
+class Pauses:
+    """Each worker stands still now and then, whether a batch is on it or not.
+
+    They strike time, as those of a machine do: large batches meet as many in a second as small
+    ones. So every policy meets the same pauses at the same instants.
+
+    Attributes:
+        length: Of a pause (seconds).
+        every: Mean time from the end of one until the next on the same worker (seconds).
+    """
+
+    length: float
+    every: float
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.length) and self.length >= 0):
+            raise ValueError(f"pause: expected 0 seconds or more, got {self.length}")
+        if not (isfinite(self.every) and self.every >= _CLOSEST):
+            msg = f"pause: expected a mean time between pauses of {_CLOSEST:g} s or more"
+            raise ValueError(f"{msg}, got {self.every:g} s")
+
+    def begin(self, seed: int) -> Change:
+        """The same instants for the same seed, and others on each worker."""
+        of_workers: dict[int, _Standing] = {}
+
+        def paused(run: Run) -> Run:
+            standing = of_workers.get(run.worker)
+            if standing is None:
+                rng = np.random.default_rng([_PAUSES, seed, run.worker])
+                standing = of_workers[run.worker] = _Standing(self.length, self.every, rng)
+            return run._replace(seconds=run.seconds + standing.still(run.now, run.seconds))
+
+        return paused
+
+
+class _Standing:
+    """When one worker stands still; asked for batches in order of their begin."""
+
+    def __init__(self, length: float, every: float, rng: np.random.Generator) -> None:
+        self._length = length
+        self._starts = self._drawn(every, rng)
+        self._start = next(self._starts)  # of the first pause that is not over
+
+    def _drawn(self, every: float, rng: np.random.Generator) -> Iterator[float]:
+        now = 0.0
+        while True:
+            for gap in rng.exponential(every, _BLOCK).tolist():
+                yield now + gap
+                now += gap + self._length
+
+    def still(self, now: float, seconds: float) -> float:
+        """Return the seconds of pauses in a batch that begins now and takes so long without."""
+        while self._start + self._length <= now:
+            self._start = next(self._starts)
+        still = 0.0
+        while self._start < now + seconds + still:
+            still += self._start + self._length - max(self._start, now)
+            self._start = next(self._starts)
+        return still
+
+
+@dataclass(frozen=True, slots=True)
 class ColdStart:
     """The first batches take longer, while caches fill and kernels are chosen.
 
@@ -240,6 +302,16 @@ def parse_key_costs(text: str) -> KeyCosts:
     return KeyCosts(costs)
 
 
+def parse_pauses(text: str) -> Pauses:
+    """Read `10ms/2s`: a pause of 10 ms, and the next one 2 s after it on average.
+
+    Raises:
+        ValueError: It isn't two durations with a slash between them.
+    """
+    length, _, every = text.partition("/")
+    return Pauses(parse_duration(length), parse_duration(every))
+
+
 def parse_drift(text: str) -> Drift:
     """Read `2x@6s` for a step at 6 s, `1.5x@6s-20s` for a ramp, `3:2x@6s` for worker 3 alone.
 
@@ -299,5 +371,8 @@ def parse_shared(text: str) -> SharedDevice:
 _STEEPEST = 1e6
 _STREAM = 4  # arrivals and workers made with the same seed must not share our random numbers
 _CRASHES = 6  # nor failures and crashes each other's
+_PAUSES = 9
+_CLOSEST = 1e-6  # seconds
+_BLOCK = 64  # pauses that are drawn at a time
 _MULTIPLE = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _DRIFT = re.compile(r"(?:([0-9]{1,4}):)?([0-9]+(?:\.[0-9]+)?)x@([^-]+)(?:-([^-]+))?")

@@ -10,6 +10,7 @@ from adaptive_batching.simulation.servers.conditions import (
     Drift,
     Failures,
     KeyCosts,
+    Pauses,
     Run,
     SharedDevice,
     parse_cold_start,
@@ -17,6 +18,7 @@ from adaptive_batching.simulation.servers.conditions import (
     parse_drift,
     parse_failures,
     parse_key_costs,
+    parse_pauses,
     parse_shared,
 )
 from adaptive_batching.simulation.servers.servers import Server
@@ -58,6 +60,40 @@ def test_batches_are_known_by_their_key():
     scheduler = Scheduler(make_policy("greedy"), Limits(8), 1)
     history = simulate((0.0, 10.0, 20.0), scheduler, server.service(), keys=("a", "b", "a"))
     assert durations(history) == [1.0, 3.0, 1.0]
+
+
+def seconds(pauses, runs, seed=0, worker=0):
+    """How long batches take that begin at some instants and take so long without pauses."""
+    change = pauses.begin(seed)
+    return [change(Run(length, now, 0, worker)).seconds for now, length in runs]
+
+
+def test_pauses_strike_time():
+    """A hundred seconds of work meet as many pauses in one batch as in a thousand of them."""
+    pauses = Pauses(0.5, 2.0)
+    [large] = seconds(pauses, [(0.0, 100.0)])
+    now, change = 0.0, pauses.begin(0)
+    for _ in range(1000):
+        now += change(Run(0.1, now, 0)).seconds
+    assert large == pytest.approx(now)
+    assert large == pytest.approx(125, rel=0.1)
+
+
+def test_a_pause_that_no_batch_meets_is_over():
+    """A worker that is idle stands still as well: what begins in a pause waits for its rest."""
+    pauses = Pauses(1.0, 5.0)
+    met = next(at / 100 for at in range(9000) if seconds(pauses, [(0.0, at / 100)]) > [at / 100])
+    assert seconds(pauses, [(met + 0.5, 0.1)]) == [pytest.approx(0.6, abs=0.02)]
+    assert seconds(pauses, [(met + 1.1, 0.1)]) == [0.1]
+
+
+def test_pauses_are_the_same_for_a_seed_and_others_on_each_worker():
+    """Whatever a policy did before, at an instant the worker stands still or does not."""
+    pauses, late = Pauses(1.0, 5.0), [(200.0, 50.0)]
+    before = [(at / 2, 0.25) for at in range(400)]
+    assert seconds(pauses, before + late)[-1] == pytest.approx(seconds(pauses, late)[0])
+    assert seconds(pauses, late, seed=1) != seconds(pauses, late)
+    assert seconds(pauses, late, worker=1) != seconds(pauses, late)
 
 
 def test_changes_add_up():
@@ -148,6 +184,7 @@ def test_spellings():
     assert parse_drift("3:2x@6s") == Drift(2.0, 6.0, worker=3)
     assert parse_key_costs("1,2.5") == KeyCosts({0: 1.0, 1: 2.5})
     assert parse_key_costs("a=1,b=c=8") == KeyCosts({"a": 1.0, "b=c": 8.0})
+    assert parse_pauses("10ms/2s") == Pauses(0.01, 2.0)
     assert parse_cold_start("5:200ms") == ColdStart(5, 0.2)
     assert parse_failures("0.5%") == Failures(0.005)
     assert parse_crashes("0.1%:2s") == Crashes(0.001, 2.0)
