@@ -1,9 +1,10 @@
 """All that waits, by batch key: whose turn it is, in O(log n) of the keys."""
 
 from collections.abc import Hashable, Iterator
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, merge
 from itertools import count
 from math import inf, log
+from operator import itemgetter
 from typing import Protocol, cast, runtime_checkable
 
 from adaptive_batching.core.estimators.delays import TimerLateness
@@ -13,7 +14,7 @@ from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Limits, QueueView
-from adaptive_batching.core.queue import JobQueue
+from adaptive_batching.core.queue import JobQueue, ascending
 from adaptive_batching.core.worker import KeyPace
 
 _PUT_OFF = 4.0  # times what all that waits takes: from 4 on answers are as many as without a bound
@@ -26,9 +27,11 @@ _SAME = 1.25  # times another lookahead; to sort all queues anew for less is not
 class Queues:
     """The queues of all batch keys, and the order in which they should be served.
 
-    That is the earliest deadline first, and where there is none, who has waited longest. It answers
-    everybody in time if that can be done at all (Jackson 1955); where it can't, it is the worst
-    order: each batch leaves at the last moment, with the few that have come.
+    That is the earliest deadline first, but none is put off for longer than `deferral`: a worker
+    that is never idle with small batches of one key would not come to another one without a
+    deadline, however little there is to do. It answers all in time if that can be done at all
+    (Jackson 1955); where it can't, it is the worst order: each batch leaves at the last moment,
+    with the few that have come.
 
     A policy may then ask for the order of Vepsalainen and Morton's apparent tardiness cost
     (Management Science 33, 1987), `density * exp(-slack / lookahead)`: a batch goes first for what
@@ -71,6 +74,7 @@ class Queues:
         self._tenants = tenants
         self._opened = count()
         self._by_deadline = _Line()
+        self._by_arrival = _Line()
         self._by_worth = _Line()
         self._changed: dict[QueueView, None] = {}  # since they were last weighed
         self._counted: dict[QueueView, float] = {}  # their deadlines as they were then
@@ -145,8 +149,10 @@ class Queues:
     def joined(self, view: QueueView, job: Job) -> None:
         """A job has come to a queue; of interest if there are others."""
         entry = self._by_deadline.entries.get(view)
+        if entry is None:
+            self._by_arrival.put(view, job.arrived)
         if entry is None or job.deadline < entry[0]:
-            self._by_deadline.put(view, view.queue.earliest_deadline)
+            self._by_deadline.put(view, job.deadline)
         if self._weighing:
             self._changed[view] = None
 
@@ -202,7 +208,7 @@ class Queues:
                 self._by_worth.put(view, self._worth(view))
 
     def most_pressing(self) -> QueueView:
-        """The queue with the earliest deadline; somebody must be waiting."""
+        """The queue of the job that expires first; one must wait."""
         if self.shared:
             return self._by_deadline.first
         (only,) = self.views.values()
@@ -210,8 +216,19 @@ class Queues:
 
     def in_turn(self, now: float) -> Iterator[QueueView]:
         """The queues, first who should be served first."""
-        line = self._by_worth if self.lookahead else self._by_deadline
-        return iter(line) if self._tenants is None else line.by_tenant(now)
+        if self._tenants is not None:
+            return (self._by_worth if self.lookahead else self._by_deadline).by_tenant(now)
+        return (view for _, view in self._by_worth) if self.lookahead else self._by_urgency()
+
+    def _by_urgency(self) -> Iterator[QueueView]:
+        """By deadline, but first those that have been put off for long enough."""
+        deferral = self.deferral()
+        put_off = ((arrived + deferral, view) for arrived, view in self._by_arrival)
+        asked = set[QueueView]()
+        for _, view in merge(self._by_deadline, put_off, key=itemgetter(0)):
+            if view not in asked:
+                asked.add(view)
+                yield view
 
     def _worth(self, view: QueueView) -> float:
         """How urgent its next batch is, as an instant (seconds)."""
@@ -219,13 +236,18 @@ class Queues:
         duration = view.line.predict(items)
         if not duration:  # a class of which no batch has run: all kinds together give an idea
             duration = max(self._permits.latency.predict(items), _BRIEFEST)
-        return view.queue.earliest_deadline - duration - self.lookahead * log(items / duration)
+        due = view.soonest.deadline
+        if due == inf:  # or it would come after all that have a deadline, for ever
+            due = view.oldest.arrived + self.deferral()
+        return due - duration - self.lookahead * log(items / duration)
 
     def _place(self, view: QueueView) -> None:
         if view.queue.requests:
-            self._by_deadline.put(view, view.queue.earliest_deadline)
+            self._by_deadline.put(view, view.soonest.deadline)
+            self._by_arrival.put(view, view.oldest.arrived)
         else:
             self._by_deadline.drop(view)
+            self._by_arrival.drop(view)
         if self._weighing:
             self._changed[view] = None
 
@@ -235,7 +257,7 @@ def _fair(view: QueueView) -> FairQueue:
     return cast("FairQueue", view.queue)
 
 
-_Entry = tuple[float, float, int, QueueView]  # urgency, when its head came, its age, the queue
+_Entry = tuple[float, float, int, QueueView]  # instant, when its oldest came, its age, the queue
 
 
 @runtime_checkable
@@ -250,20 +272,16 @@ class Triage(Protocol):
 
 
 class _Line:
-    """Queues by urgency; an entry that is no longer true goes when it comes to the front."""
+    """Queues by an instant of each; an entry that is no longer true goes when it is first."""
 
     def __init__(self) -> None:
         self.entries: dict[QueueView, _Entry] = {}
         """The true ones."""
         self._heap: list[_Entry] = []
 
-    def __iter__(self) -> Iterator[QueueView]:
-        """Sorted only for those who go on after the first, which few do."""
-        first = self.first
-        yield first
-        for *_, view in sorted(self.entries.values()):
-            if view is not first:
-                yield view
+    def __iter__(self) -> Iterator[tuple[float, QueueView]]:
+        """The instants and their queues in order, each found when it is asked for."""
+        return ((entry[0], entry[3]) for entry in ascending(self._heap) if self._holds(entry))
 
     def by_tenant(self, now: float) -> Iterator[QueueView]:
         """First those of the tenant who is furthest behind, however urgent others are.
@@ -275,15 +293,15 @@ class _Line:
 
     @property
     def first(self) -> QueueView:
-        """The most urgent one; there must be one."""
+        """The first one; there must be one."""
         heap = self._heap
-        while heap[0] is not self.entries.get(heap[0][3]):
+        while not self._holds(heap[0]):
             heappop(heap)
         return heap[0][3]
 
-    def put(self, view: QueueView, urgency: float) -> None:
-        """Give a queue its place; of equals, whose head came first, or which is itself older."""
-        entry = (urgency, view.head.arrived, view.opened, view)
+    def put(self, view: QueueView, instant: float) -> None:
+        """Give a queue its place; of equals, whose oldest came first, or which is itself older."""
+        entry = (instant, view.oldest.arrived, view.opened, view)
         old = self.entries.get(view)
         if old == entry:
             return
@@ -297,3 +315,7 @@ class _Line:
     def drop(self, view: QueueView) -> None:
         """Nobody waits in it any more."""
         self.entries.pop(view, None)
+
+    def _holds(self, entry: _Entry) -> bool:
+        """Whether an entry is true."""
+        return self.entries.get(entry[3]) is entry

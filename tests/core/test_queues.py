@@ -1,6 +1,7 @@
 """Whose turn it is among several batch keys."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from itertools import compress
 from math import inf
 from random import Random
 from typing import Any
@@ -14,6 +15,7 @@ from adaptive_batching.core import (
     Job,
     Limits,
     Outcome,
+    Policy,
     QueueView,
     Reason,
     Scheduler,
@@ -79,15 +81,16 @@ def test_a_batch_that_can_wait_lets_a_smaller_one_go_first() -> None:
 
 def test_the_next_key_is_found_whatever_came_and_went() -> None:
     """Jobs of nine keys with deadlines in any order come, are cancelled, expire and leave: each
-    batch is of the key with the earliest deadline, as a look at all of them would have it.
+    batch is of the key with the most urgent job, as a look at all of them would have it.
     """
     random = Random(1)
     scheduler = Scheduler(Greedy(), Limits(4))
+    scheduler.latency.observe(1, 1e-3)
     waiting: list[Job] = []
     for tick in range(3000):
         now = tick * 1e-3
         for _ in range(random.randrange(4)):
-            patience = random.choice([5e-3, 20e-3, 20e-3, 80e-3])
+            patience = random.choice([5e-3, 20e-3, 20e-3, 80e-3, inf])
             job = Job(now, deadline=now + patience, key=random.randrange(9))
             scheduler.submit(job)
             waiting.append(job)
@@ -99,9 +102,36 @@ def test_the_next_key_is_found_whatever_came_and_went() -> None:
             waiting = [job for job in waiting if job.waiting]
         if waiting:
             batch = released(step)
-            of_its_key = [job.deadline for job in waiting if job.key == batch.key]
-            assert min(of_its_key) == min(job.deadline for job in waiting)
-            scheduler.finish(batch, Outcome.DONE, now)
+            waited_for = 4 * sum_of_batches(waiting)
+            urgent = [min(job.deadline, job.arrived + waited_for) for job in waiting]
+            of_its_key = [job.key == batch.key for job in waiting]
+            assert min(urgent) == min(compress(urgent, of_its_key))
+            scheduler.finish(batch, Outcome.FAILED, now)
+
+
+def sum_of_batches(waiting: Sequence[Job]) -> float:
+    """Seconds that all who wait take, in batches of up to four that take a millisecond each."""
+    keys = len({job.key for job in waiting})
+    return (keys + (len(waiting) - keys) // 4) * 1e-3
+
+
+@pytest.mark.parametrize("policy", [Greedy, Cork])
+def test_a_key_without_deadline_does_not_wait_for_a_busy_one(policy: type[Policy]) -> None:
+    """One worker always has the next request of another key to run, which is in a hurry; the one
+    that can wait leaves after a few of them.
+    """
+    scheduler = Scheduler(policy(), Limits(64))
+    for _ in range(9):
+        scheduler.latency.observe(1, 5e-3)
+    come(scheduler, 1, "patient", 0.0, inf)
+    now, keys = 0.0, list[Hashable]()
+    while "patient" not in keys:
+        come(scheduler, 1, "hasty", now, 15e-3)
+        batch = released(scheduler.next(now))
+        keys.append(batch.key)
+        now += 5e-3
+        scheduler.finish(batch, Outcome.DONE, now)
+    assert 1 < len(keys) < 10
 
 
 def test_keys_of_which_every_job_was_refused_are_forgotten() -> None:
