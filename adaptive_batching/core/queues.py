@@ -100,10 +100,10 @@ class Queues:
         """Seconds for which a job may be put off for more urgent ones.
 
         That is four times as long as all that waits now takes to be served: below capacity a few
-        batches, and in an overload long enough for deadlines to decide. Nothing is put off before
-        it is known how long batches take.
+        batches, and in an overload long enough for deadlines to decide. Before it is known how
+        long batches take, deadlines alone decide.
         """
-        return _PUT_OFF * self.batches * self.duration / max(1, self.workers)
+        return _PUT_OFF * self.batches * self.duration / max(1, self.workers) or inf
 
     @property
     def workers(self) -> int:

@@ -114,7 +114,7 @@ class Scheduler:
     @property
     def requests(self) -> int:
         """Jobs waiting, in all queues."""
-        return sum(view.requests for view in self.queues.values()) + len(self.suspects)
+        return sum(view.requests for view in self.queues.values()) + len(self._bisection)
 
     @property
     def queues(self) -> Mapping[Hashable, QueueView]:

@@ -82,7 +82,7 @@ def test_deadlines_are_compared_across_classes() -> None:
     submit(scheduler, "a", 1, 0.0)
     running = released(scheduler.next(0.0))
     submit(scheduler, "a", 1, 0.1, deadline=9.0)
-    submit(scheduler, "b", 1, 0.2, deadline=5.0)
+    submit(scheduler, "b", 1, 0.2, deadline=2.0)
     assert isinstance(scheduler.next(0.2), Hold)
     scheduler.finish(running, Outcome.DONE, 0.5)
     assert released(scheduler.next(0.5)).key == "b"

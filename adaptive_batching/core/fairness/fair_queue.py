@@ -1,7 +1,7 @@
 """Jobs of several tenants that may share a batch: who is furthest behind his share fills it."""
 
 from collections.abc import Callable
-from math import inf
+from math import ceil, frexp, inf
 from operator import attrgetter
 
 from adaptive_batching.core.fairness.tenant_queue import TenantQueue
@@ -9,6 +9,36 @@ from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.fairness.virtual_time_heap import VirtualTimeHeap
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.queue import JobQueue
+
+
+class _Depths:
+    """What tenants have waiting by their weights, in classes within which it differs twofold."""
+
+    __slots__ = ("_classes",)
+
+    def __init__(self) -> None:
+        self._classes: dict[int, tuple[int, float, int]] = {}  # items, weights, tenants
+
+    def change(self, weight: float, before: int, after: int) -> None:
+        """A tenant has other items waiting than before."""
+        for items, sign in ((before, -1), (after, 1)):
+            if items:
+                depth = frexp(items / weight)[1]
+                waiting, weights, tenants = self._classes.get(depth, (0, 0.0, 0))
+                self._classes[depth] = (
+                    waiting + sign * items, weights + sign * weight, tenants + sign
+                )  # fmt: skip
+                if not self._classes[depth][2]:
+                    del self._classes[depth]
+
+    def until(self, share: float) -> int:
+        """Items that leave until each tenant has had such a share, times its weight; at most."""
+        if share <= 0:
+            return 0
+        return sum(
+            min(items, ceil(share * weights) + tenants)
+            for items, weights, tenants in self._classes.values()
+        )
 
 
 class FairQueue(JobQueue):
@@ -20,12 +50,13 @@ class FairQueue(JobQueue):
         tenants: Whose accounts say whose turn it is.
     """
 
-    __slots__ = ("_queues", "_tenants")
+    __slots__ = ("_depths", "_queues", "_tenants")
 
     def __init__(self, tenants: Tenants, deferral: Callable[[], float] = lambda: inf) -> None:
         super().__init__(deferral)
         self._tenants = tenants
         self._queues: VirtualTimeHeap[TenantQueue] = VirtualTimeHeap()
+        self._depths = _Depths()
 
     @property
     def next(self) -> Job:
@@ -35,14 +66,24 @@ class FairQueue(JobQueue):
     def ahead_of(self, job: Job) -> int:
         """Items that would be served before a job that came now, if nobody else came.
 
+        At most, but for one large job of each other tenant, of which an item was counted.
+
         All others have caught up when its tenant has had what he waits for already, and this job.
+        They are taken to have received as little as the hindmost of them, which is true within a
+        job of each and what its batch cost; those who have about as much waiting are reckoned
+        together. So it is no more than twice as many, and those jobs.
         """
+        hindmost = self._queues.first()
+        if hindmost is None:
+            return 0
         tenant = self._tenants.of(job.tenant)
         queue = self._queues.get(job.tenant)
-        own = 0 if queue is None else queue.ahead_of(job)
+        own, waiting = (0, 0) if queue is None else (queue.ahead_of(job), queue.items)
         level = tenant.received + (own + job.size) / tenant.weight
-        others = (each for name, each in self._queues.members() if name != job.tenant)
-        return own + sum(min(each.items, each.due_by(level)) for each in others)
+        self._depths.change(tenant.weight, waiting, 0)
+        others = self._depths.until(level - hindmost.tenant.received)
+        self._depths.change(tenant.weight, 0, waiting)
+        return min(own + others, self.items)
 
     def append(self, job: Job) -> None:
         """Let a job wait in its tenant's queue."""
@@ -52,6 +93,7 @@ class FairQueue(JobQueue):
         if queue is None or not queue.waits:
             queue = TenantQueue(self, tenant, self._tenants.ageing)
         queue.append(job)
+        self._depths.change(tenant.weight, queue.items - job.size, queue.items)
         self._tenants.came(tenant, job.size)
         self._queues.add(job.tenant, queue)
 
@@ -99,4 +141,5 @@ class FairQueue(JobQueue):
         queue = self._queues.get(job.tenant)
         assert queue is not None
         queue.left(job)
+        self._depths.change(queue.tenant.weight, queue.items + job.size, queue.items)
         self._tenants.left(queue.tenant, job.size)

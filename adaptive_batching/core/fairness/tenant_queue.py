@@ -1,8 +1,6 @@
 """The jobs of one tenant that may share a batch, of two priorities."""
 
 from collections import deque
-from itertools import takewhile
-from math import ceil
 
 from adaptive_batching.core.fairness.tenants import Tenant
 from adaptive_batching.core.job import Job, Priority
@@ -26,8 +24,10 @@ class TenantQueue:
         items: That wait.
     """
 
-    __slots__ = ("_ageing", "_high", "_high_items", "_normal", "_overtaken", "_queue", "items",
-                 "tenant")  # fmt: skip
+    __slots__ = (
+        "_aged", "_aged_items", "_ageing", "_high", "_high_items", "_normal", "_overtaken",
+        "_queue", "_young", "items", "tenant",
+    )  # fmt: skip
 
     def __init__(self, queue: object, tenant: Tenant, ageing: float) -> None:
         self.tenant = tenant
@@ -36,6 +36,9 @@ class TenantQueue:
         self._ageing = ageing
         self._high: deque[Job] = deque()
         self._normal: deque[Job] = deque()
+        self._young: deque[Job] = deque()  # normal ones that were not yet found to have aged
+        self._aged: set[Job] = set()
+        self._aged_items = 0
         self._high_items = 0
         self._overtaken = 0  # items that have left while the oldest normal job was first in line
 
@@ -67,18 +70,14 @@ class TenantQueue:
         job = self.next
         return job.priority is Priority.HIGH or job.arrived + self._ageing <= now
 
-    def due_by(self, received: float) -> int:
-        """Items that its tenant gets until he has received so much."""
-        return max(0, ceil((received - self.tenant.received) * self.tenant.weight))
-
     def ahead_of(self, job: Job) -> int:
         """Items that would be served before a job that came now."""
         normal_items = self.items - self._high_items
         if job.priority is Priority.NORMAL:
             return normal_items + min(self._high_items, _OVERTAKING * (normal_items + job.size))
-        old = takewhile(lambda each: each.arrived + self._ageing <= job.arrived, self._normal)
-        aged = sum(each.size for each in old if each.queue is self._queue)
-        return self._high_items + max(aged, min(normal_items, self._high_items // _OVERTAKING))
+        self._age(job.arrived)
+        overtaking = min(normal_items, self._high_items // _OVERTAKING)
+        return self._high_items + max(self._aged_items, overtaking)
 
     def append(self, job: Job) -> None:
         """Let a job wait behind those of its priority."""
@@ -88,6 +87,7 @@ class TenantQueue:
             self._high.append(job)
         else:
             self._normal.append(job)
+            self._young.append(job)
 
     def serve(self, job: Job) -> None:
         """Its next job leaves in a batch; for `left` to count it out."""
@@ -104,7 +104,21 @@ class TenantQueue:
             self._high_items -= job.size
             self._high = self._buried(self._high, self._high_items)
         else:
-            self._normal = self._buried(self._normal, self.items - self._high_items)
+            if job in self._aged:
+                self._aged.remove(job)
+                self._aged_items -= job.size
+            normal_items = self.items - self._high_items
+            self._normal = self._buried(self._normal, normal_items)
+            self._young = self._buried(self._young, normal_items)
+
+    def _age(self, now: float) -> None:
+        """Find the normal jobs that no later one of high priority goes before; each only once."""
+        young = self._young
+        while young and young[0].arrived + self._ageing <= now:
+            job = young.popleft()
+            if job.queue is self._queue:
+                self._aged.add(job)
+                self._aged_items += job.size
 
     def _oldest(self, jobs: deque[Job]) -> Job | None:
         while jobs and jobs[0].queue is not self._queue:

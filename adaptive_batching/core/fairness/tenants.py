@@ -68,13 +68,16 @@ class Tenants:
         ageing: Seconds after which no job of high priority goes before a normal one any more.
     """
 
-    __slots__ = ("_limits", "_numbers", "_rank", "_tenants", "_waiting", "_weights", "ageing")
+    __slots__ = (
+        "_idle", "_limits", "_numbers", "_rank", "_tenants", "_waiting", "_weights", "ageing"
+    )  # fmt: skip
 
     def __init__(self, fairness: Fairness, limits: Limits) -> None:
         self.ageing = fairness.head_start(limits)
         self._limits = limits
         self._weights = fairness.weights
         self._tenants: dict[Hashable, Tenant] = {}
+        self._idle: dict[Hashable, None] = {}  # who has nothing waiting, the longest first
         self._numbers = count()
         self._waiting: VirtualTimeHeap[Tenant] = VirtualTimeHeap()
         self._rank = 0.0  # what the last one who had nothing left waiting had received
@@ -87,8 +90,10 @@ class Tenants:
         """The account of one who sends a job; he begins where the hindmost is who has any."""
         tenant = self._tenants.get(name)
         if tenant is None:
-            if len(self._tenants) >= _REMEMBERED:
-                self._tenants = {key: each for key, each in self._tenants.items() if each.items}
+            if len(self._tenants) >= _REMEMBERED and self._idle:
+                longest = next(iter(self._idle))
+                del self._idle[longest], self._tenants[longest]
+            self._idle[name] = None
             weight = self._weights.get(name, 1.0)
             tenant = self._tenants[name] = Tenant(name, weight, next(self._numbers))
         if not tenant.items:
@@ -97,6 +102,7 @@ class Tenants:
 
     def came(self, tenant: Tenant, items: int) -> None:
         """Some items of his wait."""
+        self._idle.pop(tenant.name, None)
         tenant.items += items
         self._waiting.add(tenant.name, tenant)
 
@@ -105,6 +111,7 @@ class Tenants:
         tenant.items -= items
         if not tenant.items:
             self._rank = max(self._rank, tenant.received)
+            self._idle[tenant.name] = None
 
     def excess(self, job: Job, queued: int, max_queue: int) -> int:
         """Items that have to leave before a job may wait beside so many; not positive for none.

@@ -10,9 +10,10 @@ Where the batch is not to blame, because its worker did not begin, it runs again
 """
 
 import enum
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import count
 from math import inf, isqrt
 
 from adaptive_batching.core.estimators.latency import LinearLatency
@@ -71,8 +72,10 @@ class Bisection:
     def __init__(self, latency: LinearLatency) -> None:
         self.budget = RetryBudget()
         self._latency = latency
-        self.groups: deque[Group] = deque()
-        """Who waits, the longest first."""
+        self._groups: dict[Group, None] = {}  # the one that has waited longest first
+        self._group_of: dict[Job, Group] = {}
+        self._by_deadline: list[tuple[float, int, Job]] = []  # some of which have left
+        self._come = count()
         self.items = 0
         """Items waiting, in all groups."""
         self.ever = False
@@ -80,15 +83,21 @@ class Bisection:
         self._at_risk = False  # a worker is: it runs a group over which another has died
 
     def __repr__(self) -> str:
-        return f"<Bisection {len(self.groups)} groups {self.budget!r}>"
+        return f"<Bisection {len(self._groups)} groups {self.budget!r}>"
 
     def __iter__(self) -> Iterator[Job]:
-        return (job for group in self.groups for job in group.jobs)
+        return (job for group in self._groups for job in group.jobs)
+
+    def __len__(self) -> int:
+        return len(self._group_of)
 
     @property
     def earliest_deadline(self) -> float:
         """The next instant at which one of them expires (seconds)."""
-        return min((job.deadline for job in self), default=inf)
+        heap = self._by_deadline
+        while heap and heap[0][2] not in self._group_of:
+            heappop(heap)
+        return heap[0][0] if heap else inf
 
     def judge(
         self,
@@ -160,12 +169,12 @@ class Bisection:
 
     def take(self) -> Group | None:
         """Take the group that has waited longest of those that may leave now, if there is one."""
-        for group in self.groups:
+        for group in self._groups:
             if not (group.deaths and self._at_risk):
                 break
         else:
             return None
-        self.groups.remove(group)
+        del self._groups[group]
         self._at_risk = self._at_risk or group.deaths > 0
         for job in group.jobs:
             self._left(job)
@@ -182,34 +191,41 @@ class Bisection:
 
     def take_expired(self, now: float) -> list[Job]:
         """Take the jobs whose deadline has come."""
-        expired = [job for job in self if job.deadline <= now]
-        for job in expired:
+        expired = []
+        while self.earliest_deadline <= now:
+            _, _, job = heappop(self._by_deadline)
             self.remove(job)
+            expired.append(job)
         return expired
 
     def remove(self, job: Job) -> bool:
         """Take a job out of its group; False if it is in none."""
-        if job.queue is not self:
+        group = self._group_of.get(job)
+        if group is None:
             return False
-        for group in self.groups:
-            if job in group.jobs:
-                self._left(job)
-                group.jobs.remove(job)
-                if not group.jobs:
-                    self.groups.remove(group)
-                return True
-        return False
+        self._left(job)
+        group.jobs.remove(job)
+        if not group.jobs:
+            del self._groups[group]
+        return True
 
     def _add(self, group: Group) -> None:
         self.ever = True
-        self.groups.append(group)
+        self._groups[group] = None
         for job in group.jobs:
             job.queue = self
             self.items += job.size
+            self._group_of[job] = group
+            heappush(self._by_deadline, (job.deadline, next(self._come), job))
+        if len(self._by_deadline) > 2 * len(self._group_of) + 64:
+            waiting = [entry for entry in self._by_deadline if entry[2] in self._group_of]
+            self._by_deadline = waiting
+            heapify(waiting)
 
     def _left(self, job: Job) -> None:
         job.queue = None
         self.items -= job.size
+        del self._group_of[job]
 
     def _punctual(self, jobs: list[Job], start: float) -> list[Job]:
         finish = start + self._latency.predict(sum(job.size for job in jobs))
