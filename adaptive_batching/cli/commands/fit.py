@@ -40,7 +40,7 @@ def command(recorded: Path, *, save: Path | None, form: str) -> None:
     try:
         batches = list(recorded_batches(recorded))
         sizes = [(batch.size, batch.duration) for batch in batches]
-        model = fit(sizes, loop_delay(batches) or 0.0)
+        model = fit(sizes, loop_delay(batches))
     except TraceError as error:
         raise click.UsageError(str(error)) from error
     except ValueError as error:

@@ -21,15 +21,12 @@ from adaptive_batching.cli.options.traffic import TRAFFIC_NAMES, TRAFFIC_OPTIONS
 from adaptive_batching.cli.options.workers import WORKER_OPTIONS, expect_keys, server_of
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation.clients.retries import Retries, parse_backoff
+from adaptive_batching.simulation.fitting.loop_delay import LOOP_DELAY
 from adaptive_batching.simulation.fitting.model_file import Recorded
 from adaptive_batching.simulation.kernel.fleet import Balance, Fleet
 from adaptive_batching.simulation.study.experiment import Experiment
 from adaptive_batching.simulation.study.traffic import Traffic
 from adaptive_batching.units import format_duration
-
-# A service with sleeping workers on two busy cores notices a result 0.2 ms after it was made and a
-# request 0.15 to 0.25 ms after it was sent; the next batch leaves 0.06 ms after that.
-LOOP_DELAY = 0.25e-3  # seconds
 
 _RUN_OPTIONS = (
     click.option(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.fitting.fit import fit
-from adaptive_batching.simulation.fitting.loop_delay import loop_delay
+from adaptive_batching.simulation.fitting.loop_delay import LOOP_DELAY, loop_delay
 from adaptive_batching.simulation.fitting.model_file import read_model, rehearsed, save_model
 from adaptive_batching.simulation.fitting.robust_line import fit_line
 from adaptive_batching.simulation.servers.servers import Server, parse_latency
@@ -146,7 +146,8 @@ def test_how_late_the_loop_was():
 def test_a_loop_of_which_little_is_known(number, reason):
     """Too few batches, or such as a timer may have released."""
     batches = [RecordedBatch(1, 0.01, at + 0.002, float(at), reason) for at in range(number)]
-    assert loop_delay(batches) is None
+    assert loop_delay(batches) == LOOP_DELAY
+    assert loop_delay([*batches, batches[0]._replace(duration=1e-6)]) == 1e-6
 
 
 def test_options_and_files_leave_the_delay_out_of_the_durations(tmp_path):
