@@ -1,6 +1,7 @@
 """How long a batch takes, learned from the batches already run."""
 
 from collections import deque
+from itertools import combinations
 from math import isfinite, sqrt
 from statistics import median
 
@@ -40,8 +41,8 @@ class LinearLatency:
     __slots__ = (
         "_above", "_below", "_covariance", "_level_weight", "_mean_duration", "_mean_size",
         "_newest", "_quantile", "_scatter", "_since_change", "_slope_duration", "_slope_size",
-        "_slope_weight", "_spread", "_variance", "batches", "fixed", "largest", "per_item",
-        "per_item_at_most",
+        "_slope_weight", "_spread", "_variance", "batches", "fixed", "largest", "margin",
+        "per_item", "per_item_at_most", "trusted",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -67,9 +68,15 @@ class LinearLatency:
         self._scatter = 0.0  # weighted sum of squares of duration
         self._spread = _SPREAD_FLOOR  # mean absolute residual, relative to the prediction
         self._quantile = 0.0  # of the relative residuals
+        self.margin = 0.0
+        """How much longer than predicted nine batches in ten stay below, relative (0.1 = 10 %)."""
+        self.trusted = False
+        """Whether enough batches were seen to refuse work on its word."""
         self._above = 0.0
         self._below = 0.0
-        self._newest: deque[tuple[int, float]] = deque(maxlen=4)  # sizes, durations not clipped
+        self._newest: deque[tuple[int, float]] = deque(
+            maxlen=_TRUSTED_AFTER
+        )  # sizes, durations not clipped
         self._since_change = 0  # batches
 
     def __repr__(self) -> str:
@@ -78,16 +85,6 @@ class LinearLatency:
     def predict(self, size: float) -> float:
         """Expected seconds for a batch of `size` items."""
         return self.fixed + self.per_item * size
-
-    @property
-    def trusted(self) -> bool:
-        """Whether enough batches were seen to refuse work on its word."""
-        return self.batches >= _TRUSTED_AFTER
-
-    @property
-    def margin(self) -> float:
-        """How much longer than predicted nine batches in ten stay below, relative (0.1 = 10 %)."""
-        return max(0.0, self._quantile)
 
     @property
     def error(self) -> float:
@@ -103,6 +100,7 @@ class LinearLatency:
             return  # a clock that jumped says nothing
         duration = min(duration, _LONGEST)
         self.batches += 1
+        self.trusted = self.batches >= _TRUSTED_AFTER
         self._since_change += 1
         self.largest = max(float(size), self.largest * 0.99)
         expected = self.predict(size)
@@ -113,6 +111,39 @@ class LinearLatency:
         if guarded == duration:  # an outlier says nothing of the slope
             self._fold_slope(size, duration)
         self._fold_level(size, guarded)
+        if self.batches == _TRUSTED_AFTER:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Lay the first line that is trusted without what a pause of the machine added to a batch.
+
+        The slope is the median of those between any two batches (Theil 1950, Sen 1968), which one
+        outlier in five can't move; durations far above that line are clipped to it.
+        """
+        first = list(self._newest)
+        slopes = [
+            (later - sooner) / (size - other)
+            for (other, sooner), (size, later) in combinations(first, 2)
+            if size != other
+        ]
+        slope = max(0.0, median(slopes)) if slopes else 0.0
+        fixed = max(0.0, median(duration - slope * size for size, duration in first))
+        expected = [fixed + slope * size for size, _ in first]
+        if not min(expected) > 0:
+            return  # a clock that is too coarse says of some that they took no time
+        ratios = [duration / each for (_, duration), each in zip(first, expected, strict=True)]
+        spread = max(median(abs(ratio - 1.0) for ratio in ratios), _SPREAD_FLOOR)
+        most = 1.0 + _CLIP * 1.5 * spread  # of a normal: sd = 1.5 * median absolute deviation
+        if max(ratios) <= most:
+            return
+        self._forget()
+        for (size, duration), each in zip(first, expected, strict=True):
+            self._fold_slope(size, min(duration, most * each))
+            self._fold_level(size, min(duration, most * each))
+
+    def _forget(self) -> None:
+        self._level_weight = self._slope_weight = 0.0
+        self._variance = self._covariance = self._scatter = 0.0
 
     def _guard(self, expected: float, duration: float) -> float:
         """Track the residuals; return the duration with outliers clipped."""
@@ -135,6 +166,7 @@ class LinearLatency:
         # Robbins-Monro on the pinball loss: the step is asymmetric, so it settles on the quantile.
         step = 0.1 * self._spread
         self._quantile += step * (_MARGIN_QUANTILE - (residual < self._quantile))
+        self.margin = max(0.0, self._quantile)
         return expected * (1.0 + clipped)
 
     def _rescale(self) -> None:
@@ -145,7 +177,7 @@ class LinearLatency:
         each other: for half a second predictions would be a fifth off. To keep the place would take
         the jump from there to here for a slope. Proportions that are wrong are soon unlearned.
         """
-        blamed = list(self._newest) if self._above >= _ALARM else list(self._newest)[-2:]
+        blamed = list(self._newest)[-4 if self._above >= _ALARM else -2 :]
         factor = median(duration / self.predict(size) for size, duration in blamed)
         self._level_weight = self._slope_weight = 0.0
         self._variance *= _KEPT_AT_CHANGE

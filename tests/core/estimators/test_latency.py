@@ -136,3 +136,13 @@ def test_whatever_it_sees_it_stays_sane(batches: list[tuple[int, float]]) -> Non
     assert latency.fixed >= 0
     assert latency.per_item >= 0
     assert 0 <= latency.margin < float("inf")
+
+
+@pytest.mark.parametrize("paused", range(5))
+def test_a_pause_among_the_first_batches_does_not_bend_the_line(paused: int) -> None:
+    """The first line that is trusted is that of the other four batches, whichever met the pause."""
+    latency = LinearLatency()
+    for number, size in enumerate((1, 2, 4, 8, 16)):
+        latency.observe(size, 12e-3 + 0.05e-3 * size + (80e-3 if number == paused else 0.0))
+    assert latency.trusted
+    assert latency.predict(32) == pytest.approx(12e-3 + 0.05e-3 * 32, rel=0.25)
