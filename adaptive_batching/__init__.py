@@ -12,10 +12,10 @@ if TYPE_CHECKING:
         Dispatch,
         Hold,
         Policy,
-        QueueView,
         Reason,
         Shed,
         ShedReason,
+        Situation,
     )
     from adaptive_batching.dispatcher import Stats
     from adaptive_batching.errors import (
@@ -55,7 +55,6 @@ _MODULES = {
     "Policy": "core",
     "Processes": "workers.placement",
     "QueueFull": "errors",
-    "QueueView": "core",
     "RayWorkers": "workers.placement",
     "Reason": "core",
     "Recorder": "instrumentation.recording",
@@ -65,6 +64,7 @@ _MODULES = {
     "SharedWorkers": "marshal.service.shared_workers",
     "Shed": "core",
     "ShedReason": "core",
+    "Situation": "core",
     "Stage": "pipeline",
     "Stats": "dispatcher",
     "Tasks": "workers.placement",
@@ -93,7 +93,6 @@ __all__ = [
     "Policy",
     "Processes",
     "QueueFull",
-    "QueueView",
     "RayWorkers",
     "Reason",
     "Recorder",
@@ -103,6 +102,7 @@ __all__ = [
     "SharedWorkers",
     "Shed",
     "ShedReason",
+    "Situation",
     "Stage",
     "Stats",
     "Tasks",

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 from drawn import drawn
 
-from adaptive_batching import BatchRecord, Dispatch, Hold, QueueView, Reason
+from adaptive_batching import BatchRecord, Dispatch, Hold, Reason, Situation
 from adaptive_batching.core import Limits, PolicyLike
 from adaptive_batching.simulation import Experiment, Server, limit_of, poisson
 from adaptive_batching.simulation.bounds.optimum import least_mean_latency
@@ -34,12 +34,12 @@ class FromJobsOn:
 
     jobs: int
 
-    def decide(self, queue: QueueView, now: float) -> Dispatch | Hold:
+    def decide(self, situation: Situation) -> Dispatch | Hold:
         """Release, or wait for the next job; not for ever, for the last ones have no next."""
-        due = queue.head.arrived + 1.0
-        if queue.items < self.jobs and now < due:
+        due = situation.head.arrived + 1.0
+        if situation.items < self.jobs and situation.now < due:
             return Hold(due)
-        return Dispatch(queue.limits.max_batch_size, Reason.IDLE)
+        return Dispatch(situation.limits.max_batch_size, Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn nothing."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from drawn import drawn
 
-from adaptive_batching import BatchRecord, Dispatch, Hold, QueueView, Reason, Shed, ShedReason
+from adaptive_batching import BatchRecord, Dispatch, Hold, Reason, Shed, ShedReason, Situation
 from adaptive_batching.core import Limits, PolicyLike
 from adaptive_batching.simulation import Experiment, Server, poisson
 
@@ -32,12 +32,12 @@ class Margin:
 
     factor: float
 
-    def decide(self, queue: QueueView, now: float) -> Dispatch | Hold | Shed:
+    def decide(self, situation: Situation) -> Dispatch | Hold | Shed:
         """Shed from the head, then release."""
-        limit = queue.limits.max_batch_size
-        left, hopeless = queue.items, []
-        for job in queue.jobs():
-            if now + SERVER.mean(min(left, limit)) * self.factor <= job.deadline:
+        limit = situation.limits.max_batch_size
+        left, hopeless = situation.items, []
+        for job in situation.jobs:
+            if situation.now + SERVER.mean(min(left, limit)) * self.factor <= job.deadline:
                 break
             hopeless.append(job)
             left -= 1

@@ -17,7 +17,7 @@ for.
 import numpy as np
 from drawn import drawn
 
-from adaptive_batching import BatchRecord, Dispatch, Hold, QueueView, Reason, Shed, ShedReason
+from adaptive_batching import BatchRecord, Dispatch, Hold, Reason, Shed, ShedReason, Situation
 from adaptive_batching.core import JobOutcome, Limits, PolicyLike, Scheduler, make_policy
 from adaptive_batching.simulation import Drift, Server, poisson, simulate
 
@@ -31,13 +31,13 @@ SEEDS = range(3)
 class Oracle:
     """Serves at once who can still make it, by the true duration of a batch."""
 
-    def decide(self, queue: QueueView, now: float) -> Dispatch | Hold | Shed:
+    def decide(self, situation: Situation) -> Dispatch | Hold | Shed:
         """Shed from the head, then release."""
-        limit = queue.limits.max_batch_size
-        slower = 2.0 if now >= CHANGE else 1.0
-        left, hopeless = queue.items, []
-        for job in queue.jobs():
-            if now + slower * (5e-3 + 0.05e-3 * min(left, limit)) <= job.deadline:
+        limit = situation.limits.max_batch_size
+        slower = 2.0 if situation.now >= CHANGE else 1.0
+        left, hopeless = situation.items, []
+        for job in situation.jobs:
+            if situation.now + slower * (5e-3 + 0.05e-3 * min(left, limit)) <= job.deadline:
                 break
             hopeless.append(job)
             left -= 1

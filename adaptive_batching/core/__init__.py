@@ -13,9 +13,9 @@ from adaptive_batching.core.policy import (
     Hold,
     Limits,
     Policy,
-    QueueView,
     Shed,
     ShedReason,
+    Situation,
 )
 from adaptive_batching.core.records import RECORDING, BatchRecord, JobOutcome, JobRecord
 from adaptive_batching.core.retry.bisection import Verdict
@@ -43,12 +43,12 @@ __all__ = [
     "Policy",
     "PolicyLike",
     "Priority",
-    "QueueView",
     "QueueingDelay",
     "Reason",
     "Scheduler",
     "Shed",
     "ShedReason",
+    "Situation",
     "Station",
     "Tandem",
     "TenantJob",

@@ -68,9 +68,7 @@ class Admission:
             if excess > 0:
                 raise self._tenant_full(view, job, excess)
         if self._policy.keeps_door and job.deadline != inf:
-            if self._permits.uneven or view.worker is not None:  # as `_refuse`, for every job
-                view.aim_at_best(job.arrived)
-            wait = self._policy.refuse(view, job, job.arrived)
+            wait = self._policy.refuse(view.situation(job.arrived), job)
             if wait is not None:
                 msg = f"out of reach within {format_duration(job.deadline - job.arrived)}"
                 raise Overloaded(f"an answer is {msg}", retry_after=wait * _LATER)
@@ -126,7 +124,5 @@ class Admission:
         return wait if wait < inf else full
 
     def _refuse(self, view: QueueView, job: Job, now: float) -> float | None:
-        if self._permits.uneven or view.worker is not None:
-            view.aim_at_best(now)
-        wait = self._policy.refuse(view, job, now)
+        wait = self._policy.refuse(view.situation(now), job)
         return None if wait is None else wait * _LATER

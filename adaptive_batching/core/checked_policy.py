@@ -9,8 +9,8 @@ from adaptive_batching.core.policy import (
     Doorkeeper,
     Hold,
     Policy,
-    QueueView,
     Shed,
+    Situation,
     Watcher,
 )
 from adaptive_batching.core.queues import Queues, Triage
@@ -45,30 +45,32 @@ class CheckedPolicy:
         self.watches = self._watcher is not None
         self.triages = self._triage is not None
 
-    def decide(self, view: QueueView, now: float) -> Decision:
+    def decide(self, situation: Situation) -> Decision:
         """What to do about a queue.
 
         Raises:
             PolicyError: It raised, or its answer is no decision, or one about the past.
         """
         ask = self._policy.decide
-        if self._watcher is not None and not view.idle:
+        if self._watcher is not None and not situation.idle:
             ask = self._watcher.watch
         try:
-            decision = ask(view, now)
+            decision = ask(situation)
         except Exception as error:
-            raise PolicyError(f"{self._asked(view)} raised {error!r}") from error
+            raise PolicyError(f"{self._asked(situation.idle)} raised {error!r}") from error
         if isinstance(decision, Dispatch):
             return decision
         if isinstance(decision, Hold):
-            if decision.until > now:
+            if decision.until > situation.now:
                 return decision
-            raise self.broken(view, "a Hold.until later than now", decision, now)
+            raise self.broken(
+                situation.idle, "a Hold.until later than now", decision, situation.now
+            )
         if isinstance(decision, Shed):
             return decision
-        raise self.broken(view, "Dispatch, Hold or Shed", decision, now)
+        raise self.broken(situation.idle, "Dispatch, Hold or Shed", decision, situation.now)
 
-    def refuse(self, view: QueueView, job: Job, now: float) -> float | None:
+    def refuse(self, situation: Situation, job: Job) -> float | None:
         """None to let a job in, or the seconds after which it would be.
 
         Raises:
@@ -77,7 +79,7 @@ class CheckedPolicy:
         doorkeeper = self._doorkeeper
         assert doorkeeper is not None
         try:
-            wait = doorkeeper.refuse(view, job, now)
+            wait = doorkeeper.refuse(situation, job)
         except Exception as error:
             raise PolicyError(f"{type(self._policy).__name__}.refuse raised {error!r}") from error
         return None if wait is None else self._seconds("refuse", wait, "None or ")
@@ -109,15 +111,15 @@ class CheckedPolicy:
             raise PolicyError(f"{type(self._policy).__name__}.observe raised {error!r}") from error
 
     def broken(
-        self, view: QueueView, expected: str, decision: object, now: float | None = None
+        self, idle: int, expected: str, decision: object, now: float | None = None
     ) -> PolicyError:
-        """The error for a decision about a queue that can't be carried out."""
+        """The error for a decision that can't be carried out, made with so many workers idle."""
         at = "" if now is None else f" at now={now!r}"
-        return PolicyError(f"{self._asked(view)}: expected {expected}, got {decision}{at}")
+        return PolicyError(f"{self._asked(idle)}: expected {expected}, got {decision}{at}")
 
-    def _asked(self, view: QueueView) -> str:
+    def _asked(self, idle: int) -> str:
         """Whose decision it was, for messages."""
-        watched = self._watcher is not None and not view.idle
+        watched = self._watcher is not None and not idle
         return f"{type(self._policy).__name__}.{'watch' if watched else 'decide'}"
 
     def _seconds(self, method: str, answer: object, otherwise: str = "") -> float:

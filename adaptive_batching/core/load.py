@@ -49,11 +49,11 @@ def _work(view: QueueView, items: int) -> float:
     if not items:
         return 0.0
     batches = ceil(items / view.limits.max_batch_size)
-    return batches * view.latency.predict(items / batches)
+    return batches * view.line.predict(items / batches)
 
 
 def _load(view: QueueView, now: float) -> float:
     """How many workers that run full batches it takes to keep up with what comes."""
     limit = view.limits.max_batch_size
     items = view.arrivals.rate(now, view.window) * view.arrivals.mean_size
-    return items * view.latency.predict(limit) / limit
+    return items * view.line.predict(limit) / limit

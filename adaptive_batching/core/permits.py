@@ -22,13 +22,14 @@ class Permits:
     """
 
     __slots__ = (
-        "_earliest", "_idle", "_running", "capacity", "idle", "last_release", "latency", "uneven",
-        "workers",
+        "_earliest", "_idle", "capacity", "idle", "last_release", "latency", "running",
+        "uneven", "workers",
     )  # fmt: skip
 
     def __init__(self, workers: int, latency: LinearLatency | None = None) -> None:
         self.latency = LinearLatency() if latency is None else latency
-        self._running: set[Batch] = set()
+        self.running: set[Batch] = set()
+        """Batches that have left and not ended; `take` and `give_back` change them."""
         self._earliest = inf  # predicted finish among the running; they change only here
         self._idle: deque[Worker] = deque()  # who has been idle longest first
         self.workers: list[Worker] = []
@@ -45,14 +46,9 @@ class Permits:
     def __repr__(self) -> str:
         return f"<Permits idle={self.idle}/{self.capacity}>"
 
-    @property
-    def running(self) -> int:
-        """Batches that have left and not ended."""
-        return len(self._running)
-
     def requests(self, among: Callable[[Hashable], bool] = lambda _: True) -> int:
         """Jobs in the batches that run, or in those of some batch keys."""
-        return sum(len(batch.jobs) for batch in self._running if among(batch.key))
+        return sum(len(batch.jobs) for batch in self.running if among(batch.key))
 
     @property
     def alive(self) -> list[Worker]:
@@ -93,30 +89,6 @@ class Permits:
         earliest = self._earliest
         return earliest if earliest > now else now  # noqa: FURB136  max() costs thrice as much
 
-    def next_expected(self, now: float, overrun: float) -> float:
-        """When the next worker can be counted on (seconds); `inf` if no busy one can.
-
-        An overdue batch is expected within the overrun that most batches stay below. One that is
-        later still has met a pause of the machine, and nobody knows how long that takes.
-
-        Args:
-            now: The present (seconds).
-            overrun: Share of its predicted duration by which a batch may be late.
-        """
-        if self.uneven:
-            worker = self.foremost(now)
-            return inf if worker is None else worker.free(now)
-        if self._earliest > now:
-            return self._earliest
-        expected = inf
-        for batch in self._running:
-            finish = batch.predicted_finish
-            if finish <= now:
-                finish += overrun * batch.predicted
-            if now < finish < expected:
-                expected = finish
-        return expected
-
     def foremost(self, now: float) -> Worker | None:
         """Where a large batch would end first of all workers that are busy now."""
         large = self.latency.predict(self.latency.largest)
@@ -147,24 +119,24 @@ class Permits:
             self._idle.remove(worker)
         worker.batch = batch
         worker.released = batch.released
-        self._running.add(batch)
+        self.running.add(batch)
         self.idle -= 1
         self.last_release = batch.released
         self._earliest = min(self._earliest, batch.released + batch.predicted)
 
     def give_back(self, batch: Batch) -> None:
         """The batch has ended."""
-        self._running.remove(batch)
+        self.running.remove(batch)
         worker = self.workers[batch.worker]
         worker.batch = None
         worker.batches += 1
         if worker.alive:
             self._idle.append(worker)
             self.idle += 1
-        if not self._running:
+        if not self.running:
             self._earliest = inf
         elif batch.predicted_finish <= self._earliest:
-            self._earliest = min(each.predicted_finish for each in self._running)
+            self._earliest = min(each.predicted_finish for each in self.running)
 
     def learn(
         self,

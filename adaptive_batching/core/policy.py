@@ -1,19 +1,19 @@
 """What a policy sees and what it may answer."""
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.estimators.delays import TimerLateness
-from adaptive_batching.core.job import Job, Reason
+from adaptive_batching.core.job import Batch, Job, Reason
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.retry.memory_limit import MemoryLimit
-from adaptive_batching.core.worker import KeyPace, Latency, Worker
+from adaptive_batching.core.worker import KeyPace, Latency
 
 RATE_WINDOW = 16  # full batches: short enough to turn with the traffic, long enough to count it
 
@@ -109,22 +109,129 @@ class Shed:
 Decision = Dispatch | Hold | Shed
 
 
-class QueueView:
-    """What a policy may know: one queue of jobs that may share a batch, and the workers.
+class FasterWorker(NamedTuple):
+    """The busy worker on which a large batch would end first, where it beats every idle one."""
+
+    factor: float
+    """How many times as long a batch takes on it as on the best idle worker; less than 1."""
+    released: float
+    """When its batch left (seconds)."""
+    predicted: float
+    """How long that batch is expected to run (seconds)."""
+    worth: float
+    """How many workers like the best idle one could do the work of all faster ones."""
+
+
+class Situation(NamedTuple):
+    """What is known when a policy is asked about one queue: read once, and never changed.
+
+    Times are instants or durations in seconds. Durations are those of a batch on the worker that it
+    would run on: the best idle one, or the one that is expected to be free first if none is idle.
 
     Attributes:
+        now: The present.
+        items: Items that wait; at least 1 when a policy is asked to decide.
+        requests: Jobs that wait.
+        jobs: Those jobs, first who leaves first.
+        running: The batches that have left and not ended, of all queues.
         limits: What the user asked for, or less if a worker's memory is too small for that, or if
             too many items make the batches fail that they are in.
-        latency: The fitted duration of a batch, on the worker that it would run on.
-        line: The same on a worker as fast as most.
-        worker: Which one that is: the best of the idle ones, or of the busy ones if none is idle;
-            None while all are alike.
+        idle: Workers that could take a batch now; at least 1 when a policy is asked to decide.
+        workers: Workers that are alive.
+        capacity: How many workers like the one it would run on could do the work of all.
+        fixed: Seconds that any batch takes.
+        per_item: Seconds that each item adds.
+        per_item_at_most: The steepest slope that what was seen leaves possible.
+        margin: How much longer than predicted nine batches in ten stay below, relative.
+        largest: About the largest batch seen of late (items): beyond it, predictions extrapolate.
+        batches: Batches learned from.
+        trusted: Whether those are enough to refuse work on their word.
+        rate: Jobs that arrive in a second, over about the last 16 full batches.
+        mean_size: Items that one brings, on average.
+        arrivals: How soon the next is likely to come.
+        next_free: When the next busy worker is expected to be free, `now` if that is overdue; `inf`
+            if none is busy.
+        last_release: When the last batch of any queue left.
+        timers_late: By how much nearly no wake-up has been later than it was asked for.
+        passed_over: For how long the best idle worker has been given no batch.
+        faster: A busy worker that is faster than that; None if there is none.
+    """
+
+    now: float
+    items: int
+    requests: int
+    jobs: JobQueue
+    running: Collection[Batch]
+    limits: Limits
+    idle: int
+    workers: int
+    capacity: float
+    fixed: float
+    per_item: float
+    per_item_at_most: float
+    margin: float
+    largest: float
+    batches: int
+    trusted: bool
+    rate: float
+    mean_size: float
+    arrivals: ArrivalRate
+    next_free: float
+    last_release: float
+    timers_late: float
+    passed_over: float = 0.0
+    faster: FasterWorker | None = None
+
+    @property
+    def head(self) -> Job:
+        """The job that leaves first."""
+        return self.jobs.head
+
+    @property
+    def oldest(self) -> Job:
+        """The job that came first."""
+        return self.jobs.oldest
+
+    @property
+    def soonest(self) -> Job:
+        """The job that expires first."""
+        return self.jobs.soonest
+
+    @property
+    def newest(self) -> Job:
+        """The waiting job that came last."""
+        return self.jobs.newest
+
+    def predict(self, size: float) -> float:
+        """Expected seconds for a batch of `size` items."""
+        return self.fixed + self.per_item * size
+
+    def on(self, faster: FasterWorker) -> "Situation":
+        """The same if the batch runs on a busy worker that is faster, once it is free."""
+        return self._replace(
+            fixed=self.fixed * faster.factor,
+            per_item=self.per_item * faster.factor,
+            per_item_at_most=self.per_item_at_most * faster.factor,
+            capacity=self.capacity * faster.factor,
+        )
+
+
+class QueueView:
+    """One queue of jobs that may share a batch, and what is known of their batches.
+
+    Attributes:
+        queue: The jobs.
+        limits: What the user asked for, or less; see `Situation`.
+        cap: What is known of the workers' memory, once a batch ran out of it.
+        line: The fitted duration of a batch on a worker as fast as most.
+        pace: What is learned of this key beside all others; None if it has a line of its own.
         arrivals: The stream that feeds this queue.
+        opened: How many queues were before it: of equals, the older goes first.
     """
 
     __slots__ = (
-        "_permits", "_timer_lateness", "arrivals", "cap", "latency", "limits", "line",
-        "opened", "pace", "queue", "worker",
+        "_permits", "_timer_lateness", "arrivals", "cap", "limits", "line", "opened", "pace",
+        "queue",
     )  # fmt: skip
 
     def __init__(
@@ -137,21 +244,19 @@ class QueueView:
         opened: int = 0,
         pace: KeyPace | None = None,
     ) -> None:
-        self.queue = queue  # the scheduler's to change; policies read it through the names below
-        self._permits = permits
+        self.queue = queue
         self.limits = limits
-        self.cap: MemoryLimit | None = None  # the scheduler's: once a batch ran out of memory
+        self.cap: MemoryLimit | None = None
         self.line = latency
-        self.latency = latency
-        self.pace = pace  # what the scheduler learns of its key; None if that has its own line
-        self.worker: Worker | None = None
+        self.pace = pace
         self.arrivals: ArrivalRate = queue.arrivals
+        self.opened = opened
+        self._permits = permits
         self._timer_lateness = timer_lateness
-        self.opened = opened  # how many queues were before it: of equals, the older goes first
 
     @property
     def items(self) -> int:
-        """Items waiting; at least 1 when a policy is asked."""
+        """Items waiting."""
         return self.queue.items
 
     @property
@@ -164,122 +269,91 @@ class QueueView:
         """The job that leaves first."""
         return self.queue.head
 
-    @property
-    def oldest(self) -> Job:
-        """The job that came first."""
-        return self.queue.oldest
-
-    @property
-    def soonest(self) -> Job:
-        """The job that expires first."""
-        return self.queue.soonest
-
-    @property
-    def newest(self) -> Job:
-        """The job that came last."""
-        return self.queue.newest
-
-    def jobs(self) -> Iterator[Job]:
-        """The waiting jobs in the order in which they leave."""
-        return iter(self.queue)
-
-    def by_deadline(self) -> Iterator[Job]:
-        """The waiting jobs, the earliest deadline first."""
-        return self.queue.by_deadline()
-
-    def ahead_of(self, job: Job) -> int:
-        """Items that would be served before a job that came now, at most; with tenants, fewer."""
-        return self.queue.ahead_of(job)
-
-    @property
-    def workers(self) -> int:
-        """Workers that are alive."""
-        return self._permits.capacity
-
-    @property
-    def idle(self) -> int:
-        """Workers that could take a batch now; at least 1 when a policy is asked to decide."""
-        return self._permits.idle
-
-    @property
-    def capacity(self) -> float:
-        """How many workers like `worker` could do the work of all that are alive."""
-        if self.worker is None:
-            return self._permits.capacity
-        return self.worker.worth(self._permits.alive)
-
-    @property
-    def alive(self) -> list[Worker]:
-        """The workers that are alive."""
-        return self._permits.alive
-
-    def foremost(self, now: float) -> Worker | None:
-        """The busy worker on which a large batch would end first; None if none is busy."""
-        return self._permits.foremost(now)
-
-    def aim(self, worker: Worker | None) -> None:
-        """The scheduler says on which worker the next batch would run; None if all are alike."""
-        self.worker = worker
-        self.latency = self.line if worker is None else worker.latency_by(self.line)
-
     def learned(self, pace: KeyPace) -> None:
-        """The scheduler says that the pace of this queue's key has been learned from."""
+        """The pace of this queue's key has been learned from."""
         self.line = pace.latency
-        self.aim(self.worker)
 
     def retune(self, limits: Limits) -> None:
-        """The scheduler says that the user asks for something else."""
+        """The user asks for something else."""
         self.limits, self.cap = limits, None
 
     def digest(self, now: float) -> None:
-        """The scheduler wants it to learn from the arrivals since it was last asked to."""
+        """Learn from the arrivals since the last time."""
         if self.arrivals.fresh:
-            self.arrivals.digest(now, self.window, self.line.predict(1))
-
-    def duration_on(self, worker: Worker, size: float) -> float:
-        """Expected seconds for a batch of `size` items on this worker."""
-        return self.line.predict(size) * worker.latency.factor
-
-    def aim_at_best(self, now: float) -> None:
-        """The scheduler wants it to be where the next batch would end first."""
-        permits = self._permits
-        if permits.uneven:
-            self.aim(permits.idlest if permits.idle else permits.foremost(now))
-        elif self.worker is not None:
-            self.aim(None)
+            line = self.line
+            self.arrivals.digest(now, self.window, line.fixed + line.per_item)
 
     @property
     def window(self) -> float:
         """Seconds over which the arrival rate is taken: 16 full batches."""
         return RATE_WINDOW * self.line.predict(self.limits.max_batch_size)
 
-    @property
-    def timers_late(self) -> float:
-        """Seconds by which nearly no wake-up has been later than it was asked for."""
-        return self._timer_lateness.late
+    def situation(self, now: float) -> Situation:
+        """All that a policy may know at this instant (seconds)."""
+        queue, permits, limits, line = self.queue, self._permits, self.limits, self.line
+        arrivals = self.arrivals
+        fixed, per_item = line.fixed, line.per_item
+        window = RATE_WINDOW * (fixed + per_item * limits.max_batch_size)
+        known = Situation(
+            now,
+            queue.items,
+            queue.requests,
+            queue,
+            permits.running,
+            limits,
+            permits.idle,
+            permits.capacity,
+            permits.capacity,
+            fixed,
+            per_item,
+            line.per_item_at_most,
+            line.margin,
+            line.largest,
+            line.batches,
+            line.trusted,
+            arrivals.rate(now, window),
+            arrivals.mean_size,
+            arrivals,
+            permits.next_free(now),
+            permits.last_release,
+            self._timer_lateness.late,
+        )
+        return self._among_uneven(known) if permits.uneven else known
 
-    @property
-    def last_release(self) -> float:
-        """When the last batch of any queue left (seconds)."""
-        return self._permits.last_release
-
-    def next_free(self, now: float) -> float:
-        """When the next busy worker is expected to be free (seconds); `inf` if none is busy.
-
-        If they differ, the one on which a large batch would end first.
-        """
-        return self._permits.next_free(now)
-
-    def next_expected(self, now: float) -> float:
-        """When the next busy worker can be counted on, whoever hangs left out; `inf` if none."""
-        return self._permits.next_expected(now, self.latency.margin)
+    def _among_uneven(self, known: Situation) -> Situation:
+        """The same where workers differ in speed."""
+        permits, now = self._permits, known.now
+        foremost = permits.foremost(now)
+        worker = permits.idlest if known.idle else foremost
+        if worker is None:
+            return known
+        factor = worker.latency.factor
+        faster = None
+        if known.idle and foremost is not None and foremost.latency.factor < factor:
+            batch = foremost.batch
+            assert batch is not None
+            ahead = [each for each in permits.alive if each.latency.factor < factor]
+            faster = FasterWorker(
+                foremost.latency.factor / factor,
+                batch.released,
+                batch.predicted,
+                worker.worth(ahead),
+            )
+        return known._replace(
+            fixed=known.fixed * factor,
+            per_item=known.per_item * factor,
+            per_item_at_most=known.per_item_at_most * factor,
+            capacity=worker.worth(permits.alive),
+            passed_over=now - worker.released,
+            faster=faster,
+        )
 
 
 @runtime_checkable
 class Policy(Protocol):
     """Decides when a batch leaves and how large it is; asked only while a worker is idle."""
 
-    def decide(self, queue: QueueView, now: float) -> Decision:
+    def decide(self, situation: Situation) -> Decision:
         """What to do with this queue now."""
 
     def observe(self, batch: BatchRecord) -> None:
@@ -290,7 +364,7 @@ class Policy(Protocol):
 class Doorkeeper(Protocol):
     """A policy may also turn jobs away at the door, before they wait for nothing."""
 
-    def refuse(self, queue: QueueView, job: Job, now: float) -> float | None:
+    def refuse(self, situation: Situation, job: Job) -> float | None:
         """None to let the job in, or the seconds after which it could be if nobody else came."""
 
 
@@ -298,5 +372,5 @@ class Doorkeeper(Protocol):
 class Watcher(Protocol):
     """A policy may also be asked while every worker is busy, to turn away who waits in vain."""
 
-    def watch(self, queue: QueueView, now: float) -> Decision:
+    def watch(self, situation: Situation) -> Decision:
         """As `decide`, but there is nobody to dispatch to: Hold or Shed."""

@@ -236,15 +236,15 @@ class Queues:
         duration = view.line.predict(items)
         if not duration:  # a class of which no batch has run: all kinds together give an idea
             duration = max(self._permits.latency.predict(items), _BRIEFEST)
-        due = view.soonest.deadline
+        due = view.queue.soonest.deadline
         if due == inf:  # or it would come after all that have a deadline, for ever
-            due = view.oldest.arrived + self.deferral()
+            due = view.queue.oldest.arrived + self.deferral()
         return due - duration - self.lookahead * log(items / duration)
 
     def _place(self, view: QueueView) -> None:
         if view.queue.requests:
-            self._by_deadline.put(view, view.soonest.deadline)
-            self._by_arrival.put(view, view.oldest.arrived)
+            self._by_deadline.put(view, view.queue.soonest.deadline)
+            self._by_arrival.put(view, view.queue.oldest.arrived)
         else:
             self._by_deadline.drop(view)
             self._by_arrival.drop(view)
@@ -301,7 +301,7 @@ class _Line:
 
     def put(self, view: QueueView, instant: float) -> None:
         """Give a queue its place; of equals, whose oldest came first, or which is itself older."""
-        entry = (instant, view.oldest.arrived, view.opened, view)
+        entry = (instant, view.queue.oldest.arrived, view.opened, view)
         old = self.entries.get(view)
         if old == entry:
             return

@@ -62,15 +62,13 @@ class Release:
         if self.flushing:
             return self._release(view, Dispatch(view.limits.max_batch_size, Reason.DRAIN), now)
         view.digest(now)
-        if self._permits.uneven or view.worker is not None:
-            view.aim_at_best(now)
-        decision = self._policy.decide(view, now)
+        decision = self._policy.decide(view.situation(now))
         if isinstance(decision, Dispatch):
             if holding is not None and self._permits.idle == 1:
                 size = holding.limits.max_batch_size
                 return self._release(holding, Dispatch(size, Reason.NOT_WORTH_WAITING), now)
             return self._release(view, decision, now)
-        return self._turn_away(view, decision) if isinstance(decision, Shed) else decision
+        return self._turn_away(decision) if isinstance(decision, Shed) else decision
 
     def leave(
         self,
@@ -126,9 +124,7 @@ class Release:
 
     def _release(self, view: QueueView, decision: Dispatch, now: float) -> Batch:
         if not self._permits.idle:
-            raise self._policy.broken(
-                view, "Hold or Shed while every worker is busy", decision, now
-            )
+            raise self._policy.broken(0, "Hold or Shed while every worker is busy", decision, now)
         allowed = min(decision.size, view.limits.max_batch_size)
         queue = view.queue
         waiting = queue.items
@@ -137,18 +133,20 @@ class Release:
             jobs = queue.take(view.head.size)  # it came before the limit, and may be told
         if not jobs:
             expected = f"a Dispatch of at least the head's {view.head.size} items"
-            raise self._policy.broken(view, expected, decision, now)
+            raise self._policy.broken(self._permits.idle, expected, decision, now)
         size = waiting - queue.items
         self._queues.left(jobs[0].key, size)
         return self.leave(jobs, size, view.line, decision.reason, now)
 
-    def _turn_away(self, view: QueueView, decision: Shed) -> Shed:
+    def _turn_away(self, decision: Shed) -> Shed:
         jobs = decision.jobs
         if not jobs:
-            raise self._policy.broken(view, "a Shed of at least one job", decision)
+            raise self._policy.broken(self._permits.idle, "a Shed of at least one job", decision)
         # All at first: whoever is taken out has to be told, and a mistake tells those who wait.
         if len(set(jobs)) < len(jobs) or not all(job.waiting for job in jobs):
-            raise self._policy.broken(view, "a Shed of waiting jobs, each once", decision)
+            raise self._policy.broken(
+                self._permits.idle, "a Shed of waiting jobs, each once", decision
+            )
         for job in jobs:
             self.cancel(job)
         return decision

@@ -121,7 +121,7 @@ class Stats:
             oldest=load.oldest,
             queued_seconds=load.work,
             saturation=load.saturation,
-            running=scheduler.permits.running,
+            running=len(scheduler.permits.running),
             running_requests=scheduler.permits.requests(),
             idle=scheduler.permits.idle,
             workers=scheduler.permits.capacity,

@@ -218,15 +218,15 @@ def test_ctrl_c(monkeypatch):
 
 POLICY = """
 class Absent:
-    def decide(self, queue, now):
+    def decide(self, situation):
         return None
 
     def observe(self, batch):
         pass
 
 class Broken(Absent):
-    def decide(self, queue, now):
-        return queue.nonsense
+    def decide(self, situation):
+        return situation.nonsense
 """
 
 
@@ -238,7 +238,7 @@ def test_a_policy_that_errs(tmp_path, monkeypatch):
     assert absent.exit_code == broken.exit_code == 1
     sentence = "Error: Absent.decide: expected Dispatch, Hold or Shed, got None"
     assert absent.stderr.startswith(sentence)
-    assert "return queue.nonsense" in broken.stderr
+    assert "return situation.nonsense" in broken.stderr
     assert "scheduler.py" not in broken.stderr
     assert "Error: Broken.decide raised AttributeError" in broken.stderr
     for command in ("compare", "recommend"):
@@ -259,7 +259,7 @@ def test_a_policy_that_errs_in_another_process(tmp_path, monkeypatch):
     )
     assert absent.stderr.startswith("Error: Absent.decide: expected Dispatch, Hold or Shed")
     assert broken.stderr.startswith("Traceback")
-    assert "return queue.nonsense" in broken.stderr
+    assert "return situation.nonsense" in broken.stderr
     assert "The above" not in broken.stderr
     assert "Error: Broken.decide raised AttributeError" in broken.stderr
 

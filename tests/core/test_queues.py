@@ -16,10 +16,10 @@ from adaptive_batching.core import (
     Limits,
     Outcome,
     Policy,
-    QueueView,
     Reason,
     Scheduler,
     Shed,
+    Situation,
 )
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.greedy import Greedy
@@ -152,8 +152,8 @@ def test_a_decision_asks_about_one_of_many_keys() -> None:
     asked = []
 
     class Counting(Greedy):
-        def decide(self, queue: QueueView, now: float) -> Dispatch:
-            asked.append(queue)
+        def decide(self, situation: Situation) -> Dispatch:
+            asked.append(situation)
             return Dispatch(1, Reason.IDLE)
 
     scheduler = Scheduler(Counting(), Limits(), workers=200)

@@ -8,7 +8,7 @@ from adaptive_batching.errors import Overloaded
 PATIENCE = 0.1
 
 
-def busy(taken: float = 0.05) -> Scheduler:
+def busy(taken: float = 0.04) -> Scheduler:
     """One worker, whose batches are known to take so long, and has just begun another one."""
     scheduler = Scheduler(make_policy("cork"), Limits(4, PATIENCE))
     now = 0.0
@@ -28,7 +28,7 @@ def test_the_answer_is_that_of_the_door() -> None:
     """At every instant of an overload: who would be let in is looked at, and nobody else."""
     refused = 0
     scheduler = busy()
-    begin = 0.25
+    begin = 0.2
     for number in range(60):
         now = begin + number * 0.5e-3
         unseen = scheduler.refuse_unseen(now, PATIENCE)
@@ -52,9 +52,9 @@ def test_a_worker_is_idle() -> None:
 def test_another_key_may_have_its_batch() -> None:
     """Where there is more than one, nobody knows before he has looked."""
     scheduler = busy()
-    assert scheduler.refuse_unseen(0.25, 1e-3) is not None
-    scheduler.submit(Job(0.25, key="another"))
-    assert scheduler.refuse_unseen(0.25, 1e-3) is None
+    assert scheduler.refuse_unseen(0.2, 1e-3) is not None
+    scheduler.submit(Job(0.2, key="another"))
+    assert scheduler.refuse_unseen(0.2, 1e-3) is None
 
 
 def test_a_policy_that_lets_everybody_in() -> None:

@@ -13,11 +13,11 @@ from adaptive_batching.core import (
     Job,
     Limits,
     Outcome,
-    QueueView,
     Reason,
     Scheduler,
     Shed,
     ShedReason,
+    Situation,
     make_policy,
 )
 from adaptive_batching.errors import Draining, JobTooLarge, PolicyError, QueueFull
@@ -162,10 +162,10 @@ class _Answers:
     def __init__(self, answer: object) -> None:
         self.answer = answer
 
-    def decide(self, queue: QueueView, now: float) -> object:
+    def decide(self, situation: Situation) -> object:
         if isinstance(self.answer, Exception):
             raise self.answer
-        return self.answer(queue) if callable(self.answer) else self.answer
+        return self.answer(situation) if callable(self.answer) else self.answer
 
     def observe(self, batch: BatchRecord) -> None:
         if isinstance(self.answer, Exception):
@@ -183,7 +183,7 @@ class _Answers:
         (lambda queue: Shed([queue.head, Job(0.0)], ShedReason.HOPELESS), "a Shed of waiting jobs"),
         (lambda queue: Shed([queue.head] * 2, ShedReason.HOPELESS), "waiting jobs, each once"),
         (lambda queue: Shed(queue.head, ShedReason.HOPELESS), "Shed.jobs: expected a list of jobs"),
-        (lambda queue: Shed(queue.jobs(), ShedReason.HOPELESS), "Shed.jobs: .* got <generator"),
+        (lambda queue: Shed(iter(queue.jobs), ShedReason.HOPELESS), "Shed.jobs: .* got <generator"),
         (lambda queue: Shed([1], ShedReason.HOPELESS), r"Shed.jobs: .*, got \[1\]"),
         (
             lambda queue: Shed([queue.head], "late"),
@@ -209,11 +209,11 @@ def test_a_policy_is_told_its_mistakes_by_name(answer: object, complaint: str) -
 class _Doorkeeper(_Answers):
     """Lets everyone wait who gets past `refuse`, which gives one fixed answer."""
 
-    def decide(self, queue: QueueView, now: float) -> Hold:
+    def decide(self, situation: Situation) -> Hold:
         return Hold()
 
-    def refuse(self, queue: QueueView, job: Job, now: float) -> Any:
-        return super().decide(queue, now)
+    def refuse(self, situation: Situation, job: Job) -> Any:
+        return super().decide(situation)
 
 
 @pytest.mark.parametrize(

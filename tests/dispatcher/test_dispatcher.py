@@ -21,8 +21,8 @@ from adaptive_batching.core import (
     Job,
     JobOutcome,
     Limits,
-    QueueView,
     Reason,
+    Situation,
 )
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.dispatcher.calls import PENDING
@@ -734,7 +734,7 @@ async def test_no_batch_runs_in_its_callers_context(kind: str) -> None:
 class _Policy:
     """Decides as it is told."""
 
-    def __init__(self, decide: Callable[[QueueView, float], Any]) -> None:
+    def __init__(self, decide: Callable[[Situation], Any]) -> None:
         self.decide = decide
         self.observed: list[BatchRecord] = []
 
@@ -746,7 +746,7 @@ class _Policy:
 async def test_a_policy_of_ones_own() -> None:
     """Pairs leave together, whatever else: any object with decide and observe will do."""
 
-    def pairs(queue: QueueView, now: float) -> Dispatch | Hold:
+    def pairs(queue: Situation) -> Dispatch | Hold:
         return Dispatch(2, Reason.FULL) if queue.items >= 2 else Hold()
 
     policy = _Policy(pairs)
@@ -777,7 +777,7 @@ async def test_a_policy_of_ones_own() -> None:
 @virtually
 async def test_a_policys_mistakes_reach_the_callers(decision: Any, complaint: str) -> None:
     """Nobody waits for a policy that can't decide: each gets an error that names it."""
-    dispatcher = dispatcher_of(tenfold, policy=_Policy(lambda queue, now: decision))
+    dispatcher = dispatcher_of(tenfold, policy=_Policy(lambda _: decision))
     for _ in range(2):
         errors = await outcomes(calls(dispatcher, 1, 2))
         assert [type(error) for error in errors] == [PolicyError, PolicyError]
@@ -796,7 +796,7 @@ async def test_a_policy_that_can_not_observe() -> None:
             raise LookupError("where?")
 
     puppet = Puppet()
-    dispatcher = dispatcher_of(puppet, policy=Blind(lambda queue, now: Dispatch(1, Reason.FULL)))
+    dispatcher = dispatcher_of(puppet, policy=Blind(lambda _: Dispatch(1, Reason.FULL)))
     tasks = calls(dispatcher, 1, 2)
     await turns()
     puppet.finish()
@@ -814,7 +814,7 @@ async def test_a_policy_that_can_not_observe_when_nobody_waits(caplog) -> None:
         def observe(self, batch: BatchRecord) -> None:
             raise LookupError("where?")
 
-    dispatcher = dispatcher_of(tenfold, policy=Blind(lambda queue, now: Dispatch(1, Reason.FULL)))
+    dispatcher = dispatcher_of(tenfold, policy=Blind(lambda _: Dispatch(1, Reason.FULL)))
     assert [await dispatcher.submit(number) for number in (1, 2, 3)] == [10, 20, 30]
     await dispatcher.aclose()
     [said] = caplog.messages

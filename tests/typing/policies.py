@@ -5,11 +5,11 @@ from adaptive_batching import (
     Dispatch,
     Hold,
     Policy,
-    QueueView,
     Reason,
     Service,
     Shed,
     ShedReason,
+    Situation,
     batched,
 )
 
@@ -20,10 +20,10 @@ class Patient:
     def __init__(self, patience: float = 5e-3) -> None:
         self.patience = patience
 
-    def decide(self, queue: QueueView, now: float) -> Dispatch | Hold:
-        limit = queue.limits.max_batch_size
-        due = queue.head.arrived + self.patience
-        if queue.items >= limit // 2 or now >= due:
+    def decide(self, situation: Situation) -> Dispatch | Hold:
+        limit = situation.limits.max_batch_size
+        due = situation.head.arrived + self.patience
+        if situation.items >= limit // 2 or situation.now >= due:
             return Dispatch(limit, Reason.IDLE)
         return Hold(due)
 
@@ -32,18 +32,22 @@ class Patient:
 
 
 class Impatient(Patient):
-    def watch(self, queue: QueueView, now: float) -> Hold | Shed:
-        late = [job for job in queue.jobs() if job.deadline - now < queue.latency.predict(job.size)]
+    def watch(self, situation: Situation) -> Hold | Shed:
+        late = [
+            job
+            for job in situation.jobs
+            if job.deadline - situation.now < situation.predict(job.size)
+        ]
         return Shed(late, ShedReason.HOPELESS) if late else Hold()
 
 
 class Deaf:
-    def decide(self, queue: QueueView, now: float) -> Dispatch:
+    def decide(self, situation: Situation) -> Dispatch:
         return Dispatch(1, Reason.IDLE)
 
 
 class Vague(Patient):
-    def decide(self, queue: QueueView, now: float) -> Dispatch | None:  # type: ignore[override]
+    def decide(self, situation: Situation) -> Dispatch | None:  # type: ignore[override]
         return None
 
 

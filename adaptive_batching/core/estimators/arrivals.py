@@ -14,7 +14,6 @@ _EDGES = (0.05, 0.2, 1.0)  # of the time that a batch of one takes
 _END_OF_CLUMP = 1  # the edge beyond which a silence parts two clumps
 _SAME_INSTANT = 2e-6  # seconds; who came together says nothing about who comes after a silence
 _PRIOR_GAPS = 8.0  # gaps of the plain rate; an age that was hardly seen says little
-_SILENCE = 2.0  # after a silence u the hazard is at most this / u: bursts end
 _OCTAVE = 3  # steps
 # Ends of the steps, in durations of a batch of one: from a fiftieth to four.
 _CLUMP_EDGES: tuple[float, ...] = tuple(2.0 ** ((step - 17) / _OCTAVE) for step in range(24))
@@ -41,7 +40,7 @@ class ArrivalRate:
         "_answered", "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
         "_counted_until",
         "_gap_counts", "_gap_exposure", "_item_rate", "_rate", "_scale", "_weight",
-        "arrived", "fan_out", "fresh", "more_items", "newest",
+        "arrived", "fan_out", "fresh", "mean_size", "more_items", "newest",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -53,6 +52,8 @@ class ArrivalRate:
         """Items that came beyond one for each arrival, since the last `digest`."""
         self.newest = -inf
         """When the last one came (seconds), of those that are digested."""
+        self.mean_size = 1.0
+        """Items that an arrival brings, on average over the window; at least 1."""
         self._rate = 0.0
         self._item_rate = 0.0
         self._counted_until = 0.0
@@ -89,6 +90,7 @@ class ArrivalRate:
             self._rate = self._rate * kept + len(fresh) / window
             self._item_rate = self._item_rate * kept + (len(fresh) + self.more_items) / window
             self._counted_until = now
+            self.mean_size = self._item_rate / self._rate
         self.more_items = 0
         self._scale = single
         if single > 0:
@@ -104,11 +106,6 @@ class ArrivalRate:
             return 0.0
         return self._rate * exp((self._counted_until - now) / window)
 
-    @property
-    def mean_size(self) -> float:
-        """Items that an arrival brings, on average over the same window; at least 1."""
-        return self._item_rate / self._rate if self._rate else 1.0
-
     def hazard(self, now: float, rate: float, single: float) -> tuple[float, float]:
         """Arrivals per second to expect now, and the instant until which that estimate holds."""
         silence = now - self.newest
@@ -123,8 +120,6 @@ class ArrivalRate:
         if rate <= 0:
             return 0.0, until
         hazard = (self._gap_counts[index] + _PRIOR_GAPS) / (exposure + _PRIOR_GAPS / rate)
-        if silence > 0 and hazard * silence > _SILENCE:
-            hazard = _SILENCE / silence
         return hazard, until
 
     def answered(self, now: float) -> None:

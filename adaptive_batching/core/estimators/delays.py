@@ -44,18 +44,20 @@ class Ewma:
 class TimerLateness(Ewma):
     """Learns how late wake-ups come: event loops round timers, and are busy when one is due."""
 
-    __slots__ = ("due",)
+    __slots__ = ("due", "late")
     certainty: ClassVar = 2.0
-    late = Ewma.nearly_all
 
     def __init__(self) -> None:
         super().__init__(_PRIOR)
+        self.late = self.nearly_all
+        """Seconds by which nearly no wake-up has been later than it was asked for."""
         self.due = inf
         """When the next wake-up was asked for (seconds)."""
 
     def woke(self, now: float) -> None:
         """It is `due` or later."""
         self.saw(now - self.due)
+        self.late = self.nearly_all
         self.due = inf
 
 

@@ -3,7 +3,7 @@
 from math import inf
 
 from adaptive_batching.core.job import Outcome, Reason
-from adaptive_batching.core.policy import Dispatch, QueueView
+from adaptive_batching.core.policy import Dispatch, Situation
 from adaptive_batching.core.records import BatchRecord
 
 _BACK_OFF = 0.9  # "a small multiplicative back-off of 10 %" (Clipper, NSDI'17, 4.3.1)
@@ -16,7 +16,7 @@ class AIMD:
     The size grows by `step` with every batch at the limit that keeps the objective and shrinks to
     0.9 of itself with every batch that takes longer: additive increase, multiplicative decrease.
     The objective is `max_latency` and is held against the batch's own duration, as in Clipper; held
-    against the latency from arrival, a queue shrinks the batches, which lengthens the queue.
+    against the latency from arrival, a queue shrinks the batches, which lengthens the situation.
 
     Args:
         step: Items added after a batch that kept the objective.
@@ -44,12 +44,12 @@ class AIMD:
         except ValueError:
             raise ValueError(f"expected a positive step in items, or e2e, got {text!r}") from None
 
-    def decide(self, queue: QueueView, now: float) -> Dispatch:
+    def decide(self, situation: Situation) -> Dispatch:
         """Release up to the present limit."""
-        self._objective = queue.limits.max_latency
-        self._most = queue.limits.max_batch_size
-        limit = max(int(self.size), queue.head.size)
-        return Dispatch(limit, Reason.FULL if queue.items >= limit else Reason.IDLE)
+        self._objective = situation.limits.max_latency
+        self._most = situation.limits.max_batch_size
+        limit = max(int(self.size), situation.head.size)
+        return Dispatch(limit, Reason.FULL if situation.items >= limit else Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:
         """Seek the size."""

@@ -5,7 +5,7 @@ from math import inf
 from typing import NamedTuple
 
 from adaptive_batching.core.job import Job, Outcome, Reason
-from adaptive_batching.core.policy import Decision, Dispatch, Hold, QueueView, Shed, ShedReason
+from adaptive_batching.core.policy import Decision, Dispatch, Hold, Shed, ShedReason, Situation
 from adaptive_batching.core.records import BatchRecord
 
 _TICK = 1e-3  # seconds
@@ -62,29 +62,30 @@ class BentoML:
         self._patience = 0.0  # of this phase
         self._trained_until = inf
 
-    def decide(self, queue: QueueView, now: float) -> Decision:
+    def decide(self, situation: Situation) -> Decision:
         """Look at the queue, if the time has come."""
-        slept = queue.oldest.arrived <= self._looked < now
+        now = situation.now
+        slept = situation.oldest.arrived <= self._looked < now
         if slept and now < self._looked + self.tick:
             return Hold(self._looked + self.tick)
         if self._looked == -inf:
-            self.optimizer.assume(queue.limits.max_latency)
+            self.optimizer.assume(situation.limits.max_latency)
         self._looked = now  # a look that finds nothing ends in a sleep until something arrives
         if self._phase < len(_TRAINING):
-            return self._train(queue, now)
-        late = self._late(queue, now)
+            return self._train(situation)
+        late = self._late(situation)
         if late:
             return Shed(late, ShedReason.HOPELESS)
-        if not queue.idle:
-            return self._sleep(queue, now, inf)
-        corked_until = self._corked_until(queue)
+        if not situation.idle:
+            return self._sleep(situation, inf)
+        corked_until = self._corked_until(situation)
         if now < corked_until:
-            return self._sleep(queue, now, corked_until)
-        return _everything(queue, Reason.NOT_WORTH_WAITING)
+            return self._sleep(situation, corked_until)
+        return _everything(situation, Reason.NOT_WORTH_WAITING)
 
-    def watch(self, queue: QueueView, now: float) -> Decision:
+    def watch(self, situation: Situation) -> Decision:
         """Look at the queue while every worker is busy: the oldest may have to go."""
-        return self.decide(queue, now)
+        return self.decide(situation)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn from a batch that was answered."""
@@ -93,59 +94,62 @@ class BentoML:
             waited = 0.0 if trained else batch.released - batch.oldest_arrived
             self.optimizer.learn(batch, waited)
 
-    def _train(self, queue: QueueView, now: float) -> Decision:
+    def _train(self, situation: Situation) -> Decision:
         """Release single requests, then wait a little for two and for three."""
         phase = _TRAINING[self._phase]
-        wanted = min(phase.requests, queue.limits.max_batch_size)
-        if queue.requests < wanted:
-            until = queue.oldest.arrived + self._patience - self.optimizer.predict(wanted)
-            if now < until:
-                return self._sleep(queue, now, until)
-        if not queue.idle:
-            return self._sleep(queue, now, inf)
+        wanted = min(phase.requests, situation.limits.max_batch_size)
+        if situation.requests < wanted:
+            until = situation.oldest.arrived + self._patience - self.optimizer.predict(wanted)
+            if situation.now < until:
+                return self._sleep(situation, until)
+        if not situation.idle:
+            return self._sleep(situation, inf)
         self._released += 1
         if self._released == phase.batches:
-            self._next_phase(queue, now)
-        return _everything(queue, Reason.PREFERRED if queue.requests >= wanted else Reason.TIMEOUT)
+            self._next_phase(situation)
+        return _everything(
+            situation, Reason.PREFERRED if situation.requests >= wanted else Reason.TIMEOUT
+        )
 
-    def _next_phase(self, queue: QueueView, now: float) -> None:
+    def _next_phase(self, situation: Situation) -> None:
         """Begin with the fit before the batch just released is known: a race of the original."""
         if self._phase > 0:
             self.optimizer.refresh()
         self._phase += 1
         self._released = 0
         if self._phase == len(_TRAINING):
-            self._trained_until = now
+            self._trained_until = situation.now
             return
-        limits = queue.limits
+        limits = situation.limits
         wanted = min(_TRAINING[self._phase].requests, limits.max_batch_size)
         longest = _WINDOW_SHARE * limits.max_latency
         self._patience = min(longest, self.optimizer.predict(2 * wanted + 1))
 
-    def _late(self, queue: QueueView, now: float) -> list[Job]:
+    def _late(self, situation: Situation) -> list[Job]:
         """The first to expire, as long as the whole queue behind looks too long for each."""
-        waiting = queue.requests
+        waiting = situation.requests
         late: list[Job] = []
-        for job in queue.by_deadline():
-            if waiting < 2 or now < job.deadline - self.optimizer.predict(waiting):
+        for job in situation.jobs.by_deadline():
+            if waiting < 2 or situation.now < job.deadline - self.optimizer.predict(waiting):
                 break
             late.append(job)
             waiting -= 1
         return late
 
-    def _corked_until(self, queue: QueueView) -> float:
+    def _corked_until(self, situation: Situation) -> float:
         """When n * (age of the newest + tick + per_request) passes 0.95 * wait."""
-        if queue.requests >= queue.limits.max_batch_size:
+        if situation.requests >= situation.limits.max_batch_size:
             return -inf
-        patience = _DECAY * self.optimizer.wait / queue.requests
-        return queue.newest.arrived + patience - self.tick - self.optimizer.per_request
+        patience = _DECAY * self.optimizer.wait / situation.requests
+        return situation.newest.arrived + patience - self.tick - self.optimizer.per_request
 
-    def _sleep(self, queue: QueueView, now: float, until: float) -> Hold:
+    def _sleep(self, situation: Situation, until: float) -> Hold:
         """Until the next tick; without ticks until the answer changes."""
         if self.tick:
-            return Hold(now + self.tick)
-        if self._phase == len(_TRAINING) and queue.requests > 1:
-            until = min(until, queue.soonest.deadline - self.optimizer.predict(queue.requests))
+            return Hold(situation.now + self.tick)
+        if self._phase == len(_TRAINING) and situation.requests > 1:
+            took = self.optimizer.predict(situation.requests)
+            until = min(until, situation.soonest.deadline - took)
         return Hold(until)
 
 
@@ -213,6 +217,6 @@ def least_squares(points: list[tuple[int, float]]) -> tuple[float, float]:
     return slope, mean_duration - slope * mean_size
 
 
-def _everything(queue: QueueView, reason: Reason) -> Dispatch:
-    limit = queue.limits.max_batch_size
-    return Dispatch(limit, Reason.FULL if queue.items >= limit else reason)
+def _everything(situation: Situation, reason: Reason) -> Dispatch:
+    limit = situation.limits.max_batch_size
+    return Dispatch(limit, Reason.FULL if situation.items >= limit else reason)

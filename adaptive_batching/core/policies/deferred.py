@@ -6,7 +6,7 @@ from math import inf
 from adaptive_batching.core.job import Reason
 from adaptive_batching.core.policies.nexus import outside_window
 from adaptive_batching.core.policies.shedding import shed_or_probe
-from adaptive_batching.core.policy import Decision, Dispatch, Hold, QueueView
+from adaptive_batching.core.policy import Decision, Dispatch, Hold, Situation
 from adaptive_batching.core.records import BatchRecord
 
 
@@ -21,19 +21,19 @@ class Deferred:
     Without a deadline, and before the first batch has run, it releases at once.
     """
 
-    def decide(self, queue: QueueView, now: float) -> Decision:
+    def decide(self, situation: Situation) -> Decision:
         """Drop, wait for the window, or release."""
-        late = outside_window(queue, now)
+        late = outside_window(situation)
         if late:
-            return shed_or_probe(queue, late, now)
-        limit = queue.limits.max_batch_size
-        if queue.items >= limit:
+            return shed_or_probe(situation, late)
+        limit = situation.limits.max_batch_size
+        if situation.items >= limit:
             return Dispatch(limit, Reason.FULL)
-        deadline = min(job.deadline for job in islice(queue.jobs(), limit))
-        if deadline == inf or not queue.latency.batches:
+        deadline = min(job.deadline for job in islice(situation.jobs, limit))
+        if deadline == inf or not situation.batches:
             return Dispatch(limit, Reason.IDLE)
-        opens = deadline - queue.latency.predict(queue.items + 1)
-        return Dispatch(limit, Reason.DEADLINE) if now >= opens else Hold(opens)
+        opens = deadline - situation.predict(situation.items + 1)
+        return Dispatch(limit, Reason.DEADLINE) if situation.now >= opens else Hold(opens)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn nothing."""

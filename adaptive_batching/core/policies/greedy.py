@@ -1,7 +1,7 @@
 """Release whatever waits as soon as a worker is free."""
 
 from adaptive_batching.core.job import Reason
-from adaptive_batching.core.policy import Dispatch, QueueView
+from adaptive_batching.core.policy import Dispatch, Situation
 from adaptive_batching.core.records import BatchRecord
 
 
@@ -12,10 +12,10 @@ class Greedy:
     several workers it bunches: the leading one takes the long queue and the others catch up.
     """
 
-    def decide(self, queue: QueueView, now: float) -> Dispatch:
+    def decide(self, situation: Situation) -> Dispatch:
         """Release."""
-        limit = queue.limits.max_batch_size
-        return Dispatch(limit, Reason.FULL if queue.items >= limit else Reason.IDLE)
+        limit = situation.limits.max_batch_size
+        return Dispatch(limit, Reason.FULL if situation.items >= limit else Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn nothing."""

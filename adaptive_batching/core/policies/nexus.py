@@ -2,7 +2,7 @@
 
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.policies.shedding import shed_or_probe
-from adaptive_batching.core.policy import Dispatch, QueueView, Shed
+from adaptive_batching.core.policy import Dispatch, Shed, Situation
 from adaptive_batching.core.records import BatchRecord
 
 
@@ -17,26 +17,26 @@ class Nexus:
     It assumes a profile of the model; ours is learned, so a hopeless queue is probed now and then.
     """
 
-    def decide(self, queue: QueueView, now: float) -> Dispatch | Shed:
+    def decide(self, situation: Situation) -> Dispatch | Shed:
         """Drop or release."""
-        late = outside_window(queue, now)
+        late = outside_window(situation)
         if late:
-            return shed_or_probe(queue, late, now)
-        limit = queue.limits.max_batch_size
-        return Dispatch(limit, Reason.FULL if queue.items >= limit else Reason.IDLE)
+            return shed_or_probe(situation, late)
+        limit = situation.limits.max_batch_size
+        return Dispatch(limit, Reason.FULL if situation.items >= limit else Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn nothing."""
 
 
-def outside_window(queue: QueueView, now: float) -> list[Job]:
+def outside_window(situation: Situation) -> list[Job]:
     """Who has to go so that the batch that leaves now is as large as can be and in time."""
-    limit = queue.limits.max_batch_size
-    expected = min(limit, queue.items)
-    finish = now + queue.latency.predict(expected)
-    taken, behind = 0, queue.items
+    limit = situation.limits.max_batch_size
+    expected = min(limit, situation.items)
+    finish = situation.now + situation.predict(expected)
+    taken, behind = 0, situation.items
     late: list[Job] = []
-    for job in queue.jobs():
+    for job in situation.jobs:
         if taken >= expected:
             break
         behind -= job.size
@@ -45,5 +45,5 @@ def outside_window(queue: QueueView, now: float) -> list[Job]:
             continue
         late.append(job)
         expected = min(limit, taken + behind)
-        finish = now + queue.latency.predict(expected)
+        finish = situation.now + situation.predict(expected)
     return late

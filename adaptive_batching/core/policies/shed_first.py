@@ -1,7 +1,7 @@
 """Any policy, and those who can't be answered in time any more are turned away first."""
 
 from adaptive_batching.core.policies.shedding import hopeless, shed_or_probe
-from adaptive_batching.core.policy import Decision, Doorkeeper, Policy, QueueView, Watcher
+from adaptive_batching.core.policy import Decision, Doorkeeper, Policy, Situation, Watcher
 from adaptive_batching.core.records import BatchRecord
 
 
@@ -25,10 +25,10 @@ class ShedFirst:
             raise TypeError(msg)
         self.policy = policy
 
-    def decide(self, queue: QueueView, now: float) -> Decision:
+    def decide(self, situation: Situation) -> Decision:
         """Shed, or do what the other policy says."""
-        late = hopeless(queue, 0.0, now)
-        return shed_or_probe(queue, late, now) if late else self.policy.decide(queue, now)
+        late = hopeless(situation)
+        return shed_or_probe(situation, late) if late else self.policy.decide(situation)
 
     def observe(self, batch: BatchRecord) -> None:
         """Pass it on."""

@@ -3,45 +3,59 @@
 from collections.abc import Sequence
 
 from adaptive_batching.core.job import Job, Reason
-from adaptive_batching.core.policy import Dispatch, QueueView, Shed, ShedReason
+from adaptive_batching.core.policy import Dispatch, Shed, ShedReason, Situation
 
 EXTRAPOLATION = 2.0  # times the largest size seen; beyond that nothing is refused on its account
 
 
-def hopeless(queue: QueueView, margin: float, now: float) -> list[Job]:
+def hopeless(
+    situation: Situation,
+    margin: float = 0.0,
+    begin: float | None = None,
+    extrapolation: float = EXTRAPOLATION,
+) -> list[Job]:
     """The jobs with the earliest deadlines that would be late even if they left now.
 
     Each one shed makes the batch shorter, which may save the next. The margin is the share by which
     the batch may overrun; it is kept only while those behind fill the batch without the job: an
     even chance of being in time is better than an empty place.
+
+    Args:
+        situation: What waits, and how long batches take.
+        margin: Relative.
+        begin: When they could leave (seconds); None for now.
+        extrapolation: Times the largest batch seen: larger ones are taken to be no slower.
     """
-    if not queue.latency.trusted:
+    if not situation.trusted:
         return []
-    limit = queue.limits.max_batch_size
-    longest = min(limit, EXTRAPOLATION * queue.latency.largest)
-    items = queue.items
-    late = []
-    for job in queue.by_deadline():
-        duration = queue.latency.predict(min(items, longest))
+    begin = situation.now if begin is None else begin
+    limit, fixed, per_item = situation.limits.max_batch_size, situation.fixed, situation.per_item
+    longest = min(limit, extrapolation * situation.largest)
+    items = situation.items
+    late: list[Job] = []
+    slowest = (fixed + per_item * min(items, longest)) * (1.0 + margin)
+    if begin + slowest <= situation.soonest.deadline:
+        return late  # the common case
+    for job in situation.jobs.by_deadline():
+        duration = fixed + per_item * min(items, longest)
         if items - job.size >= limit:
             duration *= 1.0 + margin
-        if now + duration <= job.deadline:
+        if begin + duration <= job.deadline:
             break
         late.append(job)
         items -= job.size
     return late
 
 
-def shed_or_probe(queue: QueueView, late: Sequence[Job], now: float) -> Dispatch | Shed:
+def shed_or_probe(situation: Situation, late: Sequence[Job]) -> Dispatch | Shed:
     """Shed them; if that is all who wait and nothing has left for long, test the prediction.
 
     It is learned and may be wrong, and without batches it would stay so for ever. The probe is of
     those who came last: if it was wrong by a little only, they are still in time.
     """
-    limit = queue.limits.max_batch_size
-    everything = len(late) == queue.requests
-    patience = queue.head.deadline - queue.head.arrived
-    if everything and now - queue.last_release >= patience:
+    limit, head = situation.limits.max_batch_size, situation.head
+    everything = len(late) == situation.requests
+    if everything and situation.now - situation.last_release >= head.deadline - head.arrived:
         older = _all_but_newest(late, limit)
         if older:
             return Shed(older, ShedReason.HOPELESS)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from adaptive_batching.core.job import Reason
-from adaptive_batching.core.policy import Dispatch, Hold, QueueView
+from adaptive_batching.core.policy import Dispatch, Hold, Situation
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.units import parse_duration
 
@@ -46,26 +46,26 @@ class Triton:
             raise ValueError(f"expected sizes such as 4,8,16, got {sizes!r}") from None
         return cls(preferred, parse_duration(delay) if slash else 0.0)
 
-    def decide(self, queue: QueueView, now: float) -> Dispatch | Hold:
+    def decide(self, situation: Situation) -> Dispatch | Hold:
         """Release a preferred size, or what waits when its time is up."""
-        limit = queue.limits.max_batch_size
-        due = queue.oldest.arrived + self.delay
-        if self.delay and now >= due:
+        limit = situation.limits.max_batch_size
+        due = situation.oldest.arrived + self.delay
+        if self.delay and situation.now >= due:
             return Dispatch(limit, Reason.TIMEOUT)
-        size, preferred = self._sizes(queue, limit)
+        size, preferred = self._sizes(situation, limit)
         if preferred:
             return Dispatch(preferred, Reason.FULL if preferred == limit else Reason.PREFERRED)
-        if size < queue.items or size >= self._largest:
+        if size < situation.items or size >= self._largest:
             return Dispatch(limit, Reason.FULL)
         return Hold(due) if self.delay else Dispatch(limit, Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn nothing."""
 
-    def _sizes(self, queue: QueueView, limit: int) -> tuple[int, int]:
+    def _sizes(self, situation: Situation, limit: int) -> tuple[int, int]:
         """Items of the first jobs that fit, and the largest preferred size among their sums."""
         size = preferred = 0
-        for job in queue.jobs():
+        for job in situation.jobs:
             if size + job.size > limit:
                 break
             size += job.size

@@ -1,7 +1,7 @@
 """Release when the batch is full or its oldest job has waited for a fixed time."""
 
 from adaptive_batching.core.job import Reason
-from adaptive_batching.core.policy import Dispatch, Hold, QueueView
+from adaptive_batching.core.policy import Dispatch, Hold, Situation
 from adaptive_batching.core.records import BatchRecord
 
 
@@ -18,13 +18,13 @@ class Window:
             raise ValueError(msg)
         self.timeout = timeout
 
-    def decide(self, queue: QueueView, now: float) -> Dispatch | Hold:
+    def decide(self, situation: Situation) -> Dispatch | Hold:
         """Release a full batch at once, any other when its time is up."""
-        limit = queue.limits.max_batch_size
-        if queue.items >= limit:
+        limit = situation.limits.max_batch_size
+        if situation.items >= limit:
             return Dispatch(limit, Reason.FULL)
-        due = queue.oldest.arrived + self.timeout
-        return Dispatch(limit, Reason.TIMEOUT) if now >= due else Hold(due)
+        due = situation.oldest.arrived + self.timeout
+        return Dispatch(limit, Reason.TIMEOUT) if situation.now >= due else Hold(due)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn nothing."""

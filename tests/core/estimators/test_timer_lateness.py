@@ -42,4 +42,4 @@ def test_the_scheduler_learns_it_from_its_own_holds() -> None:
         assert isinstance(batch, Batch)
         scheduler.finish(batch, Outcome.DONE, hold.until + 4e-3)
     (view,) = scheduler._queues.views.values()
-    assert 2.5e-3 < view.timers_late < 3.5e-3
+    assert 2.5e-3 < view.situation(1e3).timers_late < 3.5e-3

@@ -17,9 +17,9 @@ from adaptive_batching.core import (
     Outcome,
     Policy,
     Priority,
-    QueueView,
     Scheduler,
     Shed,
+    Situation,
     TenantJob,
 )
 from adaptive_batching.core.fairness.fair_queue import FairQueue
@@ -180,9 +180,9 @@ def test_who_is_behind_does_not_hold_for_another_to_take_the_worker() -> None:
     """
 
     class Full(Greedy):
-        def decide(self, queue: QueueView, now: float) -> Dispatch | Hold:
-            full = queue.items >= queue.limits.max_batch_size
-            return super().decide(queue, now) if full else Hold(now + 1.0)
+        def decide(self, situation: Situation) -> Dispatch | Hold:
+            full = situation.items >= situation.limits.max_batch_size
+            return super().decide(situation) if full else Hold(situation.now + 1.0)
 
     scheduler = shared(Limits(8), Full(), workers=3)
     come(scheduler, 100, "flood", key="f")
@@ -217,7 +217,7 @@ def test_the_door_is_open_to_who_will_be_served_in_time() -> None:
     with pytest.raises(Overloaded):
         come(scheduler, 200, "flood", patience=25e-3)
     come(scheduler, 8, "quiet", 1e-6, patience=25e-3)
-    (first,) = scheduler.permits._running
+    (first,) = scheduler.permits.running
     scheduler.finish(first, Outcome.DONE, first.predicted)
     assert of_tenants(released(scheduler.next(first.predicted)))["quiet"] >= 4
 
@@ -283,7 +283,7 @@ def test_high_priority_goes_first_among_keys_as_well() -> None:
     come(scheduler, 1, None, 0.05, key="high", priority=HIGH)
     assert released(scheduler.next(0.05)).key == "high"
     come(scheduler, 1, None, 0.09, key="high", priority=HIGH)
-    (running,) = scheduler.permits._running
+    (running,) = scheduler.permits.running
     scheduler.finish(running, Outcome.DONE, 0.11)
     assert released(scheduler.next(0.11)).key == "normal"
 
@@ -335,7 +335,7 @@ def test_each_has_his_share_within_one_item_of_each(
         for name, items in of_tenants(batch).items():
             received[str(name)] += items * cost
         scheduler.finish(batch, Outcome.FAILED, 0.0)
-        backlogged &= {str(job.tenant) for job in scheduler._queues.views[None].jobs()}
+        backlogged &= {str(job.tenant) for job in scheduler._queues.views[None].queue}
         spread = [received[name] / weights[name] for name in backlogged]
         # one job of each, and what it costs that a batch is not full
         allowed = 2 * 5 / min(weights.values()) + limit / min(weights.values())

@@ -23,7 +23,6 @@ from adaptive_batching.core import (
     ShedReason,
     make_policy,
 )
-from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.simulation import Experiment, Row, Server, clumped, poisson, simulate
 from tests.core.steps import submit
@@ -135,21 +134,6 @@ def test_tight_deadlines_on_real_machines(load: float, least: float) -> None:
     assert row.goodput >= least
 
 
-def test_a_hung_worker_is_not_counted_on() -> None:
-    """One of three hangs and one is busy: the next to be counted on is the busy one.
-
-    It was taken for free any moment: nothing was held, and the other two bunched while it hung.
-    """
-    permits = Permits(3)
-    for worker, released in enumerate((0.0, 10e-3)):
-        jobs = [Job(released)]
-        permits.take(Batch(jobs, 1, None, Reason.IDLE, released, 8e-3, 0, worker))
-    assert permits.next_expected(4e-3, 0.1) == 8e-3
-    assert permits.next_expected(8.4e-3, 0.1) == pytest.approx(8.8e-3)  # a slow batch
-    assert permits.next_expected(12e-3, 0.1) == pytest.approx(18e-3)
-    assert permits.next_expected(30e-3, 0.1) == inf
-
-
 @pytest.mark.no_cover
 @pytest.mark.parametrize("load", [0.5, 0.7, 0.9])
 def test_long_batches_let_no_needed_worker_idle(load: float) -> None:
@@ -252,10 +236,10 @@ def test_the_head_is_released_when_its_deadline_says_so() -> None:
         job = Job(now, deadline=now + 0.02)
         scheduler.submit(job)
         while not isinstance(step := scheduler.next(now), Hold):
-            if isinstance(step, Batch) and scheduler.permits.running == 2:
+            if isinstance(step, Batch) and len(scheduler.permits.running) == 2:
                 scheduler.finish(step, Outcome.DONE, now + 1e-9)
         deadlines = [
-            job.deadline for view in scheduler._queues.views.values() for job in view.jobs()
+            job.deadline for view in scheduler._queues.views.values() for job in view.queue
         ]
         assert step.until <= min(deadlines, default=inf)
 

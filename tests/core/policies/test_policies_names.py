@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adaptive_batching import batched
-from adaptive_batching.core import BatchRecord, Dispatch, QueueView, Reason, make_policy
+from adaptive_batching.core import BatchRecord, Dispatch, Reason, Situation, make_policy
 from adaptive_batching.core.policies import KNOWN
 from adaptive_batching.core.policies.aimd import AIMD, EndToEndAIMD
 from adaptive_batching.core.policies.bentoml import BentoML
@@ -27,7 +27,7 @@ class Mine:
     class Nested(Greedy):
         """One that lives in a class."""
 
-    def decide(self, queue: QueueView, now: float) -> Dispatch:
+    def decide(self, situation: Situation) -> Dispatch:
         return Dispatch(1, Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:

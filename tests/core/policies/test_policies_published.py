@@ -15,11 +15,11 @@ from adaptive_batching.core import (
     JobOutcome,
     Limits,
     Outcome,
-    QueueView,
     Reason,
     Scheduler,
     Shed,
     ShedReason,
+    Situation,
     make_policy,
 )
 from adaptive_batching.core.policies.aimd import AIMD, EndToEndAIMD
@@ -34,7 +34,8 @@ def fitted(policy: object, workers: int = 1, **limits: float) -> Scheduler:
     """A scheduler that knows that batches take 50 ms + 10 ms per item."""
     scheduler = Scheduler(make_policy(policy), Limits(**limits), workers)  # type: ignore[arg-type]
     latency = scheduler.latency
-    latency.fixed, latency.per_item, latency.largest, latency.batches = 0.05, 0.01, 8.0, 9
+    latency.fixed, latency.per_item, latency.largest = 0.05, 0.01, 8.0
+    latency.batches, latency.trusted = 9, True
     return scheduler
 
 
@@ -283,14 +284,14 @@ def test_triton_with_impossible_numbers(sizes: list[int], delay: float) -> None:
 class Impatient:
     """VirtualTimeHeap everybody away while every worker is busy."""
 
-    def __init__(self, answer: Callable[[QueueView], Decision]) -> None:
+    def __init__(self, answer: Callable[[Situation], Decision]) -> None:
         self.answer = answer
 
-    def decide(self, queue: QueueView, now: float) -> Decision:
+    def decide(self, situation: Situation) -> Decision:
         return Dispatch(1, Reason.IDLE)
 
-    def watch(self, queue: QueueView, now: float) -> Decision:
-        return self.answer(queue)
+    def watch(self, situation: Situation) -> Decision:
+        return self.answer(situation)
 
     def observe(self, batch: BatchRecord) -> None:
         pass
@@ -322,7 +323,7 @@ def test_a_watcher_may_not_dispatch() -> None:
 def test_a_watcher_that_raises() -> None:
     """The error names the policy and the method."""
 
-    def fail(queue: QueueView) -> Decision:
+    def fail(queue: Situation) -> Decision:
         raise ZeroDivisionError("oh")
 
     scheduler = Scheduler(Impatient(fail), Limits())
@@ -337,6 +338,6 @@ def test_the_newest_is_the_last_that_still_waits() -> None:
     scheduler = fitted("greedy", workers=0)
     first, second = submit(scheduler, inf, inf)
     view = scheduler._queues.views[None]
-    assert view.newest is second
+    assert view.queue.newest is second
     scheduler.cancel(second)
-    assert view.newest is first
+    assert view.queue.newest is first

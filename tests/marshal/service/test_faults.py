@@ -100,13 +100,13 @@ async def test_a_refusal_of_the_policy_is_a_503():
     """It says when to come again: after the policy's seconds, some more and a spread."""
 
     class Pessimist:
-        def decide(self, queue, now):
+        def decide(self, situation):
             raise AssertionError
 
         def observe(self, batch):
             raise AssertionError
 
-        def refuse(self, queue, job, now):
+        def refuse(self, situation, job):
             return 11.0
 
     puppet = Puppet(policy=Pessimist(), max_latency=1.0)

@@ -12,9 +12,9 @@ from adaptive_batching.core import (
     Hold,
     JobOutcome,
     Limits,
-    QueueView,
     Reason,
     Scheduler,
+    Situation,
     make_policy,
 )
 from adaptive_batching.errors import PolicyError
@@ -43,9 +43,9 @@ class HoldUntil:
         self.until = until
         self.asked: list[float] = []
 
-    def decide(self, queue: QueueView, now: float):
-        self.asked.append(now)
-        return Dispatch(64, Reason.TIMEOUT) if now >= self.until else Hold(self.until)
+    def decide(self, situation: Situation):
+        self.asked.append(situation.now)
+        return Dispatch(64, Reason.TIMEOUT) if situation.now >= self.until else Hold(self.until)
 
     def observe(self, batch: BatchRecord) -> None:
         pass

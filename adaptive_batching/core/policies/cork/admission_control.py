@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from adaptive_batching.core.job import Job
-from adaptive_batching.core.policies.shedding import EXTRAPOLATION
-from adaptive_batching.core.policy import QueueView
+from adaptive_batching.core.policies.cork.parameters import CorkParameters
+from adaptive_batching.core.policy import Situation
 
 
 class _Door(NamedTuple):
@@ -47,53 +47,50 @@ class _Door(NamedTuple):
         return min(now + max(late, 0.0), free)
 
 
-def retry_after(queue: QueueView, job: Job, now: float) -> float | None:
+def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | None:
     """Seconds after which the job would be let in if nobody else came; None if it is let in now.
 
     That is when a batch with all that waits by then, and those who are to be expected, could still
     end within the job's patience; or when a worker is idle, if that is sooner.
     """
-    latency, limit = queue.latency, queue.limits.max_batch_size
-    longest = min(limit, EXTRAPOLATION * latency.largest)
-    joining = 0.5 * queue.arrivals.rate(now, queue.window) * queue.arrivals.mean_size
-    door = _Door(job.deadline - now, longest, joining, latency.fixed, latency.per_item)
-    full = queue.ahead_of(job) // limit
-    rest = min(queue.items - full * limit, limit)  # who is behind him may share his batch
+    limit, now = at.limits.max_batch_size, at.now
+    longest = min(limit, parameters.extrapolation * at.largest)
+    joining = parameters.joining * at.rate * at.mean_size
+    door = _Door(job.deadline - now, longest, joining, at.fixed, at.per_item)
+    full = at.jobs.ahead_of(job) // limit
+    rest = min(at.items - full * limit, limit)  # who is behind him may share his batch
+    if job.deadline - now < at.predict(limit) * (1.0 + 1.0 / at.capacity):
+        full = rest = 0  # a full batch can't follow one in time: those ahead will be shed
     waiting = rest + job.size
-    leaves = _releases(queue, latency.predict(longest), now)
+    leaves = _releases(at, at.predict(longest))
     free = leaves(full)
     if not full:
         if door.lateness(waiting, free, now) <= 0:
             return None
         opens = door.opens(waiting, free, now)
     else:
-        late = free + latency.predict(longest) - job.deadline
+        late = free + at.predict(longest) - job.deadline
         if late <= 0:
             return None
         opens, last_full = now + late, leaves(full - 1)
         if opens > last_full:
             opens = door.opens(waiting, free, max(now, last_full))
     if opens >= free and rest:
-        following = free + latency.predict(rest) if queue.workers == 1 else leaves(full + 1)
+        following = free + at.predict(rest) if at.workers == 1 else leaves(full + 1)
         opens = door.opens(job.size, following, free)
     return opens - now
 
 
-def _releases(queue: QueueView, full: float, now: float) -> Callable[[int], float]:
+def _releases(at: Situation, full: float) -> Callable[[int], float]:
     """When the nth of the batches to come can leave (seconds), if all that wait are full ones.
 
     Args:
-        queue: Whose workers, each of which is expected to be free at some instant.
+        at: The workers, each of which is expected to be free at some instant.
         full: Seconds that a full batch takes.
-        now: The present (seconds).
     """
-    best = queue.worker
-    able = [
-        worker
-        for worker in queue.alive
-        # who is idle and slower than the best is not given these
-        if worker.batch is not None or best is None or worker.latency.factor <= best.latency.factor
-    ]
-    each = full * len(able) / (len(able) if best is None else best.worth(able))
-    free = sorted([worker.free(now) for worker in able])
+    now = at.now
+    free = sorted([max(now, batch.predicted_finish) for batch in at.running])
+    if at.faster is None:  # who is idle and slower than the best is not given these
+        free = [now] * at.idle + free
+    each = full * len(free) / at.capacity
     return lambda n: free[n % len(free)] + n // len(free) * each

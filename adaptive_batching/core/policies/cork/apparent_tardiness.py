@@ -2,13 +2,11 @@
 
 from math import inf
 
+from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.queues import Queues
 
-_LOOKAHEAD = 2.0  # batches; Vepsalainen and Morton found 1.5 to 4.5 best, and it is flat between
-_KEPT = 0.8  # of the time left: batches come in lumps, and who is looked at last is late first
 
-
-def lookahead(queues: Queues, now: float) -> float:
+def lookahead(queues: Queues, now: float, parameters: CorkParameters) -> float:
     """0 while every queue's batch can still be in time; else for how long a batch may be put off.
 
     If all of them are in time, they are so on average: in its turn the middle one leaves when half
@@ -18,6 +16,6 @@ def lookahead(queues: Queues, now: float) -> float:
         return 0.0
     duration, workers = queues.duration, max(1, queues.workers)
     turn = (queues.batches - 1) / 2 * duration / workers
-    if turn + duration <= _KEPT * (queues.mean_deadline - now):
+    if turn + duration <= parameters.kept * (queues.mean_deadline - now):
         return 0.0
-    return _LOOKAHEAD * duration / workers
+    return parameters.lookahead * duration / workers

@@ -8,16 +8,26 @@ sizes (Harris 1913).
 
 from math import inf, sqrt
 
-from adaptive_batching.core.policy import QueueView
-
-_CAUTION = (
-    2.0  # times that size: too large costs little, too small takes capacity from those behind
-)
-_SPARE = 2.0  # times the smallest size with which the workers keep up
-_CALM = 0.5  # of max_latency: if the queue takes longer than that to empty, capacity matters more
+from adaptive_batching.core.policies.cork.parameters import CorkParameters
+from adaptive_batching.core.policy import Situation
 
 
-def economical_size(queue: QueueView, item_rate: float) -> float:
+def boarding_limit(at: Situation, limit: int, item_rate: float, parameters: CorkParameters) -> int:
+    """A full batch; less where its first wait long for its last, or other workers would starve."""
+    if at.requests == 1:
+        return limit
+    economical = economical_size(at, item_rate, parameters)
+    if economical < limit:
+        limit = max(1, round(economical), at.head.size)
+    work = item_rate * at.per_item
+    if at.workers == 1 or work <= parameters.long_batches * at.capacity:
+        return limit
+    equilibrium = item_rate * at.fixed / (at.capacity - work) if work < at.capacity else inf
+    boarding = max(1, round(min(parameters.boarding * equilibrium, limit)), at.head.size)
+    return limit if at.items > 2 * boarding else min(limit, boarding)
+
+
+def economical_size(at: Situation, item_rate: float, parameters: CorkParameters) -> float:
     """Items of the batch after which those who wait now are answered soonest, on average.
 
     N is what waits and what comes until the queue is empty, for each worker its share. Compared
@@ -25,31 +35,20 @@ def economical_size(queue: QueueView, item_rate: float) -> float:
     `simulations/small_batches.py`.
 
     Args:
-        queue: What waits.
+        at: What waits, the workers and how long they take.
         item_rate: Items that arrive in a second.
+        parameters: `caution` and `calm`.
 
     Returns:
         A number of items, not rounded; infinite where nothing is known, or the workers have no time
         to spare for more batches.
     """
-    latency, capacity = queue.latency, queue.capacity
-    fixed, per_item = latency.fixed, latency.per_item
+    fixed, per_item, capacity = at.fixed, at.per_item, at.capacity
     spare = capacity - item_rate * per_item
-    if per_item <= 0 or spare <= 0 or not latency.trusted:
+    if per_item <= 0 or spare <= 0 or not at.trusted:
         return inf
-    busy = (fixed * capacity + per_item * queue.items) / spare
-    if busy > _CALM * queue.limits.max_latency:
+    busy = (fixed * capacity + per_item * at.items) / spare
+    if busy > parameters.calm * at.limits.max_latency:
         return inf
-    items = (queue.items + item_rate * busy) / capacity
-    return max(_CAUTION * sqrt(items * fixed / per_item), _SPARE * equilibrium(queue, item_rate))
-
-
-def equilibrium(queue: QueueView, item_rate: float) -> float:
-    """Items of the smallest batches with which the workers keep up; infinite if none do.
-
-    Args:
-        queue: Of which the workers and their latency are looked at.
-        item_rate: Items that arrive in a second.
-    """
-    spare = queue.capacity - item_rate * queue.latency.per_item
-    return item_rate * queue.latency.fixed / spare if spare > 0 else inf
+    items = (at.items + item_rate * busy) / capacity
+    return parameters.caution * max(sqrt(items * fixed / per_item), item_rate * fixed / spare)
