@@ -44,20 +44,62 @@ Time = Callable[[float], float]
 """Items of a batch -> seconds."""
 
 
+class Trace(NamedTuple):
+    """Traffic that no options make.
+
+    Attributes:
+        kind: Of the arrivals.
+        rate: Requests a second.
+        seconds: How long.
+        full: Seconds that a full batch takes: bursts are as long as some of them.
+        mean: Items of a request, on average.
+        largest: Items of a request, at the most.
+        patient: Share of the requests that have a deadline of their own.
+        patience: Seconds from their arrivals to that.
+    """
+
+    kind: str
+    rate: float
+    seconds: float
+    full: float
+    mean: float
+    largest: int
+    patient: float
+    patience: float
+
+    def lines(self, seed: int) -> list[str]:
+        """A CSV, the same for the same seed."""
+        times, rng = self._times(seed), np.random.default_rng(seed)
+        sizes = np.minimum(rng.geometric(1 / self.mean, len(times)), self.largest).tolist()
+        waits = rng.random(len(times)) < self.patient
+        own = [f"{self.patience:.6g}" if wait else "" for wait in waits]
+        rows = zip(times.tolist(), sizes, own, strict=True)
+        return ["t_seconds,size,max_latency", *(f"{at:.9f},{size},{by}" for at, size, by in rows)]
+
+    def _times(self, seed: int) -> Times:
+        if self.kind == "even":
+            return np.arange(1, max(2, self.seconds * self.rate)) / self.rate
+        if self.kind == "mmpp":
+            sojourns = (9 * self.full, 3 * self.full)
+            return mmpp(self.rate, self.seconds, seed=seed, sojourns=sojourns)
+        make = poisson if self.kind == "poisson" else clumped
+        return make(self.rate, self.seconds, seed=seed)
+
+
 class Scenario(NamedTuple):
     """One set of conditions.
 
     Attributes:
         number: Of the draw.
         options: Of `simulate`, but for the trace, the seed and the policies.
-        trace: The lines of a CSV; None if the options make the traffic.
+        trace: The traffic; None if the options make it.
         workers: How many there are.
         closed: Whether users wait for their answers.
     """
 
     number: int
     options: tuple[str, ...]
-    trace: tuple[str, ...] | None
+    trace: Trace | None
     workers: int
     closed: bool
 
@@ -74,7 +116,7 @@ class Scenario(NamedTuple):
             path = Path(folder) / f"{self.number}.csv"
             name = []
             if self.trace is not None:
-                path.write_text("\n".join(self.trace))
+                path.write_text("\n".join(self.trace.lines(seed)))
                 name = [str(path)]
             given = command.make_context("simulate", [*name, *self.options]).params
             options = {name: value for name, value in given.items() if name not in OF_THE_COMMAND}
@@ -190,7 +232,7 @@ def loop(
 
 def arrivals(
     lots: Lots, rate: float, seconds: float, full: float, largest: int, within: float | None
-) -> tuple[list[str], tuple[str, ...] | None]:
+) -> tuple[list[str], Trace | None]:
     """Options that make the traffic, or a trace if none do."""
     kind = lots.one("poisson", "poisson", "poisson", "mmpp", "mmpp", "clumped", "even")
     items = lots.happens(0.15)
@@ -201,21 +243,9 @@ def arrivals(
     if kind in {"poisson", "clumped"} and not items and not own:
         told = ["--arrivals", kind, "--rate", f"{rate:.6g}", "--duration", f"{seconds:.6g}"]
         return told, None
-    times = _times(kind, rate, seconds, full, int(lots.rng.integers(2**31)))
-    sizes = np.minimum(lots.rng.geometric(1 / mean, len(times)), largest).tolist()
-    waits = lots.rng.random(len(times)) < patient
-    patience = f"{PATIENT * within:.6g}" if within is not None else ""
-    rows = zip(times.tolist(), sizes, waits.tolist(), strict=True)
-    lines = [f"{time:.9f},{size},{patience if wait else ''}" for time, size, wait in rows]
-    return ["--sizes", "items"], ("t_seconds,size,max_latency", *lines)
-
-
-def _times(kind: str, rate: float, seconds: float, full: float, seed: int) -> Times:
-    if kind == "even":
-        return np.arange(1, max(2, seconds * rate)) / rate
-    if kind == "mmpp":
-        return mmpp(rate, seconds, seed=seed, sojourns=(9 * full, 3 * full))
-    return {"poisson": poisson, "clumped": clumped}[kind](rate, seconds, seed=seed)
+    patience = PATIENT * within if within is not None else 0.0
+    trace = Trace(kind, rate, seconds, full, mean, largest, patient, patience)
+    return ["--sizes", "items"], trace
 
 
 def days(lots: Lots, full: float, seconds: float) -> list[str]:
@@ -310,9 +340,7 @@ def worst(outcomes: Sequence[Outcome], number: int, seed: int) -> Iterator[str]:
     """The worst cells, with other seeds as well, and what reproduces them."""
     ranked = sorted(outcomes, key=lambda found: found.worst[0], reverse=True)
     for found in ranked[:number]:
-        size, index = found.worst
-        if size <= 0:
-            return
+        _, index = found.worst
         drawn, rival = found.scenario, RIVALS[index]
         yield f"#{drawn.number} {_figures(drawn, found.cork, found.rivals[index])}"
         for other in range(seed + 1, seed + 1 + OTHER_SEEDS):
@@ -343,10 +371,13 @@ def main() -> None:
     parser.add_argument("--only", type=int, action="append", help="this number alone; repeat")
     parser.add_argument("--warm", action="store_true", help="leave the first half of each run out")
     parser.add_argument("--trace", type=int, metavar="NUMBER", help="print a scenario's trace")
+    parser.add_argument("--traffic", type=int, metavar="SEED", help="of --trace, if another")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     args = parser.parse_args()
     if args.trace is not None:
-        print("\n".join(scenario(args.trace, args.seed, warm=False).trace or ()))
+        trace = scenario(args.trace, args.seed, warm=False).trace
+        traffic = args.seed if args.traffic is None else args.traffic
+        print("\n".join([] if trace is None else trace.lines(traffic)))
         return
     numbers = args.only or list(range(args.scenarios))
     outcomes = []
