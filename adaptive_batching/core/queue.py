@@ -1,207 +1,43 @@
 """The jobs that may share a batch, the most urgent first."""
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
-from itertools import count, takewhile
+from collections.abc import Callable
 from math import inf
-from operator import attrgetter, itemgetter
-from typing import Any, TypeVar
+from operator import attrgetter
 
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
-from adaptive_batching.core.items_by_instant import ItemsByInstant
 from adaptive_batching.core.job import Job
-
-E = TypeVar("E", bound=tuple[Any, ...])
-
-
-def ascending(heap: list[E]) -> Iterator[E]:
-    """The entries of a heap in order; the first n cost O(n log n), however many there are."""
-    ahead = [(entry, 0) for entry in heap[:1]]
-    while ahead:
-        entry, at = heappop(ahead)
-        yield entry
-        for child in range(2 * at + 1, min(2 * at + 3, len(heap))):
-            heappush(ahead, (heap[child], child))
+from adaptive_batching.core.job_order import JobOrder
 
 
-class _Deadlines:
-    """The deadlines of a queue's jobs, where they come in another order than the jobs.
-
-    Args:
-        queue: In which the jobs wait; one that is in another or none has left.
-        jobs: All that have come, the oldest first; one of them waits at least.
-    """
-
-    __slots__ = ("_arrivals", "_come", "_deadlines", "_queue", "heap")
-
-    def __init__(self, queue: object, jobs: Iterable[Job]) -> None:
-        waiting = [job for job in jobs if job.queue is queue]
-        self.heap: list[tuple[float, int, Job]] = []
-        self._queue = queue
-        self._come = count()
-        self._arrivals = ItemsByInstant(waiting[0].arrived)
-        self._deadlines = ItemsByInstant(waiting[0].arrived)
-        for job in waiting:
-            self.enter(job)
-
-    def __iter__(self) -> Iterator[Job]:
-        """The waiting jobs, the earliest deadline first."""
-        return (job for _, _, job in ascending(self.heap) if job.queue is self._queue)
-
-    @property
-    def soonest(self) -> Job:
-        """The waiting job that expires first; there must be one."""
-        heap = self.heap
-        while heap[0][2].queue is not self._queue:
-            heappop(heap)
-        return heap[0][2]
-
-    def enter(self, job: Job) -> None:
-        """A job has come."""
-        heappush(self.heap, (job.deadline, next(self._come), job))
-        self._arrivals.add(job.arrived, job.size)
-        self._deadlines.add(job.deadline, job.size)
-
-    def left(self, jobs: Iterable[Job], requests: int) -> None:
-        """Jobs have left, and so many still wait; of the others no more than that are kept."""
-        for job in jobs:
-            self._arrivals.add(job.arrived, -job.size)
-            self._deadlines.add(job.deadline, -job.size)
-        if len(self.heap) > 2 * requests + 64:
-            self.heap = [entry for entry in self.heap if entry[2].queue is self._queue]
-            heapify(self.heap)
-
-    def take_expired(self, now: float) -> list[Job]:
-        """The jobs whose deadline has come, the oldest first; for `left` to count them out."""
-        due = []
-        while self.heap and self.heap[0][0] <= now:
-            due.append(heappop(self.heap))
-        due.sort(key=itemgetter(1))
-        return [job for _, _, job in due if job.queue is self._queue]
-
-    def items_until(self, deadline: float, arrived: float) -> int:
-        """Items of jobs that expire by then or came by then; those of which both is true twice."""
-        return self._deadlines.until(deadline) + self._arrivals.until(arrived)
-
-
-class JobQueue:
+class JobQueue(JobOrder):
     """The most urgent job first, but for smaller ones that fill what a larger one leaves free.
 
-    A job is urgent from `min(deadline, arrived + deferral)` on. So the earliest deadline goes
-    first, which answers every job in time if that can be done at all (Jackson 1955), but a job is
-    put off for `deferral` at the most, whatever its own deadline.
-
-    While deadlines come in the order of the jobs, as with one max_latency for all, the order of
-    leaving is that of arrival, and every operation is O(1) amortised, cancellation included. Where
-    they don't, each takes O(log n).
-
-    A cancelled job stays in place as a gravestone (its `queue` is another one, or none) until it
-    comes to the front or the gravestones outnumber the living.
-
     Args:
-        deferral: Says for how many seconds a job may be put off for more urgent ones; asked anew
-            each time, for it follows what is learned of the batches.
+        deferral: See `JobOrder`.
     """
 
-    __slots__ = (
-        "_deadlines", "_deferral", "_jobs", "_latest_deadline", "_passed", "arrivals", "items",
-        "requests",
-    )  # fmt: skip
+    __slots__ = ("_passed", "arrivals")
 
     def __init__(self, deferral: Callable[[], float] = lambda: inf) -> None:
-        self._deferral = deferral
-        self._jobs: deque[Job] = deque()
-        self._latest_deadline = -inf
-        self._deadlines: _Deadlines | None = None  # None: in the order of the jobs
+        super().__init__(None, deferral)
         self._passed: set[Job] = set()  # by a batch into which they did not fit
         self.arrivals = ArrivalRate()
-        self.items = 0
-        self.requests = 0
-
-    def __repr__(self) -> str:
-        return f"<JobQueue {self.requests} jobs, {self.items} items>"
-
-    def __iter__(self) -> Iterator[Job]:
-        """The waiting jobs in the order in which they leave."""
-        return (job for job in self._in_turn() if job.queue is self)
-
-    @property
-    def head(self) -> Job:
-        """The job that leaves first; there must be one."""
-        if self._deadlines is None:
-            return self.oldest
-        oldest, soonest = self.oldest, self._deadlines.soonest
-        return oldest if oldest.arrived + self._deferral() < soonest.deadline else soonest
-
-    @property
-    def oldest(self) -> Job:
-        """The waiting job that came first; there must be one."""
-        jobs = self._jobs
-        while jobs[0].queue is not self:
-            jobs.popleft()
-        return jobs[0]
-
-    @property
-    def soonest(self) -> Job:
-        """The waiting job that expires first; there must be one."""
-        return self.oldest if self._deadlines is None else self._deadlines.soonest
 
     @property
     def next(self) -> Job:
         """The job that leaves first; there must be one."""
         return self.head
 
-    @property
-    def newest(self) -> Job:
-        """The waiting job that came last; there must be one."""
-        jobs = self._jobs
-        while jobs[-1].queue is not self:
-            jobs.pop()
-        return jobs[-1]
-
-    @property
-    def earliest_deadline(self) -> float:
-        """The next instant at which a waiting job expires (seconds); `inf` if none ever does."""
-        return self.soonest.deadline if self.requests else inf
-
-    def by_deadline(self) -> Iterator[Job]:
-        """The waiting jobs, the earliest deadline first."""
-        return iter(self if self._deadlines is None else self._deadlines)
-
-    def ahead_of(self, job: Job) -> int:
-        """Items that would be served before a job that came now, at most.
-
-        At most twice as many as really would, and those whose deadlines are within a millisecond.
-        """
-        if self._deadlines is None:
-            if not self.requests or job.deadline >= self._latest_deadline:
-                return self.items
-            self._deadlines = _Deadlines(self, self._jobs)
-        deferral = self._deferral()
-        if job.arrived + deferral <= job.deadline:
-            return self.items
-        ahead = self._deadlines.items_until(job.deadline, job.deadline - deferral)
-        return min(ahead, self.items)
-
     def append(self, job: Job) -> None:
         """Let a job wait."""
         job.queue = self
-        self._jobs.append(job)
-        self.items += job.size
-        self.requests += 1
-        if self._deadlines is not None:
-            self._deadlines.enter(job)
-        elif job.deadline >= self._latest_deadline:
-            self._latest_deadline = job.deadline
-        else:
-            self._deadlines = _Deadlines(self, self._jobs)
+        self.enter(job)
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out, wherever it stands."""
         job.queue = None
         self._passed.discard(job)
-        self._left((job,), job.size)
+        self.left((job,), job.size)
 
     def take(self, size: int) -> list[Job]:
         """Take the most urgent jobs that fit into `size` items together; return the oldest first.
@@ -212,7 +48,7 @@ class JobQueue:
         jobs, passed = self._jobs, self._passed
         taken: list[Job] = []
         room = size
-        for job in self._in_turn():
+        for job in self.in_turn():
             if not room:
                 break
             if job.queue is not self:
@@ -229,48 +65,14 @@ class JobQueue:
         while jobs and jobs[0].queue is not self:
             jobs.popleft()
         in_order = self._deadlines is None
-        self._left(taken, size - room)
+        self.left(taken, size - room)
         if not in_order:
             taken.sort(key=attrgetter("arrived"))
         return taken
 
     def take_expired(self, now: float) -> list[Job]:
         """Take the jobs whose deadline has come."""
-        if self._deadlines is None:
-            expired = list(takewhile(lambda job: job.deadline <= now, self))
-        else:
-            expired = self._deadlines.take_expired(now)
+        expired = self.expired(now)
         for job in expired:
             self.remove(job)
         return expired
-
-    def _in_turn(self) -> Iterable[Job]:
-        """The jobs in the order in which they leave, and some that have left."""
-        return self._jobs if self._deadlines is None else self._by_urgency(self._deadlines.heap)
-
-    def _by_urgency(self, heap: list[tuple[float, int, Job]]) -> Iterator[Job]:
-        """By deadline, but first those that have been put off for long enough."""
-        deferral = self._deferral()
-        arrivals = iter(self._jobs)
-        oldest = next(arrivals, None)
-        for deadline, _, job in ascending(heap):
-            while oldest is not None and oldest.arrived + deferral < deadline:
-                if oldest.arrived + deferral < oldest.deadline:  # or it has had its turn
-                    yield oldest
-                oldest = next(arrivals, None)
-            if deadline <= job.arrived + deferral:
-                yield job
-
-    def _left(self, jobs: Sequence[Job], items: int) -> None:
-        """Count out jobs of so many items; forget those in the midst that outnumber the rest."""
-        self.items -= items
-        self.requests -= len(jobs)
-        if not self.requests:
-            self._jobs.clear()
-            self._latest_deadline = -inf
-            self._deadlines = None
-            return
-        if self._deadlines is not None:
-            self._deadlines.left(jobs, self.requests)
-        if len(self._jobs) > 2 * self.requests + 64:
-            self._jobs = deque(job for job in self._jobs if job.queue is self)

@@ -12,9 +12,10 @@ from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.fairness.fair_queue import FairQueue
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job
+from adaptive_batching.core.job_order import ascending
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Limits, QueueView
-from adaptive_batching.core.queue import JobQueue, ascending
+from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.core.worker import KeyPace
 
 _PUT_OFF = 4.0  # times what all that waits takes: from 4 on answers are as many as without a bound

@@ -1,6 +1,6 @@
 """Jobs of several tenants that may share a batch: who is furthest behind his share fills it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import ceil, frexp, inf
 from operator import attrgetter
 
@@ -91,7 +91,7 @@ class FairQueue(JobQueue):
         queue = self._queues.get(job.tenant)
         tenant = self._tenants.of(job.tenant)
         if queue is None or not queue.waits:
-            queue = TenantQueue(self, tenant, self._tenants.ageing)
+            queue = TenantQueue(self, tenant, self._tenants.ageing, self._deferral)
         queue.append(job)
         self._depths.change(tenant.weight, queue.items - job.size, queue.items)
         self._tenants.came(tenant, job.size)
@@ -103,25 +103,42 @@ class FairQueue(JobQueue):
         self._count_out(job)
 
     def take(self, size: int) -> list[Job]:
-        """Take the jobs whose turn it is until the next does not fit into `size` items together.
+        """Take the jobs whose turn it is, as many as fit into `size` items together.
 
-        The first one goes however large it is: a policy that spares the size of the oldest job
-        can't know who is first. They are returned oldest first.
+        The first one goes however large it is: a policy that spares the size of the first job
+        can't know whose turn it is. A later one that does not fit is passed by smaller ones of its
+        tenant and priority, but by one batch only. They are returned oldest first.
         """
         taken: list[Job] = []
+        smaller: dict[TenantQueue, Iterator[Job]] = {}
         room = size
         while room > 0 and (queue := self._queues.first()) is not None:
-            job = queue.next
-            if taken and job.size > room:
+            job = None if queue in smaller else queue.next
+            if job is None or (taken and job.size > room):
+                if job is not None:
+                    smaller[queue] = queue.others(job)
+                job = self._fitting(smaller[queue], room)
+            if job is None:
                 break
             room -= job.size
             queue.serve(job)
             job.queue = None
+            self._passed.discard(job)
             self._count_out(job)
             taken.append(job)
-        self._left(taken, sum(job.size for job in taken))
+        self.left(taken, sum(job.size for job in taken))
         taken.sort(key=attrgetter("arrived"))
         return taken
+
+    def _fitting(self, jobs: Iterator[Job], room: int) -> Job | None:
+        """The first of some jobs that fits, if none before it was passed by another batch."""
+        for job in jobs:
+            if job.size <= room:
+                return job
+            if job in self._passed:
+                break
+            self._passed.add(job)
+        return None
 
     def turn(self, now: float) -> tuple[float, bool]:
         """How early it is asked among other queues, as far as that depends on whose jobs it holds.

@@ -199,6 +199,45 @@ def test_of_one_tenant_the_earliest_deadline_goes_first() -> None:
     assert released(scheduler.next(1e-3)).key == "sooner"
 
 
+def test_of_one_tenant_and_priority_the_earliest_deadline_goes_first() -> None:
+    """Also in one queue; one of high priority goes before it all the same."""
+    scheduler = shared(Limits(1))
+    patient, hasty = come(scheduler, 1, "a") + come(scheduler, 1, "a", patience=0.03)
+    high = come(scheduler, 1, "a", priority=HIGH)
+    order = [job for batch in batches(scheduler) for job in batch.jobs]
+    assert order == [*high, hasty, patient]
+
+
+def test_who_shortens_his_deadlines_gains_nothing() -> None:
+    """Of two tenants with jobs waiting all the time, each has half, however hasty the other is."""
+    scheduler = shared(Limits(8, max_queue=10**6))
+    come(scheduler, 100, "patient")
+    come(scheduler, 100, "hasty", 1e-3, patience=0.2)
+    for batch in batches(scheduler, 1e-3, most=6):
+        assert of_tenants(batch) == {"patient": 4, "hasty": 4}
+
+
+def test_smaller_jobs_of_its_tenant_fill_what_a_large_one_leaves_free() -> None:
+    """In one batch only: the second large one is not passed again before the third."""
+    scheduler = shared(Limits(8))
+    jobs = [come(scheduler, 1, "a", size=size)[0] for size in (5, 6, 7, 2, 1, 1, 2)]
+    left = [[job.size for job in batch.jobs] for batch in batches(scheduler)]
+    assert left == [[5, 2, 1], [6], [7, 1], [2]]
+    assert not any(job.waiting for job in jobs)
+
+
+def test_what_is_more_urgent_than_a_large_job_does_not_disturb_the_filling() -> None:
+    """The oldest may leave as one of the smaller ones behind a hasty one that is too large."""
+    queue = FairQueue(Tenants(Fairness(), EIGHT))
+    sizes = [(3, 9.0), (7, 5.0), (6, 1.0), (1, 8.0), (1, 7.0)]
+    jobs = [TenantJob(i, size, due, tenant="a") for i, (size, due) in enumerate(sizes)]
+    for job in jobs:
+        queue.append(job)
+    assert queue.take(8) == [jobs[2], jobs[3], jobs[4]]
+    assert queue.take(8) == [jobs[1]]
+    assert queue.take(8) == [jobs[0]]
+
+
 def test_a_deadline_forces_a_batch_with_all_who_wait() -> None:
     """When it leaves is the policy's affair; fairness says who is in it if not all can be."""
     scheduler = shared(Limits(64, 25e-3), Cork(), workers=2)
