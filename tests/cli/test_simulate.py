@@ -661,6 +661,10 @@ def test_keys_that_cost_differently(tmp_path):
     recorded = answer(path, *options, "--keys", "recorded", "--key-cost", "b=20")
     figures = recorded["rows"][0]["keys"]
     assert {key: each["goodput"] for key, each in figures.items()} == {"a": 1.0, "b": 0.0}
+    for costs, got in (("bert=20", "got bert"), ("1,20", "got costs 1, 20")):
+        refused = run(path, "--keys", "recorded", "--key-cost", costs)
+        assert refused.exit_code == 2
+        assert got in " ".join(refused.stderr.split())
 
 
 def test_brackets_are_no_markup(tmp_path):
