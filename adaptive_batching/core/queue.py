@@ -23,11 +23,6 @@ class JobQueue(JobOrder):
         self._passed: set[Job] = set()  # by a batch into which they did not fit
         self.arrivals = ArrivalRate()
 
-    @property
-    def next(self) -> Job:
-        """The job that leaves first; there must be one."""
-        return self.head
-
     def append(self, job: Job) -> None:
         """Let a job wait."""
         job.queue = self

@@ -1,21 +1,20 @@
 """All that waits, by batch key: whose turn it is, in O(log n) of the keys."""
 
 from collections.abc import Hashable, Iterator
-from heapq import heapify, heappop, heappush, merge
 from itertools import count
 from math import inf, log
-from operator import itemgetter
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from adaptive_batching.core.estimators.delays import TimerLateness
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.fairness.fair_queue import FairQueue
+from adaptive_batching.core.fairness.tenant_orders import TenantOrders
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job
-from adaptive_batching.core.job_order import ascending
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Limits, QueueView
 from adaptive_batching.core.queue import JobQueue
+from adaptive_batching.core.queue_order import Line, QueueOrder
 from adaptive_batching.core.worker import KeyPace
 
 _PUT_OFF = 4.0  # times what all that waits takes: from 4 on answers are as many as without a bound
@@ -74,9 +73,8 @@ class Queues:
         self._weighing = weighing
         self._tenants = tenants
         self._opened = count()
-        self._by_deadline = _Line()
-        self._by_arrival = _Line()
-        self._by_worth = _Line()
+        self._order = QueueOrder()
+        self._by_tenant = None if tenants is None else TenantOrders(tenants)
         self._changed: dict[QueueView, None] = {}  # since they were last weighed
         self._counted: dict[QueueView, float] = {}  # their deadlines as they were then
         self._deadlines = 0.0  # summed; a queue without any is not counted
@@ -84,7 +82,7 @@ class Queues:
     @property
     def number(self) -> int:
         """In how many somebody waits: each needs a batch of its own at least."""
-        return len(self._by_deadline.entries)
+        return len(self._order)
 
     @property
     def batches(self) -> int:
@@ -143,17 +141,15 @@ class Queues:
         self._limits = limits
         self._weighing = weighing
         self.lookahead = self._deadlines = 0.0
-        self._by_worth = _Line()
+        self._order.by_worth = Line()
         self._counted.clear()
         self._changed = dict.fromkeys(self.views.values()) if weighing else {}
 
     def joined(self, view: QueueView, job: Job) -> None:
         """A job has come to a queue; of interest if there are others."""
-        entry = self._by_deadline.entries.get(view)
-        if entry is None:
-            self._by_arrival.put(view, job.arrived)
-        if entry is None or job.deadline < entry[0]:
-            self._by_deadline.put(view, job.deadline)
+        self._order.joined(view, job.deadline, job.arrived)
+        if self._by_tenant is not None:
+            self._by_tenant.place(view)
         if self._weighing:
             self._changed[view] = None
 
@@ -191,9 +187,9 @@ class Queues:
                 self._counted[view] = deadline
                 self._deadlines += deadline
             if not view.queue.requests:
-                self._by_worth.drop(view)
+                self._order.by_worth.drop(view)
             elif self.lookahead:
-                self._by_worth.put(view, self._worth(view))
+                self._order.by_worth.put(view, self._worth(view))
         self._changed.clear()
         if not self._counted:
             self._deadlines = 0.0  # what was rounded away is not carried on for ever
@@ -203,33 +199,24 @@ class Queues:
         if self.lookahead / _SAME <= seconds <= self.lookahead * _SAME:
             return
         self.lookahead = min(seconds, _FOR_EVER)
-        self._by_worth = _Line()
+        self._order.by_worth = Line()
         if seconds:
-            for view in self._by_deadline.entries:
-                self._by_worth.put(view, self._worth(view))
+            for view in self._order.by_deadline.entries:
+                self._order.by_worth.put(view, self._worth(view))
 
     def most_pressing(self) -> QueueView:
         """The queue of the job that expires first; one must wait."""
         if self.shared:
-            return self._by_deadline.first
+            return self._order.by_deadline.first
         (only,) = self.views.values()
         return only
 
     def in_turn(self, now: float) -> Iterator[QueueView]:
         """The queues, first who should be served first."""
-        if self._tenants is not None:
-            return (self._by_worth if self.lookahead else self._by_deadline).by_tenant(now)
-        return (view for _, view in self._by_worth) if self.lookahead else self._by_urgency()
-
-    def _by_urgency(self) -> Iterator[QueueView]:
-        """By deadline, but first those that have been put off for long enough."""
-        deferral = self.deferral()
-        put_off = ((arrived + deferral, view) for arrived, view in self._by_arrival)
-        asked = set[QueueView]()
-        for _, view in merge(self._by_deadline, put_off, key=itemgetter(0)):
-            if view not in asked:
-                asked.add(view)
-                yield view
+        if self._by_tenant is not None:
+            worths = self._order.by_worth if self.lookahead else None
+            return self._by_tenant.in_turn(now, self.deferral(), worths)
+        return self._order.in_turn(self.deferral(), weighed=self.lookahead > 0)
 
     def _worth(self, view: QueueView) -> float:
         """How urgent its next batch is, as an instant (seconds)."""
@@ -243,22 +230,15 @@ class Queues:
         return due - duration - self.lookahead * log(items / duration)
 
     def _place(self, view: QueueView) -> None:
-        if view.queue.requests:
-            self._by_deadline.put(view, view.queue.soonest.deadline)
-            self._by_arrival.put(view, view.queue.oldest.arrived)
+        queue = view.queue
+        if queue.requests:
+            self._order.put(view, queue.soonest.deadline, queue.oldest.arrived)
         else:
-            self._by_deadline.drop(view)
-            self._by_arrival.drop(view)
+            self._order.drop(view)
+        if self._by_tenant is not None:
+            self._by_tenant.place(view)
         if self._weighing:
             self._changed[view] = None
-
-
-def _fair(view: QueueView) -> FairQueue:
-    """Its queue, where tenants share the workers."""
-    return cast("FairQueue", view.queue)
-
-
-_Entry = tuple[float, float, int, QueueView]  # instant, when its oldest came, its age, the queue
 
 
 @runtime_checkable
@@ -270,53 +250,3 @@ class Triage(Protocol):
         e times as much; asked while several queues wait and a worker is idle.
         """  # fmt: skip
         ...
-
-
-class _Line:
-    """Queues by an instant of each; an entry that is no longer true goes when it is first."""
-
-    def __init__(self) -> None:
-        self.entries: dict[QueueView, _Entry] = {}
-        """The true ones."""
-        self._heap: list[_Entry] = []
-
-    def __iter__(self) -> Iterator[tuple[float, QueueView]]:
-        """The instants and their queues in order, each found when it is asked for."""
-        return ((entry[0], entry[3]) for entry in ascending(self._heap) if self._holds(entry))
-
-    def by_tenant(self, now: float) -> Iterator[QueueView]:
-        """First those of the tenant who is furthest behind, however urgent others are.
-
-        Sorted each time, as any batch may change the order of all: O(n log n) of the queues.
-        """
-        turns = [(_fair(view).turn(now), *entry) for view, entry in self.entries.items()]
-        return (view for *_, view in sorted(turns))
-
-    @property
-    def first(self) -> QueueView:
-        """The first one; there must be one."""
-        heap = self._heap
-        while not self._holds(heap[0]):
-            heappop(heap)
-        return heap[0][3]
-
-    def put(self, view: QueueView, instant: float) -> None:
-        """Give a queue its place; of equals, whose oldest came first, or which is itself older."""
-        entry = (instant, view.queue.oldest.arrived, view.opened, view)
-        old = self.entries.get(view)
-        if old == entry:
-            return
-        self.entries[view] = entry
-        if len(self._heap) <= 2 * len(self.entries) + 64:
-            heappush(self._heap, entry)
-        else:
-            self._heap = list(self.entries.values())
-            heapify(self._heap)
-
-    def drop(self, view: QueueView) -> None:
-        """Nobody waits in it any more."""
-        self.entries.pop(view, None)
-
-    def _holds(self, entry: _Entry) -> bool:
-        """Whether an entry is true."""
-        return self.entries.get(entry[3]) is entry

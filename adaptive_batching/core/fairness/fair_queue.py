@@ -1,6 +1,6 @@
 """Jobs of several tenants that may share a batch: who is furthest behind his share fills it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from math import ceil, frexp, inf
 from operator import attrgetter
 
@@ -50,18 +50,14 @@ class FairQueue(JobQueue):
         tenants: Whose accounts say whose turn it is.
     """
 
-    __slots__ = ("_depths", "_queues", "_tenants")
+    __slots__ = ("_depths", "_queues", "_tenants", "_touched")
 
     def __init__(self, tenants: Tenants, deferral: Callable[[], float] = lambda: inf) -> None:
         super().__init__(deferral)
         self._tenants = tenants
         self._queues: VirtualTimeHeap[TenantQueue] = VirtualTimeHeap()
         self._depths = _Depths()
-
-    @property
-    def next(self) -> Job:
-        """Whose turn it is, who need not be the oldest; there must be one."""
-        return self._first.next
+        self._touched: set[Hashable] | None = None  # tenants; None as long as it was not asked for
 
     def ahead_of(self, job: Job) -> int:
         """Items that would be served before a job that came now, if nobody else came.
@@ -96,6 +92,8 @@ class FairQueue(JobQueue):
         self._depths.change(tenant.weight, queue.items - job.size, queue.items)
         self._tenants.came(tenant, job.size)
         self._queues.add(job.tenant, queue)
+        if self._touched is not None:
+            self._touched.add(job.tenant)
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out, wherever it stands."""
@@ -140,23 +138,23 @@ class FairQueue(JobQueue):
             self._passed.add(job)
         return None
 
-    def turn(self, now: float) -> tuple[float, bool]:
-        """How early it is asked among other queues, as far as that depends on whose jobs it holds.
+    def changed(self) -> list[tuple[Hashable, TenantQueue | None]]:
+        """What tenants have waiting whose jobs came or left since this was last asked.
 
-        Whoever is furthest behind goes first, and of his jobs those that are pressing.
+        None for those who have nothing. The first time, what all have.
         """
-        queue = self._first
-        return queue.tenant.received, not queue.pressing(now)
-
-    @property
-    def _first(self) -> TenantQueue:
-        queue = self._queues.first()
-        assert queue is not None
-        return queue
+        names = self._touched
+        self._touched = set()
+        if names is None:
+            return [(name, jobs) for name, jobs in self._queues.members() if jobs.waits]
+        every = ((name, self._queues.get(name)) for name in names)
+        return [(name, jobs if jobs and jobs.waits else None) for name, jobs in every]
 
     def _count_out(self, job: Job) -> None:
         queue = self._queues.get(job.tenant)
         assert queue is not None
         queue.left(job)
+        if self._touched is not None:
+            self._touched.add(job.tenant)
         self._depths.change(queue.tenant.weight, queue.items + job.size, queue.items)
         self._tenants.left(queue.tenant, job.size)

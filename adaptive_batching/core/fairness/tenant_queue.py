@@ -82,10 +82,22 @@ class TenantQueue:
         """Its jobs of the same priority as one of them, in the order in which they leave."""
         return iter(self._of(job))
 
-    def pressing(self, now: float) -> bool:
-        """Whether its next job is of high priority, or has waited long enough to be as one."""
-        job = self.next
-        return job.priority is Priority.HIGH or job.arrived + self._ageing <= now
+    @property
+    def presses(self) -> float:
+        """From when on one of its jobs is of high priority, or has waited long enough to be so."""
+        high, normal = self._high, self._normal
+        aged = normal.oldest.arrived + self._ageing if normal.requests else inf
+        return min(high.oldest.arrived, aged) if high.requests else aged
+
+    @property
+    def earliest_deadline(self) -> float:
+        """The next instant at which one of its jobs expires (seconds)."""
+        return min(self._high.earliest_deadline, self._normal.earliest_deadline)
+
+    @property
+    def oldest(self) -> float:
+        """When the first of its jobs came (seconds); one must wait."""
+        return min(jobs.oldest.arrived for jobs in (self._high, self._normal) if jobs.requests)
 
     def ahead_of(self, job: Job) -> int:
         """Items that would be served before a job that came now."""

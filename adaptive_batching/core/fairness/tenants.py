@@ -1,6 +1,6 @@
 """What each tenant has had of the workers, and so whose turn it is."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from itertools import count
 
 from adaptive_batching.core.fairness.fairness import Fairness
@@ -99,6 +99,10 @@ class Tenants:
         if not tenant.items:
             tenant.received = max(tenant.received, self._hindmost())
         return tenant
+
+    def in_turn(self) -> Iterator[Tenant]:
+        """Those of whom something waits, the one furthest behind first."""
+        return self._waiting.in_turn()
 
     def came(self, tenant: Tenant, items: int) -> None:
         """Some items of his wait."""

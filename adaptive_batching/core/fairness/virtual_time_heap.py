@@ -1,6 +1,6 @@
 """Who is furthest behind, where everybody only ever gets ahead."""
 
-from collections.abc import Hashable, ItemsView
+from collections.abc import Hashable, ItemsView, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, Protocol, TypeVar
 
@@ -62,6 +62,22 @@ class VirtualTimeHeap(Generic[W]):
             else:
                 return member
         return None
+
+    def in_turn(self) -> Iterator[W]:
+        """Those for whom there is something to do, the one furthest behind first."""
+        ahead = [(entry, 0) for entry in self._heap[:1]]
+        while ahead:
+            entry, at = heappop(ahead)
+            if at >= 0:
+                for child in range(2 * at + 1, min(2 * at + 3, len(self._heap))):
+                    heappush(ahead, (self._heap[child], child))
+            member = self._members.get(entry[2])
+            if member is None or not member.waits:
+                continue
+            if entry[:2] == member.standing:
+                yield member
+            else:
+                heappush(ahead, ((*member.standing, entry[2]), -1))
 
     def _forget(self) -> None:
         """Of those who come and go while nobody is served, more entries are left than members."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from math import inf
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -195,7 +196,7 @@ def test_of_one_tenant_the_earliest_deadline_goes_first() -> None:
     """Fairness is between tenants: the queues of one are served as without it."""
     scheduler = shared()
     come(scheduler, 1, "one", 0.0, patience=1.0, key="later")
-    come(scheduler, 1, "one", 1e-3, patience=0.5, key="sooner")
+    come(scheduler, 1, "one", 1e-3, patience=0.02, key="sooner")
     assert released(scheduler.next(1e-3)).key == "sooner"
 
 
@@ -236,6 +237,41 @@ def test_what_is_more_urgent_than_a_large_job_does_not_disturb_the_filling() -> 
     assert queue.take(8) == [jobs[2], jobs[3], jobs[4]]
     assert queue.take(8) == [jobs[1]]
     assert queue.take(8) == [jobs[0]]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.randoms(use_true_random=False), st.sampled_from([Greedy, Cork]))
+def test_the_hindmost_tenant_is_served_whatever_came_and_went(
+    random: Random, policy: type[Policy]
+) -> None:
+    """Of tenants and keys in any mixture, each batch has a job of the one who is furthest behind,
+    as a look at all of them would have it.
+    """
+    scheduler = shared(Limits(4, 0.2, max_queue=10**6), policy(), ageing=0.05)
+    accounts = scheduler._tenants
+    assert accounts is not None
+    waiting = list[TenantJob]()
+    for tick in range(100):
+        now = tick * 4e-3
+        for _ in range(random.randrange(4)):
+            tenant, key = random.randrange(5), random.randrange(6)
+            patience, priority = random.choice([0.1, 0.2]), random.choice([HIGH, NORMAL])
+            job = TenantJob(now, 1, now + patience, key, tenant=tenant, priority=priority)
+            if let_in(scheduler, job):
+                waiting.append(job)
+        if waiting and random.random() < 0.3:
+            scheduler.cancel(random.choice(waiting))
+        while isinstance(step := scheduler.next(now), Shed):
+            pass
+        if isinstance(step, Batch):
+            left = {job.tenant for job in step.jobs}
+            still = {job.tenant for job in waiting if job.waiting} - left
+            assert all(
+                accounts.of(name).received >= min(accounts.of(each).received for each in left) - 4
+                for name in still
+            )
+            scheduler.finish(step, Outcome.FAILED, now)
+        waiting = [job for job in waiting if job.waiting]
 
 
 def test_a_deadline_forces_a_batch_with_all_who_wait() -> None:

@@ -1,0 +1,134 @@
+"""Queues of several batch keys in the order in which they should be served, in O(log n) of them."""
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush, merge
+from math import inf
+from operator import itemgetter
+
+from adaptive_batching.core.job_order import ascending
+from adaptive_batching.core.policy import QueueView
+
+Entry = tuple[float, float, int, QueueView]  # instant, when its oldest came, its age, the queue
+
+
+class Line:
+    """Queues by an instant of each; an entry that is no longer true goes when it is first."""
+
+    def __init__(self) -> None:
+        self.entries: dict[QueueView, Entry] = {}
+        """The true ones."""
+        self._heap: list[Entry] = []
+
+    def __iter__(self) -> Iterator[tuple[float, QueueView]]:
+        """The instants and their queues in order, each found when it is asked for."""
+        return ((entry[0], entry[3]) for entry in ascending(self._heap) if self._holds(entry))
+
+    @property
+    def earliest(self) -> float:
+        """The first instant (seconds); `inf` if there is none."""
+        return self.entries[self.first][0] if self.entries else inf
+
+    @property
+    def first(self) -> QueueView:
+        """The first one; there must be one."""
+        heap = self._heap
+        while not self._holds(heap[0]):
+            heappop(heap)
+        return heap[0][3]
+
+    def put(self, view: QueueView, instant: float) -> None:
+        """Give a queue its place; of equals, whose oldest came first, or which is itself older."""
+        entry = (instant, view.queue.oldest.arrived, view.opened, view)
+        old = self.entries.get(view)
+        if old == entry:
+            return
+        self.entries[view] = entry
+        if len(self._heap) <= 2 * len(self.entries) + 64:
+            heappush(self._heap, entry)
+        else:
+            self._heap = list(self.entries.values())
+            heapify(self._heap)
+
+    def drop(self, view: QueueView) -> None:
+        """Nobody waits in it any more."""
+        self.entries.pop(view, None)
+
+    def _holds(self, entry: Entry) -> bool:
+        """Whether an entry is true."""
+        return self.entries.get(entry[3]) is entry
+
+
+class QueueOrder:
+    """Queues by how urgent they are, or by an instant that says what they are worth.
+
+    Attributes:
+        by_deadline: By when a job expires.
+        by_worth: By what was said to `by_worth.put`; not all of them need be there.
+    """
+
+    __slots__ = ("_by_arrival", "by_deadline", "by_worth")
+
+    def __init__(self) -> None:
+        self.by_deadline = Line()
+        self.by_worth = Line()
+        self._by_arrival = Line()
+
+    def __len__(self) -> int:
+        return len(self.by_deadline.entries)
+
+    def __contains__(self, view: QueueView) -> bool:
+        return view in self.by_deadline.entries
+
+    def put(self, view: QueueView, deadline: float, arrived: float) -> None:
+        """Jobs wait in a queue.
+
+        Args:
+            view: The queue.
+            deadline: The earliest (seconds).
+            arrived: When the oldest came (seconds).
+        """
+        self.by_deadline.put(view, deadline)
+        self._by_arrival.put(view, arrived)
+
+    def joined(self, view: QueueView, deadline: float, now: float) -> None:
+        """A job with this deadline has come to a queue."""
+        entry = self.by_deadline.entries.get(view)
+        if entry is None:
+            self._by_arrival.put(view, now)
+        if entry is None or deadline < entry[0]:
+            self.by_deadline.put(view, deadline)
+
+    def drop(self, view: QueueView) -> None:
+        """No job waits in it any more."""
+        for line in self.lines:
+            line.drop(view)
+
+    def move(self, view: QueueView, other: "QueueOrder") -> None:
+        """Give a queue its place in another order."""
+        for own, new in zip(self.lines, other.lines, strict=True):
+            if view in own.entries:
+                new.put(view, own.entries[view][0])
+        self.drop(view)
+
+    def in_turn(self, deferral: float, *, weighed: bool) -> Iterator[QueueView]:
+        """The queues, the one to be served first at first.
+
+        Args:
+            deferral: Seconds for which a job may be put off for more urgent ones.
+            weighed: Whether by what they are worth.
+        """
+        return (view for _, view in self.by_worth) if weighed else self._by_urgency(deferral)
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The queues by each of their instants."""
+        return self.by_deadline, self._by_arrival, self.by_worth
+
+    def _by_urgency(self, deferral: float) -> Iterator[QueueView]:
+        """By deadline, but first those that have been put off for long enough."""
+        put_off = ((arrived + deferral, view) for arrived, view in self._by_arrival)
+        asked = set[QueueView]()
+        for _, view in merge(self.by_deadline, put_off, key=itemgetter(0)):
+            if view not in asked:
+                asked.add(view)
+                yield view
