@@ -28,6 +28,14 @@ def reports(*arguments):
     return answer["reports"]
 
 
+def test_growth() -> None:
+    """Two rows for each of seven kinds of crowds, and a verdict on each."""
+    (report,) = reports("growth")
+    assert [row["how many"] for row in report["rows"]] == [10, 1000] * 7
+    assert len(report["verdicts"]) == 7
+    assert all(row["submit (µs)"] > 0 for row in report["rows"])
+
+
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_calls(loop):
     """A row for one, many and very many callers, verdicts on two of them."""

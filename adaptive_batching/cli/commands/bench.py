@@ -13,6 +13,7 @@ from rich.console import Console
 from adaptive_batching.bench import (
     calls,
     cooperative,
+    growth,
     http,
     pipeline,
     sidecar,
@@ -197,6 +198,7 @@ _add(
     "wire", "CPU that one hostile request costs the sidecar, in each protocol.", wire, on_loop=False
 )
 _add("simulator", "Speed of the simulator.", simulator, on_loop=False)
+_add("growth", "What a request costs, however much waits.", growth, on_loop=False)
 _add_parts(
     "http",
     "A service under load: throughput, latency, closed loops, viewers.",
