@@ -133,23 +133,29 @@ class JobOrder:
     @property
     def head(self) -> Job:
         """The job that leaves first; there must be one."""
-        if self._deadlines is None:
-            return self.oldest
-        oldest, soonest = self.oldest, self._deadlines.soonest
-        return oldest if oldest.arrived + self._deferral() < soonest.deadline else soonest
+        return self.foremost()[0]
 
     @property
     def oldest(self) -> Job:
         """The waiting job that came first; there must be one."""
-        jobs = self._jobs
-        while jobs[0].queue is not self._queue:
-            jobs.popleft()
-        return jobs[0]
+        return self.foremost()[1]
 
     @property
     def soonest(self) -> Job:
         """The waiting job that expires first; there must be one."""
-        return self.oldest if self._deadlines is None else self._deadlines.soonest
+        return self.foremost()[2]
+
+    def foremost(self) -> tuple[Job, Job, Job]:
+        """The jobs that leave first, came first and expire first, found at once."""
+        jobs = self._jobs
+        while jobs[0].queue is not self._queue:
+            jobs.popleft()
+        oldest = jobs[0]
+        if self._deadlines is None:
+            return oldest, oldest, oldest
+        soonest = self._deadlines.soonest
+        put_off = oldest.arrived + self._deferral() < soonest.deadline
+        return oldest if put_off else soonest, oldest, soonest
 
     @property
     def newest(self) -> Job:

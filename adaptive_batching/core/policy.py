@@ -2,12 +2,13 @@
 
 import enum
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.estimators.delays import TimerLateness
+from adaptive_batching.core.estimators.peak_size import PeakSize
 from adaptive_batching.core.job import Batch, Job, Reason
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.queue import JobQueue
@@ -15,6 +16,7 @@ from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.retry.memory_limit import MemoryLimit
 from adaptive_batching.core.worker import KeyPace, Latency
 
+_NO_JOBS = (Job(inf),) * 3  # in the places of those that are not read where none waits
 RATE_WINDOW = 16  # full batches: short enough to turn with the traffic, long enough to count it
 
 
@@ -132,7 +134,10 @@ class Situation(NamedTuple):
         now: The present.
         items: Items that wait; at least 1 when a policy is asked to decide.
         requests: Jobs that wait.
-        jobs: Those jobs, first who leaves first.
+        jobs: Those jobs, first the one that leaves first.
+        head: The job that leaves first; this and the next two only while one waits.
+        oldest: The job that came first.
+        soonest: The job that expires first.
         running: The batches that have left and not ended, of all queues.
         limits: What the user asked for, or less if a worker's memory is too small for that, or if
             too many items make the batches fail that they are in.
@@ -144,6 +149,7 @@ class Situation(NamedTuple):
         per_item_at_most: The steepest slope that what was seen leaves possible.
         margin: How much longer than predicted nine batches in ten stay below, relative.
         largest: About the largest batch seen of late (items): beyond it, predictions extrapolate.
+        peak: From which size on batches were seen to answer fewer items a second.
         batches: Batches learned from.
         trusted: Whether those are enough to refuse work on their word.
         rate: Jobs that arrive in a second, over about the last 16 full batches.
@@ -152,6 +158,7 @@ class Situation(NamedTuple):
         next_free: When the next busy worker is expected to be free, `now` if that is overdue; `inf`
             if none is busy.
         last_release: When the last batch of any queue left.
+        timer: The resolution of the driver's timers: shorter holds are not worth arming.
         timers_late: By how much nearly no wake-up has been later than it was asked for.
         passed_over: For how long the best idle worker has been given no batch.
         faster: A busy worker that is faster than that; None if there is none.
@@ -161,6 +168,9 @@ class Situation(NamedTuple):
     items: int
     requests: int
     jobs: JobQueue
+    head: Job
+    oldest: Job
+    soonest: Job
     running: Collection[Batch]
     limits: Limits
     idle: int
@@ -171,6 +181,7 @@ class Situation(NamedTuple):
     per_item_at_most: float
     margin: float
     largest: float
+    peak: PeakSize
     batches: int
     trusted: bool
     rate: float
@@ -178,24 +189,10 @@ class Situation(NamedTuple):
     arrivals: ArrivalRate
     next_free: float
     last_release: float
+    timer: float
     timers_late: float
     passed_over: float = 0.0
     faster: FasterWorker | None = None
-
-    @property
-    def head(self) -> Job:
-        """The job that leaves first."""
-        return self.jobs.head
-
-    @property
-    def oldest(self) -> Job:
-        """The job that came first."""
-        return self.jobs.oldest
-
-    @property
-    def soonest(self) -> Job:
-        """The job that expires first."""
-        return self.jobs.soonest
 
     @property
     def newest(self) -> Job:
@@ -205,6 +202,12 @@ class Situation(NamedTuple):
     def predict(self, size: float) -> float:
         """Expected seconds for a batch of `size` items."""
         return self.fixed + self.per_item * size
+
+    def up_to(self, size: float) -> "Situation":
+        """The same if no batch may hold more than so many items, or than its first job has."""
+        limit = max(int(size), self.head.size if self.requests else 1)
+        limits = replace(self.limits, max_batch_size=min(limit, self.limits.max_batch_size))
+        return self._replace(limits=limits)
 
     def on(self, faster: FasterWorker) -> "Situation":
         """The same if the batch runs on a busy worker that is faster, once it is free."""
@@ -279,9 +282,8 @@ class QueueView:
 
     def digest(self, now: float) -> None:
         """Learn from the arrivals since the last time."""
-        if self.arrivals.fresh:
-            line = self.line
-            self.arrivals.digest(now, self.window, line.fixed + line.per_item)
+        line = self.line
+        self.arrivals.digest(now, self.window, line.fixed + line.per_item)
 
     @property
     def window(self) -> float:
@@ -299,6 +301,7 @@ class QueueView:
             queue.items,
             queue.requests,
             queue,
+            *(queue.foremost() if queue.requests else _NO_JOBS),
             permits.running,
             limits,
             permits.idle,
@@ -309,6 +312,7 @@ class QueueView:
             line.per_item_at_most,
             line.margin,
             line.largest,
+            line.peak,
             line.batches,
             line.trusted,
             arrivals.rate(now, window),
@@ -316,6 +320,7 @@ class QueueView:
             arrivals,
             permits.next_free(now),
             permits.last_release,
+            self._timer_lateness.resolution,
             self._timer_lateness.late,
         )
         return self._among_uneven(known) if permits.uneven else known

@@ -61,7 +61,8 @@ class Release:
         """
         if self.flushing:
             return self._release(view, Dispatch(view.limits.max_batch_size, Reason.DRAIN), now)
-        view.digest(now)
+        if view.arrivals.fresh:
+            view.digest(now)
         decision = self._policy.decide(view.situation(now))
         if isinstance(decision, Dispatch):
             if holding is not None and self._permits.idle == 1:

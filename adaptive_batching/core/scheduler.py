@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from adaptive_batching.core.admission import Admission
 from adaptive_batching.core.checked_policy import CheckedPolicy
-from adaptive_batching.core.estimators.delays import TimerLateness
+from adaptive_batching.core.estimators.delays import TIMER_RESOLUTION, TimerLateness
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.fairness.tenants import Tenants
@@ -52,6 +52,7 @@ class Scheduler:
         classes: By batch key, jobs with limits and a duration of their own; what is said above
             holds for all other keys.
         fairness: How tenants share the workers; None if nobody asks whose a job is.
+        timer_resolution: Of the driver's wake-ups (seconds): shorter holds are not worth arming.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Scheduler:
         idempotent: bool = False,
         classes: Mapping[Hashable, JobClass] = MappingProxyType({}),
         fairness: Fairness | None = None,
+        timer_resolution: float = TIMER_RESOLUTION,
     ) -> None:
         self.limits = limits
         self.classes = classes
@@ -70,7 +72,7 @@ class Scheduler:
         self.latency = self.permits.latency
         self._idempotent = idempotent
         self._bisection = Bisection(self.latency)
-        self._timer_lateness = TimerLateness()
+        self._timer_lateness = TimerLateness(timer_resolution)
         self.policy = policy
         self._policy = CheckedPolicy(policy)
         self._tenants = None if fairness is None else Tenants(fairness, limits)
@@ -256,7 +258,8 @@ class Scheduler:
         """What to do about the queues; there must be a job in one."""
         queues = self._queues
         first = queues.most_pressing()
-        until = first.queue.earliest_deadline
+        _, _, soonest = first.queue.foremost()
+        until = soonest.deadline
         if until <= now:
             return self._release.expire(first, now)
         if not self.permits.idle and (self._release.flushing or not self._policy.watches):
@@ -332,7 +335,8 @@ class Scheduler:
         if view is not None:
             if outcome is Outcome.OUT_OF_MEMORY or view.cap is not None:
                 self._restrict(view, batch, outcome, now)
-            view.digest(now)
+            if view.arrivals.fresh:
+                view.digest(now)
             view.arrivals.answered(now)
         self._policy.observe(record)
         return Finished(record, self._verdicts(batch, failed, outcome, now, start))

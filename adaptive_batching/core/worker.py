@@ -5,6 +5,7 @@ from math import exp, inf, log, sqrt
 from typing import Protocol
 
 from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.peak_size import PeakSize
 from adaptive_batching.core.job import Batch
 
 _MEMORY = 50.0  # batches of its own, as for the level of the line
@@ -38,6 +39,10 @@ class Latency(Protocol):
     @property
     def largest(self) -> float:
         """About the largest size seen of late (items)."""
+
+    @property
+    def peak(self) -> PeakSize:
+        """From which size on fewer items are answered in a second."""
 
     @property
     def margin(self) -> float:
@@ -159,6 +164,11 @@ class ScaledLatency:
     def largest(self) -> float:
         """About the largest size seen of late, of any kind (items)."""
         return self.pool.largest
+
+    @property
+    def peak(self) -> PeakSize:
+        """From which size on fewer items are answered in a second."""
+        return self.pool.peak
 
     @property
     def margin(self) -> float:

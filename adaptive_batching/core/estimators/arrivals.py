@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable
-from math import exp, inf
+from math import exp, inf, sqrt
 
 from adaptive_batching.core.estimators.fan_out import FanOut
 
@@ -12,13 +12,14 @@ _SAMPLED_GAPS = 32  # per decision: bounds its cost, and neighbours say the same
 _GAP_MEMORY = 256.0  # gaps; then old ones count half
 _EDGES = (0.05, 0.2, 1.0)  # of the time that a batch of one takes
 _END_OF_CLUMP = 1  # the edge beyond which a silence parts two clumps
-_SAME_INSTANT = 2e-6  # seconds; who came together says nothing about who comes after a silence
+_SAME_INSTANT = 4e-4  # likewise; who came together says nothing about who comes after a silence
 _PRIOR_GAPS = 8.0  # gaps of the plain rate; an age that was hardly seen says little
 _OCTAVE = 3  # steps
 # Ends of the steps, in durations of a batch of one: from a fiftieth to four.
 _CLUMP_EDGES: tuple[float, ...] = tuple(2.0 ** ((step - 17) / _OCTAVE) for step in range(24))
 _CLUMP_BINS = len(_CLUMP_EDGES)
 _CLUMP_GROWTH = 1 / 0.98  # an answer weighs that much more than the one before it
+_CERTAIN = 2.0  # standard errors, from which on there is a clump
 _CLUMP_ROUND = 8  # answers between two looks at the histogram
 _OVERFLOW = 1e12  # weights are scaled down long before floats run out
 
@@ -174,20 +175,20 @@ class ArrivalRate:
         if previous == -inf:
             previous = fresh[0]
         gaps = []
-        nearest = max(_EDGES[0] * single, _SAME_INSTANT)
+        nearest, same = _EDGES[0] * single, _SAME_INSTANT * single
         for arrival in fresh[-_SAMPLED_GAPS:]:
             gap = arrival - previous
             previous = arrival
-            if gap < _SAME_INSTANT:
+            if gap < same:
                 continue
             gaps.append(gap)
             if gap <= nearest:  # as most gaps of busy streams are, and this is their hot path
-                exposures[0] += gap - _SAME_INSTANT
+                exposures[0] += gap - same
                 counts[0] += 1.0
                 continue
-            lower = _SAME_INSTANT
+            lower = same
             for index, edge in enumerate(_EDGES):
-                upper = max(edge * single, lower)
+                upper = edge * single
                 if gap <= upper:
                     exposures[index] += gap - lower
                     counts[index] += 1.0
@@ -234,6 +235,9 @@ class ArrivalRate:
         self._clump = [
             until - self._background * edge for until, edge in zip(come, _CLUMP_EDGES, strict=True)
         ]
+        doubt = sqrt(max(come[-1], 0.0) * self._weight / answers) if answers else inf
+        if self._clump[-1] < _CERTAIN * doubt:
+            self._clump.clear()  # arrivals at random come in numbers like these
         if self._weight > _OVERFLOW:
             self._clump_counts = [count / self._weight for count in self._clump_counts]
             self._clump_ends = [end / self._weight for end in self._clump_ends]

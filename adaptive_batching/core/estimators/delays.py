@@ -7,7 +7,7 @@ from math import inf
 from typing import ClassVar
 
 _WEIGHT = 1 / 16  # of a new value in the mean
-_PRIOR = 0.5e-3  # seconds; asyncio rounds waits up to a millisecond
+TIMER_RESOLUTION = 0.5e-3  # seconds; asyncio rounds up to a millisecond
 # Of what a client waits: after a pause of the process no request is refused for that alone.
 _LARGEST_SHARE = 0.25
 
@@ -42,13 +42,18 @@ class Ewma:
 
 
 class TimerLateness(Ewma):
-    """Learns how late wake-ups come: event loops round timers, and are busy when one is due."""
+    """Learns how late wake-ups come: event loops round timers, and are busy when one is due.
 
-    __slots__ = ("due", "late")
+    Args:
+        resolution: Of the timers (seconds): what is believed before any has been late.
+    """
+
+    __slots__ = ("due", "late", "resolution")
     certainty: ClassVar = 2.0
 
-    def __init__(self) -> None:
-        super().__init__(_PRIOR)
+    def __init__(self, resolution: float = TIMER_RESOLUTION) -> None:
+        super().__init__(resolution)
+        self.resolution = resolution
         self.late = self.nearly_all
         """Seconds by which nearly no wake-up has been later than it was asked for."""
         self.due = inf

@@ -5,6 +5,8 @@ from itertools import combinations
 from math import isfinite, sqrt
 from statistics import median
 
+from adaptive_batching.core.estimators.peak_size import PeakSize
+
 _LEVEL_MEMORY = 0.98  # 50 batches: follows a model that slows down
 _SLOPE_MEMORY = 0.998  # 500 batches: batch sizes vary little for long stretches
 _CLIP = 4.0  # a pause of the machine is not a change of the model (Huber)
@@ -40,9 +42,9 @@ class LinearLatency:
 
     __slots__ = (
         "_above", "_below", "_covariance", "_level_weight", "_mean_duration", "_mean_size",
-        "_newest", "_quantile", "_scatter", "_since_change", "_slope_duration", "_slope_size",
-        "_slope_weight", "_spread", "_variance", "batches", "fixed", "largest", "margin",
-        "per_item", "per_item_at_most", "trusted",
+        "_newest", "_quantile", "_scatter", "_since_change", "_slope_duration",
+        "_slope_size", "_slope_weight", "_spread", "_variance", "batches", "fixed",
+        "largest", "margin", "peak", "per_item", "per_item_at_most", "trusted",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -57,6 +59,8 @@ class LinearLatency:
         as long as a single size was seen, that of batches without a fixed part."""
         self.largest = 0.0
         """About the largest size seen of late (items): beyond it, predictions extrapolate."""
+        self.peak = PeakSize()
+        """From which size on fewer items are answered in a second."""
         self._level_weight = 0.0
         self._mean_size = 0.0
         self._mean_duration = 0.0
@@ -113,6 +117,7 @@ class LinearLatency:
         self._fold_level(size, guarded)
         if self.batches == _TRUSTED_AFTER:
             self._begin_anew()
+        self.peak.observe(size, duration)
 
     def _begin_anew(self) -> None:
         """Lay the first line that is trusted without what a pause of the machine added to a batch.
@@ -179,6 +184,7 @@ class LinearLatency:
         """
         blamed = list(self._newest)[-4 if self._above >= _ALARM else -2 :]
         factor = median(duration / self.predict(size) for size, duration in blamed)
+        self.peak.surprised(blamed)
         self._level_weight = self._slope_weight = 0.0
         self._variance *= _KEPT_AT_CHANGE
         self._covariance *= _KEPT_AT_CHANGE * factor

@@ -55,6 +55,7 @@ class Fleet:
         *,
         idempotent: bool = False,
         fairness: Fairness | None = None,
+        timer_resolution: float = 0.0,
     ) -> list[Scheduler]:
         """A fresh one for each dispatcher, with the workers that it believes to have.
 
@@ -64,6 +65,7 @@ class Fleet:
             workers: All of them together.
             idempotent: Whether members of a batch that failed run again.
             fairness: How tenants share the workers of each; None if nobody asks whose a job is.
+            timer_resolution: Of the wake-ups (seconds).
 
         Raises:
             ValueError: There are fewer workers than dispatchers, or there is one policy for all.
@@ -78,7 +80,14 @@ class Fleet:
         shares = [workers // number + (each < workers % number) for each in range(number)]
         believed = [workers] * number if self.shared else shares
         return [
-            Scheduler(make_policy(policy), limits, share, idempotent=idempotent, fairness=fairness)
+            Scheduler(
+                make_policy(policy),
+                limits,
+                share,
+                idempotent=idempotent,
+                fairness=fairness,
+                timer_resolution=timer_resolution,
+            )
             for share in believed
         ]
 

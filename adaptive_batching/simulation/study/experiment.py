@@ -111,7 +111,12 @@ class Experiment:
             self.claims,
         )
         schedulers = self.fleet.schedulers(
-            policy, self.limits, workers, idempotent=self.idempotent, fairness=self.fairness
+            policy,
+            self.limits,
+            workers,
+            idempotent=self.idempotent,
+            fairness=self.fairness,
+            timer_resolution=self.timer_resolution,
         )
         return drive(
             feed,

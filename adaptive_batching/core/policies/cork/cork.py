@@ -58,6 +58,8 @@ class Cork:
     def decide(self, situation: Situation) -> Decision:
         """Release, hold or shed; asked while a worker is idle."""
         at, parameters = situation, self.parameters
+        if at.peak.limit < at.limits.max_batch_size:
+            at = at.up_to(at.peak.limit)
         if at.faster is not None:
             waiting = wait_for_faster(at, at.faster, parameters)
             if waiting is not None:
@@ -90,7 +92,10 @@ class Cork:
 
     def refuse(self, situation: Situation, job: Job) -> float | None:
         """None if the job can make its deadline, or the seconds after which it could."""
-        at, limit = situation, situation.limits.max_batch_size
+        at = situation
+        if at.peak.limit < at.limits.max_batch_size:
+            at = at.up_to(at.peak.limit)
+        limit = at.limits.max_batch_size
         if at.idle:
             left = at.faster is not None and leaves_to_faster(at, job)
             if not left and at.items + job.size <= limit * at.idle:
@@ -134,14 +139,19 @@ def _spaced_until(
 
     Both are counted in jobs: it is they who wait, however many items they bring.
     """
-    now, free, idle, timer = at.now, at.next_free, at.idle, parameters.timer
+    now, free, idle = at.now, at.next_free, at.idle
+    timer = max(at.timer, parameters.shortest_hold * (at.fixed + at.per_item))
     next_release = (free - now) / idle
     if not timer < next_release < inf:
         return now
     hazard, changes = at.arrivals.hazard(now, at.rate, at.fixed + at.per_item)
     # What the others could carry beyond the load: work that grows with the batch no waiting saves.
     spare = 1.0 - idle / at.workers - item_rate * at.per_item / at.capacity
-    gain = hazard * min(max(spare / parameters.reserve, 0.0), 1.0)
+    affordable = min(max(spare / parameters.reserve, 0.0), 1.0)
+    clump_end = _clump_end(at, affordable * next_release, timer)
+    if clump_end > now:
+        return clump_end
+    gain = hazard * affordable
     # Where two full batches don't fit into a promise, releases that bunch make jobs late as well.
     gain *= max(1.0, 2.0 * full / at.limits.max_latency)
     if at.requests >= gain * next_release:
@@ -152,7 +162,7 @@ def _spaced_until(
 
 def _clump_worth_until(at: Situation, parameters: CorkParameters) -> float:
     """With all workers idle nothing is worth waiting for but the rest of a clump."""
-    now, arrivals, timer = at.now, at.arrivals, parameters.timer
+    now, arrivals, timer = at.now, at.arrivals, at.timer
     size = min(at.items, at.limits.max_batch_size)
     duration, single = (at.fixed + at.per_item * size) / at.idle, at.fixed + at.per_item
     missed = parameters.clump * duration
@@ -173,18 +183,29 @@ def _clump_worth_until(at: Situation, parameters: CorkParameters) -> float:
 
 
 def _clump_end(at: Situation, missed: float, timer: float) -> float:
-    """Where in the clump that follows an answer the gain of holding is greatest."""
-    now, waiting, arrivals = at.now, at.requests, at.arrivals
-    if arrivals.clump_size(now) * missed <= waiting * timer:
+    """Where in the clump that follows an answer the gain of holding is greatest.
+
+    A job that misses the batch waits for `missed` (seconds). And a worker that waits answers
+    nothing: in its time, the batch with those who join has to answer more than two batches would,
+    of those who wait and of the clump.
+    """
+    now, waiting, arrivals, limit = at.now, at.requests, at.arrivals, at.limits.max_batch_size
+    come = arrivals.clump_size(now)
+    if come * missed <= waiting * timer:
         return now
+    fixed, per_item, items = at.fixed, at.per_item * at.mean_size, at.items / at.mean_size
+    room = limit / at.mean_size - items  # all sizes in jobs
+    come = min(come, limit / at.mean_size)
+    apart = (items + come) / (2.0 * fixed + per_item * (items + come))  # answers a second
     best, end = 0.0, now
     # Nothing waits beside an idle worker for longer than a full batch takes (P7).
-    full = at.fixed + at.per_item * at.limits.max_batch_size
-    longest = max(at.oldest.arrived, arrivals.latest_answer) + full
+    longest = max(at.oldest.arrived, arrivals.latest_answer) + at.predict(limit)
     for instant, expected in arrivals.clump(now):
         if instant > longest:
             break
-        gain = expected * missed - waiting * (instant - now)
-        if gain > best:
+        held, joined = instant - now, min(expected, room)
+        gain = joined * missed - waiting * held
+        together = (items + joined) / (held + fixed + per_item * (items + joined))
+        if gain > best and together > apart:
             best, end = gain, instant
     return end

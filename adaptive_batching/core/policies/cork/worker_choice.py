@@ -46,10 +46,10 @@ def wait_for_faster(
         doomed = hopeless(fast, begin=free, extrapolation=parameters.extrapolation)
         if doomed:
             return shed_or_probe(slow, doomed)
-        until = max(soonest.deadline - on_fast, now + parameters.timer)
+        until = max(soonest.deadline - on_fast, now + slow.timer)
     if slow.passed_over > parameters.trial * slow.predict(slow.limits.max_batch_size):
         return Dispatch(slow.head.size, Reason.PROBE)
-    return Hold(until)
+    return Hold(until) if until > now else None
 
 
 def leaves_to_faster(slow: Situation, job: Job) -> bool:

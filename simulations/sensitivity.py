@@ -1,0 +1,147 @@
+"""What does each number behind a decision of `cork` buy?
+
+Covers: every parameter of `cork`, halved and doubled: the change of goodput in points, and of the
+mean latency and its 99th percentile in per cent, on average over the cells; and the cell where the
+goodput (of a closed loop: the answers a second) changes most, in points.
+
+Cells: Poisson traffic, bursts, clumps and closed loops of models of 5 ms + 0.05 ms * n, 40 ms +
+0.1 ms * n and 1 ms + 0.5 ms * n, with one, two and four workers, at 5 to 150 % of what these can
+do, within 1.5 to 10 full batches or without a promise; eight batch keys by Zipf's law; and one of
+four workers three times as slow. A jitter of 0.1, and one batch in 200 meets a pause of twice its
+length. The same traffic and luck for all; 3,000 requests for each worker, so that a few tenths of a
+point are luck. Timers are perfect, so that what is allowed for late ones shows nothing here.
+
+Answer: nothing to tune. Where a parameter is doubled or halved, little changes on average; what
+changes a single cell by more than a point is there for that cell.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import NamedTuple
+
+import numpy as np
+from drawn import drawn
+
+from adaptive_batching.core import Limits
+from adaptive_batching.core.policies.cork.cork import Cork
+from adaptive_batching.core.policies.cork.parameters import CorkParameters
+from adaptive_batching.simulation import (
+    ClosedLoop,
+    Experiment,
+    Row,
+    Server,
+    Span,
+    UnevenServers,
+    clumped,
+    mmpp,
+    poisson,
+)
+
+REQUESTS, LEARNING = 3_000, 0.3
+DEFAULT = CorkParameters()
+
+
+class Cell(NamedTuple):
+    """Conditions, and how many workers there are."""
+
+    name: str
+    experiment: Experiment
+    workers: int
+
+
+def server(fixed: float, per_item: float) -> Server:
+    """In milliseconds."""
+    pause = 2e-3 * (fixed + 64 * per_item)
+    return Server(fixed * 1e-3, per_item * 1e-3, jitter=0.1, pause_probability=5e-3, pause=pause)
+
+
+def zipf(number: int, requests: int) -> list[int]:
+    """A batch key for each request, the nth as often as 1 / n."""
+    shares = 1 / np.arange(1, number + 1)
+    return np.random.default_rng(1).choice(number, requests, p=shares / shares.sum()).tolist()
+
+
+def cell(
+    traffic: str, model: tuple[float, float], workers: int, load: float, promise: float
+) -> Cell:
+    """One of open traffic; the promise in full batches."""
+    full = (model[0] + 64 * model[1]) * 1e-3
+    rate = load * workers * 64 / full
+    seconds = REQUESTS * workers / rate
+    if traffic == "bursts":
+        spells = (25 * full, 12 * full)
+        arrivals = mmpp(rate, seconds, seed=1, rates=(rate / 2, rate * 2), sojourns=spells)
+    else:
+        arrivals = (clumped if traffic == "clumps" else poisson)(rate, seconds, seed=1)
+    limits = Limits(64, promise * full)
+    keys = zipf(8, len(arrivals)) if traffic == "keys" else None
+    servers: Server | UnevenServers = server(*model)
+    if traffic == "uneven":
+        slow = server(3 * model[0], 3 * model[1])
+        servers = UnevenServers((*[server(*model)] * (workers - 1), slow))
+    experiment = Experiment(arrivals, servers, limits, keys=keys, warmup=LEARNING * seconds)
+    return Cell(f"{traffic} W={workers} {load:.0%}", experiment, workers)
+
+
+def loop(model: tuple[float, float], workers: int, users: int, back: Span) -> Cell:
+    """Users who send again when they are answered."""
+    full = (model[0] + 64 * model[1]) * 1e-3
+    seconds = 60 * full
+    users_loop = ClosedLoop(users, seconds, Span(0.0, 0.0), back, seed=1)
+    experiment = Experiment(users_loop, server(*model), Limits(64), warmup=seconds / 2)
+    return Cell(f"{users} users W={workers}", experiment, workers)
+
+
+FLAT, SLOW, STEEP = (5.0, 0.05), (40.0, 0.1), (1.0, 0.5)
+INF = float("inf")
+CELLS = (
+    cell("poisson", FLAT, 1, 0.6, 3), cell("poisson", FLAT, 1, 1.2, 3),
+    cell("poisson", FLAT, 4, 0.6, 1.5), cell("poisson", FLAT, 4, 1.1, 1.5),
+    cell("poisson", SLOW, 2, 0.9, 3), cell("poisson", STEEP, 2, 0.7, INF),
+    cell("poisson", STEEP, 4, 0.6, 10), cell("bursts", FLAT, 4, 0.7, 3),
+    cell("bursts", SLOW, 1, 0.9, 2), cell("clumps", FLAT, 1, 0.05, INF),
+    cell("clumps", FLAT, 4, 0.3, 10), cell("keys", FLAT, 2, 1.5, 3),
+    cell("uneven", FLAT, 4, 0.6, 3), loop(FLAT, 1, 64, Span(0.3e-3, 2.3e-3)),
+    loop(SLOW, 1, 64, Span(2e-3, 10e-3)), loop(FLAT, 1, 48, Span(5e-3, 7e-3)),
+)  # fmt: skip
+
+
+def compared(usual: Row, other: Row) -> tuple[float, float, float]:
+    """The change of goodput in points (or of the answers a second), of mean and p99 in per cent."""
+    assert usual.goodput is not None
+    assert other.goodput is not None
+    gained = 100 * (other.goodput - usual.goodput)
+    if usual.goodput == other.goodput == 1.0:
+        gained = 0.0
+    return (
+        gained,
+        _longer(usual.mean_latency, other.mean_latency),
+        _longer(usual.p99_latency, other.p99_latency),
+    )
+
+
+def _longer(usual: float | None, other: float | None) -> float:
+    return 100 * (other / usual - 1) if usual and other else 0.0
+
+
+def with_parameters(parameters: CorkParameters) -> Callable[[], Cork]:
+    """A policy's factory."""
+    return lambda: Cork(parameters)
+
+
+usual = [each.experiment.run("cork", each.workers) for each in CELLS]
+print("                          goodput    mean     p99   most: points")
+for field in drawn(drawn(fields(CorkParameters))):  # a third of them takes a minute
+    value = getattr(DEFAULT, field.name)
+    for factor in (0.5, 2.0):
+        policy = with_parameters(replace(DEFAULT, **{field.name: value * factor}))
+        changes = [
+            compared(before, each.experiment.run(policy, each.workers))
+            for each, before in zip(CELLS, usual, strict=True)
+        ]
+        most = max(range(len(CELLS)), key=lambda index: abs(changes[index][0]))
+        goodput, mean, p99 = (sum(each) / len(CELLS) for each in zip(*changes, strict=True))
+        print(
+            f"{field.name:14} {value:5g} x {factor:3g} {goodput:+8.2f} {mean:+6.2f}% {p99:+6.2f}%"
+            f"   {changes[most][0]:+6.2f} {CELLS[most].name if changes[most][0] else ''}".rstrip()
+        )

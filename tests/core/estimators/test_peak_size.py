@@ -1,0 +1,65 @@
+"""From which size on do larger batches answer fewer items a second?"""
+
+from math import inf
+
+import pytest
+
+from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.peak_size import PeakSize
+
+
+def bent(size: int) -> float:
+    """A millisecond, 40 us an item up to 14 of them, and 330 us for each beyond."""
+    return 1e-3 + 0.04e-3 * min(size, 14) + 0.33e-3 * max(0, size - 14)
+
+
+def seen(sizes: list[int], times: int) -> PeakSize:
+    """So many batches of each size."""
+    peak = PeakSize()
+    for _ in range(times):
+        for size in sizes:
+            peak.observe(size, bent(size))
+    return peak
+
+
+def test_batches_are_filled_up_to_the_knee() -> None:
+    """The least size that is known to be worse than a smaller one is too large."""
+    assert seen([4, 8, 12, 16, 24, 32], 8).limit == 15
+
+
+def test_what_is_not_known_is_not_too_large() -> None:
+    """A single size, or a few batches, say nothing of others."""
+    assert seen([32], 100).limit == inf
+    assert seen([12, 32], 4).limit == inf
+    assert seen([12, 40], 8).limit == 39
+
+
+def test_a_line_has_no_knee_whatever_pauses_there_are() -> None:
+    """Every second batch of the largest size but one may be late: the middle one counts."""
+    peak = PeakSize()
+    for number in range(200):
+        for size in (16, 32, 48, 64):
+            pause = 20e-3 if number % 5 in (1, 3) else 0.0
+            peak.observe(size, 5e-3 + 0.05e-3 * size + pause)
+    assert peak.limit == inf
+
+
+def test_sizes_that_are_too_large_are_tried_again() -> None:
+    """After 500 batches without one nothing is known of them any more."""
+    peak = seen([12, 32], 8)
+    assert peak.limit == 31
+    for _ in range(510):
+        peak.observe(12, bent(12))
+    assert peak.limit == inf
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0, 4.0])
+def test_sizes_seen_before_a_change_of_the_model_mislead_nobody(factor: float) -> None:
+    """Full batches show that all take another time: smaller ones do not look better for it."""
+    latency = LinearLatency()
+    for _ in range(20):
+        for size in (8, 32, 48, 64):
+            latency.observe(size, 5e-3 + 0.05e-3 * size)
+    for _ in range(40):
+        latency.observe(64, factor * 8.2e-3)
+        assert latency.peak.limit == inf
