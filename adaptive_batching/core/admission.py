@@ -5,8 +5,9 @@ from math import ceil, inf
 from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job, TenantJob
+from adaptive_batching.core.key_queue import KeyQueue
 from adaptive_batching.core.permits import Permits
-from adaptive_batching.core.policy import Limits, QueueView
+from adaptive_batching.core.policy import Limits
 from adaptive_batching.core.queues import Queues
 from adaptive_batching.core.worker import Latency
 from adaptive_batching.errors import (
@@ -50,7 +51,7 @@ class Admission:
         self._tenants = tenants
         self.asks = policy.keeps_door or tenants is not None
 
-    def check(self, view: QueueView, job: Job, queued: int) -> None:
+    def check(self, view: KeyQueue, job: Job, queued: int) -> None:
         """See whether a job may wait in a queue; `job.arrived` is the present.
 
         Args:
@@ -108,7 +109,7 @@ class Admission:
         view.arrivals.arrived(now)
         return wait
 
-    def _tenant_full(self, view: QueueView, job: Job, excess: int) -> TenantQueueFull:
+    def _tenant_full(self, view: KeyQueue, job: Job, excess: int) -> TenantQueueFull:
         most = view.limits.max_queue
         msg = f"its tenant's items take up as much of max_queue={most} as is left for all others"
         wait = self._room_after(job, excess, view.limits, view.line)
@@ -123,6 +124,6 @@ class Admission:
         wait = max(wait * _LATER, self.retry_after(job, now))
         return wait if wait < inf else full
 
-    def _refuse(self, view: QueueView, job: Job, now: float) -> float | None:
+    def _refuse(self, view: KeyQueue, job: Job, now: float) -> float | None:
         wait = self._policy.refuse(view.situation(now), job)
         return None if wait is None else wait * _LATER

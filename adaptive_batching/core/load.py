@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable
 from math import ceil
 from typing import NamedTuple, Self
 
-from adaptive_batching.core.policy import QueueView
+from adaptive_batching.core.key_queue import KeyQueue
 from adaptive_batching.core.scheduler import Scheduler
 
 
@@ -44,7 +44,7 @@ class Load(NamedTuple):
         return cls(requests, oldest, work / workers, load / workers)
 
 
-def _work(view: QueueView, items: int) -> float:
+def _work(view: KeyQueue, items: int) -> float:
     """Predicted seconds of one worker, for batches that are as full as can be."""
     if not items:
         return 0.0
@@ -52,7 +52,7 @@ def _work(view: QueueView, items: int) -> float:
     return batches * view.line.predict(items / batches)
 
 
-def _load(view: QueueView, now: float) -> float:
+def _load(view: KeyQueue, now: float) -> float:
     """How many workers that run full batches it takes to keep up with what comes."""
     limit = view.limits.max_batch_size
     items = view.arrivals.rate(now, view.window) * view.arrivals.mean_size

@@ -6,20 +6,20 @@ from math import inf
 from operator import itemgetter
 
 from adaptive_batching.core.job_order import ascending
-from adaptive_batching.core.policy import QueueView
+from adaptive_batching.core.key_queue import KeyQueue
 
-Entry = tuple[float, float, int, QueueView]  # instant, when its oldest came, its age, the queue
+Entry = tuple[float, float, int, KeyQueue]  # instant, when its oldest came, its age, the queue
 
 
 class Line:
     """Queues by an instant of each; an entry that is no longer true goes when it is first."""
 
     def __init__(self) -> None:
-        self.entries: dict[QueueView, Entry] = {}
+        self.entries: dict[KeyQueue, Entry] = {}
         """The true ones."""
         self._heap: list[Entry] = []
 
-    def __iter__(self) -> Iterator[tuple[float, QueueView]]:
+    def __iter__(self) -> Iterator[tuple[float, KeyQueue]]:
         """The instants and their queues in order, each found when it is asked for."""
         return ((entry[0], entry[3]) for entry in ascending(self._heap) if self._holds(entry))
 
@@ -29,14 +29,14 @@ class Line:
         return self.entries[self.first][0] if self.entries else inf
 
     @property
-    def first(self) -> QueueView:
+    def first(self) -> KeyQueue:
         """The first one; there must be one."""
         heap = self._heap
         while not self._holds(heap[0]):
             heappop(heap)
         return heap[0][3]
 
-    def put(self, view: QueueView, instant: float) -> None:
+    def put(self, view: KeyQueue, instant: float) -> None:
         """Give a queue its place; of equals, whose oldest came first, or which is itself older."""
         entry = (instant, view.queue.oldest.arrived, view.opened, view)
         old = self.entries.get(view)
@@ -49,7 +49,7 @@ class Line:
             self._heap = list(self.entries.values())
             heapify(self._heap)
 
-    def drop(self, view: QueueView) -> None:
+    def drop(self, view: KeyQueue) -> None:
         """Nobody waits in it any more."""
         self.entries.pop(view, None)
 
@@ -76,10 +76,10 @@ class QueueOrder:
     def __len__(self) -> int:
         return len(self.by_deadline.entries)
 
-    def __contains__(self, view: QueueView) -> bool:
+    def __contains__(self, view: KeyQueue) -> bool:
         return view in self.by_deadline.entries
 
-    def put(self, view: QueueView, deadline: float, arrived: float) -> None:
+    def put(self, view: KeyQueue, deadline: float, arrived: float) -> None:
         """Jobs wait in a queue.
 
         Args:
@@ -90,7 +90,7 @@ class QueueOrder:
         self.by_deadline.put(view, deadline)
         self._by_arrival.put(view, arrived)
 
-    def joined(self, view: QueueView, deadline: float, now: float) -> None:
+    def joined(self, view: KeyQueue, deadline: float, now: float) -> None:
         """A job with this deadline has come to a queue."""
         entry = self.by_deadline.entries.get(view)
         if entry is None:
@@ -98,19 +98,19 @@ class QueueOrder:
         if entry is None or deadline < entry[0]:
             self.by_deadline.put(view, deadline)
 
-    def drop(self, view: QueueView) -> None:
+    def drop(self, view: KeyQueue) -> None:
         """No job waits in it any more."""
         for line in self.lines:
             line.drop(view)
 
-    def move(self, view: QueueView, other: "QueueOrder") -> None:
+    def move(self, view: KeyQueue, other: "QueueOrder") -> None:
         """Give a queue its place in another order."""
         for own, new in zip(self.lines, other.lines, strict=True):
             if view in own.entries:
                 new.put(view, own.entries[view][0])
         self.drop(view)
 
-    def in_turn(self, deferral: float, *, weighed: bool) -> Iterator[QueueView]:
+    def in_turn(self, deferral: float, *, weighed: bool) -> Iterator[KeyQueue]:
         """The queues, the one to be served first at first.
 
         Args:
@@ -124,10 +124,10 @@ class QueueOrder:
         """The queues by each of their instants."""
         return self.by_deadline, self._by_arrival, self.by_worth
 
-    def _by_urgency(self, deferral: float) -> Iterator[QueueView]:
+    def _by_urgency(self, deferral: float) -> Iterator[KeyQueue]:
         """By deadline, but first those that have been put off for long enough."""
         put_off = ((arrived + deferral, view) for arrived, view in self._by_arrival)
-        asked = set[QueueView]()
+        asked = set[KeyQueue]()
         for _, view in merge(self.by_deadline, put_off, key=itemgetter(0)):
             if view not in asked:
                 asked.add(view)

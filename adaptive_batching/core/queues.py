@@ -11,8 +11,9 @@ from adaptive_batching.core.fairness.fair_queue import FairQueue
 from adaptive_batching.core.fairness.tenant_orders import TenantOrders
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job
+from adaptive_batching.core.key_queue import KeyQueue
 from adaptive_batching.core.permits import Permits
-from adaptive_batching.core.policy import Limits, QueueView
+from adaptive_batching.core.policy import Limits
 from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.core.queue_order import Line, QueueOrder
 from adaptive_batching.core.worker import KeyPace
@@ -59,7 +60,7 @@ class Queues:
         weighing: bool,
         tenants: Tenants | None = None,
     ) -> None:
-        self.views: dict[Hashable, QueueView] = {}
+        self.views: dict[Hashable, KeyQueue] = {}
         """The queues by batch key, empty ones among them."""
         self.items = 0
         """Items waiting, in all queues."""
@@ -75,8 +76,8 @@ class Queues:
         self._opened = count()
         self._order = QueueOrder()
         self._by_tenant = None if tenants is None else TenantOrders(tenants)
-        self._changed: dict[QueueView, None] = {}  # since they were last weighed
-        self._counted: dict[QueueView, float] = {}  # their deadlines as they were then
+        self._changed: dict[KeyQueue, None] = {}  # since they were last weighed
+        self._counted: dict[KeyQueue, float] = {}  # their deadlines as they were then
         self._deadlines = 0.0  # summed; a queue without any is not counted
 
     @property
@@ -114,7 +115,7 @@ class Queues:
         """Mean of the queues' earliest deadlines (seconds); `inf` where there are none."""
         return self._deadlines / len(self._counted) if self._counted else inf
 
-    def open(self, key: Hashable, limits: Limits, latency: LinearLatency | None) -> QueueView:
+    def open(self, key: Hashable, limits: Limits, latency: LinearLatency | None) -> KeyQueue:
         """A queue for a key that has none, with its limits and what its batches take.
 
         Args:
@@ -128,7 +129,7 @@ class Queues:
         usual = self._permits.latency
         pace = KeyPace(usual) if latency is None else None
         line = usual if latency is None else latency
-        view = QueueView(queue, self._permits, limits, line, self._timer_lateness, age, pace)
+        view = KeyQueue(queue, self._permits, limits, line, self._timer_lateness, age, pace)
         if self.views and not self.shared:
             self.shared = True
             for other in self.views.values():
@@ -145,7 +146,7 @@ class Queues:
         self._counted.clear()
         self._changed = dict.fromkeys(self.views.values()) if weighing else {}
 
-    def joined(self, view: QueueView, job: Job) -> None:
+    def joined(self, view: KeyQueue, job: Job) -> None:
         """A job has come to a queue; of interest if there are others."""
         self._order.joined(view, job.deadline, job.arrived)
         if self._by_tenant is not None:
@@ -204,21 +205,21 @@ class Queues:
             for view in self._order.by_deadline.entries:
                 self._order.by_worth.put(view, self._worth(view))
 
-    def most_pressing(self) -> QueueView:
+    def most_pressing(self) -> KeyQueue:
         """The queue of the job that expires first; one must wait."""
         if self.shared:
             return self._order.by_deadline.first
         (only,) = self.views.values()
         return only
 
-    def in_turn(self, now: float) -> Iterator[QueueView]:
+    def in_turn(self, now: float) -> Iterator[KeyQueue]:
         """The queues, first who should be served first."""
         if self._by_tenant is not None:
             worths = self._order.by_worth if self.lookahead else None
             return self._by_tenant.in_turn(now, self.deferral(), worths)
         return self._order.in_turn(self.deferral(), weighed=self.lookahead > 0)
 
-    def _worth(self, view: QueueView) -> float:
+    def _worth(self, view: KeyQueue) -> float:
         """How urgent its next batch is, as an instant (seconds)."""
         items = min(view.items, view.limits.max_batch_size)
         duration = view.line.predict(items)
@@ -229,7 +230,7 @@ class Queues:
             due = view.queue.oldest.arrived + self.deferral()
         return due - duration - self.lookahead * log(items / duration)
 
-    def _place(self, view: QueueView) -> None:
+    def _place(self, view: KeyQueue) -> None:
         queue = view.queue
         if queue.requests:
             self._order.put(view, queue.soonest.deadline, queue.oldest.arrived)

@@ -3,8 +3,9 @@
 from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, Job, Reason
+from adaptive_batching.core.key_queue import KeyQueue
 from adaptive_batching.core.permits import Permits
-from adaptive_batching.core.policy import Dispatch, Hold, QueueView, Shed, ShedReason
+from adaptive_batching.core.policy import Dispatch, Hold, Shed, ShedReason
 from adaptive_batching.core.queues import Queues
 from adaptive_batching.core.retry.bisection import Bisection
 from adaptive_batching.core.worker import Latency
@@ -46,7 +47,7 @@ class Release:
         self._policy = policy
 
     def decide(
-        self, view: QueueView, now: float, holding: QueueView | None = None
+        self, view: KeyQueue, now: float, holding: KeyQueue | None = None
     ) -> Batch | Shed | Hold:
         """Ask the policy, and do what it says.
 
@@ -107,7 +108,7 @@ class Release:
         self._permits.take(batch)
         return batch
 
-    def expire(self, view: QueueView, now: float) -> Shed:
+    def expire(self, view: KeyQueue, now: float) -> Shed:
         """Those of a queue whose deadline has come leave unanswered; there must be one."""
         expired = view.queue.take_expired(now)
         self._queues.left(expired[0].key, sum(job.size for job in expired))
@@ -123,7 +124,7 @@ class Release:
         self._queues.left(job.key, job.size)
         return True
 
-    def _release(self, view: QueueView, decision: Dispatch, now: float) -> Batch:
+    def _release(self, view: KeyQueue, decision: Dispatch, now: float) -> Batch:
         if not self._permits.idle:
             raise self._policy.broken(0, "Hold or Shed while every worker is busy", decision, now)
         allowed = min(decision.size, view.limits.max_batch_size)

@@ -18,8 +18,9 @@ from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, BoundedKey, Job, Outcome
 from adaptive_batching.core.job_class import JobClass
+from adaptive_batching.core.key_queue import KeyQueue
 from adaptive_batching.core.permits import Permits
-from adaptive_batching.core.policy import Hold, Limits, Policy, QueueView, Shed, ShedReason
+from adaptive_batching.core.policy import Hold, Limits, Policy, Shed, ShedReason
 from adaptive_batching.core.queues import Queues
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.release import Release
@@ -119,7 +120,7 @@ class Scheduler:
         return sum(view.requests for view in self.queues.values()) + len(self._bisection)
 
     @property
-    def queues(self) -> Mapping[Hashable, QueueView]:
+    def queues(self) -> Mapping[Hashable, KeyQueue]:
         """The queues by batch key, empty ones among them; to be looked at."""
         return MappingProxyType(self._queues.views)
 
@@ -265,10 +266,10 @@ class Scheduler:
         if not self.permits.idle and (self._release.flushing or not self._policy.watches):
             return Hold(until)  # nobody computes an answer that is already late
         if not queues.shared:
-            views: Iterable[QueueView] = (first,)
+            views: Iterable[KeyQueue] = (first,)
         else:
             views = self._in_turn(now)
-        holding: QueueView | None = None
+        holding: KeyQueue | None = None
         for view in views:
             step = self._release.decide(view, now, holding)
             if not isinstance(step, Hold):
@@ -292,7 +293,7 @@ class Scheduler:
         step = self._next(now) if self._queues.items else _WAIT
         return Hold(min(step.until, until)) if isinstance(step, Hold) else step
 
-    def _in_turn(self, now: float) -> Iterator[QueueView]:
+    def _in_turn(self, now: float) -> Iterator[KeyQueue]:
         """The queues of several keys, first who should be asked first."""
         if self._policy.triages:
             self._queues.weigh()
@@ -351,7 +352,7 @@ class Scheduler:
         start = now if start is None else start
         return self._bisection.judge(batch, failed, outcome, now, start, idempotent=idempotent)
 
-    def _restrict(self, view: QueueView, batch: Batch, outcome: Outcome, now: float) -> None:
+    def _restrict(self, view: KeyQueue, batch: Batch, outcome: Outcome, now: float) -> None:
         """Limit the batches of a key to what its worker's memory holds."""
         limits = self._limits_of(batch.key)
         most = limits.max_batch_size
@@ -360,7 +361,7 @@ class Scheduler:
         view.cap = cap if cap.items < most else None
         view.limits = replace(limits, max_batch_size=cap.items)
 
-    def _open(self, key: Hashable) -> QueueView:
+    def _open(self, key: Hashable) -> KeyQueue:
         return self._queues.open(key, self._limits_of(key), self._own_line(key))
 
     def _own_line(self, key: Hashable) -> LinearLatency | None:

@@ -6,7 +6,7 @@ from typing import cast
 from adaptive_batching.core.fairness.fair_queue import FairQueue
 from adaptive_batching.core.fairness.tenant_queue import TenantQueue
 from adaptive_batching.core.fairness.tenants import Tenants
-from adaptive_batching.core.policy import QueueView
+from adaptive_batching.core.key_queue import KeyQueue
 from adaptive_batching.core.queue_order import Line, QueueOrder
 
 
@@ -23,27 +23,27 @@ class _Order:
         self._calm = QueueOrder()
         self._pressing = QueueOrder()
         self._presses = Line()  # from when on those that are calm do
-        self._unweighed: dict[QueueView, None] = {}
+        self._unweighed: dict[KeyQueue, None] = {}
         self._worths: Line | None = None  # by which the others were weighed
 
     def __len__(self) -> int:
         return len(self._calm) + len(self._pressing)
 
-    def put(self, view: QueueView, jobs: TenantQueue) -> None:
+    def put(self, view: KeyQueue, jobs: TenantQueue) -> None:
         """The tenant has other jobs waiting in a queue than before."""
         self.drop(view)
         self._calm.put(view, jobs.earliest_deadline, jobs.oldest)
         self._presses.put(view, jobs.presses)
         self._unweighed[view] = None
 
-    def drop(self, view: QueueView) -> None:
+    def drop(self, view: KeyQueue) -> None:
         """No job of the tenant waits there any more."""
         self._presses.drop(view)
         self._calm.drop(view)
         self._pressing.drop(view)
         self._unweighed.pop(view, None)
 
-    def in_turn(self, now: float, deferral: float, worths: Line | None) -> Iterator[QueueView]:
+    def in_turn(self, now: float, deferral: float, worths: Line | None) -> Iterator[KeyQueue]:
         """The queues, the one to be served first at first."""
         while self._presses.earliest <= now:
             view = self._presses.first
@@ -81,7 +81,7 @@ class TenantOrders:
         self._tenants = tenants
         self._orders: dict[Hashable, _Order] = {}
 
-    def place(self, view: QueueView) -> None:
+    def place(self, view: KeyQueue) -> None:
         """Jobs have come to a queue or left it."""
         for name, jobs in cast("FairQueue", view.queue).changed():
             if jobs is not None:
@@ -91,7 +91,7 @@ class TenantOrders:
                 if not self._orders[name]:
                     del self._orders[name]
 
-    def in_turn(self, now: float, deferral: float, worths: Line | None) -> Iterator[QueueView]:
+    def in_turn(self, now: float, deferral: float, worths: Line | None) -> Iterator[KeyQueue]:
         """The queues, the one to be served first at first.
 
         Args:
@@ -99,7 +99,7 @@ class TenantOrders:
             deferral: Seconds for which a job may be put off for more urgent ones.
             worths: Of all queues, if those of a tenant are served by what they are worth.
         """
-        asked = set[QueueView]()
+        asked = set[KeyQueue]()
         for tenant in self._tenants.in_turn():
             for view in self._orders[tenant.name].in_turn(now, deferral, worths):
                 if view not in asked:

@@ -16,10 +16,10 @@ from adaptive_batching.core import (
     Scheduler,
 )
 from adaptive_batching.core.estimators.delays import TimerLateness
+from adaptive_batching.core.key_queue import KeyQueue
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.shedding import hopeless
-from adaptive_batching.core.policy import QueueView
 from adaptive_batching.core.queue import JobQueue
 from adaptive_batching.simulation import Drift, History, Server, poisson, simulate
 
@@ -52,7 +52,7 @@ def test_a_margin_needs_somebody_to_take_the_place() -> None:
     latency = LinearLatency()
     for size in [8, 16, 32, 64] * 10:
         latency.observe(size, 5e-3 + 0.05e-3 * size)
-    queue = QueueView(JobQueue(), Permits(1), Limits(64, PROMISE), latency, TimerLateness())
+    queue = KeyQueue(JobQueue(), Permits(1), Limits(64, PROMISE), latency, TimerLateness())
     deadline = 1.05 * latency.predict(64)
     for _ in range(70):
         queue.queue.append(Job(0.0, deadline=deadline))
@@ -70,7 +70,7 @@ def test_a_scattered_model_does_not_make_full_batches_hopeless() -> None:
         latency.observe(size, (5e-3 + 0.05e-3 * size) * (1.5 if number % 3 else 0.7))
     assert latency.margin > 0.25
     promise = 1.2 * latency.predict(64)
-    queue = QueueView(JobQueue(), Permits(1), Limits(64, promise), latency, TimerLateness())
+    queue = KeyQueue(JobQueue(), Permits(1), Limits(64, promise), latency, TimerLateness())
     for _ in range(200):
         queue.queue.append(Job(0.0, deadline=promise))
     assert Cork().decide(queue.situation(0.0)) == Dispatch(64, Reason.FULL)
@@ -85,7 +85,7 @@ def test_late_timers_are_allowed_for(load: float) -> None:
     for number in range(200):
         lateness.due = float(number)
         lateness.woke(number + 3e-3)
-    queue = QueueView(JobQueue(), Permits(1), Limits(64, PROMISE), latency, lateness)
+    queue = KeyQueue(JobQueue(), Permits(1), Limits(64, PROMISE), latency, lateness)
     latest = PROMISE - latency.predict(2) * (1.0 + latency.margin)
     for number in range(round(0.3 * load * CAPACITY)):
         queue.arrivals.arrived(latest - 0.3 + number / (load * CAPACITY))
@@ -101,7 +101,7 @@ def test_in_overload_a_batch_waits_until_it_is_full_or_due() -> None:
     latency = LinearLatency()
     for size in [1, 8, 32, 64] * 10:
         latency.observe(size, 5e-3 + 0.05e-3 * size)
-    queue = QueueView(JobQueue(), Permits(1), Limits(64, PROMISE), latency, TimerLateness())
+    queue = KeyQueue(JobQueue(), Permits(1), Limits(64, PROMISE), latency, TimerLateness())
     for number in range(round(0.9 * CAPACITY)):
         queue.arrivals.arrived(number / (3.0 * CAPACITY))
     queue.digest(0.3)
