@@ -5,10 +5,10 @@ from math import ceil, inf
 from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job, TenantJob
-from adaptive_batching.core.key_queue import KeyQueue
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Limits
-from adaptive_batching.core.queues import Queues
+from adaptive_batching.core.queues.key_queue import KeyQueue
+from adaptive_batching.core.queues.queues import Queues
 from adaptive_batching.core.worker import Latency
 from adaptive_batching.errors import (
     Draining,

@@ -13,7 +13,7 @@ from adaptive_batching.core.policy import (
     Situation,
     Watcher,
 )
-from adaptive_batching.core.queues import Queues, Triage
+from adaptive_batching.core.queues.queues import Queues, Triage
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.errors import PolicyError
 

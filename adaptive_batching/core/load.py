@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable
 from math import ceil
 from typing import NamedTuple, Self
 
-from adaptive_batching.core.key_queue import KeyQueue
+from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.core.scheduler import Scheduler
 
 

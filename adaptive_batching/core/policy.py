@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.estimators.peak_size import PeakSize
 from adaptive_batching.core.job import Batch, Job, Reason
-from adaptive_batching.core.queue import JobQueue
+from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
 
 

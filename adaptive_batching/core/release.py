@@ -3,10 +3,10 @@
 from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, Job, Reason
-from adaptive_batching.core.key_queue import KeyQueue
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Dispatch, Hold, Shed, ShedReason
-from adaptive_batching.core.queues import Queues
+from adaptive_batching.core.queues.key_queue import KeyQueue
+from adaptive_batching.core.queues.queues import Queues
 from adaptive_batching.core.retry.bisection import Bisection
 from adaptive_batching.core.worker import Latency
 

@@ -18,10 +18,10 @@ from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, BoundedKey, Job, Outcome
 from adaptive_batching.core.job_class import JobClass
-from adaptive_batching.core.key_queue import KeyQueue
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Hold, Limits, Policy, Shed, ShedReason
-from adaptive_batching.core.queues import Queues
+from adaptive_batching.core.queues.key_queue import KeyQueue
+from adaptive_batching.core.queues.queues import Queues
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.release import Release
 from adaptive_batching.core.retry.bisection import Bisection, Verdict

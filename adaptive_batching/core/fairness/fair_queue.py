@@ -8,7 +8,7 @@ from adaptive_batching.core.fairness.tenant_queue import TenantQueue
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.fairness.virtual_time_heap import VirtualTimeHeap
 from adaptive_batching.core.job import Job
-from adaptive_batching.core.queue import JobQueue
+from adaptive_batching.core.queues.job_queue import JobQueue
 
 
 class _Depths:

@@ -6,8 +6,8 @@ from typing import cast
 from adaptive_batching.core.fairness.fair_queue import FairQueue
 from adaptive_batching.core.fairness.tenant_queue import TenantQueue
 from adaptive_batching.core.fairness.tenants import Tenants
-from adaptive_batching.core.key_queue import KeyQueue
-from adaptive_batching.core.queue_order import Line, QueueOrder
+from adaptive_batching.core.queues.key_order import Line, QueueOrder
+from adaptive_batching.core.queues.key_queue import KeyQueue
 
 
 class _Order:

@@ -6,7 +6,7 @@ from math import inf
 
 from adaptive_batching.core.fairness.tenants import Tenant
 from adaptive_batching.core.job import Job, Priority
-from adaptive_batching.core.job_order import JobOrder
+from adaptive_batching.core.queues.job_order import JobOrder
 
 _OVERTAKING = 9  # items of high priority for each normal one, which so has a tenth at least
 

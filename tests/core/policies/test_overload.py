@@ -16,11 +16,11 @@ from adaptive_batching.core import (
     Scheduler,
 )
 from adaptive_batching.core.estimators.delays import TimerLateness
-from adaptive_batching.core.key_queue import KeyQueue
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.shedding import hopeless
-from adaptive_batching.core.queue import JobQueue
+from adaptive_batching.core.queues.job_queue import JobQueue
+from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.simulation import Drift, History, Server, poisson, simulate
 
 CAPACITY = 64 / 8.2e-3  # requests a second and worker

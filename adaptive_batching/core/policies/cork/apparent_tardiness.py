@@ -3,7 +3,7 @@
 from math import inf
 
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
-from adaptive_batching.core.queues import Queues
+from adaptive_batching.core.queues.queues import Queues
 
 
 def lookahead(queues: Queues, now: float, parameters: CorkParameters) -> float:

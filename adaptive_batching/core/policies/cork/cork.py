@@ -15,7 +15,7 @@ from adaptive_batching.core.policies.cork.safe_size import safe_size
 from adaptive_batching.core.policies.cork.worker_choice import leaves_to_faster, wait_for_faster
 from adaptive_batching.core.policies.shedding import hopeless, shed_or_probe
 from adaptive_batching.core.policy import Decision, Dispatch, Hold, Situation
-from adaptive_batching.core.queues import Queues
+from adaptive_batching.core.queues.queues import Queues
 from adaptive_batching.core.records import BatchRecord
 
 

@@ -7,7 +7,7 @@ from adaptive_batching.core.estimators.delays import TimerLateness
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import FasterWorker, Limits, Situation
-from adaptive_batching.core.queue import JobQueue
+from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.retry.memory_limit import MemoryLimit
 from adaptive_batching.core.worker import KeyPace, Latency
 

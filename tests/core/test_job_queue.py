@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaptive_batching.core.job import Job
-from adaptive_batching.core.queue import JobQueue
+from adaptive_batching.core.queues.job_queue import JobQueue
 
 
 def queue_of(*sizes: int) -> tuple[JobQueue, list[Job]]:

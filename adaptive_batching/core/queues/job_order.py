@@ -8,8 +8,8 @@ from math import inf
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from adaptive_batching.core.items_by_instant import ItemsByInstant
 from adaptive_batching.core.job import Job
+from adaptive_batching.core.queues.items_by_instant import ItemsByInstant
 
 E = TypeVar("E", bound=tuple[Any, ...])
 

@@ -11,11 +11,11 @@ from adaptive_batching.core.fairness.fair_queue import FairQueue
 from adaptive_batching.core.fairness.tenant_orders import TenantOrders
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job
-from adaptive_batching.core.key_queue import KeyQueue
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Limits
-from adaptive_batching.core.queue import JobQueue
-from adaptive_batching.core.queue_order import Line, QueueOrder
+from adaptive_batching.core.queues.job_queue import JobQueue
+from adaptive_batching.core.queues.key_order import Line, QueueOrder
+from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.core.worker import KeyPace
 
 _PUT_OFF = 4.0  # times what all that waits takes: from 4 on answers are as many as without a bound

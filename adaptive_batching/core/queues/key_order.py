@@ -5,8 +5,8 @@ from heapq import heapify, heappop, heappush, merge
 from math import inf
 from operator import itemgetter
 
-from adaptive_batching.core.job_order import ascending
-from adaptive_batching.core.key_queue import KeyQueue
+from adaptive_batching.core.queues.job_order import ascending
+from adaptive_batching.core.queues.key_queue import KeyQueue
 
 Entry = tuple[float, float, int, KeyQueue]  # instant, when its oldest came, its age, the queue
 

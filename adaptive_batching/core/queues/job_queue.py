@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.job import Job
-from adaptive_batching.core.job_order import JobOrder
+from adaptive_batching.core.queues.job_order import JobOrder
 
 
 class JobQueue(JobOrder):
