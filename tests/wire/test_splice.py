@@ -49,9 +49,12 @@ def test_what_is_no_object(text):
         members(text)
 
 
-@pytest.mark.parametrize("element", [b"[" * 8_000 + b"]" * 8_000, b"a", b"Inf", b"01", b"'a'"])
+@pytest.mark.parametrize("element", [b"[" * 100_000 + b"]" * 100_000, b"a", b"Inf", b"01", b"'a'"])
 def test_what_only_a_lenient_parser_reads(element):
-    """It is not cut, for the server may understand it otherwise than we do."""
+    """It is not cut, for the server may understand it otherwise than we do.
+
+    The depth is beyond what hypothesis lets Python recurse in tests that ran before.
+    """
     with pytest.raises(NotCuttable, match="strict JSON"):
         elements(b"[" + element + b",1]")
 

@@ -19,7 +19,7 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
     full = at.jobs.ahead_of(job) // limit
     rest = min(at.items - full * limit, limit)  # what is behind it may share its batch
     if patience < at.predict(limit) * (1.0 + 1.0 / at.capacity):
-        full = rest = 0  # a full batch can't follow one in time: those ahead will be shed
+        full, rest = min(full, at.idle), 0  # no full batch can follow one in time: they are shed
     leaves = _releases(at, at.predict(longest))
     free, own = leaves(full), at.predict(min(rest + job.size, longest))
     late = free + (at.predict(longest) if full else own) - job.deadline
