@@ -11,8 +11,9 @@ four workers three times as slow. A jitter of 0.1, and one batch in 200 meets a 
 length. The same traffic and luck for all; 3,000 requests for each worker, so that a few tenths of a
 point are luck. Timers are perfect, so that what is allowed for late ones shows nothing here.
 
-Answer: nothing to tune. Where a parameter is doubled or halved, little changes on average; what
-changes a single cell by more than a point is there for that cell.
+Answer: nothing to tune. Where a parameter is doubled or halved, little changes, but for two:
+batches that may not grow beyond the largest seen never do, and a flood that is seen where there is
+none makes batches wait until they are due.
 """
 
 from collections.abc import Callable

@@ -228,12 +228,12 @@ class Doorkeeper(Protocol):
     """A policy may also turn jobs away at the door, before they wait for nothing."""
 
     def refuse(self, situation: Situation, job: Job) -> float | None:
-        """None to let the job in, or the seconds after which it could be if nobody else came."""
+        """None to let the job in, or the seconds after which it could be if no other job came."""
 
 
 @runtime_checkable
 class Watcher(Protocol):
-    """A policy may also be asked while every worker is busy, to turn away who waits in vain."""
+    """A policy may also be asked while every worker is busy, to shed jobs that wait in vain."""
 
     def watch(self, situation: Situation) -> Decision:
-        """As `decide`, but there is nobody to dispatch to: Hold or Shed."""
+        """As `decide`, but no worker is idle: Hold or Shed."""

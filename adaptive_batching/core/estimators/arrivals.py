@@ -12,7 +12,7 @@ _SAMPLED_GAPS = 32  # per decision: bounds its cost, and neighbours say the same
 _GAP_MEMORY = 256.0  # gaps; then old ones count half
 _EDGES = (0.05, 0.2, 1.0)  # of the time that a batch of one takes
 _END_OF_CLUMP = 1  # the edge beyond which a silence parts two clumps
-_SAME_INSTANT = 4e-4  # likewise; who came together says nothing about who comes after a silence
+_SAME_INSTANT = 4e-4  # likewise; arrivals together say nothing about a silence
 _PRIOR_GAPS = 8.0  # gaps of the plain rate; an age that was hardly seen says little
 _OCTAVE = 3  # steps
 # Ends of the steps, in durations of a batch of one: from a fiftieth to four.

@@ -116,14 +116,14 @@ class LinearLatency:
             self._fold_slope(size, duration)
         self._fold_level(size, guarded)
         if self.batches == _TRUSTED_AFTER:
-            self._begin_anew()
+            self._lay_first_line()
         self.peak.observe(size, duration)
 
-    def _begin_anew(self) -> None:
+    def _lay_first_line(self) -> None:
         """Lay the first line that is trusted without what a pause of the machine added to a batch.
 
-        The slope is the median of those between any two batches (Theil 1950, Sen 1968), which one
-        outlier in five can't move; durations far above that line are clipped to it.
+        The slope is the median of the slopes between any two batches (Theil 1950, Sen 1968), which
+        one outlier in five can't move; durations far above that line are clipped to it.
         """
         first = list(self._newest)
         slopes = [
@@ -138,7 +138,7 @@ class LinearLatency:
             return  # a clock that is too coarse says of some that they took no time
         ratios = [duration / each for (_, duration), each in zip(first, expected, strict=True)]
         spread = max(median(abs(ratio - 1.0) for ratio in ratios), _SPREAD_FLOOR)
-        most = 1.0 + _CLIP * 1.5 * spread  # of a normal: sd = 1.5 * median absolute deviation
+        most = 1.0 + _CLIP * 1.5 * spread  # of a normal: sd = 1.4826 * median absolute deviation
         if max(ratios) <= most:
             return
         self._forget()
@@ -184,6 +184,8 @@ class LinearLatency:
         """
         blamed = list(self._newest)[-4 if self._above >= _ALARM else -2 :]
         factor = median(duration / self.predict(size) for size, duration in blamed)
+        if not factor > 0:
+            return  # a clock that is too coarse says of some that they took no time
         self.peak.surprised(blamed)
         self._level_weight = self._slope_weight = 0.0
         self._variance *= _KEPT_AT_CHANGE

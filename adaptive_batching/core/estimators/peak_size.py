@@ -5,46 +5,48 @@ from collections.abc import Sequence
 from math import inf
 from statistics import median
 
-_FINE = 3  # bits: four bins an octave, as knees stand between powers of two, and each size below 8
-_KEPT = 9  # batches of about one size, of which the middle one is believed: pauses happen
-_KNOWN_AFTER = 5  # of them
-_FORGOTTEN_AFTER = 500  # batches, as for the slope of the line: then the size is tried again
-_WORSE = 0.95  # of the rate of the best size; what is nearer than that is noise
-_ROUND = 8  # batches between two looks at all sizes
+_FINE = 3  # bits: four groups an octave, for knees stand between powers of two
+_KEPT = 9  # batches of about one size: as many as it takes to know it
+_FRESH = 100  # batches: older ones may be of a model that was faster or slower
+_LASTING = 500  # batches, as for the slope of the line: then larger ones are tried again
+_ROUND = 8  # batches between two looks at all sizes, which take as long as a batch's other lessons
 
 
 class _Size:
-    """Batches of about one size."""
+    """Batches of about one size.
+
+    Attributes:
+        newest: The last of them, counted among all.
+        rates: Items that they answered in a second.
+    """
 
     __slots__ = ("newest", "rates")
 
     def __init__(self) -> None:
-        self.newest = 0  # its last batch, counted among all
+        self.newest = 0
         self.rates: deque[float] = deque(maxlen=_KEPT)
-
-    @property
-    def rate(self) -> float:
-        """Items a second of the middle one."""
-        return sorted(self.rates)[len(self.rates) // 2]
 
 
 class PeakSize:
     """Learns where larger batches begin to answer fewer items a second, if anywhere.
 
-    A line has no such place: its batches answer the more the larger they are. Models have, where
-    memory or caches run out, or where the work grows faster than the batch. What is beyond the
-    place is tried again now and then.
+    A line has no such size: the larger its batches, the more items they answer in a second. Models
+    have, where memory or caches run out, or where the work grows faster than the batch. A size is
+    too large if three quarters of its batches, and of those of all larger sizes that are known,
+    answered less than three quarters of those of the best size: so the scatter of the model itself
+    says what is noise.
 
     Attributes:
         limit: Items of the largest batch that is worth it; `inf` where none was seen to be too
             large.
     """
 
-    __slots__ = ("_batches", "_sizes", "limit")
+    __slots__ = ("_batches", "_sizes", "_until", "limit")
 
     def __init__(self) -> None:
         self._batches = 0
         self._sizes: dict[int, _Size] = {}  # by the least of them
+        self._until = 0  # batches: how long the limit holds
         self.limit = inf
 
     def __repr__(self) -> str:
@@ -55,49 +57,66 @@ class PeakSize:
         if not duration > 0:
             return
         self._batches += 1
-        least = _least(size)
-        of_size = self._sizes.get(least)
-        if of_size is None or self._batches - of_size.newest > _FORGOTTEN_AFTER:
-            of_size = self._sizes[least] = _Size()
+        of_size = self._sizes.setdefault(_least(size), _Size())
         of_size.newest = self._batches
         of_size.rates.append(size / duration)
         if self._batches % _ROUND == 0 and len(self._sizes) > 1:
-            self.limit = self._find()
+            self._look()
 
     def surprised(self, blamed: Sequence[tuple[int, float]]) -> None:
         """The newest batches took another time than the line says: sizes and durations (seconds).
 
         If they did so by what is known of their sizes too, the model has changed, for other sizes
         alike. If nothing is known of those, nothing is known any more.
+
+        Args:
+            blamed: The oldest first; the last of them has not been observed yet.
         """
+        sizes = [_least(size) for size, _ in blamed]
         ratios = []
-        for size, duration in blamed:
-            of_size = self._sizes.get(_least(size))
-            before = [] if of_size is None else list(of_size.rates)[: -len(blamed)]
+        for least, (size, duration) in zip(sizes, blamed, strict=True):
+            known = self._sizes.get(least)
+            before = [] if known is None else list(known.rates)
+            before = before[: len(before) - sizes[:-1].count(least)]
             if before and duration > 0:
-                ratios.append(duration / size * sorted(before)[len(before) // 2])
+                ratios.append(duration / size * median(before))
         if not ratios:
             self._sizes.clear()
+            self.limit = inf
             return
         factor = median(ratios)
-        for of_size in self._sizes.values():
-            of_size.rates = deque([rate / factor for rate in of_size.rates], maxlen=_KEPT)
+        for least, of_size in self._sizes.items():
+            since = sizes[:-1].count(least)
+            rates = list(of_size.rates)
+            rates[: len(rates) - since] = [rate / factor for rate in rates[: len(rates) - since]]
+            of_size.rates = deque(rates, maxlen=_KEPT)
 
-    def _knows(self, least: int) -> bool:
-        """Whether enough batches of about that size were seen not too long ago."""
-        of_size = self._sizes.get(least)
-        if of_size is None or len(of_size.rates) < _KNOWN_AFTER:
-            return False
-        return self._batches - of_size.newest <= _FORGOTTEN_AFTER
+    def _look(self) -> None:
+        if self.limit < inf and self._batches >= self._until:
+            self._sizes = {
+                least: each for least, each in self._sizes.items() if least <= self.limit
+            }
+            self.limit = inf
+        limit = self._find()
+        if limit < self.limit:
+            self.limit, self._until = limit, self._batches + _LASTING
 
     def _find(self) -> float:
-        """One less than the least size, above the best, that is known to be worse."""
-        rates = {least: each.rate for least, each in self._sizes.items() if self._knows(least)}
+        """One less than the least size from which on all are known to be worse than the best."""
+        rates = {
+            least: sorted(each.rates)
+            for least, each in self._sizes.items()
+            if len(each.rates) == _KEPT and each.newest > self._batches - _FRESH
+        }
         if len(rates) < 2:
             return inf
-        best = max(rates, key=rates.__getitem__)
-        worse = (least for least in rates if least > best and rates[least] < _WORSE * rates[best])
-        return min(worse, default=inf) - 1
+        best = max(rates, key=lambda least: rates[least][_KEPT // 2])
+        limit = inf
+        for least in sorted(rates, reverse=True):
+            if least <= best or rates[least][-3] >= rates[best][2]:
+                break
+            limit = least - 1
+        return limit
 
 
 def _least(size: int) -> int:

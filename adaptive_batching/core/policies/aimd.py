@@ -16,7 +16,7 @@ class AIMD:
     The size grows by `step` with every batch at the limit that keeps the objective and shrinks to
     0.9 of itself with every batch that takes longer: additive increase, multiplicative decrease.
     The objective is `max_latency` and is held against the batch's own duration, as in Clipper; held
-    against the latency from arrival, a queue shrinks the batches, which lengthens the situation.
+    against the latency from arrival, a queue shrinks the batches, which lengthens the queue.
 
     Args:
         step: Items added after a batch that kept the objective.

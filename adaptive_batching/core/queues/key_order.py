@@ -50,7 +50,7 @@ class Line:
             heapify(self._heap)
 
     def drop(self, view: KeyQueue) -> None:
-        """Nobody waits in it any more."""
+        """Forget a queue in which no job waits any more."""
         self.entries.pop(view, None)
 
     def _holds(self, entry: Entry) -> bool:

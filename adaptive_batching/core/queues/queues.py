@@ -65,7 +65,7 @@ class Queues:
         self.items = 0
         """Items waiting, in all queues."""
         self.shared = False
-        """Whether there was ever more than one batch key, so that somebody has to go first."""
+        """Whether there was ever more than one batch key, so that one must go first."""
         self.lookahead = 0.0
         """Seconds that a batch is put off for one that is worth e times as much; 0 for none."""
         self._limits = limits
@@ -82,7 +82,7 @@ class Queues:
 
     @property
     def number(self) -> int:
-        """In how many somebody waits: each needs a batch of its own at least."""
+        """Queues in which jobs wait: each needs at least one batch of its own."""
         return len(self._order)
 
     @property

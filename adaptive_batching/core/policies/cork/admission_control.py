@@ -8,11 +8,12 @@ from adaptive_batching.core.policy import Situation
 
 
 def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | None:
-    """Seconds after which the job would be let in if nobody else came; None if it is let in now.
+    """Seconds after which the job would be let in if no other job came; None if it is let in now.
 
     That is when a batch with all that waits by then could still end within the job's patience; or
-    when a worker is idle, if that is sooner. Who else may come is not counted: where clients repeat
-    what was refused, the rate of arrivals is that of the refusals, and would keep the door shut.
+    when a worker is idle, if that is sooner. Other jobs that may come are not counted: where
+    clients repeat what was refused, the rate of arrivals is that of the refusals, and would keep
+    the door shut.
     """
     limit, now, patience = at.limits.max_batch_size, at.now, job.deadline - at.now
     longest = min(limit, parameters.extrapolation * at.largest)
@@ -43,7 +44,7 @@ def _releases(at: Situation, full: float) -> Callable[[int], float]:
     """
     now = at.now
     free = sorted([max(now, batch.predicted_finish) for batch in at.running])
-    if at.faster is None:  # who is idle and slower than the best is not given these
+    if at.faster is None:  # an idle worker slower than the best is not given these jobs
         free = [now] * at.idle + free
     each = full * len(free) / at.capacity
     return lambda n: free[n % len(free)] + n // len(free) * each

@@ -1,4 +1,4 @@
-"""Whose batch goes first when not all can be in time any more."""
+"""Which key's batch goes first when not all can be in time any more."""
 
 from math import inf
 

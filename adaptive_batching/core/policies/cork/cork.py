@@ -20,12 +20,12 @@ from adaptive_batching.core.records import BatchRecord
 
 
 class Cork:
-    """Holds a batch exactly as long as those who may still join gain more than those who wait lose.
+    """Holds a batch as long as the jobs that may still join gain more than the waiting jobs lose.
 
     With a worker idle, a batch of n items is released when
 
     * it is full, or so is the queue, or
-    * its oldest job would be late otherwise: now + predicted(n) + margin >= deadline, or
+    * a job would be late otherwise: now + predicted(n) + margin >= its deadline, or
     * waiting isn't worth it: n >= hazard * r1 / idle. Holding n items for dt costs n * dt; each
       arrival in dt (hazard * dt) joins this batch instead of waiting r1, the time until the next
       worker is free, and with several workers idle the next release is r1 / idle away.
@@ -36,7 +36,7 @@ class Cork:
     Right after an answer, callers that send again at once come in a clump, which is looked up in a
     histogram of arrivals since the last answer.
 
-    In overload a batch waits until it is full, or until its oldest job would be late: full batches
+    In overload a batch waits until it is full, or until a job would be late: full batches
     answer most for each second of a worker.
 
     A worker is let idle only while the others could carry the load. A promise that is shorter than
@@ -105,7 +105,7 @@ class Cork:
         elif at.items < limit and at.next_free + at.fixed + at.per_item * limit <= job.deadline:
             return None  # the common case, asked for every job: even a full batch would do
         if not at.workers or not at.trusted:
-            return None  # when a dead worker will be back, nobody knows
+            return None  # nothing says when a dead worker will be back
         return retry_after(at, job, self.parameters)
 
     def lookahead(self, queues: Queues, now: float) -> float:
@@ -117,7 +117,7 @@ class Cork:
 
 
 def _shed_margin(at: Situation, full: float, parameters: CorkParameters) -> float:
-    """In overload, who is let through must make it; the share by which batches overrun."""
+    """The share by which batches overrun: in overload, a job that is let through must make it."""
     if full <= 0:
         return 0.0
     longest = parameters.longest_margin * at.limits.max_latency / full - 1.0

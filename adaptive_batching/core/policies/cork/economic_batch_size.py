@@ -28,7 +28,7 @@ def boarding_limit(at: Situation, limit: int, item_rate: float, parameters: Cork
 
 
 def economical_size(at: Situation, item_rate: float, parameters: CorkParameters) -> float:
-    """Items of the batch after which those who wait now are answered soonest, on average.
+    """Items of the batch after which the waiting jobs are answered soonest, on average.
 
     N is what waits and what comes until the queue is empty, for each worker its share. Compared
     with the optimum for one worker (`simulation/bounds/optimum.py`) by

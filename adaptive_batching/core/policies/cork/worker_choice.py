@@ -15,11 +15,11 @@ def wait_for_faster(
 
     A batch waits if the faster one, once free, would still finish all that waits before the slow
     one would finish this batch. A worker that is overdue by x is expected to need x more, so that
-    nobody waits for one that hangs. The slow one takes the batch all the same if it can keep the
+    no job waits for one that hangs. The slow one takes the batch all the same if it can keep the
     oldest job's deadline and the faster one may not; it gets none whose deadline it can't keep
     while the faster one still can.
 
-    Who is passed over for long is tried with one job: it may have recovered.
+    A worker that is passed over for long is tried with one job: it may have recovered.
     """
     now, soonest = slow.now, slow.soonest
     fast = slow.on(faster)
@@ -41,7 +41,7 @@ def wait_for_faster(
             return None
         until = min(pays_until, last_call) if now < last_call else pays_until
     elif clearing == inf and on_slow * longer <= soonest.deadline - soonest.arrived:
-        return None  # somebody has to go: those whom the slow one can't answer, but not the others
+        return None  # some jobs must go: those that the slow one can't answer
     else:
         doomed = hopeless(fast, begin=free, extrapolation=parameters.extrapolation)
         if doomed:
@@ -61,7 +61,7 @@ def leaves_to_faster(slow: Situation, job: Job) -> bool:
 
 
 def _clearing(slow: Situation, faster: FasterWorker, overloaded: float) -> float:
-    """Seconds that the faster workers need for those who do not fit into this batch.
+    """Seconds that the faster workers need for the jobs that do not fit into this batch.
 
     For ever, if more come than the faster ones can do alone.
     """
