@@ -95,7 +95,8 @@ class Admission:
         view = self._queues.views.get(job.key)
         if view is None or not self._policy.keeps_door or job.deadline == inf:
             return 0.0
-        return self._refuse(view, TenantJob.again(job, now), now) or 0.0
+        wait = self._policy.refuse(view.situation(now), TenantJob.again(job, now))
+        return 0.0 if wait is None else wait * _LATER
 
     def refuse_unseen(self, now: float, patience: float) -> float | None:
         """Turn away a job of one item that nobody looked at; see `Scheduler.refuse_unseen`."""
@@ -123,7 +124,3 @@ class Admission:
         wait += (ceil(excess / limit) - 1) * full / max(1, permits.capacity)
         wait = max(wait * _LATER, self.retry_after(job, now))
         return wait if wait < inf else full
-
-    def _refuse(self, view: KeyQueue, job: Job, now: float) -> float | None:
-        wait = self._policy.refuse(view.situation(now), job)
-        return None if wait is None else wait * _LATER

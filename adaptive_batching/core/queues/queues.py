@@ -40,8 +40,8 @@ class Queues:
     logarithm, `latest_start - lookahead * log(density)`, time moves all queues alike, so that a
     heap keeps them in order.
 
-    Where tenants share the workers, whoever is furthest behind his share is served first, and of
-    his queues the one that goes first by the above.
+    Where tenants share the workers, the tenant furthest behind its share is served first, and of
+    its queues the one that goes first by the above.
 
     Args:
         limits: What the user asked for.

@@ -97,11 +97,10 @@ class Cork:
             at = at.up_to(at.peak.limit)
         limit = at.limits.max_batch_size
         if at.idle:
-            left = at.faster is not None and leaves_to_faster(at, job)
-            if not left and at.items + job.size <= limit * at.idle:
-                return None  # whatever is predicted: a wrong fit must meet the facts
-            if left and at.faster is not None:
+            if at.faster is not None and leaves_to_faster(at, job):
                 at = at.on(at.faster)
+            elif at.items + job.size <= limit * at.idle:
+                return None  # whatever is predicted: a wrong fit must meet the facts
         elif at.items < limit and at.next_free + at.fixed + at.per_item * limit <= job.deadline:
             return None  # the common case, asked for every job: even a full batch would do
         if not at.workers or not at.trusted:

@@ -53,8 +53,8 @@ def wait_for_faster(
 
 
 def leaves_to_faster(slow: Situation, job: Job) -> bool:
-    """Whether the best idle worker is too slow for a new job, and a faster one is busy."""
-    if slow.faster is None or not slow.trusted:
+    """Whether the best idle worker is too slow for a new job; asked if a faster one is busy."""
+    if not slow.trusted:
         return False
     size = min(slow.items + job.size, slow.limits.max_batch_size)
     return slow.now + slow.predict(size) > job.deadline - slow.timers_late
