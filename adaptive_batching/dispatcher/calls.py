@@ -16,6 +16,7 @@ from adaptive_batching.errors import (
     UpstreamAnswered,
     UpstreamBusy,
 )
+from adaptive_batching.exception_text import describe, exc_info
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -79,8 +80,9 @@ class Call(Job, Generic[T, R]):
         self.outcome = outcome
         try:
             self._on_end(self)
-        except Exception:  # noqa: BLE001  the outcomes of a batch are told one after the other
-            _log.exception("a caller failed as it was told the outcome of its call")
+        except Exception as error:  # noqa: BLE001  the other members of the batch are still told
+            message = "a caller failed as it was told the outcome of its call"
+            _log.error(message, exc_info=exc_info(error))
 
     def fail(self, error: BaseException) -> None:
         """End with an error, unless it has ended or the caller has gone."""
@@ -193,6 +195,6 @@ def _tellable(error: BaseException) -> Exception:
     """The error as a caller may get it: some would act on the event loop, and are wrapped."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
-    named = BatchFunctionError(f"the handler raised {type(error).__name__}: {error}")
+    named = BatchFunctionError(f"the handler raised {describe(error)}")
     named.__cause__ = error
     return named

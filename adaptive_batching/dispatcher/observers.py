@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome
 from adaptive_batching.dispatcher.calls import LEFT, PENDING, Call, is_answer
+from adaptive_batching.exception_text import exc_info
 
 _log = logging.getLogger("adaptive_batching")
 
@@ -112,5 +113,5 @@ def _tell(all_who_hear: Iterable[Callable[..., None]], *what: object) -> None:
     for hear in all_who_hear:
         try:
             hear(*what)
-        except Exception:  # noqa: BLE001  the batch is not to blame for it
-            _log.exception("an observer failed; batches go on")
+        except Exception as error:  # noqa: BLE001  the batch is not to blame for it
+            _log.error("an observer failed; batches go on", exc_info=exc_info(error))

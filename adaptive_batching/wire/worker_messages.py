@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import msgspec
 
 from adaptive_batching.errors import HandlerError, RemoteError
+from adaptive_batching.exception_text import message_of
 from adaptive_batching.wire.plain import plain
 
 PROTOCOL = 1
@@ -154,7 +155,7 @@ def encode_results(jobs: Sequence[int], results: Sequence[Any]) -> bytes:
     errors = [
         (job, describe(result))
         for job, result in zip(jobs, results, strict=True)
-        if isinstance(result, BaseException)
+        if issubclass(type(result), BaseException)  # it may raise if it is asked for its class
     ]
     failed = {job for job, _ in errors}
     pairs = [pair for pair in zip(jobs, results, strict=True) if pair[0] not in failed]
@@ -189,10 +190,7 @@ def answers(message: Results, jobs: Sequence[int]) -> list[Any]:
 
 def describe(error: BaseException) -> str:
     """What a worker says of an exception."""
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001  an exception that can't even be printed
-        text = "(its message can't be printed)"
+    text = message_of(error)
     described = f"{type(error).__qualname__}: {text}" if text else type(error).__qualname__
     # surrogates have no form in UTF-8
     return described.encode("utf-8", "backslashreplace").decode()[:_MAX_REASON]

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from adaptive_batching.errors import BatchFunctionError, WorkerStartError
+from adaptive_batching.exception_text import message_of
 from adaptive_batching.workers.handler import build, is_async
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.warm_up import NO_WARM_UP, Durations, Timing, WarmUp, timings, warmed
@@ -168,8 +169,8 @@ def _attempt(call: _Call, items: list[Any]) -> tuple[BaseException | None, Any]:
 
 
 def _start_error(handler: Any, error: Exception) -> WorkerStartError:
-    kind = type(error).__qualname__
-    return WorkerStartError(f"{_name(handler)} could not be built: {kind}: {error}")
+    raised = f"{type(error).__qualname__}: {message_of(error)}"
+    return WorkerStartError(f"{_name(handler)} could not be built: {raised}")
 
 
 def _name(handler: Any) -> str:

@@ -142,6 +142,23 @@ async def test_an_exit_is_no_answer(kind: str, error: BaseException) -> None:
     assert errors[0].__cause__ is error
 
 
+class Mute(BaseException):
+    """An exit whose message can't be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no message")
+
+
+@both
+async def test_an_exit_that_cannot_be_printed(kind: str) -> None:
+    """Each member is told of its class, raised by the batch or in an item's place."""
+    errors = await first_then_second(dispatcher_of(kind, raiser(Mute())))
+    assert [type(error) for error in errors] == [BatchFunctionError] * 3
+    answers = await first_then_second(dispatcher_of(kind, lambda items: [1, Mute(), 3]))
+    assert (answers[0], type(answers[1]), answers[2]) == (1, BatchFunctionError, 3)
+    assert "Mute" in str(answers[1])
+
+
 @both
 async def test_stop_iteration(kind: str) -> None:
     """A future can't hold it; Python makes a RuntimeError of it, and nobody hangs."""

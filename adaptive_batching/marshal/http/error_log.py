@@ -2,6 +2,7 @@
 
 import logging
 
+from adaptive_batching.exception_text import exc_info, printable
 from adaptive_batching.marshal.http.error_responses import (
     HANDLER_ERROR,
     Rejected,
@@ -38,16 +39,17 @@ class ErrorLog:
         status, code = status_and_code(error)
         about = {"request_id": request_id, "endpoint": path, "code": code}
         if status < 500 or isinstance(error, Rejected):
-            _log.debug("request %s: %s: %r", request_id, code, error, extra=about)
+            if _log.isEnabledFor(logging.DEBUG):
+                shown = printable(error)
+                _log.debug("request %s: %s: %r", request_id, code, shown, extra=about)
             return
         kind = (path, code, type(error).__qualname__)
         if not self._bursts.begins(kind):
             return
-        # In three parts, for logging asks whether it is true, and a handler's may raise at that.
-        parts = (type(error), error, error.__traceback__)
+        parts = exc_info(error)
         trace = parts if (status, code) == HANDLER_ERROR else None
         line = "request %s: %s: %s: %r"
-        _log.warning(line, request_id, path, code, error, exc_info=trace, extra=about)
+        _log.warning(line, request_id, path, code, parts[1], exc_info=trace, extra=about)
 
     def answer(self, error: Exception, request_id: str, path: str) -> Response:
         """Enter an error, and return what its client is told; see `enter`."""

@@ -15,6 +15,7 @@ from aiohttp import web
 from adaptive_batching.core import QueueingDelay
 from adaptive_batching.dispatcher import request_name
 from adaptive_batching.errors import DeadlineExceeded, Overloaded
+from adaptive_batching.exception_text import exc_info
 from adaptive_batching.marshal.http.deadline import deadline_of
 from adaptive_batching.marshal.http.error_log import ErrorLog
 from adaptive_batching.marshal.http.error_responses import Rejected, refusal
@@ -344,8 +345,8 @@ class Router(ABC, Generic[D]):
         self.drop(request)
         try:
             response = self._response(destination, request, call.outcome)
-        except Exception:  # noqa: BLE001  a client gets an answer, whatever went wrong
-            _log.exception("an answer could not be made")
+        except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
+            _log.error("an answer could not be made", exc_info=exc_info(error))
             response = refusal(Rejected(500, "internal"), request.id)
             self._count(response.status, destination)
         respond(response)

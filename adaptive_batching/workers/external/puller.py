@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from adaptive_batching.exception_text import exc_info
 from adaptive_batching.wire import worker_messages as messages
 from adaptive_batching.wire.frames import Part
 from adaptive_batching.wire.frames import encode as encode_frame
@@ -136,7 +137,7 @@ class Puller:
             results = check_results(self._call(items), len(items))
             return encode_frame([messages.encode_results(jobs, results)], self._max_frame)
         except BaseException as error:  # noqa: BLE001 - an exit, too, is an answer
-            _log.exception("the handler failed")
+            _log.error("the handler failed", exc_info=exc_info(error))
             raised = error.error if isinstance(error, BatchRaised) else error
             return encode_frame([messages.encode(Failure(messages.describe(raised)))])
 

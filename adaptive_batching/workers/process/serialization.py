@@ -5,12 +5,12 @@ pickles can run code here, so nothing with a name or a port ever speaks this for
 """
 
 import pickle
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
+from adaptive_batching.exception_text import describe, name_of, trace
 from adaptive_batching.wire.frames import Part
 from adaptive_batching.workers.process.frame_layout import (
     ONLY_A_PICKLE,
@@ -91,7 +91,7 @@ def pack_items(
         return pack(items, memory), {}
     except _OF_ITS_OWN_CODE:
         refused = {
-            index: HandlerError(f"an item of type {_name(type(item))} can't be sent to a process")
+            index: HandlerError(f"an item of type {name_of(type(item))} can't be sent to a process")
             for index, item in enumerate(items)
             if not _can_be_packed(item)
         }
@@ -111,7 +111,7 @@ def unpack_items(payload: bytearray, memory: SharedMemory | None = None) -> list
     except (MalformedFrame, MemoryError):
         raise
     except _OF_ITS_OWN_CODE as error:
-        msg = f"an item can't be unpickled in the worker process: {_describe(error)}"
+        msg = f"an item can't be unpickled in the worker process: {describe(error)}"
         raise HandlerError(msg) from error
 
 
@@ -135,13 +135,13 @@ def pack_error(error: BaseException) -> list[Part]:
     try:
         return _pack_error(error, portable)
     except BaseException:  # noqa: BLE001 - it takes no note, or can be pickled only once
-        return _pack_error(error, lambda each: RemoteError(_describe(each)))
+        return _pack_error(error, lambda each: RemoteError(describe(each)))
 
 
 def _pack_error(error: BaseException, portable: Callable[[BaseException], Exception]) -> list[Part]:
     raised = error.error if isinstance(error, BatchRaised) else error
     stand_in = portable(raised)
-    stand_in.add_note(f"In the worker process:\n{_trace(raised)}")
+    stand_in.add_note(f"In the worker process:\n{trace(raised)}")
     if isinstance(error, BatchRaised):
         own = [None if each is None else portable(each) for each in error.own]
         stand_in = BatchRaised(stand_in, own)
@@ -161,7 +161,7 @@ def unpack_answer(payload: bytearray, memory: SharedMemory | None = None) -> Any
     except MalformedFrame:
         raise
     except _OF_ITS_OWN_CODE as error:
-        msg = f"the worker's answer can't be unpickled here: {_describe(error)}"
+        msg = f"the worker's answer can't be unpickled here: {describe(error)}"
         raise RemoteError(msg) from error
     if type(value) is Raised:
         raise value.error
@@ -195,17 +195,17 @@ def portable(error: BaseException) -> Exception:
     """Return the exception if the other side can have it, or else one that says what it was."""
     if not isinstance(error, Exception):
         # an exit must end neither the worker nor, brought over, the program that asked it
-        msg = f"the handler raised {_describe(error)} instead of returning results"
+        msg = f"the handler raised {describe(error)} instead of returning results"
         return BatchFunctionError(msg)
     try:
         copy = pickle.loads(pickle.dumps(error, protocol=5))  # noqa: S301 - our own
     except BaseException:  # noqa: BLE001 - pickling runs the exception's own code
-        return RemoteError(_describe(error))
-    return error if type(copy) is type(error) else RemoteError(_describe(error))
+        return RemoteError(describe(error))
+    return error if type(copy) is type(error) else RemoteError(describe(error))
 
 
 def _unsendable(result: object) -> BatchFunctionError:
-    msg = f"a result of type {_name(type(result))} can't be sent from its worker process"
+    msg = f"a result of type {name_of(type(result))} can't be sent from its worker process"
     return BatchFunctionError(msg)
 
 
@@ -215,26 +215,3 @@ def _can_be_packed(value: object) -> bool:
     except _OF_ITS_OWN_CODE:
         return False
     return True
-
-
-def _describe(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except BaseException:  # noqa: BLE001 - an exception that can't even be printed
-        text = "(its message can't be printed)"
-    return f"{_name(type(error))}: {text}" if text else _name(type(error))
-
-
-def _trace(error: BaseException) -> str:
-    try:
-        return "".join(traceback.format_exception(error))
-    except BaseException:  # noqa: BLE001 - formatting it runs the exception's own code
-        return "".join(traceback.format_tb(error.__traceback__))
-
-
-def _name(kind: type) -> str:
-    return (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )

@@ -191,3 +191,36 @@ async def test_an_answer_that_cannot_be_made_is_an_internal_error(caplog, monkey
         answer = await client.post("/", 1)
     assert (answer.status, answer.json["error"]) == (500, "internal")
     assert "an answer could not be made" in caplog.text
+
+
+class Unspeakable(Exception):
+    """Can neither be printed nor asked whether it is true."""
+
+    def __bool__(self):
+        raise RuntimeError("no truth")
+
+    def __repr__(self):
+        raise SystemExit(3)
+
+    __str__ = __repr__
+
+
+@pytest.mark.parametrize("place", ["raised", "returned"])
+async def test_an_exception_that_cannot_be_printed_is_logged_all_the_same(caplog, place):
+    """Its client gets a 500, the log names its class, and the service goes on."""
+    service = Service()
+
+    @service.endpoint("/")
+    async def handler(items):
+        if "bad" not in items:
+            return items
+        if place == "raised":
+            raise Unspeakable
+        return [Unspeakable()]
+
+    async with client_of(service) as client:
+        answer = await client.post("/", "bad")
+        assert (answer.status, answer.error) == (500, "handler_error")
+        assert (await client.post("/", "good")).json == "good"
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
+    assert "Unspeakable: (its message can't be printed)" in caplog.text
