@@ -6,7 +6,9 @@ group testing where few are guilty. Where every positive test costs a worker pro
 are enough: the batch, groups of about its square root (Dorfman 1943), then each member alone. These
 run one at a time, so that however many items are deadly, they have one worker of the pool.
 
-Where the batch is not to blame, because its worker did not begin, it runs again as it is.
+A batch runs again as it is where its worker did not begin, and where its worker hung up: that may
+have been about the connection. Hung up on for the second time, it is taken for one over which a
+worker died.
 """
 
 import enum
@@ -24,7 +26,7 @@ _REPETITIONS = (Reason.BISECT, Reason.RETRY)
 _FATAL = 2  # worker deaths that a job was present at, the last one alone, until it is refused
 _NOT_BEGUN = frozenset({Outcome.REFUSED, Outcome.UNSENT})  # has not run, whatever it would do
 _REPEATABLE = frozenset(Outcome) - {Outcome.DONE, Outcome.OVERLOADED}
-_BLAMELESS = _NOT_BEGUN | {Outcome.UNANSWERED}
+_DEADLY = frozenset({Outcome.LOST, Outcome.UNANSWERED})  # hung up on twice, a batch is suspect
 _HALVED = frozenset({Outcome.FAILED, Outcome.OUT_OF_MEMORY})
 
 
@@ -124,9 +126,10 @@ class Bisection:
         """
         if outcome not in (_REPEATABLE if idempotent else _NOT_BEGUN):
             return {}
-        if outcome in _BLAMELESS:
+        first = batch.reason is not Reason.RETRY and not batch.deaths
+        if outcome in _NOT_BEGUN or (outcome is Outcome.UNANSWERED and first):
             return self._once_more(batch, jobs, outcome, now, start)
-        deaths = batch.deaths + (outcome is Outcome.LOST)
+        deaths = batch.deaths + (outcome in _DEADLY)
         if len(batch.jobs) == 1:
             if outcome is not Outcome.LOST:
                 again = batch.reason is Reason.BISECT

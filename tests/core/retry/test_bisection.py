@@ -39,6 +39,8 @@ class Item(Job):
 
 
 FINE, RAISES, KILLS = Outcome.DONE, Outcome.FAILED, Outcome.LOST
+HUNG_UP = Outcome.UNANSWERED
+TOLD = {FINE: ANSWERED, RAISES: RAISED, KILLS: LOST, HUNG_UP: LOST}
 
 
 @dataclass
@@ -97,7 +99,7 @@ class Story:
             permits.set_alive(alive | {what})
             return
         harms = {item.harm for item in what.jobs}
-        outcome = next((each for each in (KILLS, RAISES) if each in harms), FINE)
+        outcome = next((each for each in (KILLS, HUNG_UP, RAISES) if each in harms), FINE)
         if outcome is KILLS:
             permits.set_alive(alive - {what.worker})
             heappush(self._agenda, (now + 1.0, next(self._order), what.worker))
@@ -109,7 +111,7 @@ class Story:
         for item in what.jobs:
             verdict = verdicts.get(item)
             if verdict is not Verdict.AGAIN:
-                self._end(item, verdict or {FINE: ANSWERED, RAISES: RAISED, KILLS: LOST}[outcome])
+                self._end(item, verdict or TOLD[outcome])
 
     def _end(self, item: Item, end: str | Verdict) -> None:
         self.ends.setdefault(item, []).append(end)
@@ -277,7 +279,7 @@ def test_one_guilty_in_twenty_harms_nobody_else() -> None:
     assert set(story.ends_of(RAISES)) <= {RAISED, Verdict.GUILTY}
 
 
-harms = st.sampled_from([FINE] * 12 + [RAISES, KILLS])
+harms = st.sampled_from([FINE] * 12 + [RAISES, KILLS, HUNG_UP])
 patience = st.sampled_from([inf, inf, inf, 1.5, 3.0, 6.0, 20.0])
 
 
@@ -297,6 +299,7 @@ def test_every_member_has_exactly_one_end(
     assert set(story.ends_of(FINE)) <= {ANSWERED} | cut_short
     assert set(story.ends_of(RAISES)) <= {RAISED, Verdict.GUILTY} | cut_short
     assert set(story.ends_of(KILLS)) <= {Verdict.QUARANTINED} | cut_short
+    assert set(story.ends_of(HUNG_UP)) <= {LOST, Verdict.GUILTY} | cut_short
     rounds = log2(min(max_batch_size, max(1, len(crowd))))
     assert max((item.runs_lost for item in story.items), default=0) <= 3
     assert max((item.runs for item in story.items), default=0) <= ceil(rounds) + 2

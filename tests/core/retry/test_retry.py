@@ -5,6 +5,7 @@ from math import inf
 import pytest
 
 from adaptive_batching.core import (
+    Batch,
     Hold,
     Job,
     Limits,
@@ -44,9 +45,24 @@ def test_what_may_have_run(scheduler):
     assert not run(scheduler, Outcome.UNANSWERED, 0.0)[1]
     assert isinstance(scheduler.next(0.0), Hold)
     idempotent = Scheduler(make_policy("greedy"), Limits(8), 2, idempotent=True)
-    submit(idempotent, 5, 0.0)
+    submit(idempotent, 1, 0.0)
     run(idempotent, Outcome.UNANSWERED, 0.0)
     assert not run(idempotent, Outcome.UNANSWERED, 0.0)[1]
+
+
+def test_a_batch_over_which_workers_hang_up_twice():
+    """It may be about a member: they run in groups, one group at a time, and then alone."""
+    scheduler = Scheduler(make_policy("greedy"), Limits(12), 2, idempotent=True)
+    bad = submit(scheduler, 12, 0.0)[4]
+    sizes, ends = [], []
+    while isinstance(batch := scheduler.next(0.0), Batch):
+        assert not batch.deaths or isinstance(scheduler.next(0.0), Hold)
+        outcome = Outcome.UNANSWERED if bad in batch.jobs else Outcome.DONE
+        verdicts = scheduler.finish(batch, outcome, 0.0, batch.jobs).verdicts
+        sizes.append(batch.size)
+        ends += [verdicts.get(job) for job in batch.jobs if verdicts.get(job) is not Verdict.AGAIN]
+    assert sizes == [12, 12, 3, 3, 3, 3, 1, 1, 1]
+    assert sorted(map(str, ends)) == ["None"] * 11 + ["Verdict.GUILTY"]
 
 
 def test_who_can_not_be_reached_twice(scheduler):

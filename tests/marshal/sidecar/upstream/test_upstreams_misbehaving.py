@@ -5,6 +5,7 @@ Threats T9 and T18 and faults F10, F11 and F13 of the reliability plan, on real 
 
 import asyncio
 import gzip
+import json
 
 import pytest
 
@@ -152,6 +153,27 @@ async def test_f10_what_may_have_run_is_not_sent_again(before, fault):
         client = await before(servers=[server.url], more={"idempotent": False})
         assert (await client.predict(1))[0] == 502
         assert len(server.exchanges) == 1
+
+
+@pytest.mark.parametrize(("idempotent", "lost", "asked"), [(True, 1, 9), (False, 12, 1)])
+@pytest.mark.parametrize("fault", ["resets", "hangs up"])
+async def test_f10_a_server_that_hangs_up_over_one_request(before, fault, idempotent, lost, asked):
+    """Its neighbours in the batch are answered, unless requests may not be sent twice."""
+
+    async def dies_of_seven(exchange):
+        instances = json.loads(exchange.body)["instances"]
+        await (FAULTS[fault][0] if 7 in instances else predict)(exchange)
+
+    async with scripted(dies_of_seven) as server:
+        client = await before(
+            servers=[server.url], policy="window:1h", max_batch_size=12,
+            more={"idempotent": idempotent},
+        )  # fmt: skip
+        answers = await asyncio.gather(*(client.predict(number) for number in range(12)))
+        assert len(server.exchanges) == asked
+    statuses = {number: status for number, (status, *_) in enumerate(answers)}
+    assert list(statuses.values()).count(502) == lost
+    assert (statuses[7], answers[7][1]["error"]) == LOST
 
 
 async def test_f10_a_body_where_there_is_none(before):
