@@ -48,10 +48,12 @@ class Call(Job, Generic[T, R]):
         outcome: The result or the exception; `PENDING` until then, `LEFT` if the caller left first.
         name: What its request is called; empty if nobody said.
         attachment: What an observer that goes along with it keeps there; None until one does.
+        future: What `settle` gives the outcome to; the function that makes the call sets it.
     """
 
-    __slots__ = ("_on_end", "attachment", "item", "name", "outcome")
+    __slots__ = ("_on_end", "attachment", "future", "item", "name", "outcome")
     attachment: object
+    future: "asyncio.Future[R]"
     outcome: R | Exception | NoOutcome
 
     def __init__(
@@ -120,7 +122,10 @@ class CallInSteps(Generic[R]):
 
     Attributes:
         outcome: The result or the exception; `PENDING` until then, `LEFT` if the caller left first.
+        future: As a `Call`'s.
     """
+
+    future: "asyncio.Future[R]"
 
     def __init__(self, steps: Coroutine[Any, Any, R], on_end: "OnEnd") -> None:
         self.outcome: R | Exception | NoOutcome = PENDING
@@ -145,8 +150,9 @@ OnEnd = Callable[[Call[Any, Any] | CallInSteps[Any]], None]
 """Called once with a call that has its outcome, never by the function that made the call."""
 
 
-def settle(future: "asyncio.Future[Any]", call: Call[Any, Any] | CallInSteps[Any]) -> None:
-    """Give a future the outcome of a call, unless it has been cancelled."""
+def settle(call: Call[Any, Any] | CallInSteps[Any]) -> None:
+    """Give the future of a call its outcome, unless it has been cancelled."""
+    future = call.future
     outcome: Any = call.outcome
     if future.done():
         return

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial
 from math import inf
 from types import MappingProxyType
 from typing import Generic, Self, TypeVar
@@ -168,9 +167,9 @@ class Dispatcher(Generic[T, R]):
             driver = self._drive(loop)
         if not driver.readiness.ready:
             await driver.started()
+        call: Call[T, R] = driver.admit(settle, item, max_latency, key, size, tenant, priority)
         future: asyncio.Future[R] = loop.create_future()
-        on_end = partial(settle, future)
-        call: Call[T, R] = driver.admit(on_end, item, max_latency, key, size, tenant, priority)
+        call.future = future
         try:
             return await future
         except asyncio.CancelledError:

@@ -162,10 +162,10 @@ class EndpointRuntime:
 
     async def answer(self, item: Any, within: float) -> bytes:
         """Let an item join a batch, and wait for its answer; see `submit`."""
-        answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        call = self.post(partial(settle, answered), item, within)
+        call = self.post(settle, item, within)
+        call.future = asyncio.get_running_loop().create_future()
         try:
-            return await answered
+            return await call.future
         finally:
             self.withdraw(call)
 
