@@ -121,8 +121,15 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on(is_prompt=is_prompt)
         self._regulate()
 
-    def eof_received(self) -> None:
-        """End: a client that sends no more wants no answer either; called by the loop."""
+    def eof_received(self) -> bool:
+        """End: a client that sends no more wants no answer either; called by the loop.
+
+        In a tunnel that is for the server to say, where a connection can be closed by halves.
+        """
+        if self._tunnel is None:
+            return False
+        self._tunnel.feed_eof()
+        return self._transport.can_write_eof()
 
     def pause_writing(self) -> None:
         """Stop: the client reads too slowly; called by the loop."""
@@ -417,7 +424,9 @@ class Connection(asyncio.BufferedProtocol):
 
         A client that still sends would lose its answer if the rest was not read for a while.
         """
+        tunnel, self._tunnel = self._tunnel, None
         lingers = self._lingers or self._drops_body or bool(self._waiting)
+        lingers |= tunnel is not None and not tunnel.at_eof()
         self._ends = True
         self._drop_waiting()
         if not lingers:
@@ -525,7 +534,7 @@ class Connection(asyncio.BufferedProtocol):
 
         A client may also have left while nothing was read, of which no loop tells.
         """
-        if not self._reads and self._has_left():
+        if not self._reads and self._tunnel is None and self.has_left():
             self._transport.abort()
             return
         now, unsent = self._loop.time(), self._transport.get_write_buffer_size()
@@ -538,7 +547,8 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._timer = self._loop.call_at(self._idle_until, self._look_whether_idle)
 
-    def _has_left(self) -> bool:
+    def has_left(self) -> bool:
+        """Whether the client has hung up, be it behind bytes that have not been read."""
         poll = select.poll()
         poll.register(self._transport.get_extra_info("socket").fileno(), _HUNG_UP)
         return bool(poll.poll(0))

@@ -7,7 +7,8 @@ with a head written anew from what llhttp has understood, and it never sees the 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from aiohttp import web
@@ -36,6 +37,10 @@ class Origin(Protocol):
 
     def open_tunnel(self, reader: asyncio.StreamReader) -> None:
         """Give all bytes from now on to a reader."""
+        ...
+
+    def has_left(self) -> bool:
+        """Whether the client has hung up behind bytes that have not been read."""
         ...
 
     def answered(self, *, keeps_alive: bool) -> None:
@@ -68,7 +73,7 @@ class PassedRequest(asyncio.Transport):
         self._transport = transport
         self._protocol = protocol
         self._is_chunked = request.length is None
-        self._is_live, self._is_broken = True, False
+        self._is_live, self._is_broken, self._is_tunnel = True, False, False
         self._seen: web.BaseRequest | None = None
         self.asks_for_tunnel = request.asks_for_tunnel
         protocol.connection_made(self)
@@ -116,9 +121,10 @@ class PassedRequest(asyncio.Transport):
         self._protocol.resume_writing()
 
     def leave(self, error: Exception | None = None) -> None:
-        """End: the client has gone, or has its answer."""
+        """End: the client has gone, or has its answer; a tunnel ends by itself."""
         self._is_live = False
-        self._protocol.connection_lost(error)
+        if not self._is_tunnel:
+            self._protocol.connection_lost(error)
 
     def finish(self, *, keeps_alive: bool) -> None:
         """The answer has been written: let the next request have the connection.
@@ -130,12 +136,26 @@ class PassedRequest(asyncio.Transport):
             asyncio.get_running_loop().call_soon(self.leave)
             self._origin.answered(keeps_alive=keeps_alive)
 
-    def switch_protocols(self) -> asyncio.StreamReader:
-        """Read bytes instead of requests from now on; the connection ends with this."""
+    @contextmanager
+    def switched_protocols(self) -> Iterator[asyncio.StreamReader]:
+        """Read bytes instead of requests from now on; the connection ends with this.
+
+        A client that hangs up meanwhile cancels nothing: what it has sent can be read to its end.
+        """
         reader = asyncio.StreamReader()
         reader.set_transport(self)
         self._origin.open_tunnel(reader)
-        return reader
+        self._is_tunnel = True
+        try:
+            yield reader
+        finally:
+            self._is_tunnel = False
+            if not self._is_live:
+                asyncio.get_running_loop().call_soon(self.leave)
+
+    def has_left(self) -> bool:
+        """Whether the client has hung up, be it behind bytes that have not been read."""
+        return not self._is_live or self._origin.has_left()
 
     # ---------------------------------------------------------------- as aiohttp sees a connection
 

@@ -92,7 +92,7 @@ class PassThrough:
                         if not passed.asks_for_tunnel:
                             raise UpstreamBroken("a server switched protocols without being asked")
                         patience.end()
-                        return await tunnel(request, passed, response)
+                        return await tunnel(request, passed, response, self.route.passed_timeout)
                     moved = patience.begin_anew
                     return await send_back(response, request, moved, closes=passed.closes)
         except TimeoutError as error:

@@ -485,3 +485,90 @@ async def test_a_body_of_which_some_is_gone_is_not_sent_again(before):
         [answer] = parsed(await reader.read())
         writer.close()
     assert (answer.status, requests) == (502, 1)
+
+
+UPGRADE = b"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+AGREED = b"HTTP/1.1 101 Fine\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+MUCH = bytes(2**22)
+
+
+@asynccontextmanager
+async def tunnelled(before, path, serve, **more):
+    """A client of a WebSocket and what its server does; a Unix socket holds little by itself."""
+
+    async def agree(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(AGREED)
+        served.set_result(await serve(reader, writer))
+        writer.close()
+
+    served = asyncio.get_running_loop().create_future()
+    async with await asyncio.start_unix_server(agree, path, limit=2**10):
+        client = await before(server=f"unix:{path}", more=more)
+        reader, writer = await connect(client.url)
+        writer.write(UPGRADE)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+        yield reader, writer, served
+        writer.transport.abort()
+
+
+async def test_a_slow_server_gets_all_that_a_client_sent_before_it_closed(before, tmp_path):
+    """Also what had not left the sidecar when the client was gone."""
+
+    async def serve(reader, writer):
+        size = 0
+        while piece := await reader.read(2**10):
+            size += len(piece)
+            await asyncio.sleep(0)
+        return size
+
+    async with tunnelled(before, str(tmp_path / "s"), serve) as (_, writer, served):
+        writer.write(MUCH)
+        await writer.drain()
+        writer.close()
+        assert await served == len(MUCH)
+
+
+async def test_a_client_that_closes_by_halves_gets_its_answer(before, tmp_path):
+    """Its end is told to the server behind its last byte, and not taken for the end of both."""
+
+    async def serve(reader, writer):
+        size = len(await reader.read())
+        writer.write(MUCH)
+        return size
+
+    async with tunnelled(before, str(tmp_path / "s"), serve) as (reader, writer, served):
+        writer.write(MUCH)
+        writer.write_eof()
+        assert await reader.read() == MUCH
+        assert await served == len(MUCH)
+
+
+async def test_a_client_gets_all_that_a_server_sent_before_it_closed(before, tmp_path):
+    """Though the client was still sending, and what it sent has no reader any more."""
+
+    async def serve(reader, writer):
+        writer.write(MUCH)
+        return 0
+
+    async with tunnelled(before, str(tmp_path / "s"), serve) as (reader, writer, served):
+        writer.write(MUCH)
+        assert await served == 0
+        assert await reader.read() == MUCH
+
+
+async def test_a_tunnel_ends_if_nothing_moves_after_its_client_has_hung_up(before, tmp_path):
+    """A server that takes no notice of it does not keep the tunnel for ever."""
+
+    async def serve(reader, writer):
+        assert await reader.read() == b"..."
+        await hold.wait()
+
+    hold = asyncio.Event()
+    path = str(tmp_path / "s")
+    async with tunnelled(before, path, serve, passed_timeout=0.1) as (reader, writer, served):
+        writer.write(b"...")
+        writer.write_eof()
+        assert await reader.read() == b""
+        hold.set()
+        await served
