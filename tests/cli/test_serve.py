@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from contextlib import asynccontextmanager, suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+import trustme
 from click.testing import CliRunner
 
 from adaptive_batching.cli import main
@@ -72,32 +74,48 @@ async def test_on_a_unix_socket(loop, tmp_path):
     assert not path.exists()
 
 
-async def test_on_a_socket_that_systemd_passes(tmp_path):
-    """Of TCP or, as here, a Unix socket; it is systemd's, and stays."""
+async def answers_on(passed, url, connector, *options):
+    """Pass a socket that listens to a service as systemd does; see it answer and end."""
+    start = [sys.executable, "-c", PASSING, str(passed.fileno())]
+    process = await asyncio.create_subprocess_exec(
+        *start,
+        *(*SERVE, "tests.marshal.apps:corked", "--drain-delay=0s", *options),
+        pass_fds=[passed.fileno()],
+    )
+    try:
+        async with aiohttp.ClientSession(connector=connector) as session:
+            await until_ready(session, url)
+            async with session.post(f"{url}/slow", json=1) as response:
+                assert response.status == 200
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def test_on_a_unix_socket_that_systemd_passes(tmp_path):
+    """It is systemd's, and stays."""
     path = tmp_path / "passed.sock"
     with socket.socket(socket.AF_UNIX) as passed:
         passed.bind(str(path))
         passed.listen()
-        start = [sys.executable, "-c", PASSING, str(passed.fileno())]
-        process = await asyncio.create_subprocess_exec(
-            *start,
-            *(*SERVE, "tests.marshal.apps:corked", "--drain-delay=0s"),
-            pass_fds=[passed.fileno()],
-        )
-        try:
-            async with (
-                aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
-            ):
-                await until_ready(session, "http://digits")
-                async with session.post("http://digits/slow", json=1) as response:
-                    assert response.status == 200
-            process.send_signal(signal.SIGTERM)
-            assert await process.wait() == 0
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+        await answers_on(passed, "http://digits", aiohttp.UnixConnector(str(path)))
     assert path.exists()
+
+
+@pytest.mark.parametrize("loop", ["--uvloop", "--no-uvloop"])
+async def test_by_tls_on_a_socket_that_systemd_passes(tmp_path, loop):
+    """Clients that came before the service had started get their handshake and their answer."""
+    authority, pem = trustme.CA(), tmp_path / "server.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(pem))
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    with socket.create_server(("127.0.0.1", 0)) as passed:
+        url = f"https://127.0.0.1:{passed.getsockname()[1]}"
+        connector = aiohttp.TCPConnector(ssl=trusting)
+        await answers_on(passed, url, connector, f"--tls-cert={pem}", loop)
 
 
 @pytest.mark.parametrize("loop", ["--uvloop", "--no-uvloop"])
