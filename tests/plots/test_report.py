@@ -44,10 +44,10 @@ def run(*arguments):
     return CliRunner().invoke(main, ["simulate", *map(str, arguments)])
 
 
-@pytest.fixture
-def page(tmp_path):
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
     """Of two policies at three loads beside the limit."""
-    path = tmp_path / "out.html"
+    path = tmp_path_factory.mktemp("report") / "out.html"
     loads = ("--load", 0.5, "--load", 1, "--load", 4)
     result = run(*MADE, "--limit", *loads, "--report", path)
     assert result.exit_code == 0, result.output
