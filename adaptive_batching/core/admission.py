@@ -1,4 +1,4 @@
-"""Who is turned away at the door, why, and when to come again."""
+"""Decides which jobs are turned away at the door, why, and when they may come again."""
 
 from math import ceil, inf
 
@@ -20,7 +20,7 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.units import format_duration
 
-_LATER = 1.05  # times the predicted wait: who comes back a moment too early comes in vain
+_LATER = 1.05  # times the predicted wait: a job that comes back a moment too early comes in vain
 
 
 class Admission:
@@ -30,7 +30,7 @@ class Admission:
         permits: The workers, and how long they take.
         queues: All that waits.
         policy: A policy, which may turn jobs away.
-        tenants: Who they may come from; None if nobody asks.
+        tenants: Accounts of those that jobs come from; None if tenants are not told apart.
 
     Attributes:
         asks: Whether there is more to ask than whether the queue has room.
@@ -56,7 +56,7 @@ class Admission:
 
         Args:
             view: The queue.
-            job: Who wants to wait there.
+            job: The job that wants to wait there.
             queued: Items with which it shares the room.
 
         Raises:
@@ -99,7 +99,7 @@ class Admission:
         return 0.0 if wait is None else wait * _LATER
 
     def refuse_unseen(self, now: float, patience: float) -> float | None:
-        """Turn away a job of one item that nobody looked at; see `Scheduler.refuse_unseen`."""
+        """Turn away a job of one item that was not looked at; see `Scheduler.refuse_unseen`."""
         views = self._queues.views
         if len(views) != 1 or self._tenants is not None or self._queues.shared:
             return None

@@ -118,7 +118,7 @@ class CheckedPolicy:
         return PolicyError(f"{self._asked(idle)}: expected {expected}, got {decision}{at}")
 
     def _asked(self, idle: int) -> str:
-        """Whose decision it was, for messages."""
+        """The method that decided, for messages."""
         watched = self._watcher is not None and not idle
         return f"{type(self._policy).__name__}.{'watch' if watched else 'decide'}"
 

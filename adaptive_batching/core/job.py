@@ -40,7 +40,7 @@ class Job:
         key: Jobs of different keys never share a batch.
         queue: Which of the scheduler's queues it is in; None if in none. A queue that it has left
             may still know it, and must not take it for its own when it waits in another.
-        tenant: Who sent it, where tenants are told apart; nobody unless it is a `TenantJob`.
+        tenant: The tenant that sent it, where they are told apart; None unless it is a `TenantJob`.
         priority: Whether it goes before others of its tenant.
     """
 
@@ -69,7 +69,7 @@ class Job:
 
 
 class TenantJob(Job):
-    """A job of somebody; most jobs are nobody's, and carry nothing about it."""
+    """A job with a tenant; most jobs have none, and carry nothing about it."""
 
     __slots__ = ("priority", "tenant")
 
@@ -89,7 +89,7 @@ class TenantJob(Job):
 
     @classmethod
     def again(cls, job: Job, now: float) -> "TenantJob":
-        """What would come if a caller sent his request again now."""
+        """The job that would come if a caller sent its request again now."""
         due = now + job.deadline - job.arrived
         return cls(now, job.size, due, job.key, tenant=job.tenant, priority=job.priority)
 
@@ -106,7 +106,7 @@ class Reason(enum.Enum):
     IDLE = "idle"
     """A worker was idle, and nothing spoke for waiting."""
     NOT_WORTH_WAITING = "not_worth_waiting"
-    """Holding those who wait for longer would cost them more than it gains those who may join."""
+    """Holding waiting jobs for longer would cost them more than it gains jobs that may join."""
     PREFERRED = "preferred"
     """It had reached a size that the policy prefers, though there was room for more."""
     TIMEOUT = "timeout"
@@ -136,7 +136,7 @@ class Outcome(enum.Enum):
     UNSENT = "unsent"
     """Nothing of it reached its worker."""
     UNANSWERED = "unanswered"
-    """Its worker hung up before it answered: nobody knows what was run."""
+    """Its worker hung up before it answered: what was run is not known."""
     UNSHARED = "unshared"
     """What it returned can't be shared out: not one result for each item."""
     OUT_OF_MEMORY = "out_of_memory"

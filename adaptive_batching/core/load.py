@@ -1,4 +1,4 @@
-"""What a scheduler has before it, for those who look on."""
+"""What a scheduler has before it, for dashboards and metrics."""
 
 from collections.abc import Callable, Hashable
 from math import ceil
@@ -14,7 +14,7 @@ class Load(NamedTuple):
     requests: int
     """Jobs that wait."""
     oldest: float
-    """Seconds for which the one that came first has waited; 0 if nobody waits."""
+    """Seconds for which the one that came first has waited; 0 if none waits."""
     work: float
     """Predicted seconds until all that waits has run, if every worker were idle now.
 

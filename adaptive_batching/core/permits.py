@@ -1,4 +1,4 @@
-"""The outbound semaphore: which workers there are, who is idle, and when the next is free."""
+"""The outbound semaphore: which workers there are, which are idle, and when the next is free."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
@@ -31,9 +31,9 @@ class Permits:
         self.running: set[Batch] = set()
         """Batches that have left and not ended; `take` and `give_back` change them."""
         self._earliest = inf  # predicted finish among the running; they change only here
-        self._idle: deque[Worker] = deque()  # who has been idle longest first
+        self._idle: deque[Worker] = deque()  # the one that has been idle longest first
         self.workers: list[Worker] = []
-        """All that there ever were, by index; who died keeps its place and what it has taught."""
+        """All that there ever were, by index; a dead one keeps its place and what it has taught."""
         self.capacity = 0
         """Workers that are alive."""
         self.idle = 0
@@ -60,12 +60,12 @@ class Permits:
         indexes: Collection[int],
         identities: Mapping[int, Hashable] = _ALWAYS_THE_SAME,
     ) -> None:
-        """Say who is alive; a batch on a dead worker runs until it is given back.
+        """Say which workers are alive; a batch on a dead worker runs until it is given back.
 
         Args:
             indexes: Of the living.
-            identities: By index, who they are, where that may change; a stranger begins with the
-                pool's line, as a new worker does.
+            identities: By index, what they are called, where that may change; a stranger begins
+                with the pool's line, as a new worker does.
         """
         while len(self.workers) <= max(indexes, default=-1):
             self.workers.append(Worker(len(self.workers), self.latency))
@@ -179,7 +179,7 @@ class Permits:
         """Learn from what ran before the first request: worker, size (items), duration (seconds).
 
         The pool's line is learned from the worker in the middle of each size, and everyone's pace
-        beside that: nobody is known yet, and a slow worker would bend the line.
+        beside that: no worker is known yet, and a slow worker would bend the line.
         """
         of_size: dict[int, list[float]] = {}
         timings = list(timings)

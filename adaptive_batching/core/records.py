@@ -10,7 +10,7 @@ from adaptive_batching.core.job import Batch, Outcome, Reason
 RECORDING = "t_seconds,size,latency_seconds,key,outcome,batch,batch_size,batch_seconds,reason"
 """The header of a recording on disk: a row for each job; the last four are empty if it never ran.
 
-Whoever writes it (`instrumentation`) and whoever reads it (`simulation`) may not know each other.
+What writes it (`instrumentation`) and what reads it (`simulation`) may not know each other.
 """
 
 

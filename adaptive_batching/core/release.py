@@ -15,11 +15,11 @@ class Release:
     """The ways out of a scheduler's queues; each takes the jobs out of all that counts them.
 
     Args:
-        permits: The workers; whoever leaves in a batch takes the permit of one.
+        permits: The workers; each batch that leaves takes the permit of one.
         queues: All that waits for the first time.
-        bisection: Who waits to run again.
-        policy: A policy, which says who leaves.
-        tenants: Who they come from; None if nobody asks.
+        bisection: Jobs that wait to run again.
+        policy: A policy, which says which jobs leave.
+        tenants: Accounts of those that jobs come from; None if tenants are not told apart.
 
     Attributes:
         flushing: Whether what waits leaves as soon as a worker is free, without asking.
@@ -43,7 +43,7 @@ class Release:
         self.flushing = False
 
     def retune(self, policy: CheckedPolicy) -> None:
-        """Another policy says who leaves from now on."""
+        """Let another policy say which jobs leave from now on."""
         self._policy = policy
 
     def decide(
@@ -109,7 +109,7 @@ class Release:
         return batch
 
     def expire(self, view: KeyQueue, now: float) -> Shed:
-        """Those of a queue whose deadline has come leave unanswered; there must be one."""
+        """Let the jobs of a queue leave unanswered whose deadline has come; there must be one."""
         expired = view.queue.take_expired(now)
         self._queues.left(expired[0].key, sum(job.size for job in expired))
         return Shed(expired, ShedReason.EXPIRED)
@@ -144,7 +144,7 @@ class Release:
         jobs = decision.jobs
         if not jobs:
             raise self._policy.broken(self._permits.idle, "a Shed of at least one job", decision)
-        # All at first: whoever is taken out has to be told, and a mistake tells those who wait.
+        # All at first: jobs taken out have to be told, and a mistake tells those that wait.
         if len(set(jobs)) < len(jobs) or not all(job.waiting for job in jobs):
             raise self._policy.broken(
                 self._permits.idle, "a Shed of waiting jobs, each once", decision

@@ -52,7 +52,7 @@ class Scheduler:
         idempotent: Whether members of a batch that failed may be run again; see `rerun`.
         classes: By batch key, jobs with limits and a duration of their own; what is said above
             holds for all other keys.
-        fairness: How tenants share the workers; None if nobody asks whose a job is.
+        fairness: How tenants share the workers; None if tenants are not told apart.
         timer_resolution: Of the driver's wake-ups (seconds): shorter holds are not worth arming.
     """
 
@@ -126,7 +126,7 @@ class Scheduler:
 
     @property
     def suspects(self) -> Sequence[Job]:
-        """Members of batches that failed, who wait to run again."""
+        """Members of batches that failed, which wait to run again."""
         return tuple(self._bisection)
 
     @property
@@ -170,7 +170,7 @@ class Scheduler:
             queues.joined(view, job)
 
     def retry_after(self, job: Job, now: float) -> float:
-        """Seconds after which a job like this one would be let in, if nobody else came.
+        """Seconds after which a job like this one would be let in, if no other came.
 
         For those that were shed from the queue, once all is decided that there is to decide now; 0
         if they would be let in at once, as may well be: they have waited, and need not any more.
@@ -178,10 +178,10 @@ class Scheduler:
         return self._admission.retry_after(job, now)
 
     def refuse_unseen(self, now: float, patience: float) -> float | None:
-        """Seconds after which a job of one item would be let in, if nobody else came; None if now.
+        """Seconds after which a job of one item would be let in, if no other came; None if now.
 
-        For drivers to whom it costs much to look at a job: who is refused has come all the same.
-        Only where nobody can be more welcome than another: with one batch key and one tenant.
+        For drivers for which it costs much to look at a job: one that is refused has come all the
+        same. Only where no job is more welcome than another: with one batch key and one tenant.
 
         Args:
             now: The present (seconds).
@@ -200,7 +200,7 @@ class Scheduler:
     def retune(self, policy: Policy, limits: Limits) -> None:
         """Decide by another policy and other limits from now on.
 
-        Nobody is turned away by it: who waits keeps his place and his deadline, even if he is
+        No job is turned away by it: one that waits keeps its place and its deadline, even if it is
         larger than a batch may be, or more wait than may. What was learned of durations and
         arrivals is kept; the policy begins anew. Classes keep their limits; see `retune_class`.
         """
@@ -264,7 +264,7 @@ class Scheduler:
         if until <= now:
             return self._release.expire(first, now)
         if not self.permits.idle and (self._release.flushing or not self._policy.watches):
-            return Hold(until)  # nobody computes an answer that is already late
+            return Hold(until)  # no answer is computed that is already late
         if not queues.shared:
             views: Iterable[KeyQueue] = (first,)
         else:
@@ -280,7 +280,7 @@ class Scheduler:
         return Hold(until)
 
     def _next_of_bisection(self, now: float) -> Batch | Shed | Hold:
-        """Who runs again has waited longest, and is ahead of every queue."""
+        """A job that runs again has waited longest, and is ahead of every queue."""
         bisection = self._bisection
         until = bisection.earliest_deadline
         if until <= now:
@@ -294,7 +294,7 @@ class Scheduler:
         return Hold(min(step.until, until)) if isinstance(step, Hold) else step
 
     def _in_turn(self, now: float) -> Iterator[KeyQueue]:
-        """The queues of several keys, first who should be asked first."""
+        """The queues of several keys, in the order in which they should be asked."""
         if self._policy.triages:
             self._queues.weigh()
             self._queues.look_ahead(self._policy.lookahead(self._queues, now))

@@ -1,7 +1,7 @@
 """Queues in tandem: when each stage has to be done with a job that goes through all of them.
 
 Items ahead are taken to fill whole batches and never to keep a later stage waiting; a job's own
-batches, to be as large as those of late, but for itself alone where nobody else is.
+batches, to be as large as those of late, but for itself alone where there is no other.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from adaptive_batching.core.scheduler import Scheduler
 from adaptive_batching.errors import Overloaded
 from adaptive_batching.units import format_duration
 
-_LATER = 1.05  # times the predicted wait: who comes back a moment too early comes in vain
+_LATER = 1.05  # times the predicted wait: a job that comes back a moment too early comes in vain
 
 
 class Station(NamedTuple):
@@ -61,13 +61,13 @@ class Tandem:
     __slots__ = ("_let_in", "_needed_after")
 
     def __init__(self) -> None:
-        self._let_in = -inf  # when somebody was, the last time (seconds)
+        self._let_in = -inf  # when a job was, the last time (seconds)
         self._needed_after: Sequence[float] = ()  # by stage; as of the newest arrival (seconds)
 
     def admit(self, stations: Sequence[Station], deadline: float, now: float) -> bool:
         """Let a job in that can get through all stations by its deadline.
 
-        If nobody could for as long as it is ready to wait, one is let in all the same: else a
+        If none could for as long as it is ready to wait, one is let in all the same: else a
         prediction that is wrong would never be put to the test.
 
         Returns:
@@ -109,9 +109,9 @@ def earliest_finish(stations: Sequence[Station], now: float) -> float:
 def just_missed(stations: Sequence[Station]) -> float:
     """Seconds that a job may lose where it comes a moment after a batch has left.
 
-    Stages do not keep step: who is let in at the very last moment then fails in a later one, with
-    work done for him in those before it. What a batch of the slowest takes is enough; where all
-    who are ahead fit into one, there is none to miss.
+    Stages do not keep step: a job let in at the very last moment then fails in a later one, with
+    work done for it in those before. What a batch of the slowest takes is enough; where all
+    that are ahead fit into one, there is none to miss.
     """
     crowded = (station.batch for station in stations[1:] if station.wait > station.free)
     return max(crowded, default=0.0)

@@ -222,7 +222,7 @@ class Worker:
         alive: Whether it holds a batch or could take one.
         batch: What it runs; None if it is idle.
         batches: How many it has ended.
-        identity: Who it is, where others may take its place; else None.
+        identity: What it is called, where others may take its place; else None.
         latency: How long a batch takes on it.
         pace: How long its batches took beside the pool's line.
     """
@@ -245,7 +245,7 @@ class Worker:
         return f"<Worker {self.index} {state} {self.latency!r}>"
 
     def become(self, identity: Hashable) -> None:
-        """Be another worker, of which nothing is known, unless this is who it was already."""
+        """Be another worker, of which nothing is known, unless this is what it was already."""
         if identity != self.identity:
             self.identity = identity
             self.batches = 0

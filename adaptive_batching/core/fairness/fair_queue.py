@@ -1,4 +1,4 @@
-"""Jobs of several tenants that may share a batch: who is furthest behind his share fills it."""
+"""Jobs of several tenants that may share a batch: the tenant furthest behind fills it."""
 
 from collections.abc import Callable, Hashable, Iterator
 from math import ceil, frexp, inf
@@ -44,10 +44,10 @@ class _Depths:
 class FairQueue(JobQueue):
     """Filled by all, emptied in turn: to a policy it is as any other, oldest first.
 
-    When a batch leaves, the policy says; who is in it is decided here if not all are.
+    The policy says when a batch leaves; the queue says which jobs are in it if not all are.
 
     Args:
-        tenants: Whose accounts say whose turn it is.
+        tenants: The accounts, which say whose turn it is.
     """
 
     __slots__ = ("_depths", "_queues", "_tenants", "_touched")
@@ -60,13 +60,13 @@ class FairQueue(JobQueue):
         self._touched: set[Hashable] | None = None  # tenants; None as long as it was not asked for
 
     def ahead_of(self, job: Job) -> int:
-        """Items that would be served before a job that came now, if nobody else came.
+        """Items that would be served before a job that came now, if no other came.
 
         At most, but for one large job of each other tenant, of which an item was counted.
 
-        All others have caught up when its tenant has had what he waits for already, and this job.
+        All others have caught up when its tenant has had what waits for it already, and this job.
         They are taken to have received as little as the hindmost of them, which is true within a
-        job of each and what its batch cost; those who have about as much waiting are reckoned
+        job of each and what its batch cost; tenants that have about as much waiting are reckoned
         together. So it is no more than twice as many, and those jobs.
         """
         hindmost = self._queues.first()
@@ -141,7 +141,7 @@ class FairQueue(JobQueue):
     def changed(self) -> list[tuple[Hashable, TenantQueue | None]]:
         """What tenants have waiting whose jobs came or left since this was last asked.
 
-        None for those who have nothing. The first time, what all have.
+        None for tenants that have nothing. The first time, what all have.
         """
         names = self._touched
         self._touched = set()

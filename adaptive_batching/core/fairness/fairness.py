@@ -1,4 +1,4 @@
-"""How those who share the workers are told apart, and what each may have of them."""
+"""How tenants that share the workers are told apart, and what each may have of them."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class Fairness:
 
     Attributes:
         weights: Parts of the workers that a tenant may claim while others want them as well; 1 for
-            each who is not named. What one does not use the others have.
+            each that is not named. What one does not use the others have.
         ageing: Seconds after which no job of high priority goes before a normal one of its tenant
             any more; None for a quarter of max_latency, or a second where there is none.
 

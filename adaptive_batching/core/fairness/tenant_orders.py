@@ -14,7 +14,7 @@ class _Order:
     """The queues in which jobs of one tenant wait: first those in which one is pressing.
 
     A queue is found to be pressing, and weighed, when its tenant's turn has come: once for each
-    time that his jobs there have changed.
+    time that its jobs there have changed.
     """
 
     __slots__ = ("_calm", "_presses", "_pressing", "_unweighed", "_worths")
@@ -69,10 +69,10 @@ class _Order:
 
 
 class TenantOrders:
-    """First the queues of the tenant who is furthest behind, however urgent others are.
+    """First the queues of the tenant that is furthest behind, however urgent others are.
 
     Args:
-        tenants: Whose accounts say who that is.
+        tenants: The accounts, which say which tenant that is.
     """
 
     __slots__ = ("_orders", "_tenants")

@@ -18,13 +18,13 @@ class TenantQueue:
     nine times its own items at the most.
 
     Args:
-        queue: In which they wait; who is in another or none has left.
-        tenant: Whose they are.
+        queue: In which they wait; a job that is in another or none has left.
+        tenant: The tenant that they belong to.
         ageing: Seconds.
         deferral: Of each priority's jobs; see `JobOrder`.
 
     Attributes:
-        tenant: Whose they are.
+        tenant: The tenant that they belong to.
     """
 
     __slots__ = (
@@ -69,7 +69,7 @@ class TenantQueue:
 
     @property
     def next(self) -> Job:
-        """Whose turn it is; somebody must be waiting."""
+        """The job whose turn it is; one must be waiting."""
         if not (self._high.requests and self._normal.requests):
             return (self._high if self._high.requests else self._normal).head
         high, oldest = self._high.head, self._normal.oldest

@@ -9,19 +9,19 @@ from adaptive_batching.core.job import Batch, Job
 from adaptive_batching.core.policy import Limits
 from adaptive_batching.core.worker import Latency
 
-_REMEMBERED = 1024  # tenants; who has nothing waiting is forgotten beyond that
+_REMEMBERED = 1024  # tenants; one that has nothing waiting is forgotten beyond that
 
 
 class Tenant:
-    """One who shares the workers with others.
+    """A tenant shares the workers with others.
 
     Attributes:
-        name: Of his jobs.
-        weight: His part of them, in proportion to the others'.
-        received: Items that he had, by his weight; what it cost to have them in small batches
+        name: Of its jobs.
+        weight: Its part of them, in proportion to the others'.
+        received: Items that it had, by its weight; what it cost to have them in small batches
             included.
-        items: His items that wait, in all queues.
-        number: Tells him from others with whom he is even.
+        items: Its items that wait, in all queues.
+        number: Tells it from others with which it is even.
     """
 
     __slots__ = ("items", "name", "number", "received", "weight")
@@ -38,27 +38,27 @@ class Tenant:
 
     @property
     def waits(self) -> bool:
-        """Whether any of his items waits."""
+        """Whether any of its items waits."""
         return self.items > 0
 
     @property
     def standing(self) -> tuple[float, int]:
-        """What he had, and his number."""
+        """What the tenant had, and its number."""
         return self.received, self.number
 
     def served(self, items: float) -> None:
-        """So many of his items leave, or what costs as much."""
+        """So many of its items leave, or what costs as much."""
         self.received += items / self.weight
 
 
 class Tenants:
-    """The accounts of all who share the workers of one scheduler.
+    """The accounts of all tenants that share the workers of one scheduler.
 
-    Whoever is furthest behind his share goes first, as in deficit round robin (Shreedhar and
+    The one furthest behind its share goes first, as in deficit round robin (Shreedhar and
     Varghese 1996), but job by job instead of in rounds, so that a batch is shared as well: of two
-    who have jobs waiting all the time, neither is ever ahead by more than one item of each. Who
-    comes back after a pause begins where the hindmost of the others is: what he did not use is no
-    credit (start-time fair queueing, Goyal et al. 1996; Sheng et al., OSDI 2024).
+    that have jobs waiting all the time, neither is ever ahead by more than one item of each. One
+    that comes back after a pause begins where the hindmost of the others is: what it did not use is
+    no credit (start-time fair queueing, Goyal et al. 1996; Sheng et al., OSDI 2024).
 
     Args:
         fairness: What each may have.
@@ -77,17 +77,17 @@ class Tenants:
         self._limits = limits
         self._weights = fairness.weights
         self._tenants: dict[Hashable, Tenant] = {}
-        self._idle: dict[Hashable, None] = {}  # who has nothing waiting, the longest first
+        self._idle: dict[Hashable, None] = {}  # tenants with nothing waiting, the longest first
         self._numbers = count()
         self._waiting: VirtualTimeHeap[Tenant] = VirtualTimeHeap()
-        self._rank = 0.0  # what the last one who had nothing left waiting had received
+        self._rank = 0.0  # what the last one that had nothing left waiting had received
 
     def retune(self, limits: Limits) -> None:
         """Other limits hold from now on; how long high priority counts stays."""
         self._limits = limits
 
     def of(self, name: Hashable) -> Tenant:
-        """The account of one who sends a job; he begins where the hindmost is who has any."""
+        """The account of a tenant that sends a job; it begins where the hindmost that waits is."""
         tenant = self._tenants.get(name)
         if tenant is None:
             if len(self._tenants) >= _REMEMBERED and self._idle:
@@ -101,11 +101,11 @@ class Tenants:
         return tenant
 
     def in_turn(self) -> Iterator[Tenant]:
-        """Those of whom something waits, the one furthest behind first."""
+        """The tenants that have something waiting, the one furthest behind first."""
         return self._waiting.in_turn()
 
     def came(self, tenant: Tenant, items: int) -> None:
-        """Some items of his wait."""
+        """Some items of a tenant wait."""
         self._idle.pop(tenant.name, None)
         tenant.items += items
         self._waiting.add(tenant.name, tenant)
@@ -120,9 +120,9 @@ class Tenants:
     def excess(self, job: Job, queued: int, max_queue: int) -> int:
         """Items that have to leave before a job may wait beside so many; not positive for none.
 
-        Nobody may have more waiting than there is room for all others (dynamic thresholds,
-        Choudhury and Hahne 1998), so that who has nothing waiting finds room. Who is nobody's is
-        not told apart, and has all of it.
+        No tenant may have more waiting than there is room for all others (dynamic thresholds,
+        Choudhury and Hahne 1998), so that one with nothing waiting finds room. A job without a
+        tenant is not told apart, and has all of it.
         """
         if job.tenant is None:
             return 0
@@ -143,6 +143,6 @@ class Tenants:
             self.of(job.tenant).served(extra * job.size)
 
     def _hindmost(self) -> float:
-        """What who is furthest behind has received."""
+        """What the tenant that is furthest behind has received."""
         first = self._waiting.first()
         return self._rank if first is None else first.received

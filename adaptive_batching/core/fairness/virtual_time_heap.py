@@ -1,4 +1,4 @@
-"""Who is furthest behind, where everybody only ever gets ahead."""
+"""Finds the member that is furthest behind, where members only ever get ahead."""
 
 from collections.abc import Hashable, ItemsView, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
@@ -6,7 +6,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Contender(Protocol):
-    """One of those who take turns."""
+    """A member that takes turns with others."""
 
     @property
     def waits(self) -> bool:
@@ -33,7 +33,7 @@ class VirtualTimeHeap(Generic[W]):
         return f"<VirtualTimeHeap of {len(self._members)}>"
 
     def get(self, name: Hashable) -> W | None:
-        """A member, who may have nothing waiting any more."""
+        """A member, which may have nothing waiting any more."""
         return self._members.get(name)
 
     def members(self) -> ItemsView[Hashable, W]:
@@ -49,7 +49,7 @@ class VirtualTimeHeap(Generic[W]):
                 self._forget()
 
     def first(self) -> W | None:
-        """Who is furthest behind of those for whom there is something to do; None if nobody is."""
+        """The member furthest behind of those that have something to do; None if none has."""
         heap = self._heap
         while heap:
             received, number, name = heap[0]
@@ -64,7 +64,7 @@ class VirtualTimeHeap(Generic[W]):
         return None
 
     def in_turn(self) -> Iterator[W]:
-        """Those for whom there is something to do, the one furthest behind first."""
+        """The members that have something to do, the one furthest behind first."""
         ahead = [(entry, 0) for entry in self._heap[:1]]
         while ahead:
             entry, at = heappop(ahead)
@@ -80,7 +80,7 @@ class VirtualTimeHeap(Generic[W]):
                 heappush(ahead, ((*member.standing, entry[2]), -1))
 
     def _forget(self) -> None:
-        """Of those who come and go while nobody is served, more entries are left than members."""
+        """Drop the entries that members leave behind which come and go while none is served."""
         self._members = {name: each for name, each in self._members.items() if each.waits}
         self._heap = [(*each.standing, name) for name, each in self._members.items()]
         heapify(self._heap)

@@ -1,4 +1,4 @@
-"""Who of a failed batch is guilty: its members run again, in smaller groups.
+"""Finds the guilty of a failed batch: its members run again, in smaller groups.
 
 One bad item makes a whole batch raise. Halves, and halves of the halves that raise again, find it
 in log2(n) more rounds, and the rest get their answers: binary splitting (Hwang 1972), the cheapest
@@ -115,14 +115,14 @@ class Bisection:
 
         Args:
             batch: The failed one.
-            jobs: Those of its members who still want an answer.
+            jobs: Those of its members that still want an answer.
             outcome: How it ended.
             now: The present (seconds).
             start: When another run can begin, at the earliest (seconds).
             idempotent: Whether running them twice is as good as once.
 
         Returns:
-            The verdict on each; none on those for whom no other run was ever thought of.
+            The verdict on each; none where no other run was ever thought of.
         """
         if outcome not in (_REPEATABLE if idempotent else _NOT_BEGUN):
             return {}
@@ -150,7 +150,7 @@ class Bisection:
     ) -> dict[Job, Verdict]:
         """The same batch again: as often as there is time if it was refused, otherwise once.
 
-        Who waits for ever is not let wait for a worker that may refuse it for ever.
+        A job without a deadline is not let wait for a worker that may refuse it for ever.
         """
         if outcome is not Outcome.REFUSED and batch.reason is Reason.RETRY:
             return {}

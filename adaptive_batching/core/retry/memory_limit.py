@@ -3,7 +3,7 @@
 from adaptive_batching.core.job import Batch, Outcome, Reason
 
 _FIRST_WAIT = 10.0  # seconds until a larger batch is tried
-_LONGEST_WAIT = 600.0  # seconds; each trial that fails costs somebody a second run
+_LONGEST_WAIT = 600.0  # seconds; each trial that fails costs requests a second run
 _STEP = 4  # a trial adds a quarter
 
 

@@ -8,13 +8,13 @@ class RetryBudget:
 
     In n seconds at most `saved + share * runs + per_second * n + pays_for * answered` repetitions
     are granted. Share and rate are those of Finagle's RetryBudget; what is saved up is its ten
-    seconds of the rate. That answers pay is for those who search a batch for the guilty: of the
+    seconds of the rate. That answers pay is for the search of a batch for the guilty: of the
     runs of binary splitting a third give answers even if a fifth of 64 items are guilty, and nearly
-    half if few are, so that such a search pays for itself, and one that finds nobody ends.
+    half if few are, so that such a search pays for itself, and one that finds none ends.
 
     Args:
         share: Of the first runs, which may be repeated.
-        per_second: Repetitions that are granted anyway, for those who run little.
+        per_second: Repetitions that are granted anyway, for where little runs.
         saved: Repetitions that may be saved up, and are there at the beginning.
         pays_for: Repetitions that are paid for by one that gave answers: itself and two that did
             not.
