@@ -27,7 +27,7 @@ class Handler(Protocol[T, R_co]):
 
 
 class Preprocessing(Protocol[T_contra, R_co]):
-    """A handler that takes each item by itself before the batch: who fails there fails alone."""
+    """A handler that takes each item by itself before the batch: what fails there fails alone."""
 
     def preprocess(self, item: T_contra, /) -> Any:
         """Return what stands for the item in the batch."""
@@ -37,7 +37,7 @@ class Preprocessing(Protocol[T_contra, R_co]):
 
 
 class Postprocessing(Protocol[T, R_co]):
-    """A handler that takes each result by itself after the batch: who fails there fails alone."""
+    """A handler that takes each result by itself after the batch: what fails there fails alone."""
 
     def __call__(self, items: list[T], /) -> Sequence[Any] | Coroutine[Any, Any, Sequence[Any]]:
         """As `Handler`'s."""
@@ -117,7 +117,7 @@ def batched(
         max_queue: Items that may wait; beyond it calls are refused with `QueueFull`. The default
             only stops a runaway producer: about 32 MiB of waiting calls.
         idempotent: Whether running an item twice is as good as once. Then a batch that raises, or
-            loses its worker, runs again in parts: only who is to blame for it gets the error.
+            loses its worker, runs again in parts: only the item to blame for it gets the error.
         observers: Told about every batch, and about every call if they listen: a `Recorder`.
         examples: Items with which each worker warms up before it is ready, in batches of 1, 2, 4 …
             and `max_batch_size`. The first call is then decided by what they took.

@@ -1,4 +1,4 @@
-"""Every error this library raises by itself, divided by whose fault it is::
+"""Every error this library raises by itself, divided by what is at fault::
 
     BatchingError
     ├── Refused                  before any work was done: safe to send again
@@ -58,7 +58,7 @@ class Refused(BatchingError):
     """The request was turned away before any work was done for it.
 
     Attributes:
-        retry_after: Seconds after which this request would be let in if nobody else came until
+        retry_after: Seconds after which this request would be let in if no other came until
             then, by the predictions and a twentieth more; 0 for at once, or if not known.
     """
 
@@ -237,7 +237,7 @@ class UpstreamDenial(UpstreamAnswered):
 
 
 class UpstreamLost(WorkerError):
-    """The model server behind a sidecar hung up before it answered; what it ran, nobody knows."""
+    """The model server behind a sidecar hung up before it answered; what it ran is not known."""
 
     status = 502
     code = "upstream_lost"

@@ -71,7 +71,7 @@ class Cooperative(Generic[T, R]):
     def submit(self, item: T) -> Handle[R]:
         """Let one item wait for a batch; ask the handle for its result.
 
-        Nothing runs before somebody asks for a result: there is no thread but the callers'.
+        Nothing runs before a caller asks for a result: there is no thread but the callers'.
         """
         return self._driver.submit([item], single=True)
 
@@ -91,8 +91,8 @@ def cooperative(
 ) -> Cooperative[T, R]:
     """Let plain threads share the calls of a handler of lists: `queue.call(x)` gives x's result.
 
-    There is no thread of its own and no event loop: whoever waits for a result runs batches for
-    all. By default a batch leaves as soon as the one before it has ended.
+    There is no thread of its own and no event loop: a thread that waits for a result runs batches
+    for all. By default a batch leaves as soon as the one before it has ended.
 
     Args:
         handler: Takes a list, returns as many results in the same order.
@@ -103,7 +103,7 @@ def cooperative(
         lock: Shared with other code that must not run at the same time as the handler.
 
     Raises:
-        TypeError: The handler is no plain function, or the lock can't say who holds it.
+        TypeError: The handler is no plain function, or the lock can't say which thread holds it.
         ValueError: A limit is out of its range; the message says what was expected.
     """
     if isclass(handler):

@@ -1,8 +1,8 @@
-"""Drives a scheduler from plain threads: who waits for an answer runs the batches.
+"""Drives a scheduler from plain threads: one that waits for an answer runs the batches.
 
 The first to wait leads: it takes the execution lock and asks the scheduler for a batch. Latecomers
 wait for their answers and form the next batch meanwhile. When the leader has its own answer, it
-hands over to one of those who still wait; so whoever waits leads or is led, and nobody is stuck.
+hands over to one that still waits; so each thread that waits leads or is led, and none is stuck.
 
 What several threads may touch is touched under one mutex, never held while the handler runs;
 nothing relies on the interpreter's lock.
@@ -21,7 +21,7 @@ from adaptive_batching.core import Batch, Hold, Job, Outcome, Scheduler, Shed, S
 from adaptive_batching.errors import DeadlineExceeded, Overloaded, PolicyError, WorkerLost
 from adaptive_batching.workers.results import check_results
 
-_AWAKE = 1e-3  # seconds; who takes longer to wake will not be back for this batch
+_AWAKE = 1e-3  # seconds; a thread that takes longer to wake will not be back for this batch
 
 
 class ThreadDriver:
@@ -29,7 +29,7 @@ class ThreadDriver:
 
     Args:
         handler: Runs a batch, under the lock.
-        scheduler: Decides; nobody else may drive it.
+        scheduler: Decides; nothing else may drive it.
         lock: Held while the handler runs.
         clock: Monotonic seconds.
     """
@@ -67,7 +67,7 @@ class ThreadDriver:
         return handle
 
     def attend(self, handle: Handle[Any], timeout: float | None) -> None:
-        """Wait for a handle's answer, leading if nobody does: what `Handle.result` asks for."""
+        """Wait for a handle's answer, leading if no other does: what `Handle.result` asks for."""
         self.lock.check()
         until = inf if timeout is None else self._clock() + timeout
         if self._follow(handle, until):
@@ -79,7 +79,7 @@ class ThreadDriver:
         if not handle.done:
             raise TimeoutError(f"no result within {timeout} s; ask again")
 
-    # ---------------------------------------------------------------------------- one who follows
+    # --------------------------------------------------------------------------- one that follows
 
     def _follow(self, handle: Handle[Any], until: float) -> bool:
         """Wait until the handle is done or its time is over, or until asked to lead: then True."""
@@ -108,7 +108,7 @@ class ThreadDriver:
         self._expire(handle)
 
     def _expire(self, handle: Handle[Any]) -> None:
-        """Nobody waits beyond his deadline, neither for a batch nor for its end."""
+        """End a wait at its deadline, be it for a batch or for its end."""
         now = self._clock()
         if handle.done or now < handle.deadline:
             return
@@ -116,7 +116,7 @@ class ThreadDriver:
         where = "in the queue" if queued else "for its batch to end"
         self._fail([handle], DeadlineExceeded(f"waited {now - handle.arrived:.3f} s {where}"))
 
-    # ----------------------------------------------------------------------------- one who leads
+    # ---------------------------------------------------------------------------- one that leads
 
     def _lead(self, handle: Handle[Any], until: float) -> None:
         """Run batches until the handle is done, or its time is over."""
@@ -139,10 +139,10 @@ class ThreadDriver:
             self._expire(handle)
 
     def _gather(self, until: float) -> None:
-        """Let those who have just been answered wake, who may ask again at once.
+        """Let threads that have just been answered wake, which may ask again at once.
 
         As an event loop decides after all that is due in a turn, so that what arrives together
-        leaves together. Under the interpreter's lock they could not come otherwise: one who
+        leaves together. Under the interpreter's lock they could not come otherwise: one that
         computes keeps it for 5 ms, and would run batch after batch of its own single items.
         """
         with self._mutex:
@@ -181,7 +181,7 @@ class ThreadDriver:
             raise
 
     def _conclude(self, batch: Batch, outcome: Outcome, results: Sequence[Any]) -> None:
-        """Give each member what is his, and wake who waits for it."""
+        """Give each member its result, and wake the thread that waits for it."""
         with self._mutex:
             now = self._clock()
             try:
@@ -191,7 +191,7 @@ class ThreadDriver:
             first = 0
             for handle in cast("list[Handle[Any]]", batch.jobs):
                 if not handle.done and now > handle.deadline:
-                    self._expire(handle)  # too late is no result, for whoever ran it neither
+                    self._expire(handle)  # too late is no result, not for its runner either
                 elif not handle.done:
                     handle.succeed(results[first : first + handle.size])
                     self._turns.wake(handle.waiters)

@@ -43,7 +43,7 @@ class Handle(Job, Generic[R_co]):
         return self._answer is not _PENDING
 
     def result(self, timeout: float | None = None) -> R_co:
-        """Wait for the result, running batches for all meanwhile if nobody else does.
+        """Wait for the result, running batches for all meanwhile if no other thread does.
 
         Args:
             timeout: Seconds; a batch that has begun is run to its end all the same. The items stay

@@ -1,4 +1,4 @@
-"""The lock that batches run under, and who holds it."""
+"""The lock that batches run under, and which thread holds it."""
 
 from threading import TIMEOUT_MAX, Lock, get_ident
 from typing import Self
@@ -24,7 +24,7 @@ class ExecutionLock:
     @property
     def held(self) -> bool:
         """Whether the calling thread holds it."""
-        return self._owner == get_ident()  # nobody else ever writes our own number there
+        return self._owner == get_ident()  # no other thread ever writes our own number there
 
     def check(self) -> None:
         """See to it that the calling thread may wait for it.

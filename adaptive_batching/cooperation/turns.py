@@ -1,4 +1,4 @@
-"""Who leads, who follows, and who leads next. All of it happens under the driver's mutex."""
+"""Which thread leads, and which is next. All of it happens under the driver's mutex."""
 
 from collections.abc import Iterable
 
@@ -9,9 +9,9 @@ class Turns:
     """The threads that wait for batches, one of which runs them.
 
     Attributes:
-        led: Whether somebody leads.
-        holding: The leader, while the policy holds a batch back; rung by whoever comes.
-        gathering: The leader, while those who have just been answered wake; rung by the last.
+        led: Whether a thread leads.
+        holding: The leader, while the policy holds a batch back; rung by each that comes.
+        gathering: The leader, while those that have just been answered wake; rung by the last.
         waking: Threads that were rung and have not woken yet.
     """
 
@@ -49,7 +49,7 @@ class Turns:
             self.waking += waiter.ring()
 
     def hand_over(self) -> None:
-        """Let the one who has waited longest lead, if somebody waits."""
+        """Let the thread that has waited longest lead, if one waits."""
         follower = next(iter(self._followers), None)
         self.led = follower is not None
         if follower is not None:

@@ -23,7 +23,7 @@ R = TypeVar("R")
 _log = logging.getLogger("adaptive_batching")
 
 request_name: ContextVar[str] = ContextVar("request_name", default="")
-"""What the request is called that calls are made for; whoever takes requests says so."""
+"""What the request is called that calls are made for; set by what takes requests."""
 
 _TOLD = (InvalidItem, MalformedBody)
 
@@ -46,7 +46,7 @@ class Call(Job, Generic[T, R]):
     Attributes:
         item: What the handler gets in its list.
         outcome: The result or the exception; `PENDING` until then, `LEFT` if the caller left first.
-        name: What its request is called; empty if nobody said.
+        name: What its request is called; empty if it has no name.
         attachment: What an observer that goes along with it keeps there; None until one does.
         future: What `settle` gives the outcome to; the function that makes the call sets it.
     """

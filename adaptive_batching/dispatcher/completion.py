@@ -15,8 +15,8 @@ class Completion:
     """How the requests of one driver end.
 
     Args:
-        scheduler: In whose queues they wait.
-        observers: Who hears of it.
+        scheduler: Holds the queues in which they wait.
+        observers: Hear of it.
         clock: Monotonic seconds.
 
     Attributes:
@@ -54,7 +54,7 @@ class Completion:
         self.enter(shed.jobs, JobOutcome.EXPIRED if expired else JobOutcome.SHED)
 
     def give_up(self, error: BatchingError) -> bool:
-        """Nobody will run what waits; returns whether anybody is told so."""
+        """Fail all that waits, for it will not run; returns whether there was anything."""
         abandoned = cast("Sequence[Call[Any, Any]]", self._scheduler.abandon())
         for call in abandoned:
             call.fail(error)
@@ -64,7 +64,7 @@ class Completion:
     def answer(
         self, batch: Batch, ended: Ended, calls: Sequence[Call[Any, Any]], results: Sequence[Any]
     ) -> None:
-        """A batch has ended: give its members what is theirs, but for those who run again."""
+        """A batch has ended: give its members what is theirs, but for those that run again."""
         done, failed, cancelled = share_out(calls, results)
         for counters in self.counters.of(batch.key):
             counters.enter_batch(batch, done, failed, cancelled)

@@ -28,7 +28,7 @@ class Counters:
         self.verdicts[Verdict.GUILTY] += failed
 
     def enter_batch(self, batch: Batch, done: int, failed: int, cancelled: int) -> None:
-        """A batch has ended, and its members with it, but for those who run again."""
+        """A batch has ended, and its members with it, but for those that run again."""
         self.requests[JobOutcome.DONE] += done
         if failed:
             self.requests[JobOutcome.FAILED] += failed

@@ -40,14 +40,15 @@ class Dispatcher(Generic[T, R]):
         limits: Batch size, latency, queue.
         policy: Name, class or object; see `core.policies`.
         idempotent: Whether running an item twice is as good as once. Then a batch that fails runs
-            again in parts, so that only who is to blame for it gets the error.
+            again in parts, so that only the item to blame for it gets the error.
         clock: Monotonic seconds.
         observers: Told about every batch; a `JobObserver` about every request as well.
         next_batch_first: Whether the next batch leaves before the members of the last one are
             answered. So it should where an answer takes time, as over HTTP: the worker would stand
-            idle meanwhile. Who only awaits a result may ask again at once, and is waited for.
+            idle meanwhile. A caller that only awaits a result may ask again at once, and is waited
+            for.
         classes: By batch key, items with limits and a latency model of their own; see `Share`.
-        fairness: How tenants share the workers; None if nobody asks whose a request is.
+        fairness: How tenants share the workers; None if tenants are not told apart.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Dispatcher(Generic[T, R]):
     def saturation(self) -> int:
         """Items under way that keep every worker busy and its next batch full.
 
-        Where nobody knows how many workers will come, one more than there are is reckoned with.
+        Where it is not known how many workers will come, one more than there are is reckoned with.
         """
         health = self.workers.health
         workers = health.alive + 1 if health.wanted is None else health.wanted
@@ -151,7 +152,7 @@ class Dispatcher(Generic[T, R]):
             max_latency: Seconds, instead of the limit's.
             key: Only equal keys share a batch.
             size: How many items it counts as.
-            tenant: Whose it is. That and the priority count with a `fairness` only.
+            tenant: The tenant that sent it. That and the priority count with a `fairness` only.
             priority: Whether it goes before others of its tenant.
 
         Raises:
@@ -214,7 +215,7 @@ class Dispatcher(Generic[T, R]):
             max_latency: Seconds that are left to it.
 
         Returns:
-            Seconds after which it would be let in, if nobody else came; None if it has to be
+            Seconds after which it would be let in, if no other came; None if it has to be
             submitted to know.
         """
         return None if self._driver is None else self._driver.refuse_unseen(max_latency)
@@ -240,7 +241,7 @@ class Dispatcher(Generic[T, R]):
     async def scale_workers(self, count: int) -> None:
         """Have so many workers from now on; no request fails.
 
-        Returns when the new ones are ready, or those who leave have ended their batches.
+        Returns when the new ones are ready, or those that leave have ended their batches.
 
         Raises:
             WorkerStartError: A new one could not be started: there are as many as before.
@@ -257,7 +258,7 @@ class Dispatcher(Generic[T, R]):
         await self.workers.scale(count)
 
     def retune(self, policy: PolicyLike, limits: Limits) -> None:
-        """Decide by another policy and other limits from now on; who waits, waits on.
+        """Decide by another policy and other limits from now on; what waits, waits on.
 
         Raises:
             ValueError: There is no such policy.
@@ -268,7 +269,7 @@ class Dispatcher(Generic[T, R]):
             self._driver.retune(made, limits)
 
     def retune_class(self, key: Hashable, limits: Limits) -> None:
-        """Decide by other limits about one of its classes; who waits, waits on."""
+        """Decide by other limits about one of its classes; what waits, waits on."""
         self.classes = {**self.classes, key: self.classes[key].limited(limits)}
         if self._driver is not None:
             self._driver.retune_class(key, limits)

@@ -46,7 +46,7 @@ class Driver(Generic[T, R]):
 
     Args:
         loop: The running loop.
-        scheduler: Decides; nobody else may drive it.
+        scheduler: Decides; nothing else may drive it.
         workers: Where batches run; started at once.
         clock: Monotonic seconds, the loop's own or as good.
         observers: Told about every batch; a `JobObserver` about every request as well.
@@ -162,7 +162,7 @@ class Driver(Generic[T, R]):
             self._completion.enter([call], JobOutcome.QUEUE_FULL if full else JobOutcome.SHED)
             scheduler = self._scheduler
             if (scheduler.permits.idle or scheduler.watchful) and not self._pump_due:
-                self._pump_soon()  # it has come all the same, which may be news for those who wait
+                self._pump_soon()  # it has come all the same, which may be news for those that wait
             raise
         if not self._pump_due:
             self._pump_soon()
@@ -255,7 +255,7 @@ class Driver(Generic[T, R]):
         else:
             if self._timer is not None or step.until < inf:
                 self._arm(step.until)
-        for shed in turned_away:  # now that it is known who is busy, and so when to come again
+        for shed in turned_away:  # now it is known which workers are busy, so when to come again
             self._completion.turn_away(shed, now)
         scheduler = self._scheduler
         if scheduler.draining and not (scheduler.items or scheduler.permits.running):
@@ -269,7 +269,7 @@ class Driver(Generic[T, R]):
             self._timer = self.loop.call_at(until, self._pump, until, context=self._context)
 
     def _conclude(self, batch: Batch, ended: Ended) -> None:
-        """Return the permit and answer the members, but for those who run again."""
+        """Return the permit and answer the members, but for those that run again."""
         self._now = self.concluded = now = max(self._now, self._clock())
         record = None
         calls, results = cast("Sequence[Call[T, R]]", batch.jobs), ended.results
@@ -305,7 +305,7 @@ class Driver(Generic[T, R]):
         return [call for call, result in members if result is raised and call.outcome is PENDING]
 
     def _give_up(self, error: PolicyError) -> None:
-        """Tell all who wait what the policy did; and the log if nobody does, once."""
+        """Tell all callers that wait what the policy did; and the log if there are none, once."""
         if not self._completion.give_up(error) and str(error) != self._logged:
             self._logged = str(error)
             _log.error("%s", error)

@@ -1,4 +1,4 @@
-"""Who hears of what a dispatcher does, and how they are told without harm to it."""
+"""Observers hear of what a dispatcher does, and can do no harm to it."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ _log = logging.getLogger("adaptive_batching")
 
 
 class Observer(Protocol):
-    """Whoever wants to know what happened: metrics, traces, tests."""
+    """Hears of each batch that has ended: metrics, traces, tests."""
 
     def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
         """A batch has ended; called before its members are answered, so be quick."""
@@ -24,7 +24,7 @@ NO_OBSERVERS: Mapping[str, Sequence[Observer]] = MappingProxyType({})
 
 @runtime_checkable
 class JobObserver(Observer, Protocol):
-    """One who also wants to hear of each request, the refused ones too."""
+    """Hears of each request as well, the refused ones too."""
 
     def jobs_ended(
         self, jobs: Sequence[Job], outcome: JobOutcome, now: float, batch: BatchRecord | None
@@ -34,7 +34,7 @@ class JobObserver(Observer, Protocol):
 
 @runtime_checkable
 class Companion(Observer, Protocol):
-    """One who goes along with calls and batches from their beginning: a tracer."""
+    """Goes along with calls and batches from their beginning: a tracer."""
 
     def call_made(self, call: Call[Any, Any]) -> None:
         """A call comes in; told in the context of its caller, before it is let in."""
@@ -47,8 +47,8 @@ class Observers:
     """The observers of one driver; one that fails is logged, and the others are told.
 
     Attributes:
-        of_jobs: Those who want to hear of each request; while there are none, it costs nothing.
-        companions: Those who want to hear of beginnings; the same is true of them.
+        of_jobs: Those that hear of each request; while there are none, it costs nothing.
+        companions: Those that hear of beginnings; without any they cost nothing either.
     """
 
     __slots__ = ("_of_batches", "companions", "of_jobs")
@@ -83,7 +83,7 @@ class Observers:
         now: float,
         batch: BatchRecord | None,
     ) -> None:
-        """Tell of a batch's members, who are about to get these results.
+        """Tell of a batch's members, which are about to get these results.
 
         As a rule all have theirs, which is seen at a glance: this is done for every request.
         """

@@ -108,7 +108,7 @@ class Ended:
 
 
 def is_cancelled() -> bool:
-    """Whether somebody wants the present task to end."""
+    """Whether the present task is to end."""
     task = asyncio.current_task()
     return task is not None and bool(task.cancelling())
 
@@ -148,7 +148,7 @@ def told_now(
 
 
 def _quarantined(lost: BaseException) -> Quarantined:
-    """What the one is told over whom workers die."""
+    """The error of a request over which workers die."""
     error = Quarantined(f"its worker died, and so did the next, which ran nothing else: {lost}")
     error.__cause__ = lost
     return error

@@ -42,7 +42,7 @@ class Readiness:
         try:
             await self._workers.aclose()  # of a loop that ended without closing them
             await self._workers.start(self._changed)
-        except Exception as error:  # noqa: BLE001  whatever it is, nobody may wait for ever
+        except Exception as error:  # noqa: BLE001  whatever it is, no call may wait for ever
             self.failure = error if isinstance(error, BatchingError) else _start_error(error)
             self._tell()
         else:
@@ -66,7 +66,7 @@ class Readiness:
             raise self.nobody()
 
     def nobody(self) -> NoWorkers:
-        """What those are told who can't wait for a worker's return."""
+        """The error of calls that can't wait for a worker's return."""
         now = self._clock()
         wait = self.back(now) - now
         if self._workers.health.back_at > now:  # there are some, but they want to be left alone

@@ -23,7 +23,7 @@ class RunningBatches:
 
     Args:
         loop: On which they run.
-        context: In which they run, or in a copy of it where somebody goes along.
+        context: In which they run, or in a copy of it where a companion goes along.
         workers: Run them.
         observers: Hears of those that leave.
         on_ended: Told of each batch once.
@@ -75,7 +75,7 @@ class RunningBatches:
             self._end(batch, Ended.stopped(batch))
 
     async def _run(self, batch: Batch) -> None:
-        """Run one batch; whatever happens, somebody is told, so that its permit returns."""
+        """Run one batch; whatever happens, its end is reported, so that its permit returns."""
         try:
             answer = await self._workers.run(list(map(_item, batch.jobs)), batch.worker)
             ended = Ended.returned(batch, answer)

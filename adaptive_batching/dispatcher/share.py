@@ -82,7 +82,7 @@ class Share(Generic[T, R]):
         await self.whole.restart_workers()
 
     def retune(self, limits: Limits) -> None:
-        """Decide by other limits about this class; who waits, waits on."""
+        """Decide by other limits about this class; what waits, waits on."""
         self.whole.retune_class(self._key, limits)
 
     def flush(self) -> None:
@@ -103,7 +103,7 @@ class OfClass:
 
     Args:
         key: Of the class.
-        observers: Who wants to hear.
+        observers: Hear of its jobs.
     """
 
     def __init__(self, key: Hashable, observers: Sequence[Observer]) -> None:

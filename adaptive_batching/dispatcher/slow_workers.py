@@ -11,7 +11,7 @@ _log = logging.getLogger("adaptive_batching")
 
 _SLOW = 1.5  # times as long as most; what differs less is everyday life on a shared machine
 _FAST_AGAIN = 1.25  # well below, or one at the limit would be reported again and again
-_PEERS = 2  # who is alone is as fast as all
+_PEERS = 2  # one that is alone is as fast as all
 _Who = tuple[int, Hashable]  # index and identity
 _LASTING = 10.0  # seconds; any worker is slow while another one loads its model
 
@@ -20,7 +20,7 @@ class SlowWorkers:
     """Watches how the workers of one dispatcher compare.
 
     Args:
-        pool: Whose workers they are, for messages.
+        pool: What the workers belong to, for messages.
         full: Items in a full batch.
     """
 
@@ -34,7 +34,7 @@ class SlowWorkers:
         self._full = full
 
     def look(self, workers: Sequence[Worker], now: float) -> None:
-        """Report who has been slow for a while, and who of them is fast again."""
+        """Report workers that have been slow for a while, and those that are fast again."""
         if sum(worker.alive for worker in workers) < _PEERS:
             self.since.clear()
             self._reported.clear()

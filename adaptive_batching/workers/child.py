@@ -4,7 +4,7 @@ Reads frames from the inherited socket and answers each, one at a time, until th
 Large arrays are in the inherited shared memory, if there is any.
 Whatever the handler does, short of ending the process, becomes an answer.
 
-With `--connect PATH` it is a worker that nobody inherits a socket to; see `workers.puller`.
+With `--connect PATH` it is a worker that inherits no socket; see `workers.puller`.
 """
 
 import asyncio
@@ -52,14 +52,14 @@ def main(fd: int, memory_fd: int | None = None) -> None:
 
 
 def _leave_signals_to_the_parent() -> None:
-    """Let it be the parent who says when to stop, so that it can finish what it holds."""
+    """Let the parent say when to stop, so that it can finish what it holds."""
 
     def ignore(number: int, frame: FrameType | None) -> None:
         """Unlike SIG_IGN, is not inherited by processes that the handler starts."""
 
     signal.signal(signal.SIGINT, ignore)  # Ctrl-C reaches the whole group
     signal.signal(signal.SIGTERM, ignore)  # systemd, too, sends it to all
-    # The end of the socket is only seen by who reads from it, which a computation does not, nor a
+    # The end of the socket is only seen by what reads from it, which a computation does not, nor a
     # thread beside it while C code keeps the interpreter lock. So the kernel has to end us, with
     # the thread that started us: that of the parent's event loop.
     if sys.platform == "linux":
@@ -109,7 +109,7 @@ def _refusal(length: int, most: int) -> list[Part]:
 
 if __name__ == "__main__":
     if sys.argv[1:] and sys.argv[1].isdigit():
-        with contextlib.suppress(ConnectionError):  # nobody is left to answer to
+        with contextlib.suppress(ConnectionError):  # no parent is left to answer to
             main(*map(int, sys.argv[1:]))
     else:
         # its messages and its command line are no use to workers that inherit a socket

@@ -21,8 +21,8 @@ class Health:
         renewed: Workers that made way for a fresh one since the beginning.
         crash_loop: Why no requests should be sent here although some may be alive; None if they
             may.
-        identities: By index, who the living are, where an index may pass from one worker to another
-            of which nothing is known.
+        identities: By index, what the living are called, where an index may pass from one worker to
+            another of which nothing is known.
         warm_up: What the examples took on each worker when they were started.
         back_at: When one is expected to be alive again (seconds on the monotonic clock), where none
             is and that is known.
@@ -99,7 +99,7 @@ class Scalable(Workers, Protocol):
     async def scale(self, count: int) -> None:
         """Have so many from now on; returns when the new ones are ready and the others have left.
 
-        Who leaves ends the batch that it holds.
+        A worker that leaves ends the batch that it holds.
 
         Raises:
             WorkerStartError: A new one could not be started; there are as many as before.

@@ -39,4 +39,4 @@ class Pickled:
         Raises:
             Exception: Whatever unpickling it raised.
         """
-        return pickle.loads(self.data)  # noqa: S301 - from who started this process
+        return pickle.loads(self.data)  # noqa: S301 - from the parent of this process

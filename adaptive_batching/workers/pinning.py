@@ -1,4 +1,4 @@
-"""Cores, and how a process keeps to some of them: on its own core nobody takes its time."""
+"""Cores, and how a process keeps to some of them: on its own core no other takes its time."""
 
 import os
 from collections.abc import Collection, Iterator

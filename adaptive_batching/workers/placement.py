@@ -13,7 +13,7 @@ from adaptive_batching.workers.handler import is_async
 
 # seconds; proxies in front give up after a minute by default, so no one is left for a later answer
 _TIMEOUT = 60.0
-_LEAST_RSS = 2**24  # bytes; no worker holds less, and whoever asks for it meant another unit
+_LEAST_RSS = 2**24  # bytes; no worker holds less; to ask for it means another unit was meant
 _START_TIMEOUT = 60.0  # seconds; loading a few GB of weights from a disk
 _MAX_RESULT_BYTES = 2**28  # 64 images of 4 MiB; more in one piece is a mistake, or wants streaming
 _LEAST_RESULT_BYTES = 2**16  # an error with its traceback must always fit

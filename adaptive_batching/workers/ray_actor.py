@@ -2,7 +2,7 @@
 
 Ray places the actor and says when it has died; batches, deadlines, restarts and permits are ours.
 Payloads are our own bytes both ways, so that what a handler raises comes back as itself and not as
-Ray's. Ray runs any code for whoever reaches its ports, and it is Ray that has to keep them shut:
+Ray's. Ray runs any code of any process that reaches its ports, and has to keep them shut itself:
 hence ray>=2.52, which has `RAY_AUTH_MODE=token`.
 """
 
@@ -163,7 +163,7 @@ class RayActor:
             msg = f"{self} died while it held a batch of {len(items)}: {_cause(error)}"
             raise WorkerLost(msg) from error
         except asyncio.CancelledError:
-            self.kill()  # it would go on with a batch that nobody waits for
+            self.kill()  # it would go on with a batch that no call waits for
             raise
         return unpack_beside(bytearray(answer), refused, len(items))
 

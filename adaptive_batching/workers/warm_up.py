@@ -1,4 +1,4 @@
-"""Batches that a worker runs before its first request, so that nobody waits for its cold start."""
+"""Batches that a worker runs before its first request, which so waits for no cold start."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence

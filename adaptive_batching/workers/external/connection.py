@@ -24,7 +24,7 @@ from adaptive_batching.wire.worker_messages import (
 )
 from adaptive_batching.workers.external.named_socket import Peer, peer_of
 
-HELLO_TIMEOUT = 10.0  # seconds; who connects has loaded its model before
+HELLO_TIMEOUT = 10.0  # seconds; a worker that connects has loaded its model before
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class WorkerConnection(asyncio.Protocol):
 
     Attributes:
         name: What it calls itself; empty until it has said so, or if it doesn't.
-        peer: Who it is, as the kernel knows it.
+        peer: Its process and user, as the kernel knows them.
         alive: Whether it can take batches, or holds one.
         busy: Whether it holds one.
         gone: Whether the connection has ended.
@@ -112,7 +112,7 @@ class WorkerConnection(asyncio.Protocol):
             self.drop(reason)
             raise WorkerTimeout(f"{self} {reason}; it was hung up on") from None
         except asyncio.CancelledError:
-            self.drop("held a batch that was cancelled")  # its late answer has nobody to go to
+            self.drop("held a batch that was cancelled")  # its late answer has no call to go to
             raise
         finally:
             self.busy = False
@@ -134,7 +134,7 @@ class WorkerConnection(asyncio.Protocol):
     # ------------------------------------------------------------------------ called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody has connected."""
+        """A worker has connected."""
         self._transport = cast("asyncio.Transport", transport)
         self.peer = peer_of(transport.get_extra_info("socket"))
         limit = format_duration(self._terms.hello_timeout)

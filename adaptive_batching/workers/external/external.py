@@ -13,14 +13,14 @@ from adaptive_batching.workers.external.named_socket import NamedSocket
 from adaptive_batching.workers.interface import Health
 
 _Call = Callable[[list[Any]], Any]
-_MOST = 20  # lines in a window: whoever comes and goes all the time must not fill the disk
+_MOST = 20  # lines in a window: workers that come and go all the time must not fill the disk
 _WINDOW = 1.0  # seconds
 
 _log = logging.getLogger("adaptive_batching.workers")
 
 
 class ExternalWorkers:
-    """Listens, and runs batches on whoever is connected and idle.
+    """Listens, and runs batches on workers that are connected and idle.
 
     Workers may come, go and differ in speed. Each has the place of its index while it is connected;
     one that comes back under its name gets its old place if that is free.
@@ -61,13 +61,13 @@ class ExternalWorkers:
 
     @property
     def health(self) -> Health:
-        """Who is connected and has asked for batches; how many there should be, nobody knows."""
+        """The workers that have asked for batches; how many there should be is not known."""
         living = {index: each for index, each in self._places.items() if each.connection.alive}
         identities = {index: each.identity for index, each in living.items()}
         return Health(frozenset(living), None, identities=identities)
 
     async def start(self, on_change: Callable[[], None]) -> None:
-        """Listen; see `Workers.start`. Nobody is connected yet when it returns."""
+        """Listen; see `Workers.start`. No worker is connected yet when it returns."""
         loop = asyncio.get_running_loop()
         self._socket = NamedSocket(self._path, shared=bool(self._uids))
         self._on_change = on_change
@@ -90,7 +90,7 @@ class ExternalWorkers:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
 
-    # ----------------------------------------------------------------------------- who is there
+    # --------------------------------------------------------------------------- which are there
 
     async def _keep(self) -> None:
         """Whatever ends the loop cancels this, and leaves neither a socket nor a connection."""
@@ -146,7 +146,7 @@ class ExternalWorkers:
 
 
 class _Place:
-    """An index, and who has it or had it last."""
+    """An index, and the worker that has it or had it last."""
 
     __slots__ = ("call", "connection", "identity")
 

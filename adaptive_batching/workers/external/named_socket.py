@@ -19,19 +19,19 @@ _LONGEST = 107  # bytes of sockaddr_un.sun_path, without its last zero
 _BACKLOG = 64
 _PRIVATE = 0o600
 _OPEN = 0o666
-_PATIENCE = 1.0  # seconds; who starts as we do is done in less than a thousandth
+_PATIENCE = 1.0  # seconds; another service that starts is done in less than a thousandth
 _UCRED = Struct("3i")
 
 
 class Peer(NamedTuple):
-    """Who is at the other end, as the kernel knows it."""
+    """The process at the other end, as the kernel knows it."""
 
     pid: int
     uid: int
 
 
 def peer_of(connected: socket.socket) -> Peer:
-    """Who connected, at the time when they did."""
+    """The process that connected, as it was then."""
     pid, uid, _ = _UCRED.unpack(
         connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     )
@@ -52,18 +52,18 @@ def check_path(path: str) -> None:
 class NamedSocket:
     """Listens under a path until it is closed.
 
-    A socket that is in the way is replaced if nobody listens to it any more: whoever did was
-    killed. Anything else that is in the way stays.
+    A socket that is in the way is replaced if no process listens to it any more: the one that did
+    was killed. Anything else that is in the way stays.
 
     Args:
         path: Its name.
-        shared: Whether users other than we and root may connect; who does is then to be checked.
+        shared: Whether users other than we and root may connect; check those that do.
 
     Attributes:
         socket: What listens; it does not block.
 
     Raises:
-        WorkerStartError: Somebody else listens there, a file is in the way, or it is not allowed.
+        WorkerStartError: Another process listens there, a file is in the way, or it is not allowed.
     """
 
     def __init__(self, path: str, *, shared: bool = False) -> None:
@@ -91,7 +91,7 @@ class NamedSocket:
         return f"{PREFIX}{self._path}"
 
     def close(self) -> None:
-        """Listen no more, and remove the name unless it is somebody else's by now; safe twice."""
+        """Listen no more, and remove the name unless it is another's by now; safe twice."""
         self.socket.close()
         with suppress(OSError):
             if self._path.lstat().st_ino == self._inode:
@@ -100,7 +100,7 @@ class NamedSocket:
 
 @contextmanager
 def _alone_in(directory: Path) -> Iterator[None]:
-    """Let nobody who does likewise look at, remove or create sockets here meanwhile."""
+    """Let no other process like this look at, remove or create sockets here meanwhile."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         _lock(handle, directory)
@@ -110,7 +110,7 @@ def _alone_in(directory: Path) -> Iterator[None]:
 
 
 def _lock(handle: int, directory: Path) -> None:
-    """Lock a directory; not for ever, for anybody who can read it may hold its lock."""
+    """Lock a directory; not for ever, for any process that can read it may hold its lock."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -145,10 +145,10 @@ def _grant(path: Path, mode: int) -> int:
 
 
 def _clear(path: str) -> None:
-    """Remove a socket that nobody listens to.
+    """Remove a socket that no process listens to.
 
     Raises:
-        WorkerStartError: Somebody does, or it is no socket.
+        WorkerStartError: A process does, or it is no socket.
     """
     try:
         mode = os.lstat(path).st_mode

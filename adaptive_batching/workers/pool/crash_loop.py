@@ -22,7 +22,7 @@ class DeathRegister:
         self._last = what
 
     def crash_loop(self, now: float) -> CrashLoop | None:
-        """What to tell whoever would send requests here: five deaths within a minute."""
+        """What to tell clients that would send requests here: five deaths within a minute."""
         if len(self._times) < _DEATHS or now - self._times[0] >= _WINDOW:
             return None
         span = format_duration(self._times[-1] - self._times[0])

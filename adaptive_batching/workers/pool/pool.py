@@ -186,7 +186,7 @@ class WorkerPool:
 
     async def _shrink(self, count: int, restart: RollingRestart) -> None:
         self._count = count
-        self._on_change()  # from now on those who leave are given no batches
+        self._on_change()  # from now on those that leave are given no batches
         await asyncio.sleep(0)  # whose task was made before begins now, and so keeps them busy
         while len(self._workers) > count:
             await restart.until_idle(self._workers[-1])

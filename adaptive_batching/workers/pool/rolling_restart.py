@@ -30,9 +30,9 @@ class RollingRestart:
 
     Attributes:
         renewed: Places that have changed hands so far.
-        places: Whoever puts a worker in a place holds its lock.
+        places: A task that puts a worker in a place holds its lock.
         busy: Workers that hold a batch.
-        turn: Whoever changes places one after the other, or how many there are, holds this lock.
+        turn: A task that changes places one after the other, or their number, holds this lock.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class RollingRestart:
 
         Args:
             number: Its place.
-            worn: Who is there now; nothing happens to another one.
+            worn: The worker that is there now; nothing happens to another one.
             pause: Returns the seconds to wait first; asked unless it is to be renewed already.
         """
         if number not in self._worn and not self._closed:
@@ -108,7 +108,7 @@ class RollingRestart:
             self._own(self._recycle(number, worn, pause()))
 
     async def until_idle(self, worker: PoolWorker) -> None:
-        """Wait until a worker holds no batch; only who has the `turn` may."""
+        """Wait until a worker holds no batch; only a task that has the `turn` may."""
         try:
             while worker in self.busy:
                 self._leaving = asyncio.Event()
@@ -117,7 +117,7 @@ class RollingRestart:
             self._leaving = None
 
     async def aclose(self) -> None:
-        """Begin nothing more; who is about to leave, or to come, is gone afterwards."""
+        """Begin nothing more; workers about to leave, or to come, are gone afterwards."""
         self._closed = True
         for task in self._tasks:
             task.cancel()

@@ -13,7 +13,7 @@ from adaptive_batching.workers.process.rpc_channel import RpcChannel
 
 _LAST_ANSWER = 0.1  # seconds after its exit; what it sent is in the socket already
 _FAREWELL = 0.5  # seconds for processes that it leaves behind, some of which clean up after it
-_LOOK_EVERY = 0.01  # seconds; nobody tells when those have ended
+_LOOK_EVERY = 0.01  # seconds; no signal tells when those have ended
 _THREAD_LIMITS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -130,7 +130,7 @@ class ChildProcess:
 
     async def _end_those_left(self, group: int) -> None:
         async with self._mourning:
-            if self._mourned:  # by now the number may be somebody else's
+            if self._mourned:  # by now the number may be another's
                 return
             self._mourned = True
             # multiprocessing's tracker of shared memory ignores it, and unlinks what it was told of
@@ -159,9 +159,9 @@ def _limit(name: str, threads: int) -> str:
 
 
 def _signal_group(group: int, number: int) -> bool:
-    """Whether there is anybody whom it has reached."""
+    """Whether there is a process that it has reached."""
     try:
         os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):  # nobody, or only others' processes
+    except (ProcessLookupError, PermissionError):  # none, or only others' processes
         return False
     return True

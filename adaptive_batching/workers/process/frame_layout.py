@@ -50,7 +50,7 @@ def lay_out(
 
 
 def returning(parts: list[Part], starts: Sequence[int]) -> list[Part]:
-    """Add the blocks of shared memory that nobody on this side sees any more."""
+    """Add the blocks of shared memory that nothing on this side sees any more."""
     if not starts:
         return parts
     counts, *others = parts

@@ -11,7 +11,7 @@ from io import FileIO
 
 _CHUNK = 2**16  # bytes; what a pipe holds on Linux
 _LONGEST = 4096  # bytes of a line
-_MOST = 200  # lines of a stream in a window; more is a flood, which nobody reads
+_MOST = 200  # lines of a stream in a window; more is a flood, which is not read
 _WINDOW = 1.0  # seconds
 _PACE = 0.001  # seconds between two looks; a flood would keep the loop busy otherwise
 
@@ -21,7 +21,7 @@ _END = re.compile(rb"[\r\n]+")  # progress bars only return
 class Output:
     """Standard output and error of one worker process, line by line in a logger of its name.
 
-    Output has level INFO and error WARNING. While nobody has configured logging, they go where
+    Output has level INFO and error WARNING. While logging is not configured, they go where
     ours go. Floods are read, so that the worker need not wait for us, but only counted.
 
     Args:

@@ -60,9 +60,9 @@ def find_untouched(arrays: list[Any], memory: SharedMemory) -> list[Placed] | No
 
 
 def hand_back(placed: list[Placed], memory: SharedMemory) -> list[Part]:
-    """The parts of the payload that leaves arrays where they are, if nobody here sees them.
+    """The parts of the payload that leaves arrays where they are, if nothing here sees them.
 
-    Otherwise they are copied: whoever sees them may write to them.
+    Otherwise they are copied: what sees them may write to them.
     """
     if memory.hand_back([start for start, *_ in placed], sum([size for _, size, *_ in placed])):
         return _parts(placed)

@@ -10,7 +10,7 @@ _CHUNK = 2**18  # bytes; as much as asyncio reads at once by itself
 
 
 class RpcChannel(asyncio.BufferedProtocol):
-    """Asks and hands the answer to who asked.
+    """Asks, and hands the answer to the caller that asked.
 
     Args:
         on_lost: Called once when the other end is gone or can't be understood.

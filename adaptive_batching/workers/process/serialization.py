@@ -1,6 +1,6 @@
 """Python values as the payload of one frame: pickle 5, large buffers laid beside it uncopied.
 
-Only for the socket pair that a worker process inherits from us: whoever can write to a stream of
+Only for the socket pair that a worker process inherits from us: what can write to a stream of
 pickles can run code here, so nothing with a name or a port ever speaks this format.
 """
 
@@ -100,7 +100,7 @@ def pack_items(
 
 
 def unpack_items(payload: bytearray, memory: SharedMemory | None = None) -> list[Any]:
-    """Read a batch in the worker; whoever can't be read there is no fault of the handler.
+    """Read a batch in the worker; what can't be read there is no fault of the handler.
 
     Raises:
         HandlerError: An item can't be unpickled here.

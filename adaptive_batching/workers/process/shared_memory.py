@@ -89,7 +89,7 @@ class SharedMemory:
         self._borrowed: dict[int, _Borrowed] = {}
         # appended to by whichever thread drops the last view
         self._given_back: deque[int] = deque()
-        self._come_home: deque[int] = deque()  # our own blocks, which nobody sees any more
+        self._come_home: deque[int] = deque()  # our own blocks, which nothing sees any more
         self.has_news = False
         """Whether the next message lends or gives back anything; small batches have no need to."""
         self.lending_bytes = 0
@@ -97,7 +97,7 @@ class SharedMemory:
         self._lending: list[int] = []  # in that message
         self._lent: list[int] = []  # in the latest message that had news
         self._handing_back: list[int] = []  # in that message, the other's
-        self._told: list[int] = []  # in that one, too: seen by nobody here
+        self._told: list[int] = []  # in that one, too: seen by nothing here
 
     def lend(self, buffer: memoryview) -> int | None:
         """Copy bytes in for the next message; returns where they begin, None without room."""
@@ -147,7 +147,7 @@ class SharedMemory:
         """Leave borrowed blocks of `size` bytes together to the other end, to see them again.
 
         Returns:
-            False if somebody here sees one of them still: then nothing has changed.
+            False if something here sees one of them still: then nothing has changed.
         """
         given_back = self._given_back
         if not set(given_back.copy()).issuperset(starts):
@@ -164,7 +164,7 @@ class SharedMemory:
         return memoryview(self._block(start, size))
 
     def end_message(self) -> Sequence[int]:
-        """End a message that has news with this: borrowed, and seen by nobody here any more."""
+        """End a message that has news with this: borrowed, and seen by nothing here any more."""
         self.has_news = False  # before the rest: a view may die meanwhile, in another thread
         self._lent, self._lending, self.lending_bytes = self._lending, [], 0
         told = [self._given_back.popleft() for _ in range(len(self._given_back))]

@@ -54,7 +54,7 @@ class WorkerLoop:
     def answer(self, payload: bytearray) -> list[Part]:
         """Run one batch."""
         try:
-            answer = self._run(payload)  # from here on, only who kept the items sees them
+            answer = self._run(payload)  # from here on, only what kept the items sees them
             return answer() if callable(answer) else answer
         except BaseException as error:  # noqa: BLE001 - an exit, too, is an answer
             return pack_error(error)
