@@ -80,7 +80,7 @@ class BatchHistograms:
         self.error = 0.0
 
     def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
-        """Count a batch and its members, but for those who wait again for another."""
+        """Count a batch and its members, but for those that wait again for another."""
         released, finished, duration = record.released, record.finished, record.duration
         self.size.observe(record.size)
         self.duration.observe(duration)

@@ -63,7 +63,7 @@ class Logs:
 
     @property
     def dropped(self) -> int:
-        """Lines that nobody will read, because they were not written fast enough."""
+        """Lines that were dropped, because they were not written fast enough."""
         return self._handler.dropped
 
     @contextmanager
@@ -84,7 +84,7 @@ class Logs:
             output.write(record)
 
     def _stop(self) -> None:
-        """Write what waits, unless that takes too long: nobody may be reading any more."""
+        """Write what waits, unless that takes too long: the reader may have gone."""
         with suppress(Full):
             self._queue.put(None, timeout=_LAST_WORDS)
             self._thread.join(_LAST_WORDS)
@@ -131,7 +131,7 @@ class _Output:
         self._formatter = formatter
 
     def write(self, record: logging.LogRecord) -> None:
-        """Write one line; if nobody reads any more, go on without."""
+        """Write one line; if its reader has gone, go on without."""
         rest = f"{self._line(record)}\n".encode(errors="backslashreplace")
         with suppress(OSError):
             while rest:

@@ -1,4 +1,4 @@
-"""A file that is about to be written keeps nobody's earlier one from being read."""
+"""A file that is about to be written leaves earlier ones to be read."""
 
 import errno
 import fcntl
@@ -19,7 +19,7 @@ _log = logging.getLogger("adaptive_batching")
 def rotated(path: Path, empty: int) -> BinaryIO:
     """Open a file of one's own; what is there becomes the first free of `out.1.csv.gz`, ….
 
-    Whoever still writes to it goes on under that name, be it the process before us in a rolling
+    What still writes to it goes on under that name, be it the process before us in a rolling
     restart, or another that was told the same file: each holds a lock on its own.
 
     Args:
@@ -74,7 +74,7 @@ def _set_aside(path: Path, there: Path, *, in_use: bool) -> None:
     for number in count(1):
         free = there.with_name(f"{stem}.{number}{dot}{suffixes}")
         with suppress(FileExistsError):
-            free.touch(_PRIVATE, exist_ok=False)  # ours from now on, whoever else looks for a name
+            free.touch(_PRIVATE, exist_ok=False)  # ours from now on, whatever else looks for a name
             break
     try:
         there.rename(free)
@@ -88,7 +88,7 @@ def _set_aside(path: Path, there: Path, *, in_use: bool) -> None:
 
 
 def _locked(file: BinaryIO) -> bool:
-    """Whether nobody else holds the file; a file system without locks is believed."""
+    """Whether no other process holds the file; a file system without locks is believed."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

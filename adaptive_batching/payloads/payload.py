@@ -17,7 +17,7 @@ class Payload:
     Attributes:
         codecs: In which forms; the first one is meant where a client doesn't say.
         kind: The type of what it holds, or `UNDECLARED`.
-        handler: The name of whoever takes or makes it, for messages.
+        handler: The name of what takes or makes it, for messages.
     """
 
     codecs: tuple[Codec, ...]

@@ -148,7 +148,7 @@ class Execution:
         return due - now
 
     def _stations(self, now: float) -> list[Station]:
-        """What is predicted of each stage; who is in an earlier one is ahead in the later ones."""
+        """What is predicted of each stage; an item in an earlier one is ahead in the later ones."""
         stations = []
         upstream = 0
         for dispatcher, limit in zip(self._dispatchers, self._limits, strict=True):
@@ -158,7 +158,7 @@ class Execution:
 
 
 class BackPressure:
-    """Places for a stage's items, waiting or at work; who finds none waits, first come first in.
+    """Places for a stage's items, waiting or at work; without one it waits, first come first in.
 
     Args:
         places: How many; it belongs to the event loop that first waits for one.

@@ -79,7 +79,7 @@ def _value(message: Message) -> Any:
         text, tail = open_message(message)
         value = json.loads(text)  # as servers write it, with NaN
         return _with_tensors(value, whole(tail)) if tail else value
-    except Exception:  # noqa: BLE001  nobody has looked at what was answered to one alone
+    except Exception:  # noqa: BLE001  what was answered to one alone has not been looked at
         return message.body
 
 

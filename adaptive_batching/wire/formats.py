@@ -53,7 +53,7 @@ def make_format(
         name: One of `PROTOCOLS`.
         items: Of `json`, `msgpack` and `bentoml`: a JSON pointer to the list of a request.
         results: Of `json` and `msgpack`: a JSON pointer to the list of an answer.
-        secret: Of `packed`: what the application asks of who packs requests for it.
+        secret: Of `packed`: what the application asks of what packs requests for it.
         packed_path: Of `packed`: where it takes those of all paths; None for each at its own.
 
     Raises:

@@ -1,7 +1,7 @@
 """OpenAI's `/v1/embeddings`, which vLLM, TEI, infinity, LitServe and others speak.
 
 Texts come as a string, strings, tokens, or several texts' tokens. Embeddings, in base64 or not, are
-handed on as they are; each client's are counted from 0, and he is told his part of what was used.
+handed on as they are; each client's are counted from 0, and it is told its part of what was used.
 """
 
 import re

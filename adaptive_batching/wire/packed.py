@@ -61,7 +61,7 @@ class Packed(Format[PackedShare]):
     """Posted requests, whatever they hold.
 
     Args:
-        secret: What the application asks of who packs; None if it listens on a Unix socket.
+        secret: What the application asks of what packs; None if it listens on a Unix socket.
         path: Where the application takes those of all paths and of every method with a body, so
             that they share batches; None for each where its client sent it, and POST only.
 

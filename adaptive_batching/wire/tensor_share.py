@@ -13,7 +13,7 @@ from adaptive_batching.wire.tensors import Parameters, Tensor
 _OF_A_WHOLE = ("sequence_", "shared_memory_", "triton_", "classification")
 """What such parameters ask for is done for a request as a whole."""
 _OF_A_QUEUE = ("priority", "timeout")
-"""What these tell the server's queue must not befall those who came with others."""
+"""What these tell the server's queue must not befall those that came with others."""
 
 
 class _Output(msgspec.Struct, forbid_unknown_fields=True):

@@ -1,6 +1,6 @@
 """Whole requests and responses, many in one body: one MessagePack array of them.
 
-A header says that a body is packed, and that who packed it may: it speaks for any client.
+A header says that a body is packed, and that its sender may pack: it speaks for any client.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ MARK = "adaptive-batching-packed"
 it: a sidecar drops it from what clients send."""
 PACKED_TYPE = "application/x-adaptive-batching-packed"
 NOT_ACCEPTED = b"packed requests are not accepted from here"
-"""The body of what is answered (403) to who packs without knowing the secret."""
+"""The body of what is answered (403) to one that packs without knowing the secret."""
 
 _MAX_REQUESTS = 2**16  # a few bytes could claim millions, each of which costs memory
 Headers = list[tuple[bytes, bytes]]

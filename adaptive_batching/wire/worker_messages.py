@@ -42,7 +42,7 @@ class Hello(msgspec.Struct, tag="hello", frozen=True):
     Attributes:
         protocol: The version that it speaks.
         max_batch_size: The most items that it wants at a time; None for as many as there are.
-        name: Who it is, so that what was learned of it outlives its connection; may be empty.
+        name: Its name, so that what was learned of it outlives its connection; may be empty.
     """
 
     protocol: int

@@ -1,4 +1,4 @@
-"""Whether what was promised was kept: to those who were let in, and at what price to others."""
+"""Whether what was promised was kept: to requests that were let in, and at what price to others."""
 
 import enum
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class SloState(enum.Enum):
     """How it went in the last minute."""
 
     IDLE = "idle"
-    """Nobody came."""
+    """No request came."""
     KEPT = "kept"
     REFUSING = "refusing"
     """Kept to those let in; others were refused."""
@@ -31,7 +31,7 @@ class Slo(msgspec.Struct, frozen=True):
     Attributes:
         verdict: How it went.
         arrived: Requests that came.
-        in_time: Share of those let in that was answered in time; 1 if nobody was.
+        in_time: Share of those let in that was answered in time; 1 if none was.
         expired: Requests that were let in and not answered in time.
         failed: Requests whose handler or worker failed.
         refused: Share of all that came.

@@ -56,7 +56,7 @@ class Watch:
     Counts that are kept anyway are read, so that nothing is to be done for each request.
 
     Args:
-        watched: Whom it looks at.
+        watched: What it looks at.
         now: The present (seconds).
     """
 
@@ -93,7 +93,7 @@ class Watch:
         return _Look(now, watched.dispatcher.stats(), tuple(watched.histograms.latency.counts))
 
     def _percentiles(self, since: _Look) -> Percentiles:
-        """Of the answers; who was let in and got none waited for as long as was promised."""
+        """Of the answers; a request let in that got none waited for as long as was promised."""
         steps, now = self._watched.histograms.latency.steps, self._looks[-1]
         counts = list(map(sub, now.latencies, since.latencies))
         promised = self._watched.dispatcher.limits.max_latency
@@ -136,7 +136,7 @@ class Watch:
 def _second(before: _Look, after: _Look, percentiles: Percentiles) -> Second:
     earlier, later = before.stats, after.stats
     ended = {each: max(0, later.requests[each] - earlier.requests[each]) for each in JobOutcome}
-    # Who expires in a running batch has ended, and is in flight until the batch has ended.
+    # What expires in a running batch has ended, and is in flight until the batch has ended.
     arrived = sum(ended.values()) + _in_flight(later) - _in_flight(earlier)
     return Second(
         round(after.now, DIGITS),

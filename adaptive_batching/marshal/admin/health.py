@@ -41,7 +41,7 @@ def check_ready(dispatchers: Mapping[str, Forming], *, draining: bool) -> None:
 
 
 async def readiness(check: ActiveHealthCheck, *, deep: bool) -> Response:
-    """What who is ready answers.
+    """What a program that is ready answers.
 
     Args:
         check: Looks whether requests would be answered.

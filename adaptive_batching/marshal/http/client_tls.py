@@ -15,7 +15,7 @@ class ClientTls:
     Args:
         certificate: PEM file of our certificate and those that lead to its authority.
         key: PEM file of its key; None if that is in the same file.
-        client_authorities: PEM file of those who have to have signed a client's certificate; None
+        client_authorities: PEM file of those that have to have signed a client's certificate; None
             lets anybody in.
 
     Attributes:

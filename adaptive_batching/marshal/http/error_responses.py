@@ -1,6 +1,6 @@
 """What is answered without asking a worker, and what every error looks like to a client.
 
-A client gets a fixed code and a request id, and no message but one on his own item: messages name
+A client gets a fixed code and a request id, and no message but one on its own item: messages name
 files, processes and other people's input. They go to the log, under the same id.
 """
 
@@ -66,7 +66,7 @@ def _body(error: Exception, code: str, request_id: str) -> bytes:
 
 
 def _retry_after(wait: float) -> int:
-    """Whole seconds, spread out so that those who were refused together don't return together."""
+    """Whole seconds, spread out so that clients refused together don't return together."""
     wait = min(wait, _LONGEST_RETRY)
     spread = max(2.0, wait / 2)
     return 1 + int(wait + spread * random.random())  # noqa: S311  not a secret

@@ -30,7 +30,7 @@ class Conversion:
     """Turns a handler of values into one of bodies.
 
     A body that can't be read never reaches the handler, and a result that can't be written harms
-    nobody else: an error stands in its place. The handler is not called with an empty list.
+    no other: an error stands in its place. The handler is not called with an empty list.
 
     Attributes:
         item: What bodies hold; None if items come as values.

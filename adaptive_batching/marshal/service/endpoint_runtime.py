@@ -229,7 +229,7 @@ def _post_share(
 
 
 def _retune_share(share: Share[Addressed, bytes], _policy: PolicyLike, limits: Limits) -> None:
-    """The policy is that of all who share the workers."""
+    """The policy is that of all endpoints that share the workers."""
     share.retune(limits)
 
 

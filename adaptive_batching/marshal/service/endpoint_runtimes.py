@@ -13,7 +13,7 @@ from adaptive_batching.workers.interface import Restartable
 
 
 class EndpointRuntimes:
-    """The ways of the requests of some endpoints, whoever speaks HTTP before them.
+    """The ways of the requests of some endpoints, whatever speaks HTTP before them.
 
     Args:
         endpoints: What is served.
@@ -60,7 +60,7 @@ class EndpointRuntimes:
                 await each.restart_workers()
 
     def retune(self, endpoints: Iterable[Endpoint | PipelineEndpoint]) -> None:
-        """Let other limits and policies hold, and other sizes of bodies; nobody is dropped.
+        """Let other limits and policies hold, and other sizes of bodies; no request is dropped.
 
         Args:
             endpoints: The same as ever, but for these.

@@ -20,7 +20,7 @@ class Endpoint:
     Attributes:
         path: Where it is.
         handler: Takes a list of items and returns a list of results.
-        placement: Where the handler runs, or with whom it shares that.
+        placement: Where the handler runs, or what it shares that with.
         limits: Batch size, latency, queue.
         policy: When a batch leaves.
         max_body: Bytes that a body may have.

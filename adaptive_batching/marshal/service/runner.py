@@ -121,7 +121,7 @@ class Running(Operated):
         health.check_ready(self.dispatchers, draining=self.draining)
 
     async def _retune(self) -> None:
-        """Let hold what the file says now, if there is one; who waits, waits on."""
+        """Let hold what the file says now, if there is one; what waits, waits on."""
         if self._file is not None:
             self._runtimes.retune(self._file.applied(self._described))
             _log.info("limits and policies are as %s has them now", self._file.path)

@@ -120,7 +120,7 @@ class Service:
             max_queue: Items that may wait; more are refused, with 503.
             max_body: Bytes that one item's body may have; more is refused, with 413.
             idempotent: Whether running an item twice is as good as once. Then a batch that raises,
-                or loses its worker, runs again in parts: only who is to blame gets the error.
+                or loses its worker, runs again in parts: only the request to blame gets the error.
             item: The type of an item, which is validated in the worker; what is not of it is
                 refused, with 422. None takes it from the handler's annotations, Any takes anything.
             result: The type of a result; one that is not of it is the handler's mistake, a 500.
@@ -242,7 +242,7 @@ class Service:
             drain_timeout: Seconds that the last requests have at the end.
             admin: Host and port of the pages of operators, such as `("127.0.0.1", 0)`. Where they
                 have one, clients don't see `/metrics`.
-            observers: By path, who is told about its batches and requests: a `Recorder`. Those of
+            observers: By path, what is told about its batches and requests: a `Recorder`. Those of
                 a pipeline's stages by `/path:Stage`.
             tracer: Makes spans of requests and batches: `instrumentation.tracing.Tracing`.
             cpus: The cores that this process keeps to meanwhile; workers have their own.

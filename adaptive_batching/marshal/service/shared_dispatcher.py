@@ -22,7 +22,7 @@ def make_shared_dispatcher(
     Args:
         shared: The workers.
         endpoints: All that share them; the path of each is its batch key.
-        observers: By path, who is told about its batches and requests.
+        observers: By path, what is told about its batches and requests.
 
     Raises:
         ValueError: The handlers can't share such workers.

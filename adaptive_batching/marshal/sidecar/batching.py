@@ -44,10 +44,10 @@ class BatchSharing:
     """Lets the shares of one route's requests join batches.
 
     Args:
-        route: Whose requests they are.
+        route: The route that they are for.
         dispatcher: Forms the batches.
         upstreams: Where they go.
-        claims: Reads whose a request is; None if nobody asks.
+        claims: Reads the tenant of a request; None if tenants are not told apart.
     """
 
     def __init__(

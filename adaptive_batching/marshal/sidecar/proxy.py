@@ -200,7 +200,7 @@ def ask_for_body(request: web.BaseRequest) -> None:
     """Let a client that waits for that send its body; HTTP/1.0 has no word for it (RFC 9110, 15.2).
 
     Args:
-        request: Whose body has not come yet.
+        request: The one that has a body which has not come yet.
     """
     waits = request.headers.get(hdrs.EXPECT, "").lower() == "100-continue"
     if waits and request.version >= HttpVersion11 and request.transport:

@@ -1,6 +1,6 @@
 """What one client gets of a server's answer to a batch.
 
-Of the server's headers only what is not for somebody else, then how it came about: which batch it
+Of the server's headers only what is not for another client, then how it came about: which batch it
 was, how large, and where the time went (milliseconds).
 """
 

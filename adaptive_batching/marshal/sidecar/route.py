@@ -1,4 +1,4 @@
-"""Which requests go to which model servers, and what is asked of whom."""
+"""Which requests go to which model servers, and what is asked of them."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field

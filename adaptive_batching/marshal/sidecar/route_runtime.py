@@ -41,7 +41,7 @@ class RouteRuntime:
         route: What it is for.
         observers: Told about every batch and request.
         tracer: Makes spans, if anybody wants them.
-        tenant_header: By which tenants are told apart, who share the servers; empty if they are
+        tenant_header: By which tenants are told apart that share the servers; empty if they are
             not.
 
     Attributes:

@@ -53,7 +53,7 @@ class RouteRuntimes:
         return {each.route.name: each.dispatcher for each in self._runtimes}
 
     def find(self, target: str) -> RouteRuntime | None:
-        """Who answers for a path and query: the route with the longest prefix."""
+        """The route that answers for a path and query: the one with the longest prefix."""
         first = self._runtimes[0]
         if first.route.prefix == "/":  # the only one, as for most
             return first

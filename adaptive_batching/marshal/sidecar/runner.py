@@ -37,7 +37,7 @@ class SidecarRunning(Operated):
 
     Args:
         routes: Which requests go where, or a file that says so and may be written anew.
-        bounds: What is not exceeded, whoever comes.
+        bounds: What is not exceeded, whatever comes.
         admin: Host and port of the pages of operators; None for nowhere.
         observers: Told about every batch and request of a route, by its name.
         tracer: Makes spans of requests and batches: `instrumentation.tracing.Tracing`.
@@ -119,7 +119,7 @@ class SidecarRunning(Operated):
         Args:
             own: The host and port to listen on, or the path of a Unix socket; None if it isn't
                 known.
-            routes: Whose servers; None for those at work.
+            routes: Routes of the servers; None for those at work.
 
         Raises:
             UsageError: One is.

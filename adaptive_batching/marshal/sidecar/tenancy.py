@@ -1,4 +1,4 @@
-"""Whose a request is, and how urgent he says it is."""
+"""Reads the tenant of a request, and how urgent it says that it is."""
 
 from collections.abc import Hashable, Mapping
 
@@ -18,7 +18,7 @@ class Claims:
 
     Args:
         tenant_header: That names the tenant; empty if tenants are not told apart.
-        priority_header: That says `high`; whatever else it says is normal. Empty if nobody has any.
+        priority_header: That says `high`; whatever else it says is normal. Empty if none has any.
     """
 
     __slots__ = ("_priority_header", "_tenant_header")

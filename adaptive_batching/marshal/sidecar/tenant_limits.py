@@ -8,7 +8,7 @@ from adaptive_batching.marshal.sidecar.tenancy import tenant_of
 
 
 class Tenants:
-    """Counts requests by a header; who has too many under way is told to come again.
+    """Counts requests by a header; a tenant that has too many under way is told to come again.
 
     Requests without the header are a tenant of their own.
 
@@ -26,7 +26,7 @@ class Tenants:
         """Count a request, and return what `leave` has to be told.
 
         Raises:
-            Rejected: Its tenant has as many under way as he may.
+            Rejected: Its tenant has as many under way as it may.
         """
         if not self._header:
             return ""
@@ -37,7 +37,7 @@ class Tenants:
         return name
 
     def leave(self, name: str) -> None:
-        """It has ended; who has none under way is forgotten."""
+        """It has ended; a tenant that has none under way is forgotten."""
         if self._header:
             self._under_way[name] -= 1
             if not self._under_way[name]:

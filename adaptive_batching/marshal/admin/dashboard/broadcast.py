@@ -69,7 +69,7 @@ class Broadcast:
     async def show(self, transport: asyncio.WriteTransport) -> None:
         """Write all that is known, then what happens, in chunks, until it is stopped.
 
-        Who does not read is hung up on, and may come again: nothing is kept for him.
+        A browser that does not read is hung up on, and may come again: nothing is kept for it.
         """
         ended = self._viewers[transport] = asyncio.get_running_loop().create_future()
         try:

@@ -1,4 +1,4 @@
-"""Which servers there are, which places of theirs are alive, and who has what place."""
+"""Which servers there are, which places of theirs are alive, and which server has what place."""
 
 import asyncio
 import logging
@@ -58,7 +58,7 @@ class Directory:
 
     @property
     def health(self) -> Health:
-        """The places that are alive, and whose they are."""
+        """The places that are alive, and the server of each."""
         if not self._found:
             return Health(frozenset(), self._concurrency)
         identities: dict[int, Hashable] = {
@@ -88,11 +88,11 @@ class Directory:
             resolving.cancel()
             await asyncio.gather(resolving, return_exceptions=True)
 
-    # ------------------------------------------------------------------------------ who gets what
+    # ---------------------------------------------------------------------------- which gets what
 
     @contextmanager
     def place(self, index: int) -> Iterator[Address]:
-        """Whose place it is, which does not change meanwhile.
+        """The server of a place, which does not change meanwhile.
 
         Raises:
             UpstreamUnreachable: Its name has no address.
@@ -240,7 +240,7 @@ class Directory:
                 continue
             self._outliers.admit(name, since)
             kept = [index for index, each in self._places.items() if each.name == name]
-            for index in kept:  # nobody has taken them since it was here last
+            for index in kept:  # no other has taken them since it was here last
                 self._places[index] = address
             for _ in range(self._concurrency - len(kept)):
                 self._places[self._free_index()] = address
@@ -255,7 +255,7 @@ class Directory:
         )
 
     def _settle(self) -> None:
-        """Say who is alive now, and be there when that changes by itself."""
+        """Say which are alive now, and be there when that changes by itself."""
         now = monotonic()
         left = {name: self._outliers.permits(name, now) for name in self._servers}
         living = set()

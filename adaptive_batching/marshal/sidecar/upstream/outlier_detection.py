@@ -1,4 +1,4 @@
-"""Which of several servers get batches, and how many at a time: who fails is left alone.
+"""Which of several servers get batches, and how many at a time: one that fails is left alone.
 
 Names and defaults are those of Envoy's outlier detection; but the last one is never ejected.
 """
@@ -156,7 +156,7 @@ class OutlierDetection:
         return broken
 
     def exhausted(self, name: str, now: float, *, alone: bool) -> bool:
-        """Its memory was too small: for that batch, unless there was nobody else in it.
+        """Its memory was too small: for that batch, unless it was alone in it.
 
         Returns:
             Whether it was ejected, as by `erred`: nor is a batch answered that was to show whether
@@ -228,7 +228,7 @@ class OutlierDetection:
     # ---------------------------------------------------------------------------------- decisions
 
     def _eject(self, server: _Standing, others: list[_Standing], now: float) -> None:
-        """Let the others have its batches; if there is none, whoever is out longest is tried."""
+        """Let the others have its batches; if there is none, the one out longest is tried."""
         if not others:
             return
         if all(each.ejected for each in others):
@@ -270,7 +270,7 @@ def _is_well(server: _Standing, most_errors: float) -> bool:
 
 
 def _bring_back(ejected: list[_Standing], now: float = -inf) -> None:
-    """Probe whoever is out longest, unless one is being probed: somebody has to be asked."""
+    """Probe the server out longest, unless one is being probed: one has to be asked."""
     if ejected and not any(each.ejected_until <= now for each in ejected):
         min(ejected, key=lambda each: each.ejected_until).ejected_until = now
 

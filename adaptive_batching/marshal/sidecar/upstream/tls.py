@@ -1,4 +1,4 @@
-"""Whom to believe that it is the model server, and how to say who we are."""
+"""Decides which model servers are believed, and shows them our own certificate."""
 
 import ssl
 from pathlib import Path
@@ -10,7 +10,7 @@ def tls_context(authorities: Path | None, certificate: Path | None) -> ssl.SSLCo
     """What servers that are reached by TLS are met with; None for what the system believes.
 
     Args:
-        authorities: PEM file of those who may have signed a server's certificate, instead of the
+        authorities: PEM file of those that may have signed a server's certificate, instead of the
             system's; the server's own if it signed it itself.
         certificate: PEM file of our certificate and its key, for servers that ask for one.
 

@@ -36,7 +36,7 @@ class Verification:
     Args:
         share: Of the requests that share batches; 0 for none.
         tolerance: Share by which numbers may differ; see `wire.comparison`.
-        on_difference: Told whose answers differ.
+        on_difference: Told of a request with answers that differ.
     """
 
     def __init__(
