@@ -44,7 +44,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_simulations_still_answer_the_same(answer: Path) -> None:
     """What a simulation prints is the answer beside it, to the last digit.
 
-    A third of the rows at most is computed, others in each run: pytest's `--randomly-seed` draws it
+    A sixth of the rows at most is computed, others in each run: pytest's `--randomly-seed` draws it
     again. With ALL_ROWS=1 in the environment it is all of them.
     """
     seed = [] if "ALL_ROWS" in os.environ else [str(random.getrandbits(32))]
