@@ -1,17 +1,21 @@
 """How many items there are up to an instant, whatever comes and goes."""
 
-_TICKS = 1024  # a second; what is nearer to each other than event-loop timers are is not told apart
-_DIGITS = 10  # of three bits each: twelve days
-_LAST = 8**_DIGITS - 1
+from struct import Struct
+
+_FLOAT, _BITS = Struct("<d"), Struct("<q")
+_COARSE = 39  # bits of a float left out: instants differ by one part in 8,192 of their distance
+_DIGITS = 8  # of three bits each: what is left of 64 bits without the sign
 
 
 class ItemsByInstant:
-    """Sums of items by intervals of a tick, eight ticks, 64 and so on.
+    """Sums of items by intervals, eight intervals, 64 and so on.
 
-    A change takes ten steps and a question eighty at most, however many items there are.
+    An interval is a share of its distance from the origin, so that it is short for short promises
+    and long for long ones. A change takes eight steps and a question 64 at most, however many items
+    there are.
 
     Args:
-        origin: Seconds; instants before it count as it, those more than twelve days after it alike.
+        origin: Seconds; instants before it count as it.
     """
 
     __slots__ = ("_levels", "_origin")
@@ -22,24 +26,26 @@ class ItemsByInstant:
 
     def add(self, instant: float, items: int) -> None:
         """Let there be more items at an instant, or fewer if they are negative."""
-        tick = self._tick(instant)
+        interval = self._interval(instant)
         for level in self._levels:
-            level[tick] = level.get(tick, 0) + items
-            if not level[tick]:
-                del level[tick]
-            tick >>= 3
+            level[interval] = level.get(interval, 0) + items
+            if not level[interval]:
+                del level[interval]
+            interval >>= 3
 
     def until(self, instant: float) -> int:
-        """Items up to an instant, those that come less than a tick (1 ms) after it included."""
+        """Items up to an instant, those that come later in the same interval included."""
         if instant < self._origin:
             return 0
-        total, end = 0, self._tick(instant) + 1
+        total, end = 0, self._interval(instant) + 1
         for level in self._levels:
             while end & 7:
                 end -= 1
                 total += level.get(end, 0)
             end >>= 3
-        return total if not end else total + sum(self._levels[-1].values())
+        return total
 
-    def _tick(self, instant: float) -> int:
-        return int(min(max(instant - self._origin, 0.0) * _TICKS, _LAST))
+    def _interval(self, instant: float) -> int:
+        """The first bits of the distance as a float: they grow with it."""
+        (bits,) = _BITS.unpack(_FLOAT.pack(max(instant - self._origin, 0.0)))
+        return int(bits >> _COARSE)

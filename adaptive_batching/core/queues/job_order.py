@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import count, takewhile
 from math import inf
 from operator import itemgetter
@@ -35,13 +35,17 @@ class _Deadlines:
     __slots__ = ("_arrivals", "_come", "_deadlines", "_queue", "heap")
 
     def __init__(self, queue: object, jobs: Iterable[Job]) -> None:
-        waiting = [job for job in jobs if job.queue is queue]
-        self.heap: list[tuple[float, int, Job]] = []
         self._queue = queue
         self._come = count()
-        self._arrivals = ItemsByInstant(waiting[0].arrived)
-        self._deadlines = ItemsByInstant(waiting[0].arrived)
-        for job in waiting:
+        self._begin(jobs)
+
+    def _begin(self, jobs: Iterable[Job]) -> None:
+        """Know only those of some jobs, the oldest first, that wait; there must be one."""
+        oldest, *others = (job for job in jobs if job.queue is self._queue)
+        self.heap: list[tuple[float, int, Job]] = []
+        self._arrivals = ItemsByInstant(oldest.arrived)
+        self._deadlines = ItemsByInstant(oldest.arrived)
+        for job in (oldest, *others):
             self.enter(job)
 
     def __iter__(self) -> Iterator[Job]:
@@ -68,8 +72,7 @@ class _Deadlines:
             self._arrivals.add(job.arrived, -job.size)
             self._deadlines.add(job.deadline, -job.size)
         if len(self.heap) > 2 * requests + 64:
-            self.heap = [entry for entry in self.heap if entry[2].queue is self._queue]
-            heapify(self.heap)
+            self._begin(job for _, _, job in sorted(self.heap, key=itemgetter(1)))
 
     def expired(self, now: float) -> list[Job]:
         """The jobs whose deadline has come, the oldest first; for `left` to count them out."""
@@ -177,7 +180,7 @@ class JobOrder:
     def ahead_of(self, job: Job) -> int:
         """Items that would be served before a job that came now, at most.
 
-        At most twice as many as really would, and those whose deadlines are within a millisecond.
+        At most twice as many as really would, and those that expire at about the same instant.
         """
         if self._deadlines is None:
             if not self.requests or job.deadline >= self._latest_deadline:
