@@ -118,7 +118,7 @@ class Admission:
 
     def _room_after(self, job: Job, excess: int, limits: Limits, line: Latency) -> float:
         """Room comes with the batches that leave; then the door has to be open as well."""
-        limit, permits, now = limits.max_batch_size, self._permits, job.arrived
+        limit, permits, now = limits.full(line.peak), self._permits, job.arrived
         full = line.predict(limit)
         wait = 0.0 if permits.idle else permits.next_free(now) - now
         wait += (ceil(excess / limit) - 1) * full / max(1, permits.capacity)

@@ -48,12 +48,12 @@ def _work(view: KeyQueue, items: int) -> float:
     """Predicted seconds of one worker, for batches that are as full as can be."""
     if not items:
         return 0.0
-    batches = ceil(items / view.limits.max_batch_size)
+    batches = ceil(items / view.limits.full(view.line.peak))
     return batches * view.line.predict(items / batches)
 
 
 def _load(view: KeyQueue, now: float) -> float:
     """How many workers that run full batches it takes to keep up with what comes."""
-    limit = view.limits.max_batch_size
+    limit = view.limits.full(view.line.peak)
     items = view.arrivals.rate(now, view.window) * view.arrivals.mean_size
     return items * view.line.predict(limit) / limit

@@ -38,6 +38,10 @@ class Limits:
             msg = f"max_latency: expected a positive number of seconds, got {self.max_latency!r}"
             raise ValueError(msg)
 
+    def full(self, peak: PeakSize) -> int:
+        """Items of a full batch: no more than are worth it by what is known of larger ones."""
+        return int(min(self.max_batch_size, peak.limit))
+
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:

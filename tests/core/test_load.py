@@ -60,3 +60,17 @@ def test_saturation_is_what_comes_by_what_can_be_done(load: float) -> None:
             busy.finish(batch, Outcome.FAILED, now)  # nothing is learned, and nobody is busy
     assert Load.of(busy, now).saturation == pytest.approx(load, rel=0.1)
     assert Load.of(busy, now + 100.0).saturation == pytest.approx(0.0, abs=1e-9)
+
+
+def test_batches_end_at_the_knee() -> None:
+    """Where more than 16 items take longer each, 64 are four batches, and half of the work more."""
+    waiting = scheduler(workers=1)
+    submit(waiting, 64, 0.0)
+    waiting.queues[None].digest(0.0)
+    whole = Load.of(waiting, 0.0)
+    waiting.latency.peak.limit = 16
+    parts = Load.of(waiting, 0.0)
+    assert whole.work == pytest.approx(FULL, rel=0.02)
+    assert parts.work == pytest.approx(4 * (5e-3 + 16 * 5e-5), rel=0.02)
+    assert whole.saturation > 0
+    assert parts.saturation == pytest.approx(whole.saturation * parts.work / whole.work)

@@ -234,3 +234,14 @@ def test_five_thousand_a_second_of_eight_keys() -> None:
 def test_no_key_starves_below_capacity() -> None:
     """Half of what four workers can do: all of the rarest of eight keys are in time."""
     assert run("cork", Lots(8, 1.2), 4, 0.5)[1] == 1.0
+
+
+def test_a_job_is_put_off_for_batches_that_end_at_the_knee() -> None:
+    """Where more than 16 items take longer each, 64 are four batches: each costs its fixed part."""
+    scheduler = experienced()
+    come(scheduler, 64, "one", 0.0, inf)
+    queues = scheduler._queues
+    assert (queues.batches, scheduler.latency.predict(64)) == (1, queues.duration)
+    scheduler.latency.peak.limit = 16
+    assert (queues.batches, scheduler.latency.predict(16)) == (4, queues.duration)
+    assert queues.deferral() == 4 * 4 * scheduler.latency.predict(16)

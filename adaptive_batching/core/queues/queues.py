@@ -89,7 +89,8 @@ class Queues:
     def batches(self) -> int:
         """About as many are needed for all that waits, but one at least."""
         number = max(1, self.number)
-        return number + max(0, self.items - number) // self._limits.max_batch_size
+        full = self._limits.full(self._permits.latency.peak)
+        return number + max(0, self.items - number) // full
 
     @property
     def duration(self) -> float:

@@ -141,3 +141,27 @@ def test_who_would_miss_the_batch_of_the_others_comes_back_for_the_next(workers:
     assert wait > 0
     assert told(5e-3 + 0.9 * wait) > 0
     assert told(5e-3 + wait) == 0
+
+
+def test_room_comes_with_batches_that_end_at_the_knee() -> None:
+    """A hundred wait and 50 more want to: not one batch of 64 has to leave for them, but three."""
+    scheduler = Noting(Limits(64, inf, max_queue=100), 1)
+    submit(scheduler, 1, 0.0)
+    released(scheduler.next(0.0))
+    submit(scheduler, 100, 0.0)
+    scheduler.latency.peak.limit = 20
+    with pytest.raises(QueueFull) as refused:
+        scheduler.submit(Job(0.0, 50))
+    full = 5e-3 + 20 * 0.05e-3
+    assert refused.value.retry_after == pytest.approx(1.05 * (5.05e-3 + 2 * full), rel=0.02)
+
+
+def test_a_job_that_is_larger_than_the_knee_takes_as_long_as_it_is() -> None:
+    """Alone in its batch, 60 items take 8 ms after the 5 ms of the one that runs, not 5.2."""
+    scheduler = Noting(Limits(64), 1)
+    submit(scheduler, 1, 0.0)
+    released(scheduler.next(0.0))
+    scheduler.latency.peak.limit = 4
+    with pytest.raises(Overloaded):
+        scheduler.submit(Job(0.0, 60, deadline=11e-3))
+    scheduler.submit(Job(0.0, 60, deadline=14e-3))

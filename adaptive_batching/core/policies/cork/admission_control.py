@@ -22,8 +22,8 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
     if patience < at.predict(limit) * (1.0 + 1.0 / at.capacity):
         full, rest = min(full, at.idle), 0  # no full batch can follow one in time: they are shed
     leaves = _releases(at, at.predict(longest))
-    free, own = leaves(full), at.predict(min(rest + job.size, longest))
-    late = free + (at.predict(longest) if full else own) - job.deadline
+    free, own = leaves(full), at.predict(max(job.size, min(rest + job.size, longest)))
+    late = free + max(own, at.predict(longest) if full else 0.0) - job.deadline
     if late <= 0:
         return None
     opens = now + late

@@ -101,8 +101,10 @@ class Cork:
                 at = at.on(at.faster)
             elif at.items + job.size <= limit * at.idle:
                 return None  # whatever is predicted: a wrong fit must meet the facts
-        elif at.items < limit and at.next_free + at.fixed + at.per_item * limit <= job.deadline:
-            return None  # the common case, asked for every job: even a full batch would do
+        elif at.items < limit:
+            size = max(limit, job.size)
+            if at.next_free + at.fixed + at.per_item * size <= job.deadline:
+                return None  # the common case, asked for every job: even a full batch would do
         if not at.workers or not at.trusted:
             return None  # nothing says when a dead worker will be back
         return retry_after(at, job, self.parameters)
