@@ -15,8 +15,8 @@ class Deferred:
 
     Before that it could still take one more and be in time; after that it would be late. So batches
     are as large and workers as few as the promise allows, and releases space themselves out; the
-    price is latency at low load, which sits at the deadline. Who can't make it is dropped as in
-    Nexus. (Symphony, arXiv 2308.07470.)
+    price is latency at low load, which sits at the deadline. A job that can't make it
+    is dropped as in Nexus. (Symphony, arXiv 2308.07470.)
 
     Without a deadline, and before the first batch has run, it releases at once.
     """

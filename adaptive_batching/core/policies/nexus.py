@@ -7,7 +7,7 @@ from adaptive_batching.core.records import BatchRecord
 
 
 class Nexus:
-    """Release when a worker is free; first drop whoever would be late in a batch of full length.
+    """Release when a worker is free; first drop jobs that would be late in a batch of full length.
 
     A window as long as the batch slides over the queue: a job whose deadline lies before the end of
     that batch is dropped and the window takes in the next, so that one old job does not keep the
@@ -30,7 +30,7 @@ class Nexus:
 
 
 def outside_window(situation: Situation) -> list[Job]:
-    """Who has to go so that the batch that leaves now is as large as can be and in time."""
+    """The jobs to drop so that the batch that leaves now is as large as can be and in time."""
     limit = situation.limits.max_batch_size
     expected = min(limit, situation.items)
     finish = situation.now + situation.predict(expected)

@@ -1,4 +1,4 @@
-"""Any policy, and those who can't be answered in time any more are turned away first."""
+"""Any policy, before which jobs that can't be answered in time any more are turned away."""
 
 from adaptive_batching.core.policies.shedding import hopeless, shed_or_probe
 from adaptive_batching.core.policy import Decision, Doorkeeper, Policy, Situation, Watcher
@@ -6,14 +6,14 @@ from adaptive_batching.core.records import BatchRecord
 
 
 class ShedFirst:
-    """Sheds from the head who would be late even if released now, then asks another policy.
+    """Sheds jobs that would be late even if released now, then asks another policy.
 
     The duration is that of the batch that would leave, as fitted. Each one shed makes it shorter,
     which may save the next. This is `cork`'s shedding alone: it shows how much of a policy's loss
-    in overload is work on answers that nobody waits for, and how much is its own.
+    in overload is work on answers that come too late, and how much is its own.
 
     Args:
-        policy: Decides about those who are left.
+        policy: Decides about the jobs that are left.
 
     Raises:
         TypeError: That policy turns jobs away by itself.

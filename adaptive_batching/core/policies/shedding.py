@@ -1,4 +1,4 @@
-"""Who can't be answered in time any more, by the fitted duration of a batch."""
+"""Finds jobs that can't be answered in time any more, by the fitted duration of a batch."""
 
 from collections.abc import Sequence
 
@@ -48,10 +48,10 @@ def hopeless(
 
 
 def shed_or_probe(situation: Situation, late: Sequence[Job]) -> Dispatch | Shed:
-    """Shed them; if that is all who wait and nothing has left for long, test the prediction.
+    """Shed these jobs; if they are all that wait and nothing has left for long, release a probe.
 
-    It is learned and may be wrong, and without batches it would stay so for ever. The probe is of
-    those who came last: if it was wrong by a little only, they are still in time.
+    The prediction may be wrong, and without batches it would stay so for ever. The probe is of the
+    newest jobs: if the prediction was wrong by a little only, they are still in time.
     """
     limit, head = situation.limits.max_batch_size, situation.head
     everything = len(late) == situation.requests
@@ -64,7 +64,7 @@ def shed_or_probe(situation: Situation, late: Sequence[Job]) -> Dispatch | Shed:
 
 
 def _all_but_newest(jobs: Sequence[Job], limit: int) -> Sequence[Job]:
-    """Who has to make room for the newest `limit` items."""
+    """The jobs that make room for the newest `limit` items."""
     items = 0
     for newer, job in enumerate(reversed(jobs)):
         items += job.size

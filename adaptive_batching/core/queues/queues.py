@@ -1,4 +1,4 @@
-"""All that waits, by batch key: whose turn it is, in O(log n) of the keys."""
+"""All that waits, by batch key, and which key is next in O(log n) of the keys."""
 
 from collections.abc import Hashable, Iterator
 from itertools import count
@@ -48,7 +48,7 @@ class Queues:
         permits: The workers, and how long they take.
         timer_lateness: How late wake-ups come.
         weighing: Whether `look_ahead` may be asked for.
-        tenants: Who share the workers; None if nobody asks whose a job is.
+        tenants: The accounts of tenants; None if jobs are not told apart by tenant.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class Queues:
         return only
 
     def in_turn(self, now: float) -> Iterator[KeyQueue]:
-        """The queues, first who should be served first."""
+        """The queues, the one to be served first at first."""
         if self._by_tenant is not None:
             worths = self._order.by_worth if self.lookahead else None
             return self._by_tenant.in_turn(now, self.deferral(), worths)
