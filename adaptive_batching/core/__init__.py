@@ -1,7 +1,7 @@
 """Decides when a batch leaves. No clock, no loop, no I/O: `now` is always an argument."""
 
-from adaptive_batching.core.estimators.delays import QueueingDelay
 from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.queueing_delay import QueueingDelay
 from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.job import Batch, BoundedKey, Job, Outcome, Priority, Reason, TenantJob
 from adaptive_batching.core.job_class import JobClass

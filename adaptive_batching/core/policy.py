@@ -7,6 +7,7 @@ from math import inf
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
+from adaptive_batching.core.estimators.delays import LARGEST_SHARE
 from adaptive_batching.core.estimators.peak_size import PeakSize
 from adaptive_batching.core.job import Batch, Job, Reason
 from adaptive_batching.core.queues.job_queue import JobQueue
@@ -199,6 +200,10 @@ class Situation(NamedTuple):
     def predict(self, size: float) -> float:
         """Expected seconds for a batch of `size` items."""
         return self.fixed + self.per_item * size
+
+    def late_for(self, job: Job) -> float:
+        """Seconds that are allowed for late timers before a job's deadline."""
+        return min(self.timers_late, LARGEST_SHARE * (job.deadline - job.arrived))
 
     def up_to(self, size: float) -> "Situation":
         """The same if no batch may hold more than so many items, or than its first job has."""

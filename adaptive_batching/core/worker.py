@@ -4,17 +4,19 @@ from collections.abc import Hashable, Iterable
 from math import exp, inf, log, sqrt
 from typing import Protocol
 
+from adaptive_batching.core.estimators.evidence import (
+    ALARM,
+    DEVIATION,
+    MEMORY,
+    SPREAD_FLOOR,
+    SURE,
+    TRUSTED_AFTER,
+)
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.estimators.peak_size import PeakSize
 from adaptive_batching.core.job import Batch
 
-_MEMORY = 50.0  # batches of its own, as for the level of the line
-_PROVEN_AFTER = 5  # batches
-_PROVEN = 4.0  # standard errors
 _NOTICEABLE = 0.1  # of a batch's duration; what differs less is not worth any other decision
-_CLIP = 4.0  # as for the pool's line: a pause of the machine is not a change of the worker
-_ALARM = 12.0  # CUSUM: a step of 4 sd or more is believed after four batches
-_SPREAD_FLOOR = 0.02  # relative
 
 
 class Latency(Protocol):
@@ -90,9 +92,9 @@ class Pace:
     def observe(self, log_ratio: float) -> None:
         """A batch took exp(log_ratio) times as long as the pool's line says."""
         self._fold(log_ratio)
-        if self.batches >= _PROVEN_AFTER:
-            error = 1.25 * self._spread / sqrt(min(self.batches, 2.0 * _MEMORY))
-            self.tolerance = max(_NOTICEABLE, _PROVEN * error)
+        if self.batches >= TRUSTED_AFTER:
+            error = DEVIATION * self._spread / sqrt(min(self.batches, 2.0 * MEMORY))
+            self.tolerance = max(_NOTICEABLE, SURE * error)
         else:
             self.tolerance = inf
 
@@ -103,22 +105,22 @@ class Pace:
     def _fold(self, log_ratio: float) -> None:
         self.batches += 1
         deviation = log_ratio - self.log_ratio
-        if self.batches > _PROVEN_AFTER:
-            limit = _CLIP * 1.25 * self._spread  # of a normal: sd = 1.25 * mean absolute deviation
-            self._above = max(0.0, self._above + min(deviation / limit, 1.0) * _CLIP - 1.0)
-            if deviation < -limit or self._above >= _ALARM:
+        if self.batches > TRUSTED_AFTER:
+            limit = SURE * DEVIATION * self._spread
+            self._above = max(0.0, self._above + min(deviation / limit, 1.0) * SURE - 1.0)
+            if deviation < -limit or self._above >= ALARM:
                 self._begin_anew(log_ratio, sure=deviation > 0)
                 return
             deviation = min(deviation, limit)
-        share = 1.0 / min(self.batches, _MEMORY)
+        share = 1.0 / min(self.batches, MEMORY)
         self.log_ratio += deviation * share
         if self.batches > 1:
             spread = self._spread + (abs(deviation) - self._spread) * share
-            self._spread = max(spread, _SPREAD_FLOOR)
+            self._spread = max(spread, SPREAD_FLOOR)
 
     def _begin_anew(self, log_ratio: float, *, sure: bool) -> None:
         """Forget what was learned: the worker, or the model behind the key, has changed."""
-        self.batches = _PROVEN_AFTER if sure else 1
+        self.batches = TRUSTED_AFTER if sure else 1
         self.log_ratio = log_ratio
         self._above = 0.0
 

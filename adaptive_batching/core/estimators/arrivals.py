@@ -5,22 +5,26 @@ from collections import deque
 from collections.abc import Iterable
 from math import exp, inf, sqrt
 
+from adaptive_batching.core.estimators.evidence import MEMORY, SURE
 from adaptive_batching.core.estimators.fan_out import FanOut
 
-_UNDIGESTED = 16_384  # arrivals kept while every worker hangs; nobody decides then, so nobody asks
+_UNDIGESTED = 16_384  # arrivals kept while every worker hangs, when no decision is made
 _SAMPLED_GAPS = 32  # per decision: bounds its cost, and neighbours say the same
 _GAP_MEMORY = 256.0  # gaps; then old ones count half
-_EDGES = (0.05, 0.2, 1.0)  # of the time that a batch of one takes
-_END_OF_CLUMP = 1  # the edge beyond which a silence parts two clumps
+_END_OF_CLUMP = 0.2  # of the time that a batch of one takes: a longer silence parts two clumps
+_EDGES = (0.05, _END_OF_CLUMP, 1.0)  # likewise
 _SAME_INSTANT = 4e-4  # likewise; arrivals together say nothing about a silence
 _PRIOR_GAPS = 8.0  # gaps of the plain rate; an age that was hardly seen says little
 _OCTAVE = 3  # steps
-# Ends of the steps, in durations of a batch of one: from a fiftieth to four.
-_CLUMP_EDGES: tuple[float, ...] = tuple(2.0 ** ((step - 17) / _OCTAVE) for step in range(24))
+_OCTAVES = 6  # below the duration of a batch of one: finer steps change nothing; two above it
+_CLUMP_EDGES: tuple[float, ...] = tuple(
+    2.0 ** (step / _OCTAVE) for step in range(-_OCTAVES * _OCTAVE, 2 * _OCTAVE + 1)
+)
 _CLUMP_BINS = len(_CLUMP_EDGES)
-_CLUMP_GROWTH = 1 / 0.98  # an answer weighs that much more than the one before it
-_CERTAIN = 2.0  # standard errors, from which on there is a clump
+_CLUMP_GROWTH = 1 / (1 - 1 / MEMORY)  # an answer weighs that much more than the one before it
+_CERTAIN = SURE / 2.0  # standard errors, from which on there is a clump; `central_queue.py`
 _CLUMP_ROUND = 8  # answers between two looks at the histogram
+_NEARLY_NONE = 1e-3  # answers: to divide by less says nothing
 _OVERFLOW = 1e12  # weights are scaled down long before floats run out
 
 
@@ -135,11 +139,6 @@ class ArrivalRate:
         if self._answers % _CLUMP_ROUND == 0:
             self._read_clump()
 
-    @property
-    def latest_answer(self) -> float:
-        """When the last batch of this stream's jobs was answered (seconds)."""
-        return self._answered
-
     def clump_size(self, now: float) -> float:
         """Arrivals that are still expected in the clump after the last answer."""
         if not (self._clump and self._scale):
@@ -198,7 +197,7 @@ class ArrivalRate:
             else:
                 exposures[-1] += gap - lower
                 counts[-1] += 1.0
-        self.fan_out.learn(gaps, _EDGES[_END_OF_CLUMP] * single)
+        self.fan_out.learn(gaps, _END_OF_CLUMP * single)
         if sum(counts) > _GAP_MEMORY:
             self._gap_counts = [count / 2 for count in counts]
             self._gap_exposure = [exposure / 2 for exposure in exposures]
@@ -222,7 +221,7 @@ class ArrivalRate:
         answers = watching = sum(self._clump_ends)
         for index, count in enumerate(self._clump_counts):
             watching -= self._clump_ends[index] / 2  # one followed by the next in it saw half
-            expected += count / watching if watching > self._weight * 1e-3 else 0.0
+            expected += count / watching if watching > self._weight * _NEARLY_NONE else 0.0
             if watching >= answers / 2:
                 last = index
             watching -= self._clump_ends[index] / 2

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from math import inf, log
 
+from adaptive_batching.core.estimators.evidence import MEMORY
+
 _POSITIONS = 64  # in a clump; those beyond are like the last
-_MEMORY = 64.0  # clumps; then old ones count half
-_DOUBT = 2.0  # clumps that did not go on, assumed before any was seen
-_CLUMPED = 3.0  # times the plain rate; of independent arrivals, gaps cut short say 2 at the most
 
 
 class FanOut:
@@ -17,14 +16,24 @@ class FanOut:
     of requests again and again.
     """
 
-    __slots__ = ("_all", "_all_ended", "_ended", "_followed", "_gap", "_gaps", "_position")
+    __slots__ = (
+        "_all",
+        "_all_ended",
+        "_ended",
+        "_followed",
+        "_gap",
+        "_gaps",
+        "_longest",
+        "_position",
+    )
 
     def __init__(self) -> None:
         self._followed = [0.0] * _POSITIONS  # how often another came soon after the nth
-        self._ended = [_DOUBT] + [0.0] * (_POSITIONS - 1)
-        self._all = self._all_ended = _DOUBT  # both of them summed, and the second alone
+        self._ended = [1.0] + [0.0] * (_POSITIONS - 1)  # one is assumed before any was seen
+        self._all = self._all_ended = 1.0  # both of them summed, and the second alone
         self._gap = 0.0  # mean within clumps (seconds)
         self._gaps = 0.0  # seen
+        self._longest = 0.0  # seconds; silences beyond it part clumps
         self._position = 0
 
     def __repr__(self) -> str:
@@ -39,7 +48,7 @@ class FanOut:
         for gap in gaps:
             counts = followed if gap <= longest else ended
             counts[position] = count = counts[position] + 1.0
-            if count > _MEMORY:
+            if count > MEMORY:
                 followed[position] /= 2
                 ended[position] /= 2
                 self._all -= followed[position] + ended[position]
@@ -48,18 +57,23 @@ class FanOut:
                 self._all_ended += 1.0
                 position = 0
                 continue
-            if seen < _MEMORY:
+            if seen < MEMORY:
                 seen += 1.0
             mean += (gap - mean) / seen
             if position < _POSITIONS - 1:
                 position += 1
         self._gaps = seen
+        self._longest = longest
         self._position, self._gap = position, mean
 
     def recognised(self, rate: float) -> bool:
-        """Whether arrivals follow each other far sooner than `rate` (a second) would have it."""
-        soon = 1.0 - self._all_ended / self._all
-        return soon > _CLUMPED * rate * self._gap
+        """Whether arrivals follow each other in clumps sooner than at a rate (a second).
+
+        Silences that were too long count up to where they parted clumps: so independent arrivals
+        show the rate that they have.
+        """
+        ended = self._all_ended / self._all
+        return 1.0 - ended > rate * ((1.0 - ended) * self._gap + ended * self._longest)
 
     def worth(self, cost: float, gain: float) -> float:
         """How long a silence is worth while waiting for another of this clump (seconds).
@@ -75,5 +89,5 @@ class FanOut:
         share = cost * self._gap / gain if gain > 0 else inf
         if not (followed > 0 and share < 1):
             return 0.0
-        odds = followed / (ended + _DOUBT)
+        odds = followed / (ended + 1.0)
         return self._gap * log(max(1.0, odds * (1 - share) / share)) if share > 0 else inf

@@ -5,22 +5,29 @@ from itertools import combinations
 from math import isfinite, sqrt
 from statistics import median
 
+from adaptive_batching.core.estimators.evidence import (
+    ALARM,
+    DEVIATION,
+    LONG_MEMORY,
+    MEMORY,
+    SPREAD_FLOOR,
+    SURE,
+    TRUSTED_AFTER,
+)
 from adaptive_batching.core.estimators.peak_size import PeakSize
 
-_LEVEL_MEMORY = 0.98  # 50 batches: follows a model that slows down
-_SLOPE_MEMORY = 0.998  # 500 batches: batch sizes vary little for long stretches
-_CLIP = 4.0  # a pause of the machine is not a change of the model (Huber)
-_ALARM = 12.0  # CUSUM: slower by 4 sd or more is believed after four batches,
-_ALARM_FASTER = 6.0  # faster after two: pauses delay batches, nothing hurries them
+_LEVEL_KEPT = 1.0 - 1.0 / MEMORY
+_SLOPE_KEPT = 1.0 - 1.0 / LONG_MEMORY
+_LARGEST_KEPT = 1.0 - 1.0 / (2.0 * MEMORY)
+_MEDIAN_DEVIATION = 1.5  # standard deviations of a normal in a median absolute deviation
+_ALARM_FASTER = ALARM / 2.0  # slower is believed after four batches, faster after two: pauses delay
 _KEPT_AT_CHANGE = 0.05  # of what is known of the slope
-_SPREAD_FLOOR = 0.02  # relative; no clock and no model repeats better than this
 _PRIOR_SLOPE_SPREAD = 0.1  # of the mean duration; how surprising a slope is before it is seen
 _ONE_SIZE = 1.0  # items squared, summed: two batches that differ by one item are half of that
 _LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
 _WORST = 1e3  # a batch a thousand times slower than expected is as surprising as can be
 _MARGIN_QUANTILE = 0.9  # 0.99 would be the machine's pauses: useless as a margin
 _PRIOR_NOISE = 0.05  # of the mean duration
-_TRUSTED_AFTER = 5  # batches
 
 
 class LinearLatency:
@@ -70,7 +77,7 @@ class LinearLatency:
         self._variance = 0.0  # weighted sum of squares of size
         self._covariance = 0.0
         self._scatter = 0.0  # weighted sum of squares of duration
-        self._spread = _SPREAD_FLOOR  # mean absolute residual, relative to the prediction
+        self._spread = SPREAD_FLOOR  # mean absolute residual, relative to the prediction
         self._quantile = 0.0  # of the relative residuals
         self.margin = 0.0
         """How much longer than predicted nine batches in ten stay below, relative (0.1 = 10 %)."""
@@ -79,7 +86,7 @@ class LinearLatency:
         self._above = 0.0
         self._below = 0.0
         self._newest: deque[tuple[int, float]] = deque(
-            maxlen=_TRUSTED_AFTER
+            maxlen=TRUSTED_AFTER
         )  # sizes, durations not clipped
         self._since_change = 0  # batches
 
@@ -104,9 +111,9 @@ class LinearLatency:
             return  # a clock that jumped says nothing
         duration = min(duration, _LONGEST)
         self.batches += 1
-        self.trusted = self.batches >= _TRUSTED_AFTER
+        self.trusted = self.batches >= TRUSTED_AFTER
         self._since_change += 1
-        self.largest = max(float(size), self.largest * 0.99)
+        self.largest = max(float(size), self.largest * _LARGEST_KEPT)
         expected = self.predict(size)
         self._newest.append((size, duration))
         guarded = duration
@@ -115,7 +122,7 @@ class LinearLatency:
         if guarded == duration:  # an outlier says nothing of the slope
             self._fold_slope(size, duration)
         self._fold_level(size, guarded)
-        if self.batches == _TRUSTED_AFTER:
+        if self.batches == TRUSTED_AFTER:
             self._lay_first_line()
         self.peak.observe(size, duration)
 
@@ -137,8 +144,8 @@ class LinearLatency:
         if not min(expected) > 0:
             return  # a clock that is too coarse says of some that they took no time
         ratios = [duration / each for (_, duration), each in zip(first, expected, strict=True)]
-        spread = max(median(abs(ratio - 1.0) for ratio in ratios), _SPREAD_FLOOR)
-        most = 1.0 + _CLIP * 1.5 * spread  # of a normal: sd = 1.4826 * median absolute deviation
+        spread = max(median(abs(ratio - 1.0) for ratio in ratios), SPREAD_FLOOR)
+        most = 1.0 + SURE * _MEDIAN_DEVIATION * spread
         if max(ratios) <= most:
             return
         self._forget()
@@ -154,22 +161,22 @@ class LinearLatency:
         """Track the residuals; return the duration with outliers clipped."""
         residual = min(duration / expected - 1.0, _WORST)
         learned = self._since_change - 1
-        if learned < _TRUSTED_AFTER:  # too early to call anything an outlier
+        if learned < TRUSTED_AFTER:  # too early to call anything an outlier
             self._spread += (abs(residual) - self._spread) / (learned + 1)
-            self._spread = max(self._spread, _SPREAD_FLOOR)
+            self._spread = max(self._spread, SPREAD_FLOOR)
             return duration
-        deviation = 1.25 * self._spread  # of a normal: sd = 1.25 * mean absolute deviation
-        clipped = min(max(residual, -_CLIP * deviation), _CLIP * deviation)
+        deviation = DEVIATION * self._spread
+        clipped = min(max(residual, -SURE * deviation), SURE * deviation)
         surprise = clipped / deviation
         self._above = max(0.0, self._above + surprise - 1.0)
         self._below = max(0.0, self._below - surprise - 1.0)
-        if self._above >= _ALARM or self._below >= _ALARM_FASTER:
+        if self._above >= ALARM or self._below >= _ALARM_FASTER:
             self._rescale()
             return duration
-        self._spread += 0.02 * (abs(clipped) - self._spread)
-        self._spread = max(self._spread, _SPREAD_FLOOR)
+        self._spread += (abs(clipped) - self._spread) / MEMORY
+        self._spread = max(self._spread, SPREAD_FLOOR)
         # Robbins-Monro on the pinball loss: the step is asymmetric, so it settles on the quantile.
-        step = 0.1 * self._spread
+        step = (1.0 - _MARGIN_QUANTILE) * self._spread
         self._quantile += step * (_MARGIN_QUANTILE - (residual < self._quantile))
         self.margin = max(0.0, self._quantile)
         return expected * (1.0 + clipped)
@@ -182,7 +189,7 @@ class LinearLatency:
         each other: for half a second predictions would be a fifth off. To keep the place would take
         the jump from there to here for a slope. Proportions that are wrong are soon unlearned.
         """
-        blamed = list(self._newest)[-4 if self._above >= _ALARM else -2 :]
+        blamed = list(self._newest)[-4 if self._above >= ALARM else -2 :]
         factor = median(duration / self.predict(size) for size, duration in blamed)
         if not factor > 0:
             return  # a clock that is too coarse says of some that they took no time
@@ -200,20 +207,20 @@ class LinearLatency:
 
     def _fold_slope(self, size: float, duration: float) -> None:
         """Update the long moments (West's weighted recurrences)."""
-        self._slope_weight = self._slope_weight * _SLOPE_MEMORY + 1.0
+        self._slope_weight = self._slope_weight * _SLOPE_KEPT + 1.0
         share = 1.0 / self._slope_weight
         size_step = size - self._slope_size
         duration_step = duration - self._slope_duration
         self._slope_size += share * size_step
         self._slope_duration += share * duration_step
         kept = 1.0 - share
-        self._variance = self._variance * _SLOPE_MEMORY + kept * size_step * size_step
-        self._covariance = self._covariance * _SLOPE_MEMORY + kept * size_step * duration_step
-        self._scatter = self._scatter * _SLOPE_MEMORY + kept * duration_step * duration_step
+        self._variance = self._variance * _SLOPE_KEPT + kept * size_step * size_step
+        self._covariance = self._covariance * _SLOPE_KEPT + kept * size_step * duration_step
+        self._scatter = self._scatter * _SLOPE_KEPT + kept * duration_step * duration_step
 
     def _fold_level(self, size: float, duration: float) -> None:
         """Update the short means and lay the line through them."""
-        self._level_weight = self._level_weight * _LEVEL_MEMORY + 1.0
+        self._level_weight = self._level_weight * _LEVEL_KEPT + 1.0
         share = 1.0 / self._level_weight
         self._mean_size += share * (size - self._mean_size)
         self._mean_duration += share * (duration - self._mean_duration)

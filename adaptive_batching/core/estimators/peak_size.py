@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from math import inf
 from statistics import median
 
+from adaptive_batching.core.estimators.evidence import LONG_MEMORY, MEMORY, TRUSTED_AFTER
+
 _FINE = 3  # bits: four groups an octave, for knees stand between powers of two
-_KEPT = 9  # batches of about one size: as many as it takes to know it
-_FRESH = 100  # batches: older ones may be of a model that was faster or slower
-_LASTING = 500  # batches, as for the slope of the line: then larger ones are tried again
+_KEPT = 2 * TRUSTED_AFTER - 1  # batches of about one size: a line is trusted after half of them
+_FRESH = 2 * MEMORY  # batches: older ones may be of a model that was faster or slower
 _ROUND = 8  # batches between two looks at all sizes, which take as long as a batch's other lessons
 
 
@@ -46,7 +47,7 @@ class PeakSize:
     def __init__(self) -> None:
         self._batches = 0
         self._sizes: dict[int, _Size] = {}  # by the least of them
-        self._until = 0  # batches: how long the limit holds
+        self._until = 0.0  # batches: how long the limit holds
         self.limit = inf
 
     def __repr__(self) -> str:
@@ -99,7 +100,10 @@ class PeakSize:
             self.limit = inf
         limit = self._find()
         if limit < self.limit:
-            self.limit, self._until = limit, self._batches + _LASTING
+            self.limit, self._until = (
+                limit,
+                self._batches + LONG_MEMORY,
+            )  # then larger ones are tried again
 
     def _find(self) -> float:
         """One less than the least size from which on all are known to be worse than the best."""

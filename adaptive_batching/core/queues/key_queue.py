@@ -4,6 +4,7 @@ from math import inf
 
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.estimators.delays import TimerLateness
+from adaptive_batching.core.estimators.evidence import SHORT_MEMORY
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import FasterWorker, Limits, Situation
@@ -11,8 +12,7 @@ from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.retry.memory_limit import MemoryLimit
 from adaptive_batching.core.worker import KeyPace, Latency
 
-_NO_JOBS = (Job(inf),) * 3  # in the places of those that are not read where none waits
-_RATE_WINDOW = 16  # full batches: short enough to turn with the traffic, long enough to count it
+_NO_JOB = Job(inf)  # in the places of those that are not read where none waits
 
 
 class KeyQueue:
@@ -84,20 +84,20 @@ class KeyQueue:
     @property
     def window(self) -> float:
         """Seconds over which the arrival rate is taken: 16 full batches."""
-        return _RATE_WINDOW * self.line.predict(self.limits.max_batch_size)
+        return SHORT_MEMORY * self.line.predict(self.limits.max_batch_size)
 
     def situation(self, now: float) -> Situation:
         """All that a policy may know at this instant (seconds)."""
         queue, permits, limits, line = self.queue, self._permits, self.limits, self.line
         arrivals = self.arrivals
         fixed, per_item = line.fixed, line.per_item
-        window = _RATE_WINDOW * (fixed + per_item * limits.max_batch_size)
+        window = SHORT_MEMORY * (fixed + per_item * limits.max_batch_size)
         known = Situation(
             now,
             queue.items,
             queue.requests,
             queue,
-            *(queue.foremost() if queue.requests else _NO_JOBS),
+            *(queue.foremost() if queue.requests else (_NO_JOB, _NO_JOB, _NO_JOB)),
             permits.running,
             limits,
             permits.idle,

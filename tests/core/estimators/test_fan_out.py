@@ -1,5 +1,7 @@
 """Clumps of callers that fan out."""
 
+from random import Random
+
 import pytest
 
 from adaptive_batching.core.estimators.fan_out import FanOut
@@ -21,7 +23,7 @@ def after(come: int) -> FanOut:
 
 def test_clumps_are_recognised() -> None:
     """Gaps far below what the rate says are clumps."""
-    assert after(1).recognised(RATE)
+    assert after(1).recognised(2 * RATE)
 
 
 def test_even_traffic_is_no_clump() -> None:
@@ -30,8 +32,17 @@ def test_even_traffic_is_no_clump() -> None:
     for _ in range(100):
         apart.learn([APART], LONGEST)
         dense.learn([GAP], LONGEST)
-    assert not apart.recognised(1 / APART)
-    assert not dense.recognised(1 / GAP)
+    assert not apart.recognised(2 / APART)
+    assert not dense.recognised(2 / GAP)
+
+
+def test_independent_arrivals_show_the_rate_that_they_have() -> None:
+    """Gaps cut short looked like clumps of twice the rate, where few silences are short."""
+    random, fan_out = Random(1), FanOut()
+    for _ in range(100):
+        fan_out.learn([random.expovariate(1 / APART) for _ in range(32)], APART / 2)
+    assert not fan_out.recognised(1.5 / APART)
+    assert fan_out.recognised(0.6 / APART)
 
 
 @pytest.mark.parametrize("come", [1, 4, 7])
@@ -55,7 +66,7 @@ def test_before_any_clump_nothing_is_waited_for() -> None:
     """What was never seen is not expected."""
     fan_out = FanOut()
     assert fan_out.worth(1, 4e-3) == 0
-    assert not fan_out.recognised(RATE)
+    assert not fan_out.recognised(2 * RATE)
 
 
 def test_the_running_sums_are_those_of_the_counts() -> None:

@@ -129,3 +129,12 @@ def test_one_slow_worker_of_four_does_not_show_in_the_latency() -> None:
     assert shares[2] == pytest.approx(0.25, abs=0.03)
     slow_time = sorted(job.latency for job in history.jobs if 2.0 <= job.arrived < 3.0)
     assert slow_time[int(0.99 * len(slow_time))] < 15e-3
+
+
+def test_a_pause_of_the_process_leaves_the_slow_worker_its_jobs() -> None:
+    """After a wake-up that came 10 s late, a deadline that the slow one can keep still counts."""
+    scheduler, _ = with_fast_busy(max_latency=80e-3)
+    scheduler._timer_lateness.due = -10.0
+    scheduler._timer_lateness.woke(0.0)
+    submit(scheduler, 256, 1e-3, 80e-3)
+    assert released(scheduler.next(1e-3)).worker == SLOW

@@ -1,6 +1,4 @@
-"""Which job is refused when it arrives, and when to come again: before it waits for nothing."""
-
-from collections.abc import Callable
+"""Which job is refused when it arrives, and when to come again."""
 
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
@@ -10,10 +8,7 @@ from adaptive_batching.core.policy import Situation
 def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | None:
     """Seconds after which the job would be let in if no other job came; None if it is let in now.
 
-    That is when a batch with all that waits by then could still end within the job's patience; or
-    when a worker is idle, if that is sooner. Other jobs that may come are not counted: where
-    clients repeat what was refused, the rate of arrivals is that of the refusals, and would keep
-    the door shut.
+    That is when a batch with all that waits by then can end in time, or when a worker is idle.
     """
     limit, now, patience = at.limits.max_batch_size, at.now, job.deadline - at.now
     longest = min(limit, parameters.extrapolation * at.largest)
@@ -21,7 +16,15 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
     rest = min(at.items - full * limit, limit)  # what is behind it may share its batch
     if patience < at.predict(limit) * (1.0 + 1.0 / at.capacity):
         full, rest = min(full, at.idle), 0  # no full batch can follow one in time: they are shed
-    leaves = _releases(at, at.predict(longest))
+    frees = sorted([max(now, batch.predicted_finish) for batch in at.running])
+    if at.faster is None:  # an idle worker slower than the best is not given these jobs
+        frees = [now] * at.idle + frees
+    round_of_all = at.predict(longest) * len(frees) / at.capacity
+
+    def leaves(nth: int) -> float:
+        """When that one of the batches to come can leave, if those before it are full."""
+        return frees[nth % len(frees)] + nth // len(frees) * round_of_all
+
     free, own = leaves(full), at.predict(max(job.size, min(rest + job.size, longest)))
     late = free + max(own, at.predict(longest) if full else 0.0) - job.deadline
     if late <= 0:
@@ -33,18 +36,3 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
         return min(opens, free) - now
     following = free + at.predict(rest) if at.workers == 1 else leaves(full + 1)
     return min(max(free, following + at.predict(job.size) - patience), following) - now
-
-
-def _releases(at: Situation, full: float) -> Callable[[int], float]:
-    """When the nth of the batches to come can leave (seconds), if all that wait are full ones.
-
-    Args:
-        at: The workers, each of which is expected to be free at some instant.
-        full: Seconds that a full batch takes.
-    """
-    now = at.now
-    free = sorted([max(now, batch.predicted_finish) for batch in at.running])
-    if at.faster is None:  # an idle worker slower than the best is not given these jobs
-        free = [now] * at.idle + free
-    each = full * len(free) / at.capacity
-    return lambda n: free[n % len(free)] + n // len(free) * each

@@ -1,0 +1,51 @@
+"""How many items a batch takes where it is not as large as it may be."""
+
+from math import sqrt
+
+from adaptive_batching.core.job import Job
+from adaptive_batching.core.policies.cork.parameters import CorkParameters
+from adaptive_batching.core.policy import Situation
+
+
+def boarding_limit(at: Situation, limit: int, parameters: CorkParameters) -> int:
+    """A full batch (items); less where its first would wait long for its last.
+
+    In batches of n each of N items waits N * fixed / n for fixed parts and n * per_item for its
+    own, halved: least at sqrt(N * fixed / per_item) (Harris 1913). N is a worker's share of what
+    waits and comes until the queue is empty. It is `caution` times that, and at least so many times
+    what the workers need to keep up: just that where long batches would starve the others.
+    """
+    fixed, per_item, capacity = at.fixed, at.per_item, at.capacity
+    item_rate = at.rate * at.mean_size
+    spare = capacity - item_rate * per_item
+    if at.requests == 1 or per_item <= 0 or spare <= 0 or not at.trusted:
+        return limit
+    keeps_up = item_rate * fixed / spare
+    busy = (fixed * capacity + per_item * at.items) / spare
+    items = (at.items + item_rate * busy) / capacity
+    economical = parameters.caution * max(sqrt(items * fixed / per_item), keeps_up)
+    if economical < limit and busy <= parameters.calm * at.limits.max_latency:
+        limit = max(1, round(economical), at.head.size)
+    least = max(1, round(min(parameters.caution * keeps_up, limit)), at.head.size)
+    long = item_rate * per_item > parameters.long_batches * capacity
+    if long and at.workers > 1 and at.items <= 2 * least:
+        return min(limit, least)
+    return limit
+
+
+def safe_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
+    """Items that keep the earliest deadline even at the worst slope that is still possible.
+
+    Up to the sizes that were tried, jobs are shed instead: small batches for late jobs waste
+    capacity. Before the fit is trusted nothing is shed, and no batch is larger than could be in
+    time for a job that has just come.
+    """
+    limit, patience = at.limits.max_batch_size, soonest.deadline - soonest.arrived
+    tried = max(1, round(parameters.extrapolation * at.largest))
+    if not at.trusted and at.predict(limit) > patience and at.per_item:
+        tried = min(tried, max(1, int((patience - at.fixed) / at.per_item)))
+    if not at.per_item_at_most or limit <= tried:
+        return limit
+    spare = soonest.deadline - at.now - at.predict(at.largest)
+    in_time = at.largest + spare / at.per_item_at_most
+    return max(tried, at.head.size, int(min(in_time, limit)))

@@ -1,0 +1,81 @@
+"""Until when the jobs that may still join a batch gain more than the waiting ones lose.
+
+Gains and losses are counted in jobs, not in items: it is jobs that wait.
+"""
+
+from math import inf
+
+from adaptive_batching.core.policies.cork.parameters import CorkParameters
+from adaptive_batching.core.policy import Situation
+
+
+def spaced_until(at: Situation, full: float, parameters: CorkParameters) -> float:
+    """Until when to hold beside busy workers (seconds); not later than `now` if not at all.
+
+    Holding n jobs for dt costs n * dt; each of the hazard * dt that come in it joins this batch
+    instead of waiting for the next release. With several workers idle that is as much nearer.
+    """
+    now, free, idle, single = at.now, at.next_free, at.idle, at.fixed + at.per_item
+    timer = max(at.timer, parameters.shortest_hold * single)
+    next_release = (free - now) / idle
+    if not timer < next_release < inf:
+        return now
+    # What the others could carry beyond the load: work that grows with the batch no waiting saves.
+    spare = 1.0 - idle / at.workers - at.rate * at.mean_size * at.per_item / at.capacity
+    affordable = min(max(spare / parameters.reserve, 0.0), 1.0)
+    clump_end = _clump_end(at, affordable * next_release, timer)
+    if clump_end > now:
+        return clump_end
+    hazard, changes = at.arrivals.hazard(now, at.rate, single)
+    # Where two full batches don't fit into a promise, releases that bunch make jobs late as well.
+    gain = hazard * affordable * max(1.0, 2.0 * full / at.limits.max_latency)
+    if at.requests >= gain * next_release:
+        return now
+    flips = free - at.requests * idle / gain
+    return min(flips, max(changes, now + timer)) if flips > now + timer else now
+
+
+def gathered_until(at: Situation, parameters: CorkParameters) -> float:
+    """With all workers idle only the rest of a clump is worth waiting for (seconds)."""
+    now, arrivals, timer = at.now, at.arrivals, at.timer
+    size = min(at.items, at.limits.max_batch_size)
+    duration, single = (at.fixed + at.per_item * size) / at.idle, at.fixed + at.per_item
+    missed = parameters.clump * duration
+    clump_end = _clump_end(at, missed, timer)
+    if clump_end > now:
+        return clump_end
+    longest = at.oldest.arrived + parameters.longest_clump * single
+    clumped = parameters.in_a_clump * at.rate  # jobs a second, far more than come on average
+    if now < longest and arrivals.fan_out.recognised(clumped):
+        end = arrivals.newest + arrivals.fan_out.worth(at.requests, missed)
+        return min(max(end, now + timer), longest) if end > now else now
+    next_release = parameters.all_idle * duration
+    hazard, changes = arrivals.hazard(now, at.rate, single)
+    worth = hazard >= clumped and at.requests < hazard * next_release
+    if next_release <= timer or not worth:
+        return now
+    return min(now + next_release, max(changes, now + timer))
+
+
+def _clump_end(at: Situation, missed: float, timer: float) -> float:
+    """Where in the clump that follows an answer the gain of holding is greatest (seconds).
+
+    A job that misses the batch waits for `missed` (seconds). A worker that waits answers nothing:
+    in its time, one batch has to answer more than two would, of the waiting jobs and of the clump.
+    """
+    now, waiting, arrivals = at.now, at.requests, at.arrivals
+    come = arrivals.clump_size(now)
+    if come * missed <= waiting * timer:
+        return now
+    fixed, per_item, items = at.fixed, at.per_item * at.mean_size, at.items / at.mean_size
+    largest = at.limits.max_batch_size / at.mean_size  # all sizes in jobs
+    all_come = items + min(come, largest)
+    apart = all_come / (2.0 * fixed + per_item * all_come)  # answers a second
+    best, end = 0.0, now
+    for instant, expected in arrivals.clump(now):
+        held, joined = instant - now, min(expected, largest - items)
+        gain = joined * missed - waiting * held
+        together = (items + joined) / (held + fixed + per_item * (items + joined))
+        if gain > best and together > apart:
+            best, end = gain, instant
+    return end
