@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.queues.items_by_instant import ItemsByInstant
 
+GRAVESTONES = 64  # entries kept of jobs that have left, beyond as many as wait
+
 E = TypeVar("E", bound=tuple[Any, ...])
 
 
@@ -20,8 +22,9 @@ def ascending(heap: list[E]) -> Iterator[E]:
     while ahead:
         entry, at = heappop(ahead)
         yield entry
-        for child in range(2 * at + 1, min(2 * at + 3, len(heap))):
-            heappush(ahead, (heap[child], child))
+        for child in (2 * at + 1, 2 * at + 2):
+            if child < len(heap):
+                heappush(ahead, (heap[child], child))
 
 
 class _Deadlines:
@@ -71,7 +74,7 @@ class _Deadlines:
         for job in jobs:
             self._arrivals.add(job.arrived, -job.size)
             self._deadlines.add(job.deadline, -job.size)
-        if len(self.heap) > 2 * requests + 64:
+        if len(self.heap) > 2 * requests + GRAVESTONES:
             self._begin(job for _, _, job in sorted(self.heap, key=itemgetter(1)))
 
     def expired(self, now: float) -> list[Job]:
@@ -238,5 +241,5 @@ class JobOrder:
             return
         if self._deadlines is not None:
             self._deadlines.left(jobs, self.requests)
-        if len(self._jobs) > 2 * self.requests + 64:
+        if len(self._jobs) > 2 * self.requests + GRAVESTONES:
             self._jobs = deque(job for job in self._jobs if job.queue is self._queue)

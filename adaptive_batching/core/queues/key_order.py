@@ -5,7 +5,7 @@ from heapq import heapify, heappop, heappush, merge
 from math import inf
 from operator import itemgetter
 
-from adaptive_batching.core.queues.job_order import ascending
+from adaptive_batching.core.queues.job_order import GRAVESTONES, ascending
 from adaptive_batching.core.queues.key_queue import KeyQueue
 
 Entry = tuple[float, float, int, KeyQueue]  # instant, when its oldest came, its age, the queue
@@ -37,13 +37,13 @@ class Line:
         return heap[0][3]
 
     def put(self, view: KeyQueue, instant: float) -> None:
-        """Give a queue its place; of equals, whose oldest came first, or which is itself older."""
+        """Give a queue its place; of equals, the one with the older job, or the older queue."""
         entry = (instant, view.queue.oldest.arrived, view.opened, view)
         old = self.entries.get(view)
         if old == entry:
             return
         self.entries[view] = entry
-        if len(self._heap) <= 2 * len(self.entries) + 64:
+        if len(self._heap) <= 2 * len(self.entries) + GRAVESTONES:
             heappush(self._heap, entry)
         else:
             self._heap = list(self.entries.values())
