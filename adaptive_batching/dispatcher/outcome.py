@@ -142,7 +142,7 @@ def told_now(
             del told[call]
         elif verdict is Verdict.QUARANTINED:
             told[call] = _quarantined(raised)
-        elif verdict in _UNRESOLVED and _over_one_member(calls, raised):
+        elif verdict in _UNRESOLVED and isinstance(raised, UpstreamRefusal):
             told[call] = _unresolved(raised, verdict)
     return [*told], [*told.values()]
 
@@ -154,21 +154,13 @@ def _quarantined(lost: BaseException) -> Quarantined:
     return error
 
 
-def _over_one_member(calls: Sequence[T], raised: BaseException) -> bool:
-    """Whether a server refused or hung up on a batch, it may be over one request of several."""
-    if isinstance(raised, UpstreamUnreachable):  # nothing was sent, so it is about none of them
-        return False
-    return len(calls) > 1 and isinstance(raised, UpstreamRefusal | UpstreamLost)
-
-
-def _unresolved(raised: BaseException, verdict: Verdict) -> BatchingError:
-    """The error of a request whose batch failed, it may be over another request."""
+def _unresolved(refusal: UpstreamRefusal, verdict: Verdict) -> BatchingError:
+    """What a client is told where a server's words may be about another one's request."""
     error: BatchingError
     if verdict is Verdict.TOO_LATE:
-        message = f"{raised}; the deadline passed before the failing request could be isolated"
-        error = DeadlineExceeded(message)
+        error = DeadlineExceeded(f"{refusal}, and no time was left to find out over whom")
     else:
-        message = f"{raised}; too many batches fail to isolate the failing request: try again later"
+        message = f"{refusal}, and too many batches fail to find out over whom"
         error = Overloaded(message, retry_after=_COME_AGAIN)
-    error.__cause__ = raised
+    error.__cause__ = refusal
     return error

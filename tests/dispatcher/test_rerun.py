@@ -12,9 +12,7 @@ from adaptive_batching.errors import (
     DeadlineExceeded,
     Draining,
     Overloaded,
-    UpstreamLost,
     UpstreamRefusal,
-    UpstreamUnreachable,
     WorkerLost,
 )
 from adaptive_batching.marshal.sidecar.upstream.messages import Reply
@@ -175,46 +173,6 @@ def test_a_servers_refusal_is_told_to_nobody_who_may_be_innocent() -> None:
             assert [type(end) for end in await ends(hurried)] == [DeadlineExceeded] * 2
             (guilty,) = await ends([bad])
             assert isinstance(guilty, UpstreamRefusal)
-
-    run_virtually(story())
-
-
-def test_a_hang_up_over_several_requests_is_the_error_of_none() -> None:
-    """Once the budget is spent, requests that never ran alone are told to come again later."""
-
-    async def story() -> None:
-        alone = set()
-
-        async def hangs_up(words: list[str]) -> list[str]:
-            await asyncio.sleep(0.001)
-            alone.update(words if len(words) == 1 else [])
-            raise UpstreamLost("hung up")
-
-        async with picky_dispatcher(hangs_up, max_batch_size=8) as dispatcher:
-            words = [str(number) for number in range(800)]
-            told = dict(zip(words, await ends(calls(dispatcher, " ".join(words))), strict=True))
-        overloaded = {word: end for word, end in told.items() if isinstance(end, Overloaded)}
-        assert overloaded
-        assert all(end.retry_after for end in overloaded.values())
-        assert {word for word, end in told.items() if isinstance(end, UpstreamLost)} == alone
-        assert told.keys() == overloaded.keys() | alone
-
-    run_virtually(story())
-
-
-def test_a_server_that_cannot_be_reached_is_named_as_such() -> None:
-    """Nothing was sent, so the failure is about none of the requests, however many share it."""
-
-    async def story() -> None:
-        async def is_away(words: list[str]) -> list[str]:
-            await asyncio.sleep(0.001)
-            raise UpstreamUnreachable("away")
-
-        async with picky_dispatcher(is_away, max_batch_size=8) as dispatcher:
-            words = " ".join(str(number) for number in range(2000))
-            told = await ends(calls(dispatcher, words))
-            assert dispatcher.stats().verdicts[Verdict.OVER_BUDGET]
-        assert {type(end) for end in told} == {UpstreamUnreachable}
 
     run_virtually(story())
 

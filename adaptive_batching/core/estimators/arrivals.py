@@ -1,8 +1,8 @@
 """How soon the next job is likely to come."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import exp, inf, sqrt
 
 from adaptive_batching.core.estimators.evidence import MEMORY, SURE
@@ -175,6 +175,7 @@ class ArrivalRate:
             previous = fresh[0]
         gaps = []
         nearest, same = _EDGES[0] * single, _SAME_INSTANT * single
+        near = near_exposure = 0.0
         for arrival in fresh[-_SAMPLED_GAPS:]:
             gap = arrival - previous
             previous = arrival
@@ -182,8 +183,8 @@ class ArrivalRate:
                 continue
             gaps.append(gap)
             if gap <= nearest:  # as most gaps of busy streams are, and this is their hot path
-                exposures[0] += gap - same
-                counts[0] += 1.0
+                near += 1.0
+                near_exposure += gap - same
                 continue
             lower = same
             for index, edge in enumerate(_EDGES):
@@ -197,47 +198,74 @@ class ArrivalRate:
             else:
                 exposures[-1] += gap - lower
                 counts[-1] += 1.0
+        counts[0] += near
+        exposures[0] += near_exposure
         self.fan_out.learn(gaps, _END_OF_CLUMP * single)
         if sum(counts) > _GAP_MEMORY:
             self._gap_counts = [count / 2 for count in counts]
             self._gap_exposure = [exposure / 2 for exposure in exposures]
 
     def _learn_clump(self, fresh: list[float]) -> None:
-        counts, answered, weight = self._clump_counts, self._answered, self._weight
-        scale = self._scale
-        for arrival in fresh:
-            index = bisect_left(_CLUMP_EDGES, (arrival - answered) / scale)
-            if arrival >= answered and index < _CLUMP_BINS:
-                counts[index] += weight
+        """Count arrivals by the time since the last answer: by the step, for they are in order."""
+        counts, answered, scale = self._clump_counts, self._answered, self._scale
+        begin = bisect_left(fresh, answered)
+        if begin == len(fresh):
+            return
+        first = bisect_left(_CLUMP_EDGES, (fresh[begin] - answered) / scale)
+        last = bisect_left(_CLUMP_EDGES, (fresh[-1] - answered) / scale)
+        for index in range(first, min(last + 1, _CLUMP_BINS)):
+            end = bisect_right(fresh, answered + _CLUMP_EDGES[index] * scale, begin)
+            counts[index] += (end - begin) * self._weight
+            begin = end
 
     def _read_clump(self) -> None:
         """Cumulate the histogram; a bin was seen by all answers whose successor came after it.
 
-        Arrivals in the second half of the time that half of the answers saw are background, which
-        is subtracted.
+        What comes at the end of the time that half of the answers saw is background, which is
+        subtracted.
         """
         expected, last = 0.0, 0
         come = []
         answers = watching = sum(self._clump_ends)
+        if not answers:
+            return
         for index, count in enumerate(self._clump_counts):
             watching -= self._clump_ends[index] / 2  # one followed by the next in it saw half
             expected += count / watching if watching > self._weight * _NEARLY_NONE else 0.0
+            watching -= self._clump_ends[index] / 2
             if watching >= answers / 2:
                 last = index
-            watching -= self._clump_ends[index] / 2
             come.append(expected)
-        middle = last - _OCTAVE  # at half the time
-        self._background = 0.0
-        if middle >= 0:
-            tail = _CLUMP_EDGES[last] - _CLUMP_EDGES[middle]
-            self._background = (come[last] - come[middle]) / tail
+        self._background = self._rate_before(last, come, self._weight / answers)
         self._clump = [
             until - self._background * edge for until, edge in zip(come, _CLUMP_EDGES, strict=True)
         ]
-        doubt = sqrt(max(come[-1], 0.0) * self._weight / answers) if answers else inf
+        doubt = sqrt(max(come[-1], 0.0) * self._weight / answers)
         if self._clump[-1] < _CERTAIN * doubt:
             self._clump.clear()  # arrivals at random come in numbers like these
         if self._weight > _OVERFLOW:
             self._clump_counts = [count / self._weight for count in self._clump_counts]
             self._clump_ends = [end / self._weight for end in self._clump_ends]
             self._weight = 1.0
+
+    @staticmethod
+    def _rate_before(last: int, come: Sequence[float], share: float) -> float:
+        """Arrivals in a time of the scale just before the end of a step.
+
+        They are counted over an octave; over its last steps where that is less beyond doubt, for a
+        clump may reach into the octave.
+
+        Args:
+            last: The step.
+            come: Arrivals expected until the end of each.
+            share: Of an answer in all that was seen.
+        """
+        if last < _OCTAVE:
+            return 0.0
+        least = inf
+        for middle in range(last - _OCTAVE, last):
+            arrivals = come[last] - come[middle]
+            if middle > last - _OCTAVE:
+                arrivals += _CERTAIN * sqrt(arrivals * share)
+            least = min(least, arrivals / (_CLUMP_EDGES[last] - _CLUMP_EDGES[middle]))
+        return least

@@ -1,7 +1,7 @@
 """The size of batch beyond which fewer items are answered in a second."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from statistics import median
 
@@ -37,17 +37,23 @@ class PeakSize:
     answered less than three quarters of those of the best size: so the scatter of the model itself
     says what is noise.
 
+    Where only large batches are run, nothing tells what smaller ones would answer. So after 500
+    batches nine are tried with an eighth less, and half as often each time that shows no peak.
+
     Attributes:
-        limit: Items of the largest batch that is worth it; `inf` where none was seen to be too
-            large.
+        limit: Items of the largest batch that is worth it, or to be tried now; `inf` where none was
+            seen to be too large.
     """
 
-    __slots__ = ("_batches", "_sizes", "_until", "limit")
+    __slots__ = ("_batches", "_next_trial", "_peak", "_sizes", "_trial_ends", "_until", "limit")
 
     def __init__(self) -> None:
         self._batches = 0
         self._sizes: dict[int, _Size] = {}  # by the least of them
-        self._until = 0.0  # batches: how long the limit holds
+        self._peak = inf  # the limit, but for a trial
+        self._until = 0.0  # batches: how long it holds
+        self._next_trial = LONG_MEMORY  # likewise, when the next begins
+        self._trial_ends = 0  # likewise
         self.limit = inf
 
     def __repr__(self) -> str:
@@ -61,7 +67,7 @@ class PeakSize:
         of_size = self._sizes.setdefault(_least(size), _Size())
         of_size.newest = self._batches
         of_size.rates.append(size / duration)
-        if self._batches % _ROUND == 0 and len(self._sizes) > 1:
+        if self._batches % _ROUND == 0 or self._batches == self._trial_ends:
             self._look()
 
     def surprised(self, blamed: Sequence[tuple[int, float]]) -> None:
@@ -83,7 +89,7 @@ class PeakSize:
                 ratios.append(duration / size * median(before))
         if not ratios:
             self._sizes.clear()
-            self.limit = inf
+            self._peak = self.limit = inf
             return
         factor = median(ratios)
         for least, of_size in self._sizes.items():
@@ -93,34 +99,50 @@ class PeakSize:
             of_size.rates = deque(rates, maxlen=_KEPT)
 
     def _look(self) -> None:
-        if self.limit < inf and self._batches >= self._until:
+        batches = self._batches
+        if self._peak < inf and batches >= self._until:  # larger ones are tried again
             self._sizes = {
-                least: each for least, each in self._sizes.items() if least <= self.limit
+                least: each for least, each in self._sizes.items() if least <= self._peak
             }
-            self.limit = inf
-        limit = self._find()
-        if limit < self.limit:
-            self.limit, self._until = (
-                limit,
-                self._batches + LONG_MEMORY,
-            )  # then larger ones are tried again
-
-    def _find(self) -> float:
-        """One less than the least size from which on all are known to be worse than the best."""
+            self._peak = inf
         rates = {
             least: sorted(each.rates)
             for least, each in self._sizes.items()
-            if len(each.rates) == _KEPT and each.newest > self._batches - _FRESH
+            if len(each.rates) == _KEPT and each.newest > batches - _FRESH
         }
-        if len(rates) < 2:
-            return inf
-        best = max(rates, key=lambda least: rates[least][_KEPT // 2])
-        limit = inf
-        for least in sorted(rates, reverse=True):
-            if least <= best or rates[least][-3] >= rates[best][2]:
-                break
-            limit = least - 1
-        return limit
+        peak = _peak_of(rates)
+        if peak < self._peak:
+            self._peak, self._until = peak, batches + LONG_MEMORY
+            self._next_trial = batches + _FRESH
+        if batches >= self._next_trial and _shows_no_slope(rates):
+            largest = max(rates)
+            self.limit = largest - max(1, largest >> _FINE)  # of the next smaller group
+            self._trial_ends, self._next_trial = batches + _KEPT, 2 * batches
+        elif batches >= self._trial_ends:
+            self.limit = self._peak
+
+
+def _peak_of(rates: Mapping[int, Sequence[float]]) -> float:
+    """One less than the least size from which on all are known to be worse than the best.
+
+    Args:
+        rates: Of each size that is known, in ascending order.
+    """
+    if len(rates) < 2:
+        return inf
+    best = max(rates, key=lambda least: rates[least][_KEPT // 2])
+    limit = inf
+    for least in sorted(rates, reverse=True):
+        if least <= best or rates[least][-3] >= rates[best][2]:
+            break
+        limit = least - 1
+    return limit
+
+
+def _shows_no_slope(rates: Mapping[int, Sequence[float]]) -> bool:
+    """Whether the largest size that is known has none beside it within an octave."""
+    largest = max(rates, default=1)
+    return largest > 1 and not any(largest <= 2 * least < 2 * largest for least in rates)
 
 
 def _least(size: int) -> int:

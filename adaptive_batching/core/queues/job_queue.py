@@ -52,7 +52,8 @@ class JobQueue(JobOrder):
                 job.queue = None
                 room -= job.size
                 taken.append(job)
-                passed.discard(job)
+                if passed:
+                    passed.discard(job)
             elif not taken or job in passed:
                 break
             else:

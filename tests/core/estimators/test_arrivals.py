@@ -107,6 +107,40 @@ def test_nothing_is_expected_long_after_an_answer() -> None:
     assert arrivals.clump_size(now + 4 * 5e-3) == 0.0
 
 
+def after_each_answer(arrivals: ArrivalRate, cycles: int, seconds: list[float]) -> float:
+    """Let callers come so long after each answer, which are 6.6 ms apart; the last one's time."""
+    now = 0.0
+    for _ in range(cycles):
+        for second in seconds:
+            arrivals.arrived(now + second)
+        now += 6.6e-3
+        arrivals.digest(now, 1.0, 5e-3)
+        arrivals.answered(now)
+    return now
+
+
+def test_a_clump_may_last_for_most_of_the_time_between_answers() -> None:
+    """Callers that come back until just before the next answer are no background."""
+    arrivals = ArrivalRate()
+    now = after_each_answer(arrivals, 96, [1e-3 + 3.5e-3 * number / 31 for number in range(32)])
+    assert arrivals.clump_size(now) == pytest.approx(32, rel=0.1)
+
+
+@pytest.mark.parametrize("rate", [500.0, 5e3, 20e3])
+def test_arrivals_at_random_are_no_clump(rate: float) -> None:
+    """Independent arrivals between regular answers never look as if an answer had brought them."""
+    for seed in range(8):
+        times, arrivals, now = poisson(rate, int(rate * 2), seed), ArrivalRate(), 0.0
+        while times:
+            now += 6.6e-3
+            while times and times[0] <= now:
+                arrivals.arrived(times.pop(0))
+            if arrivals.fresh:
+                arrivals.digest(now, 1.0, 5e-3)
+            arrivals.answered(now)
+            assert arrivals.clump_size(now) == 0.0
+
+
 def test_arrivals_that_nobody_asks_about_do_not_pile_up() -> None:
     """While every worker hangs, a flood is forgotten again."""
     arrivals = ArrivalRate()

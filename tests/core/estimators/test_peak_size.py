@@ -1,5 +1,6 @@
 """From which size on do larger batches answer fewer items a second?"""
 
+from collections.abc import Callable
 from math import inf
 
 import pytest
@@ -42,6 +43,32 @@ def test_a_line_has_no_knee_whatever_pauses_there_are() -> None:
             pause = 20e-3 if number % 5 in (1, 3) else 0.0
             peak.observe(size, 5e-3 + 0.05e-3 * size + pause)
     assert peak.limit == inf
+
+
+def served(duration: Callable[[int], float], users: int, batches: int) -> list[float]:
+    """Batches of all users, but for what the limit leaves out: the limits, one for each batch."""
+    peak, limits = PeakSize(), []
+    for _ in range(batches):
+        size = int(min(users, peak.limit))
+        peak.observe(size, duration(size))
+        limits.append(peak.limit)
+    return limits
+
+
+def test_where_only_large_batches_are_run_a_few_smaller_ones_are_tried() -> None:
+    """Seven users fill one batch each time: after 500 of them a few of six show the knee."""
+    limits = served(lambda size: 4e-3 + 4e-3 * max(0, size - 4), 7, 700)
+    assert set(limits[:500]) == {inf}
+    assert limits[-1] == 5
+
+
+def test_trials_that_show_nothing_become_rare() -> None:
+    """On a line, of 9,000 batches nine at a time are smaller, from 500, 1,000, 2,000 on."""
+    limits = served(lambda size: 5e-3 + 0.05e-3 * size, 64, 9_000)
+    tried = [number for number, limit in enumerate(limits) if limit < inf]
+    assert limits[tried[0]] == 56
+    assert len(tried) <= 5 * (9 + 8)
+    assert [number for number in tried if number - 1 not in tried][1] > 1_000
 
 
 def test_sizes_that_are_too_large_are_tried_again() -> None:

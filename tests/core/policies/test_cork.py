@@ -24,7 +24,16 @@ from adaptive_batching.core import (
     make_policy,
 )
 from adaptive_batching.core.policies.cork.cork import Cork
-from adaptive_batching.simulation import Experiment, Row, Server, clumped, poisson, simulate
+from adaptive_batching.simulation import (
+    ClosedLoop,
+    Experiment,
+    Row,
+    Server,
+    Span,
+    clumped,
+    poisson,
+    simulate,
+)
 from tests.core.steps import submit
 
 SERVER = Server(5e-3, 5e-5)
@@ -176,6 +185,27 @@ def test_a_closed_loop_is_not_split_in_halves() -> None:
     greedy, cork = (closed_loop(policy, 64, 1, 2.0) for policy in ("greedy", "cork"))
     assert sum(greedy[-50:]) / 50 < 40
     assert cork[-50:] == [64] * 50
+
+
+def callers(policy: str, turnaround: Span, max_latency: float = inf) -> float:
+    """Answers a second to 58 callers who send again when answered, after a turnaround."""
+    again = ClosedLoop(58, 6.0, Span(0.0, 0.0), turnaround, seed=1)
+    limits = Limits(FULL, max_latency)
+    row = Experiment(again, SERVER, limits, loop_delay=0.25e-3, warmup=2.0).run(policy)
+    return row.throughput * row.goodput
+
+
+def test_callers_that_are_slow_to_come_back_share_a_batch_as_well() -> None:
+    """Their way takes more than half of a batch, and one of all still answers more than halves."""
+    greedy, cork = (callers(policy, Span(1e-3, 4e-3)) for policy in ("greedy", "cork"))
+    assert cork > 1.05 * greedy
+
+
+def test_a_batch_does_not_wait_for_callers_whom_it_could_not_answer_in_time() -> None:
+    """A hold that a deadline would end before the callers are back is time lost."""
+    promise = 1.5 * SERVICE(FULL)
+    greedy, cork = (callers(policy, Span(1e-3, 4e-3), promise) for policy in ("greedy", "cork"))
+    assert cork > 0.98 * greedy
 
 
 def test_nobody_is_waited_for_who_can_not_come() -> None:

@@ -54,9 +54,9 @@ class Cork:
         if overloaded and now < at.arrivals.newest + full:  # the rest of a full batch is on its way
             return Hold(due)
         if at.idle >= at.workers:
-            until, reason = gathered_until(at, parameters), Reason.IDLE
+            until, reason = gathered_until(at, due, parameters), Reason.IDLE
         else:
-            until, reason = spaced_until(at, full, parameters), Reason.NOT_WORTH_WAITING
+            until, reason = spaced_until(at, full, due, parameters), Reason.NOT_WORTH_WAITING
         if until > now:
             return Hold(min(until, due))
         return Dispatch(boarding_limit(at, limit, parameters), reason)

@@ -9,7 +9,7 @@ from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policy import Situation
 
 
-def spaced_until(at: Situation, full: float, parameters: CorkParameters) -> float:
+def spaced_until(at: Situation, full: float, due: float, parameters: CorkParameters) -> float:
     """Until when to hold beside busy workers (seconds); not later than `now` if not at all.
 
     Holding n jobs for dt costs n * dt; each of the hazard * dt that come in it joins this batch
@@ -23,7 +23,7 @@ def spaced_until(at: Situation, full: float, parameters: CorkParameters) -> floa
     # What the others could carry beyond the load: work that grows with the batch no waiting saves.
     spare = 1.0 - idle / at.workers - at.rate * at.mean_size * at.per_item / at.capacity
     affordable = min(max(spare / parameters.reserve, 0.0), 1.0)
-    clump_end = _clump_end(at, affordable * next_release, timer)
+    clump_end = _clump_end(at, affordable * next_release, due)
     if clump_end > now:
         return clump_end
     hazard, changes = at.arrivals.hazard(now, at.rate, single)
@@ -35,13 +35,13 @@ def spaced_until(at: Situation, full: float, parameters: CorkParameters) -> floa
     return min(flips, max(changes, now + timer)) if flips > now + timer else now
 
 
-def gathered_until(at: Situation, parameters: CorkParameters) -> float:
+def gathered_until(at: Situation, due: float, parameters: CorkParameters) -> float:
     """With all workers idle only the rest of a clump is worth waiting for (seconds)."""
     now, arrivals, timer = at.now, at.arrivals, at.timer
     size = min(at.items, at.limits.max_batch_size)
     duration, single = (at.fixed + at.per_item * size) / at.idle, at.fixed + at.per_item
     missed = parameters.clump * duration
-    clump_end = _clump_end(at, missed, timer)
+    clump_end = _clump_end(at, missed, due)
     if clump_end > now:
         return clump_end
     longest = at.oldest.arrived + parameters.longest_clump * single
@@ -57,23 +57,27 @@ def gathered_until(at: Situation, parameters: CorkParameters) -> float:
     return min(now + next_release, max(changes, now + timer))
 
 
-def _clump_end(at: Situation, missed: float, timer: float) -> float:
+def _clump_end(at: Situation, missed: float, due: float) -> float:
     """Where in the clump that follows an answer the gain of holding is greatest (seconds).
 
     A job that misses the batch waits for `missed` (seconds). A worker that waits answers nothing:
     in its time, one batch has to answer more than two would, of the waiting jobs and of the clump.
+    Nor does a batch wait for jobs with which it would be late: its deadline would release it first.
     """
     now, waiting, arrivals = at.now, at.requests, at.arrivals
     come = arrivals.clump_size(now)
-    if come * missed <= waiting * timer:
+    if come * missed <= waiting * at.timer:
         return now
     fixed, per_item, items = at.fixed, at.per_item * at.mean_size, at.items / at.mean_size
     largest = at.limits.max_batch_size / at.mean_size  # all sizes in jobs
     all_come = items + min(come, largest)
     apart = all_come / (2.0 * fixed + per_item * all_come)  # answers a second
+    slower = per_item * (1.0 + at.margin)  # by each that joins; `due` reckons with the first
     best, end = 0.0, now
     for instant, expected in arrivals.clump(now):
         held, joined = instant - now, min(expected, largest - items)
+        if instant + slower * (joined - 1.0) > due:
+            break
         gain = joined * missed - waiting * held
         together = (items + joined) / (held + fixed + per_item * (items + joined))
         if gain > best and together > apart:
