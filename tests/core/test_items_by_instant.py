@@ -19,9 +19,10 @@ def test_counts_are_those_of_a_plain_list(distances: list[float], asked: float) 
     instants = [ORIGIN + each for each in distances]
     for instant in instants:
         items.add(instant, 2)
-    least = sum(2 for each in instants if each <= ORIGIN + asked)
-    most = sum(2 for each in instants if each - ORIGIN <= asked * (1 + 1 / 4096))
-    assert least <= items.until(ORIGIN + asked) <= most
+    until = ORIGIN + asked  # rounded, as the instants are
+    least = sum(2 for each in instants if each <= until)
+    most = sum(2 for each in instants if each - ORIGIN <= (until - ORIGIN) * (1 + 1 / 4096))
+    assert least <= items.until(until) <= most
     for instant in instants:
         items.add(instant, -2)
     assert items.until(inf) == 0
