@@ -9,22 +9,38 @@ from typing import TypeAlias
 
 _ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None]
 
+_LONGEST = 10_000  # characters of a message: one may hold a whole batch, and every log line costs
+_LONGEST_TRACE = 10 * _LONGEST
+# What `type` itself knows of a class: asked for as an attribute, a metaclass answers, or raises.
+_QUALNAME, _MODULE = type.__dict__["__qualname__"], type.__dict__["__module__"]
+
 
 class Unprintable(Exception):
-    """Stands in a log for an exception that can't be printed."""
+    """Stands in a log for an exception that can't be printed, or is too long."""
+
+
+def qualname_of(kind: type) -> str:
+    """Return the name of a class without its module, whatever its metaclass does."""
+    return _QUALNAME.__get__(kind)  # type: ignore[no-any-return]
 
 
 def name_of(kind: type) -> str:
     """Return the name of a class, with its module unless that is `builtins`."""
-    if kind.__module__ == "builtins":
-        return kind.__qualname__
-    return f"{kind.__module__}.{kind.__qualname__}"
+    try:
+        module = _MODULE.__get__(kind)
+    except AttributeError:  # deleted
+        module = None
+    if type(module) is not str or module == "builtins":
+        return qualname_of(kind)
+    return f"{module}.{qualname_of(kind)}"
 
 
 def message_of(error: BaseException) -> str:
-    """Return what `str` makes of an exception."""
+    """Return what `str` makes of an exception, and of a long text its beginning."""
     try:
-        return str(error)
+        text = str(error)
+        left_out = len(text) - _LONGEST
+        return text if left_out <= 0 else f"{text[:_LONGEST]}… ({left_out} more characters)"
     except BaseException:  # noqa: BLE001 - whatever its own code raises, it is no message
         return "(its message can't be printed)"
 
@@ -36,13 +52,18 @@ def describe(error: BaseException) -> str:
 
 
 def printable(error: BaseException) -> BaseException:
-    """Return the exception, or `Unprintable` in its place if its `repr` or its traceback fails."""
+    """Return the exception, or `Unprintable` in its place.
+
+    It stands in if the `repr` or the traceback fails or is too long; its own message is short.
+    """
     try:
-        repr(error)
-        traceback.format_exception(type(error), error, error.__traceback__)
-    except BaseException:  # noqa: BLE001 - as above
-        return Unprintable(describe(error)).with_traceback(_frames(error))
-    return error
+        lines = traceback.format_exception(type(error), error, error.__traceback__)
+        fits = max(len(str(error)), len(repr(error))) <= _LONGEST
+        if fits and sum(map(len, lines)) <= _LONGEST_TRACE:
+            return error
+    except BaseException:  # noqa: BLE001, S110 - as above
+        pass
+    return Unprintable(describe(error)).with_traceback(_frames(error))
 
 
 def exc_info(error: BaseException) -> _ExcInfo:

@@ -18,6 +18,7 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome, Outcome
 from adaptive_batching.dispatcher.calls import Call
+from adaptive_batching.exception_text import qualname_of
 
 _NAME: Final = "adaptive_batching"
 _METHODS = frozenset(
@@ -115,7 +116,7 @@ class RequestSpan:
 
     def broken_off(self, error: BaseException) -> None:
         """End without an answer."""
-        self._span.set_attribute("error.type", type(error).__qualname__)
+        self._span.set_attribute("error.type", qualname_of(type(error)))
         self._leave()
 
     def _leave(self) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from adaptive_batching.errors import BatchFunctionError, InvalidItem
+from adaptive_batching.exception_text import message_of, qualname_of
 from adaptive_batching.payloads import pydantic_types
 from adaptive_batching.payloads.annotations import UNDECLARED
 from adaptive_batching.payloads.codecs import Codec
@@ -47,8 +48,8 @@ def make_writer(codec: Codec, kind: Any, handler: str) -> Write:
             msg = f"{handler} returned what is not of its type {_name(kind)}: {fault}"
             raise BatchFunctionError(msg) from error
         except Exception as error:
-            what = f"a {type(result).__name__}, which can't be written as {codec.value}"
-            raise BatchFunctionError(f"{handler} returned {what}: {error}") from error
+            what = f"a {qualname_of(type(result))}, which can't be written as {codec.value}"
+            raise BatchFunctionError(f"{handler} returned {what}: {message_of(error)}") from error
 
     return write
 
@@ -109,7 +110,7 @@ def _raw(kind: Any) -> Write:
     def convert(result: Any) -> bytes:
         if not isinstance(result, expected):
             wanted = " or ".join(each.__name__ for each in expected)
-            raise InvalidItem("$", f"expected {wanted}, got {type(result).__name__}")
+            raise InvalidItem("$", f"expected {wanted}, got {qualname_of(type(result))}")
         return result.encode() if isinstance(result, str) else bytes(result)  # type: ignore[call-overload]
 
     return convert

@@ -15,8 +15,8 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 
+from adaptive_batching import exception_text
 from adaptive_batching.errors import HandlerError, RemoteError
-from adaptive_batching.exception_text import message_of
 from adaptive_batching.wire.plain import plain
 
 PROTOCOL = 1
@@ -190,10 +190,9 @@ def answers(message: Results, jobs: Sequence[int]) -> list[Any]:
 
 def describe(error: BaseException) -> str:
     """What a worker says of an exception."""
-    text = message_of(error)
-    described = f"{type(error).__qualname__}: {text}" if text else type(error).__qualname__
     # surrogates have no form in UTF-8
-    return described.encode("utf-8", "backslashreplace").decode()[:_MAX_REASON]
+    described = exception_text.describe(error).encode("utf-8", "backslashreplace").decode()
+    return described[:_MAX_REASON]
 
 
 def _decode(payload: bytes | bytearray, decoder: "msgspec.msgpack.Decoder[_M]") -> _M:
@@ -205,10 +204,11 @@ def _decode(payload: bytes | bytearray, decoder: "msgspec.msgpack.Decoder[_M]") 
 
 def _objection(value: object) -> str:
     """Why a value can't be encoded; empty if it can."""
+    kind = exception_text.qualname_of(type(value))
     try:
         _encoder.encode(value)
     except RecursionError:
-        return f"a {type(value).__name__} that is nested too deep, or contains itself"
+        return f"a {kind} that is nested too deep, or contains itself"
     except Exception as error:  # noqa: BLE001  the value's own methods may raise anything
-        return f"MessagePack has no form for this {type(value).__name__}: {describe(error)}"
+        return f"MessagePack has no form for this {kind}: {describe(error)}"
     return ""

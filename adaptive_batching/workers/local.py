@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from adaptive_batching.errors import BatchFunctionError, WorkerStartError
-from adaptive_batching.exception_text import message_of
+from adaptive_batching.exception_text import describe, qualname_of
 from adaptive_batching.workers.handler import build, is_async
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.warm_up import NO_WARM_UP, Durations, Timing, WarmUp, timings, warmed
@@ -132,7 +132,7 @@ class ThreadWorkers:
         if isinstance(error, Exception):
             raise error
         if error is not None:  # Ctrl-C and exits come to the main thread: this one was made here
-            msg = f"the handler raised {type(error).__name__} instead of returning results"
+            msg = f"the handler raised {qualname_of(type(error))} instead of returning results"
             raise BatchFunctionError(msg) from error
         return results  # type: ignore[no-any-return]
 
@@ -169,8 +169,7 @@ def _attempt(call: _Call, items: list[Any]) -> tuple[BaseException | None, Any]:
 
 
 def _start_error(handler: Any, error: Exception) -> WorkerStartError:
-    raised = f"{type(error).__qualname__}: {message_of(error)}"
-    return WorkerStartError(f"{_name(handler)} could not be built: {raised}")
+    return WorkerStartError(f"{_name(handler)} could not be built: {describe(error)}")
 
 
 def _name(handler: Any) -> str:

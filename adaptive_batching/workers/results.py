@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from adaptive_batching.errors import BatchFunctionError
+from adaptive_batching.exception_text import qualname_of
 
 
 class BatchRaised(Exception):
@@ -48,7 +49,7 @@ def honest(error: BaseException) -> BaseException:
     except BaseException:  # noqa: BLE001, S110 - whatever its own code raises, it is no answer
         pass
     return BatchFunctionError(
-        f"the handler raised a {type(error).__qualname__} that hides its class"
+        f"the handler raised a {qualname_of(type(error))} that hides its class"
     )
 
 
@@ -85,5 +86,5 @@ def as_sequence(value: object, expected: int) -> Sequence[Any]:
         array = value.__array__()  # a data frame iterates over its columns, its array over rows
         if array.ndim:
             return list(array)
-    msg = f"expected a list of {expected} results, got {type(value).__qualname__}"
+    msg = f"expected a list of {expected} results, got {qualname_of(type(value))}"
     raise BatchFunctionError(msg)

@@ -7,7 +7,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from adaptive_batching.errors import WorkerStartError
-from adaptive_batching.exception_text import message_of
+from adaptive_batching.exception_text import message_of, qualname_of
 from adaptive_batching.workers.results import check_results
 
 Durations = list[tuple[int, float]]
@@ -104,4 +104,5 @@ def timings(of_each_worker: Iterable[Durations]) -> tuple[Timing, ...]:
 
 
 def _said(size: int, error: BaseException) -> str:
-    return f"in its warm-up, in a batch of {size}: {type(error).__name__}: {message_of(error)}"
+    said = f"{qualname_of(type(error))}: {message_of(error)}"
+    return f"in its warm-up, in a batch of {size}: {said}"

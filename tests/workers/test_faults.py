@@ -198,9 +198,7 @@ async def test_out_of_memory(started, how, caplog):
     assert f"worker 0 (pid {short}) ran out of memory: a fresh one" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("how", "size"), [("half_a_gigabyte", "500,000,"), ("large_error", "10,0")]
-)
+@pytest.mark.parametrize(("how", "size"), [("half_a_gigabyte", "500,000,"), ("large_error", "5,0")])
 async def test_results_above_the_cap(started, how, size):
     """They are refused where they are, and said to be too large; nothing of them comes over."""
     pool = await started(Faulty, max_result_bytes=2**20)

@@ -2,7 +2,7 @@
 
 import logging
 
-from adaptive_batching.exception_text import exc_info, printable
+from adaptive_batching.exception_text import exc_info, printable, qualname_of
 from adaptive_batching.marshal.http.error_responses import (
     HANDLER_ERROR,
     Rejected,
@@ -43,7 +43,7 @@ class ErrorLog:
                 shown = printable(error)
                 _log.debug("request %s: %s: %r", request_id, code, shown, extra=about)
             return
-        kind = (path, code, type(error).__qualname__)
+        kind = (path, code, qualname_of(type(error)))
         if not self._bursts.begins(kind):
             return
         parts = exc_info(error)

@@ -10,6 +10,7 @@ from adaptive_batching.marshal.http import log_rate_limit
 from adaptive_batching.marshal.http.error_log import ErrorLog
 from adaptive_batching.marshal.http.error_responses import Rejected
 from tests.marshal.client import until
+from tests.odd_exceptions import of_an_odd_kind
 from tests.virtual_time import run_virtually
 
 
@@ -25,6 +26,12 @@ async def test_errors_of_different_kinds_do_not_silence_each_other(caplog):
             log.enter(error, "id", path)
     assert len(lines(caplog)) == 6
     assert "request id: /one: handler_error: ValueError('a')" in lines(caplog)
+
+
+async def test_an_exception_of_any_metaclass_is_entered(caplog):
+    """Its name is one of what tells bursts apart."""
+    ErrorLog().enter(of_an_odd_kind("bad"), "id", "/one")
+    assert "OfAnOddKind: bad" in lines(caplog)[0]
 
 
 @pytest.mark.parametrize("more", [0, 3])

@@ -19,6 +19,7 @@ from adaptive_batching.workers.process.serialization import (
     unpack_items,
 )
 from adaptive_batching.workers.results import BatchRaised
+from tests.odd_exceptions import of_an_odd_kind
 from tests.workers.handlers import Cannot
 
 
@@ -166,6 +167,15 @@ def test_errors_that_are_as_odd_as_can_be(kind, others):
     assert kind.__name__ in str(told)
     if others:
         assert "alone" in str(caught.value.own[1])
+
+
+def test_an_error_of_which_nothing_can_be_asked_is_named():
+    """The worker lives to tell its name, and in a result's place it harms no other."""
+    with pytest.raises(RemoteError, match="OfAnOddKind: odd"):
+        unpack_answer(sent(pack_error(of_an_odd_kind("odd"))))
+    fine, odd = unpack_answer(sent(pack_results([1, of_an_odd_kind("odd")])))
+    assert fine == 1
+    assert str(odd).endswith("OfAnOddKind: odd")
 
 
 def test_who_exits_when_pickled_fails_alone():
