@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from adaptive_batching import batched
-from adaptive_batching.errors import Draining, NoEventLoop, ReentrantCall
+from adaptive_batching import Pipeline, Stage, batched
+from adaptive_batching.errors import Draining, NoEventLoop, ReentrantCall, WrongEventLoop
 from tests.workers.conditions import until
 
 PATIENCE = 600.0  # seconds; only a failing test waits that long
@@ -51,6 +51,29 @@ async def test_without_a_loop_and_on_the_loop_itself() -> None:
             echo.call_from_thread(1)
     with pytest.raises(Draining):
         await asyncio.to_thread(echo.call_from_thread, 1)
+
+
+def test_another_event_loop_is_told_how_to_call() -> None:
+    """What the error says is what helps, of batched functions and of pipelines."""
+
+    async def echo(items: list[int]) -> list[int]:
+        return items
+
+    function, pipeline = batched()(echo), Pipeline[int, int]([Stage(echo, 4)])
+
+    async def elsewhere() -> None:
+        with pytest.raises(WrongEventLoop, match=r"to_thread\(function.call_from_thread, item\)"):
+            await function(1)
+        assert await asyncio.to_thread(function.call_from_thread, 1) == 1
+        with pytest.raises(WrongEventLoop, match=r"to_thread\(pipeline.call_from_thread, item\)"):
+            await pipeline(1)
+        assert await asyncio.to_thread(pipeline.call_from_thread, 1) == 1
+
+    async def main() -> None:
+        async with function, pipeline:
+            await asyncio.to_thread(asyncio.run, elsewhere())
+
+    asyncio.run(main())
 
 
 def test_a_loop_that_is_stopped_but_not_closed(threads: ThreadPoolExecutor) -> None:

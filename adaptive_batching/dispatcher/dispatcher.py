@@ -327,5 +327,7 @@ class Dispatcher(Generic[T, R]):
             )
             self._driver = driver
         elif driver.loop is not loop:
-            raise WrongEventLoop("this dispatcher belongs to another event loop that still runs")
+            msg = "this batched function runs its batches on another event loop, which still runs"
+            advice = "`await asyncio.to_thread(function.call_from_thread, item)`"
+            raise WrongEventLoop(f"{msg}: from this one use {advice}")
         return driver

@@ -24,8 +24,10 @@ def call_from_thread(
         Exception: What the call raises.
     """
     if loop is None or not loop.is_running():
-        msg = "expected an event loop that runs it: enter `async with` on that loop first"
-        raise NoEventLoop(msg)
+        msg = (
+            "no event loop runs the batches that this call is to join: on a loop in another thread"
+        )
+        raise NoEventLoop(f"{msg}, enter `async with` the batched function or pipeline first")
     if _running_loop() is loop:
         msg = "expected a call from another thread than its event loop's, which is to answer: await"
         raise ReentrantCall(f"{msg} it here")

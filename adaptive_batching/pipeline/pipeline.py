@@ -195,7 +195,9 @@ class Pipeline(Generic[T, R]):
                 loop, self.stages, self.dispatchers, self._clock
             )
         elif execution.loop is not loop:
-            raise WrongEventLoop("this pipeline belongs to another event loop that still runs")
+            msg = "this pipeline runs its batches on another event loop, which still runs"
+            advice = "`await asyncio.to_thread(pipeline.call_from_thread, item)`"
+            raise WrongEventLoop(f"{msg}: from this one use {advice}")
         return execution
 
 
