@@ -20,6 +20,7 @@ from adaptive_batching.cli.commands import serve
 from adaptive_batching.cli.commands.serve import command
 from adaptive_batching.marshal.http.run import _told_to_stop
 from adaptive_batching.simulation.traffic.traces import read_trace
+from tests.programs import told_to_end
 
 SERVE = [sys.executable, "-m", "adaptive_batching", "serve"]
 
@@ -82,17 +83,10 @@ async def answers_on(passed, url, connector, *options):
         *(*SERVE, "tests.marshal.apps:corked", "--drain-delay=0s", *options),
         pass_fds=[passed.fileno()],
     )
-    try:
-        async with aiohttp.ClientSession(connector=connector) as session:
-            await until_ready(session, url)
-            async with session.post(f"{url}/slow", json=1) as response:
-                assert response.status == 200
-        process.send_signal(signal.SIGTERM)
-        assert await process.wait() == 0
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    async with told_to_end(process), aiohttp.ClientSession(connector=connector) as session:
+        await until_ready(session, url)
+        async with session.post(f"{url}/slow", json=1) as response:
+            assert response.status == 200
 
 
 async def test_on_a_unix_socket_that_systemd_passes(tmp_path):

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import os
-import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ import pytest
 
 from adaptive_batching.instrumentation.logs import JsonFormatter, Logs
 from tests.instrumentation.exposed import series
+from tests.programs import told_to_end
 
 log = logging.getLogger("adaptive_batching.test")
 
@@ -101,16 +101,10 @@ async def served(stderr, *options):
         stdout=subprocess.PIPE,
         stderr=stderr,
     )
-    try:
+    async with told_to_end(process):
         url = (await process.stdout.readline()).split()[1].decode().rpartition("/")[0]
         async with aiohttp.ClientSession(url) as session:
             yield session
-        process.send_signal(signal.SIGTERM)
-        assert await process.wait() == 0
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 async def test_every_line_of_a_service_is_json_under_the_clients_id(tmp_path):
