@@ -39,9 +39,3 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Three for two cores with `-n auto`: while one waits for a program, two others run."""
-    return max(1, 3 * len(os.sched_getaffinity(0)) // 2)
