@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import hdrs, web
+from aiohttp.connector import Connection
 from aiohttp.http import StreamWriter
 
 from adaptive_batching.marshal.http.passed import PassedRequest
@@ -41,51 +42,76 @@ async def tunnel(
     """
     connection = response.connection
     assert connection is not None
-    assert connection.protocol is not None
-    loop = asyncio.get_running_loop()
     headers = passed_on(response.headers)
     headers[hdrs.CONNECTION] = "Upgrade"
     headers[hdrs.UPGRADE] = WEBSOCKET
     write_head(request, 101, response.reason or "", headers)
-    from_server = _ServerBytes(connection.protocol)
-    to_server: Any = StreamWriter(connection.protocol, loop)
-    connection.protocol.set_parser(from_server, from_server.stream)
-    moved = 0
+    with passed.switched_protocols() as from_client:
+        try:
+            await _Tunnel(passed, connection, from_client, request.writer).run(patience)
+        finally:
+            connection.close()
+    return WrittenResponse(101, stays_open=False)
 
-    async def copy(read: Callable[[], Awaitable[bytes]], sink: Any) -> None:
-        nonlocal moved
-        while chunk := await read():
-            await sink.write(chunk)
-            moved += 1
 
-    async def ask() -> None:
-        await copy(lambda: from_client.read(_BUFFER), to_server)
-        transport = connection.transport
-        if transport is None or passed.is_closing() or not transport.can_write_eof():
-            answering.cancel()
+class _Tunnel:
+    """Both directions at work.
+
+    Args:
+        passed: The client's request as it was passed on.
+        connection: To the server.
+        from_client: What the client sends.
+        to_client: Writes to it.
+    """
+
+    def __init__(
+        self,
+        passed: PassedRequest,
+        connection: Connection,
+        from_client: asyncio.StreamReader,
+        to_client: Any,
+    ) -> None:
+        loop, protocol = asyncio.get_running_loop(), connection.protocol
+        assert protocol is not None
+        from_server = _ServerBytes(protocol)
+        protocol.set_parser(from_server, from_server.stream)
+        self._passed = passed
+        self._connection = connection
+        self._chunks = 0  # that have been passed on, in both directions
+        self._asking = loop.create_task(self._ask(from_client, StreamWriter(protocol, loop)))
+        self._answering = loop.create_task(self._answer(from_server.stream, to_client))
+
+    async def run(self, patience: float) -> None:
+        """Return when both have ended, or nothing moves after the client has hung up."""
+        both = under_way = {self._asking, self._answering}
+        try:
+            while under_way:
+                before = self._chunks
+                _, under_way = await asyncio.wait(under_way, timeout=patience)
+                if self._chunks == before and self._passed.has_left():
+                    break
+        finally:
+            for each in both:
+                each.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+
+    async def _ask(self, from_client: asyncio.StreamReader, to_server: Any) -> None:
+        await self._copy(lambda: from_client.read(_BUFFER), to_server)
+        transport = self._connection.transport
+        if transport is None or self._passed.is_closing() or not transport.can_write_eof():
+            self._answering.cancel()
         else:
             transport.write_eof()
 
-    async def answer() -> None:
+    async def _answer(self, from_server: aiohttp.StreamReader, to_client: Any) -> None:
         with suppress(ConnectionError):  # the client has gone: what it sent is still for the server
-            await copy(from_server.stream.readany, request.writer)
-            asking.cancel()
+            await self._copy(from_server.readany, to_client)
+            self._asking.cancel()
 
-    with passed.switched_protocols() as from_client:
-        asking, answering = loop.create_task(ask()), loop.create_task(answer())
-        under_way = {asking, answering}
-        try:
-            while under_way:
-                before = moved
-                _, under_way = await asyncio.wait(under_way, timeout=patience)
-                if moved == before and passed.has_left():
-                    break
-        finally:
-            for each in (asking, answering):
-                each.cancel()
-            await asyncio.gather(asking, answering, return_exceptions=True)
-            connection.close()
-    return WrittenResponse(101, stays_open=False)
+    async def _copy(self, read: Callable[[], Awaitable[bytes]], sink: Any) -> None:
+        while chunk := await read():
+            await sink.write(chunk)
+            self._chunks += 1
 
 
 class _ServerBytes:
