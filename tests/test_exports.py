@@ -33,13 +33,6 @@ def test_an_unknown_name() -> None:
         importlib.import_module("adaptive_batching.batcher")
 
 
-def test_a_decorator_brings_no_http_along() -> None:
-    """A program that only decorates a function does not pay for the service."""
-    code = "import sys; from adaptive_batching import batched; print('aiohttp' in sys.modules)"
-    command = [sys.executable, "-W", "error", "-c", code]
-    assert subprocess.run(command, capture_output=True, check=True).stdout == b"False\n"
-
-
 def test_simulate_starts_without_statistics():
     """What `simulate` does not need takes longer to import than most runs last."""
     code = (
@@ -55,6 +48,7 @@ def test_simulate_starts_without_statistics():
     [
         ("cli.commands.serve", {"numpy", "rich", "scipy"}),
         ("cli.commands.sidecar", {"adaptive_batching.simulation", "rich", "scipy"}),
+        ("batching", {"aiohttp", "msgspec", "multiprocessing", "numpy", "psutil", "scipy"}),
         ("workers.child", {"adaptive_batching.core", "msgspec", "numpy", "psutil"}),
         ("marshal.service.service", {"aiohttp", "numpy", "rich", "scipy"}),  # so do workers
     ],

@@ -7,6 +7,8 @@ from typing import TypeAlias
 Part: TypeAlias = bytes | bytearray | memoryview
 
 MAX_LENGTH = 2**30  # far above any batch that is worth sending; garbage read as a length is refused
+MAX_CHATTER = 4096  # bytes of a message between a dispatcher and its workers that holds no items
+MAX_FRAME = 64 * 2**20  # bytes of a batch, and of its results, unless both sides are told otherwise
 
 _HEADER = Struct(">I")
 

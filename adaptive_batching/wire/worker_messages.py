@@ -21,8 +21,6 @@ from adaptive_batching.wire.plain import plain
 
 PROTOCOL = 1
 MAX_ITEMS = 2**16  # in a message: a few bytes could claim millions, each of which costs memory
-MAX_CHATTER = 4096  # bytes of a message that holds no items
-MAX_FRAME = 64 * 2**20  # bytes of a batch, and of its results, unless both sides are told otherwise
 _MAX_NAME = 64  # characters
 _MAX_REASON = 2**16  # characters of an error
 

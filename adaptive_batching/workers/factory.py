@@ -1,22 +1,19 @@
-"""Makes the workers that a placement asks for."""
+"""Makes the workers that a placement asks for.
 
-import random
-import time
+Processes, actors and sockets are imported when a placement asks for them: together they take as
+long as all the rest of what a decorated function needs.
+"""
+
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adaptive_batching.workers.external.connection import WorkerTerms
-from adaptive_batching.workers.external.external import ExternalWorkers
-from adaptive_batching.workers.handler import HandlerReference
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
 from adaptive_batching.workers.multi_handler import (
-    HandlerReferences,
     NamedHandler,
     WarmUps,
     multi_handler,
 )
-from adaptive_batching.workers.pickled import Pickled
 from adaptive_batching.workers.placement import (
     External,
     Placement,
@@ -25,10 +22,6 @@ from adaptive_batching.workers.placement import (
     Tasks,
     Threads,
 )
-from adaptive_batching.workers.pool.launcher import Launcher
-from adaptive_batching.workers.pool.pool import WorkerPool
-from adaptive_batching.workers.pool.recycling import Lifetimes
-from adaptive_batching.workers.process.process_launcher import ProcessLauncher
 from adaptive_batching.workers.warm_up import NO_WARM_UP, WarmUp
 
 
@@ -59,21 +52,17 @@ def make_workers(
         case Threads(count):
             return ThreadWorkers(handler, count, wrap, warm_up)
         case Processes():
-            found = HandlerReference.to(handler)
-            pickled = None if wrap is None else Pickled.of(wrap)
-            return _processes(found, pickled, placement, warm_up)
+            from adaptive_batching.workers.pooled import processes  # noqa: PLC0415
+
+            return processes(handler, wrap, placement, warm_up)
         case RayWorkers():
-            return _pool(_ray_launcher(handler, wrap, placement), placement, warm_up)
+            from adaptive_batching.workers.pooled import actors  # noqa: PLC0415
+
+            return actors(handler, wrap, placement, warm_up)
         case External():
             if warm_up is not NO_WARM_UP:
                 raise ValueError("workers that come by themselves are warm: expected no examples")
-            return ExternalWorkers(
-                placement.path,
-                WorkerTerms(placement.timeout, placement.max_frame),
-                max_workers=placement.max_workers,
-                uids=placement.uids,
-                wrap=wrap,
-            )
+            return _external(placement, wrap)
 
 
 def make_shared_workers(members: Sequence[NamedHandler], placement: Placement) -> Workers:
@@ -91,58 +80,23 @@ def make_shared_workers(members: Sequence[NamedHandler], placement: Placement) -
     warm_up = WarmUps(members)
     match placement:
         case Processes():
-            return _processes(HandlerReferences.to(members), None, placement, warm_up)
+            from adaptive_batching.workers.pooled import shared_processes  # noqa: PLC0415
+
+            return shared_processes(members, placement, warm_up)
         case Tasks() | Threads():
             handlers = {each.name: (each.handler, each.wrap) for each in members}
             return make_workers(multi_handler(handlers), placement, None, warm_up)
     raise ValueError(f"only tasks, threads and processes can be shared, got {placement}")
 
 
-def _processes(
-    handler: HandlerReference | HandlerReferences,
-    wrap: Pickled | None,
-    placement: Processes,
-    warm_up: WarmUp,
-) -> WorkerPool:
-    launcher = ProcessLauncher(
-        handler,
-        wrap,
-        placement.cpu_groups(),
-        placement.max_result_bytes,
-        placement.shared_memory,
+def _external(placement: External, wrap: Callable[[Any], Any] | None) -> Workers:
+    from adaptive_batching.workers.external.connection import WorkerTerms  # noqa: PLC0415
+    from adaptive_batching.workers.external.external import ExternalWorkers  # noqa: PLC0415
+
+    return ExternalWorkers(
+        placement.path,
+        WorkerTerms(placement.timeout, placement.max_frame),
+        max_workers=placement.max_workers,
+        uids=placement.uids,
+        wrap=wrap,
     )
-    return _pool(launcher, placement, warm_up, _lifetimes(placement))
-
-
-def _pool(
-    launcher: Launcher,
-    placement: Processes | RayWorkers,
-    warm_up: WarmUp,
-    lifetimes: Lifetimes | None = None,
-) -> WorkerPool:
-    return WorkerPool(
-        launcher,
-        placement.count,
-        timeout=placement.timeout,
-        start_timeout=placement.start_timeout,
-        lifetimes=lifetimes,
-        warm_up=warm_up,
-    )
-
-
-def _ray_launcher(handler: Any, wrap: Any, placement: RayWorkers) -> Launcher:
-    try:
-        from adaptive_batching.workers.ray_actor import RayLauncher  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        if error.name != "ray":
-            raise
-        msg = "RayWorkers need Ray: pip install 'adaptive-batching[ray]'"
-        raise ModuleNotFoundError(msg, name="ray") from error
-    return RayLauncher(handler, wrap, placement.options(), placement.address)
-
-
-def _lifetimes(placement: Processes) -> Lifetimes | None:
-    limits = placement.max_batches, placement.max_rss
-    if limits == (None, None):
-        return None
-    return Lifetimes(*limits, clock=time.monotonic, random=random.random)

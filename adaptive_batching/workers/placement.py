@@ -6,8 +6,7 @@ from inspect import isclass
 from math import inf
 from typing import Any, TypeAlias
 
-from adaptive_batching.wire.frames import MAX_LENGTH
-from adaptive_batching.wire.worker_messages import MAX_CHATTER, MAX_FRAME
+from adaptive_batching.wire.frames import MAX_CHATTER, MAX_FRAME, MAX_LENGTH
 from adaptive_batching.workers.external.named_socket import PREFIX, check_path
 from adaptive_batching.workers.handler import is_async
 

@@ -247,6 +247,13 @@ def test_http_dashboard():
     assert [verdict["what"] for verdict in report["verdicts"]] == ["requests/s"]
 
 
+def test_import():
+    """What a decorator brings along takes longer than asyncio, which is a part of it."""
+    (report,) = reports("import")
+    times = {row["imported"]: row["times asyncio"] for row in report["rows"]}
+    assert times["the package"] < 1 < times["batched"]
+
+
 def test_walk():
     """Files and calls that a request crosses, and which files those are."""
     whole, *each = reports("walk")

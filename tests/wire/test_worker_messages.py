@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from adaptive_batching.errors import RemoteError
 from adaptive_batching.wire import worker_messages as messages
+from adaptive_batching.wire.frames import MAX_FRAME
 from adaptive_batching.wire.worker_messages import (
     MAX_ITEMS,
     Batch,
@@ -155,7 +156,7 @@ def test_garbage_is_an_error_and_nothing_else(payload, data):
 
 def test_the_most_that_a_message_holds():
     """As `docs/reference/frames.md` has it; one more is malformed."""
-    assert (MAX_ITEMS, messages.MAX_FRAME) == (65_536, 67_108_864)
+    assert (MAX_ITEMS, MAX_FRAME) == (65_536, 67_108_864)
     payload = messages.encode(Batch([(1, 1)] * MAX_ITEMS))
     assert len(messages.decode_to_worker(payload).jobs) == MAX_ITEMS
     reason = "x" * 65_536

@@ -15,6 +15,7 @@ from adaptive_batching.bench import (
     cooperative,
     growth,
     http,
+    imports,
     pipeline,
     sidecar,
     simulator,
@@ -198,6 +199,7 @@ _add(
     "wire", "CPU that one hostile request costs the sidecar, in each protocol.", wire, on_loop=False
 )
 _add("simulator", "Speed of the simulator.", simulator, on_loop=False)
+_add("import", "Time that importing the package takes.", imports, on_loop=False)
 _add("growth", "What a request costs, however much waits.", growth, on_loop=False)
 _add_parts(
     "http",

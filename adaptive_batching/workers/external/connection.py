@@ -8,10 +8,9 @@ from typing import Any, cast
 from adaptive_batching.errors import HandlerError, RemoteError, WorkerLost, WorkerTimeout
 from adaptive_batching.units import format_duration
 from adaptive_batching.wire import worker_messages as messages
-from adaptive_batching.wire.frames import FrameDecoder, FrameTooLong
+from adaptive_batching.wire.frames import MAX_CHATTER, FrameDecoder, FrameTooLong
 from adaptive_batching.wire.frames import encode as encode_frame
 from adaptive_batching.wire.worker_messages import (
-    MAX_CHATTER,
     MAX_ITEMS,
     Bye,
     Failure,

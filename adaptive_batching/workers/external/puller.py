@@ -23,10 +23,9 @@ from typing import Any
 
 from adaptive_batching.exception_text import exc_info
 from adaptive_batching.wire import worker_messages as messages
-from adaptive_batching.wire.frames import Part
+from adaptive_batching.wire.frames import MAX_FRAME, Part
 from adaptive_batching.wire.frames import encode as encode_frame
 from adaptive_batching.wire.worker_messages import (
-    MAX_FRAME,
     PROTOCOL,
     Batch,
     Bye,

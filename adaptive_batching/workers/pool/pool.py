@@ -15,7 +15,7 @@ from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.pool.backoff import Backoff
 from adaptive_batching.workers.pool.crash_loop import DeathRegister
 from adaptive_batching.workers.pool.launcher import Launcher, PoolWorker
-from adaptive_batching.workers.pool.recycling import Lifetimes, Relief
+from adaptive_batching.workers.pool.relief import Relief
 from adaptive_batching.workers.pool.rolling_restart import RollingRestart
 from adaptive_batching.workers.results import BatchRaised
 from adaptive_batching.workers.warm_up import NO_WARM_UP, Durations, Timing, WarmUp, faster, timings
@@ -36,7 +36,7 @@ class WorkerPool:
         count: How many.
         timeout: Seconds after which a batch is given up and its worker killed.
         start_timeout: Seconds that a worker may take until it is ready.
-        lifetimes: When a worker makes way for a fresh one; None for never.
+        worn_out: Whether a worker that has just ended a batch makes way for a fresh one.
         warm_up: What a worker runs before it is ready.
     """
 
@@ -47,14 +47,14 @@ class WorkerPool:
         *,
         timeout: float,
         start_timeout: float,
-        lifetimes: Lifetimes | None = None,
+        worn_out: Callable[[PoolWorker], bool] | None = None,
         warm_up: WarmUp = NO_WARM_UP,
     ) -> None:
         self._launcher = launcher
         self._count = count
         self._timeout = timeout
         self._start_timeout = start_timeout
-        self._lifetimes = lifetimes
+        self._worn_out = worn_out
         self._warm_up = warm_up
         self._cold: set[PoolWorker] = set()
         self._timings: tuple[Timing, ...] = ()
@@ -128,7 +128,7 @@ class WorkerPool:
             raise
         finally:
             restart.ended(chosen)
-            if self._lifetimes is not None and self._lifetimes.over(chosen):
+            if self._worn_out is not None and self._worn_out(chosen):
                 restart.renew_soon(worker, chosen)
 
     async def restart(self) -> None:
