@@ -27,10 +27,11 @@ class Batched(Generic[T, R]):
         # __wrapped__ is where a worker process finds the handler; what else a class holds, say a
         # `map` of its own, must not hide ours
         update_wrapper(self, handler, updated=())
+        self._name = str(getattr(self, "__qualname__", "handler"))
         self._dispatcher = dispatcher
 
     def __repr__(self) -> str:
-        return f"<batched {getattr(self, '__qualname__', 'handler')} {self._dispatcher!r}>"
+        return f"<batched {self._name} {self._dispatcher!r}>"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Copies of an object with batched methods get queues of their own; others are a name."""
@@ -52,7 +53,9 @@ class Batched(Generic[T, R]):
             DeadlineExceeded: It waited past its deadline.
             Exception: What the handler raised, or returned in this item's place.
         """
-        return self._dispatcher.submit(item, max_latency, key)
+        call: Any = self._dispatcher.submit(item, max_latency, key)
+        call.__qualname__ = self._name  # as which Python shows it, if it is never awaited say
+        return call  # type: ignore[no-any-return]
 
     def call_from_thread(
         self, item: T, /, *, key: Hashable = None, max_latency: float | None = None
@@ -149,6 +152,8 @@ class BatchedMethod(Generic[S, T, R]):
     ) -> "BatchedMethod[S, T, R] | Batched[T, R]":
         if instance is None:
             return self
+        if isinstance(instance, type):  # behind a classmethod
+            self()
         try:
             owned: dict[str, Any] = vars(instance)
         except TypeError:
@@ -158,6 +163,18 @@ class BatchedMethod(Generic[S, T, R]):
         if kept is None or not kept.is_bound_to(instance):  # a copy has its original's __dict__
             kept = owned[self._slot] = self._bind(MethodType(self._handler, instance))
         return kept
+
+    def __call__(self, *_: object, **__: object) -> Never:
+        """Say that a call needs an instance.
+
+        Raises:
+            TypeError: Always.
+        """
+        name = getattr(self, "__qualname__", "a batched method")
+        raise TypeError(
+            f"{name} is a batched method: expected a call on an instance, got one on its class;"
+            " without an instance, batch a function of (items) outside the class"
+        )
 
     def __set__(self, instance: S, value: Never) -> None:
         msg = f"{getattr(self, '__qualname__', 'a batched method')} can't be set on an instance"

@@ -88,6 +88,11 @@ class _Decorator(Protocol):
     ) -> BatchedMethod[S, T, R]: ...
 
 
+@overload
+def batched(handler: Callable[[list[T]], Awaitable[Sequence[R]]], /) -> Batched[T, R]: ...
+@overload
+def batched(handler: Callable[[list[T]], Sequence[R]], /) -> Batched[T, R]: ...
+@overload
 def batched(
     *,
     max_batch_size: int = 64,
@@ -99,14 +104,31 @@ def batched(
     idempotent: bool = False,
     observers: Sequence[Observer] = (),
     examples: Sequence[Any] = (),
-) -> _Decorator:
+) -> _Decorator: ...
+def batched(
+    handler: Any = None,
+    /,
+    *,
+    max_batch_size: int = 64,
+    max_latency: float | None = None,
+    workers: int | str | Placement = 1,
+    cpus: Sequence[int | Sequence[int]] | None = None,
+    policy: PolicyLike = "cork",
+    max_queue: int = 65_536,
+    idempotent: bool = False,
+    observers: Sequence[Observer] = (),
+    examples: Sequence[Any] = (),
+) -> Any:
     """Turn a handler of lists into a function of one item that batches by itself.
 
     The handler takes a list and returns as many results in the same order. It is an `async def`
     function (batches run as tasks on the loop), a `def` function (in threads), a method (each
     instance batches for itself) or a class (built once per worker, in pinned processes).
 
+    `@batched` alone, without parentheses, leaves every argument at its default.
+
     Args:
+        handler: What is decorated; given by Python where there are no parentheses.
         max_batch_size: Items in a batch at the most.
         max_latency: Seconds from call to result. What can't be answered in time is refused with
             `Overloaded`; None promises nothing and refuses nothing for lateness.
@@ -126,6 +148,9 @@ def batched(
         TypeError: The handler is nothing of the above.
         ValueError: A limit is out of its range; the message says what was expected.
     """
+    if not (handler is None or callable(handler)):
+        msg = f"batched: expected a handler, or keywords such as max_batch_size=64, got {handler!r}"
+        raise TypeError(msg)
     limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
     warm_up = make_warm_up(examples, max_batch_size)
     make_policy(policy)  # what is wrong with it is told here, where it was written
@@ -146,11 +171,15 @@ def batched(
 
         return BatchedMethod(handler, bind) if _is_method(handler) else bind(handler)
 
-    return decorate
+    return decorate if handler is None else decorate(handler)
 
 
 def _is_method(handler: Any) -> bool:
-    """Whether a function takes (self, items) rather than (items)."""
+    """Whether a function takes (self, items), in a class, rather than (items).
+
+    Raises:
+        TypeError: It takes something else.
+    """
     if isinstance(handler, type):
         return False
     try:
@@ -160,10 +189,11 @@ def _is_method(handler: Any) -> bool:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     taken = [p for p in parameters if p.kind in kinds]
     needed = sum(p.default is p.empty for p in taken)
-    if needed == 2:
+    owner = getattr(handler, "__qualname__", "").rpartition(".")[0]
+    if needed == 2 and owner and not owner.endswith("<locals>"):
         return True
     takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     if needed == 1 or (needed == 0 and (taken or takes_any)):
         return False
-    msg = f"batched: expected a handler of (items) or (self, items), got {handler!r}"
-    raise TypeError(msg)
+    msg = f"batched: expected a handler of (items), or (self, items) in a class, got {handler!r}"
+    raise TypeError(f"{msg}: what differs from call to call belongs into the item")

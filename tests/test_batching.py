@@ -420,7 +420,8 @@ async def too_many(self: object, items: list[int], extra: int) -> list[int]:
     [
         (3, "expected a function, a method or a class as handler, got 3"),
         (None, "expected a function, a method or a class as handler, got None"),
-        (too_many, r"expected a handler of \(items\) or \(self, items\)"),
+        (too_many, r"expected a handler of \(items\), or \(self, items\) in a class"),
+        (lambda x, temperature: x, r"expected a handler of \(items\).*belongs into the item"),
         (nothing, r"expected a handler of \(items\)"),
     ],
 )
@@ -428,6 +429,43 @@ def test_what_is_no_handler(handler: Any, complaint: str) -> None:
     """A TypeError at decoration that says what was expected."""
     with pytest.raises(TypeError, match=complaint):
         batched()(handler)
+
+
+async def test_without_parentheses() -> None:
+    """`@batched` alone is `@batched()`; a call that is never awaited has the function's name."""
+
+    @batched
+    async def double(items: list[int]) -> list[int]:
+        return [2 * item for item in items]
+
+    async with double:
+        call = double(2)
+        assert call.__qualname__ == double.__qualname__
+        assert await call == 4
+
+
+def test_what_is_said_of_limits() -> None:
+    """Each message names the argument, what was expected and what it got."""
+    with pytest.raises(TypeError, match=r"expected a handler, or keywords.*got 64"):
+        batched(64)  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match=r"max_batch_size: .* as a whole number, got 6.4"):
+        batched(max_batch_size=6.4)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="examples: expected a list of items, got 5"):
+        batched(examples=5)  # type: ignore[call-overload]
+
+
+def test_a_batched_classmethod() -> None:
+    """There is no instance to batch for, and the call says what to do instead."""
+
+    class Model:
+        @classmethod
+        @batched
+        def predict(cls, items: list[int]) -> list[int]:
+            return items
+
+    for call in (lambda: Model.predict(1), lambda: Model.__dict__["predict"].__func__(1)):
+        with pytest.raises(TypeError, match=r"Model\.predict is a batched method.*on an instance"):
+            call()
 
 
 @pytest.mark.parametrize("workers", [Threads(1), Processes(1)])

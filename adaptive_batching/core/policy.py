@@ -32,12 +32,12 @@ class Limits:
         for name in ("max_batch_size", "max_queue"):
             items = getattr(self, name)
             if not (isinstance(items, int) and items >= 1):
-                msg = f"{name}: expected at least 1 item, got {items!r}"
+                msg = f"{name}: expected at least 1 item, as a whole number, got {items!r}"
                 raise ValueError(msg)
         seconds: object = self.max_latency
         if not (isinstance(seconds, int | float) and seconds > 0):
-            msg = f"max_latency: expected a positive number of seconds, got {self.max_latency!r}"
-            raise ValueError(msg)
+            msg = "max_latency: expected a positive number of seconds, such as 0.1"
+            raise ValueError(f"{msg}, got {self.max_latency!r}")
 
     def full(self, peak: PeakSize) -> int:
         """Items of a full batch: no more than are worth it by what is known of larger ones."""

@@ -86,5 +86,6 @@ def as_sequence(value: object, expected: int) -> Sequence[Any]:
         array = value.__array__()  # a data frame iterates over its columns, its array over rows
         if array.ndim:
             return list(array)
+    cure = "one dict for each item" if isinstance(value, dict) else "one result for each item"
     msg = f"expected a list of {expected} results, got {qualname_of(type(value))}"
-    raise BatchFunctionError(msg)
+    raise BatchFunctionError(f"{msg}: return a list with {cure}")

@@ -77,7 +77,13 @@ NO_WARM_UP = WarmUp((), 1)
 
 
 def make_warm_up(examples: Sequence[Any], max_batch_size: int) -> WarmUp:
-    """A warm-up with these examples, or none if there are none."""
+    """A warm-up with these examples, or none if there are none.
+
+    Raises:
+        TypeError: The examples are no sequence.
+    """
+    if not hasattr(examples, "__len__"):
+        raise TypeError(f"examples: expected a list of items, got {examples!r}")
     return WarmUp(examples, max_batch_size) if len(examples) else NO_WARM_UP
 
 

@@ -434,8 +434,14 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--jitter", "nan"), "jitter: expected a finite number of 0 or more, got nan"),
         ((*MADE, "--max-latency", 25), "expected a duration with a unit"),
         ((*MADE, "--max-latency", "0ms"), "max_latency: expected a positive number of seconds"),
-        ((*MADE, "--max-batch-size", 0), "max_batch_size: expected at least 1 item, got 0"),
-        ((*MADE, "--max-queue", 0), "max_queue: expected at least 1 item, got 0"),
+        (
+            (*MADE, "--max-batch-size", 0),
+            "max_batch_size: expected at least 1 item, as a whole number, got 0",
+        ),
+        (
+            (*MADE, "--max-queue", 0),
+            "max_queue: expected at least 1 item, as a whole number, got 0",
+        ),
         ((*MADE, "--workers", 0), "0 is not in the range 1<=x<=1000"),
         ((*MADE, "--seed", -1), "-1 is not in the range x>=0"),
         ((*MADE, "--timer-resolution", "1"), "expected a duration with a unit"),

@@ -148,6 +148,6 @@ async def wrong_calls(model: Model) -> None:
     lengths("a").upper()  # type: ignore[attr-defined]
 
 
-batched(max_batch_size="8")  # type: ignore[arg-type]
-batched(8)  # type: ignore[call-arg]
-batched(workers=2.5)  # type: ignore[arg-type]
+batched(max_batch_size="8")  # type: ignore[call-overload]
+batched(8)  # type: ignore[call-overload]
+batched(workers=2.5)  # type: ignore[call-overload]

@@ -65,9 +65,9 @@ Service().endpoint("/echo", policy=Impatient)(echo)
 # ----------------------------------------------------- what must not pass; an ignore too many fails
 
 batched(policy=Deaf)  # type: ignore[arg-type]
-batched(policy=Deaf())  # type: ignore[arg-type]
-batched(policy=Vague())  # type: ignore[arg-type]
-batched(policy=7)  # type: ignore[arg-type]
+batched(policy=Deaf())  # type: ignore[call-overload]
+batched(policy=Vague())  # type: ignore[call-overload]
+batched(policy=7)  # type: ignore[call-overload]
 Dispatch(2)  # type: ignore[call-arg]
 Dispatch("2", Reason.IDLE)  # type: ignore[arg-type]
 Dispatch(2, "idle")  # type: ignore[arg-type]
