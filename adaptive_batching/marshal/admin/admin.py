@@ -8,8 +8,9 @@ from aiohttp import web
 from adaptive_batching.marshal.http.error_log import ErrorLog
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.handler import Keep, Respond
-from adaptive_batching.marshal.http.request import Request, acceptable_id, new_request_id
+from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response, as_aiohttp
+from adaptive_batching.wire.error_reply import acceptable_id, new_request_id
 
 Page = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 """What answers a request for a page, or for something to be done; it may raise."""

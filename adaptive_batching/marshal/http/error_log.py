@@ -1,66 +1,21 @@
-"""What a client is not told, said in the log under the id that the client was given."""
+"""What a client of our own server is not told, said in the log under its request's id."""
 
-import logging
-
-from adaptive_batching.exception_text import exc_info, printable, qualname_of
-from adaptive_batching.marshal.http.error_responses import (
-    HANDLER_ERROR,
-    Rejected,
-    refusal,
-    status_and_code,
-)
-from adaptive_batching.marshal.http.log_rate_limit import LogRateLimit
+from adaptive_batching.instrumentation.failure_log import FailureLog
+from adaptive_batching.marshal.http.error_responses import Rejected, refusal
 from adaptive_batching.marshal.http.response import Response
-from adaptive_batching.units import format_duration
-
-_log = logging.getLogger("adaptive_batching.marshal")
-
-_Kind = tuple[str, str, str]  # path, code, exception: a message may be another for every request
 
 
-class ErrorLog:
-    """Enters errors: the first of a burst at once, and at its end how many more there were.
-
-    A batch's members all fail together, and so does everything while something is broken, or too
-    much comes in.
-    """
-
-    def __init__(self) -> None:
-        self._bursts = LogRateLimit(_sum_up)
+class ErrorLog(FailureLog):
+    """A log of failures in which a request that can't be served as it came is the client's own."""
 
     def enter(self, error: Exception, request_id: str, path: str) -> None:
-        """Say what happened to a request: a client's own mistakes only to those who debug.
-
-        Args:
-            error: What went wrong.
-            request_id: What the client was told.
-            path: The endpoint, or another one of a few names: not what a client chose.
-        """
-        status, code = status_and_code(error)
-        about = {"request_id": request_id, "endpoint": path, "code": code}
-        if status < 500 or isinstance(error, Rejected):
-            if _log.isEnabledFor(logging.DEBUG):
-                shown = printable(error)
-                _log.debug("request %s: %s: %r", request_id, code, shown, extra=about)
-            return
-        kind = (path, code, qualname_of(type(error)))
-        if not self._bursts.begins(kind):
-            return
-        parts = exc_info(error)
-        trace = parts if (status, code) == HANDLER_ERROR else None
-        line = "request %s: %s: %s: %r"
-        _log.warning(line, request_id, path, code, parts[1], exc_info=trace, extra=about)
+        """Say what happened to a request; see `FailureLog`."""
+        if isinstance(error, Rejected):
+            self.enter_mistake(error, request_id, path, error.code)
+        else:
+            super().enter(error, request_id, path)
 
     def answer(self, error: Exception, request_id: str, path: str) -> Response:
         """Enter an error, and return what its client is told; see `enter`."""
         self.enter(error, request_id, path)
         return refusal(error, request_id)
-
-
-def _sum_up(kind: _Kind, more: int, seconds: float) -> None:
-    path, code, name = kind
-    within = format_duration(seconds)
-    about = {"endpoint": path, "code": code, "count": more}
-    _log.warning(
-        "%s: %s: %s: %d more like it within %s", path, code, name, more, within, extra=about
-    )

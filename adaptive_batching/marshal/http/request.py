@@ -1,8 +1,6 @@
 """A request as it comes from a client."""
 
-import itertools
 import re
-import secrets
 from math import inf
 from typing import cast
 from urllib.parse import unquote
@@ -12,11 +10,8 @@ from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.headers import Headers, Pairs
 
 _ABSOLUTE = re.compile(r"https?://[^/?]*(.*)", re.ASCII | re.IGNORECASE)
-_ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 _LARGE = 2**15  # bytes; a copy of more costs more than a piece of its own
 WEBSOCKET = "websocket"
-_process = secrets.token_hex(4)  # one draw: a counter is unique as well and costs no system call
-_numbers = itertools.count(1)
 
 
 class Request:
@@ -151,15 +146,3 @@ def path_of(target: str) -> str:
         return target
     form = origin_form("", target)
     return target if form is None else unquote(form.partition("?")[0])
-
-
-def acceptable_id(given: str | None) -> str:
-    """An id that a client gave if it is harmless, else a new one."""
-    if given is not None and _ACCEPTABLE_ID.fullmatch(given):
-        return given
-    return new_request_id()
-
-
-def new_request_id() -> str:
-    """An id that no other request of any of our processes has."""
-    return f"{_process}-{next(_numbers):x}"

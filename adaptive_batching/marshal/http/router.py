@@ -21,9 +21,10 @@ from adaptive_batching.marshal.http.error_log import ErrorLog
 from adaptive_batching.marshal.http.error_responses import Rejected, refusal
 from adaptive_batching.marshal.http.handler import Keep, Respond
 from adaptive_batching.marshal.http.limits import MemoryLimit
-from adaptive_batching.marshal.http.request import Request, acceptable_id, new_request_id
+from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response, as_aiohttp
 from adaptive_batching.units import format_duration
+from adaptive_batching.wire.error_reply import acceptable_id, new_request_id
 
 _log = logging.getLogger("adaptive_batching.marshal")
 

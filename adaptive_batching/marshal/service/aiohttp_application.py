@@ -12,11 +12,12 @@ from adaptive_batching.marshal.admin.active_health_check import check_of_example
 from adaptive_batching.marshal.admin.admin import Page
 from adaptive_batching.marshal.admin.openapi.pages import Documents, as_pages
 from adaptive_batching.marshal.http.error_responses import Rejected, refusal
-from adaptive_batching.marshal.http.request import Request, acceptable_id
+from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import as_aiohttp
 from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
 from adaptive_batching.marshal.service.mounted import answer
 from adaptive_batching.marshal.service.router import ServiceRouter
+from adaptive_batching.wire.error_reply import acceptable_id
 
 
 def make_application(

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from adaptive_batching.errors import Overloaded, WorkerLost
-from adaptive_batching.marshal.http import log_rate_limit
+from adaptive_batching.instrumentation import log_rate_limit
 from adaptive_batching.marshal.http.error_log import ErrorLog
 from adaptive_batching.marshal.http.error_responses import Rejected
 from tests.marshal.client import until

@@ -12,7 +12,7 @@ from aiohttp import http_parser
 from yarl import URL
 
 from adaptive_batching.errors import UsageError
-from adaptive_batching.marshal.http import log_rate_limit
+from adaptive_batching.instrumentation import log_rate_limit
 from adaptive_batching.marshal.http.server import check_parser
 from adaptive_batching.marshal.service.service import Service
 from tests.instrumentation.exposed import series

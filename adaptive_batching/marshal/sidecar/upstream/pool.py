@@ -30,7 +30,7 @@ from adaptive_batching.errors import (
     UpstreamUnreachable,
     WorkerTimeout,
 )
-from adaptive_batching.marshal.http.log_rate_limit import LogRateLimit
+from adaptive_batching.instrumentation.log_rate_limit import LogRateLimit
 from adaptive_batching.marshal.sidecar.upstream.addresses import Address, Location
 from adaptive_batching.marshal.sidecar.upstream.client import Client
 from adaptive_batching.marshal.sidecar.upstream.directory import Directory

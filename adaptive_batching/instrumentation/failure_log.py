@@ -1,0 +1,59 @@
+"""What a client is not told, said in the log under the id that the client was given."""
+
+import logging
+
+from adaptive_batching.exception_text import exc_info, printable, qualname_of
+from adaptive_batching.instrumentation.log_rate_limit import LogRateLimit
+from adaptive_batching.units import format_duration
+from adaptive_batching.wire.error_reply import HANDLER_ERROR, status_and_code
+
+_log = logging.getLogger("adaptive_batching.marshal")
+
+_Kind = tuple[str, str, str]  # path, code, exception: a message may be another for every request
+
+
+class FailureLog:
+    """Enters errors: the first of a burst at once, and at its end how many more there were.
+
+    A batch's members all fail together, and so does everything while something is broken, or too
+    much comes in.
+    """
+
+    def __init__(self) -> None:
+        self._bursts = LogRateLimit(_sum_up)
+
+    def enter(self, error: Exception, request_id: str, path: str) -> None:
+        """Say what happened to a request: a client's own mistakes only to those who debug.
+
+        Args:
+            error: What went wrong.
+            request_id: What the client was told.
+            path: The endpoint, or another one of a few names: not what a client chose.
+        """
+        status, code = status_and_code(error)
+        if status < 500:
+            self.enter_mistake(error, request_id, path, code)
+            return
+        kind = (path, code, qualname_of(type(error)))
+        if not self._bursts.begins(kind):
+            return
+        parts = exc_info(error)
+        trace = parts if (status, code) == HANDLER_ERROR else None
+        about = {"request_id": request_id, "endpoint": path, "code": code}
+        line = "request %s: %s: %s: %r"
+        _log.warning(line, request_id, path, code, parts[1], exc_info=trace, extra=about)
+
+    def enter_mistake(self, error: Exception, request_id: str, path: str, code: str) -> None:
+        """Say to those who debug what a client did wrong."""
+        if _log.isEnabledFor(logging.DEBUG):
+            about = {"request_id": request_id, "endpoint": path, "code": code}
+            _log.debug("request %s: %s: %r", request_id, code, printable(error), extra=about)
+
+
+def _sum_up(kind: _Kind, more: int, seconds: float) -> None:
+    path, code, name = kind
+    within = format_duration(seconds)
+    about = {"endpoint": path, "code": code, "count": more}
+    _log.warning(
+        "%s: %s: %s: %d more like it within %s", path, code, name, more, within, extra=about
+    )
