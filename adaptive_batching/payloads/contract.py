@@ -83,6 +83,12 @@ class Contract:
         """Whether each request says in which codecs it and its answer are."""
         return len(self.item.codecs) > 1 or len(self.result.codecs) > 1
 
+    @property
+    def writes_by_default(self) -> int:
+        """The place of the codec of results where a client says nothing."""
+        asked, answered = self.item.codecs[0], self.result.codecs
+        return answered.index(asked) if asked in answered else 0
+
     def bodies(self, examples: Sequence[Any]) -> tuple[bytes, ...]:
         """Items as clients send them who don't say how.
 

@@ -54,6 +54,28 @@ def make_writer(codec: Codec, kind: Any, handler: str) -> Write:
     return write
 
 
+def make_item_writer(codec: Codec, kind: Any) -> Write:
+    """Make what writes one item, which will be validated as it is read.
+
+    It raises `InvalidItem` for an item that has no form in the codec.
+
+    Raises:
+        TypeError: The codec can't hold values of that type.
+    """
+    encode = _make_encoder(codec, kind)
+
+    def write(item: Any) -> bytes:
+        try:
+            return encode(item)
+        except InvalidItem:
+            raise
+        except Exception as error:
+            fault = f"a {qualname_of(type(item))}, which can't be written as {codec.value}"
+            raise InvalidItem("$", f"got {fault}: {message_of(error)}") from error
+
+    return write
+
+
 def make_converter(codec: Codec, kind: Any) -> Write:
     """Make what writes one value, and raises `InvalidItem` if it is not of the type.
 
@@ -62,6 +84,15 @@ def make_converter(codec: Codec, kind: Any) -> Write:
     Raises:
         TypeError: The codec can't hold values of that type.
     """
+    encode = _make_encoder(codec, kind)
+    is_read_back = codec in {Codec.JSON, Codec.MSGPACK} and kind is not UNDECLARED
+    if not is_read_back or array_type(kind) is not None:  # what writes an array checks it
+        return encode
+    return _read_back(encode, make_reader(codec, kind))
+
+
+def _make_encoder(codec: Codec, kind: Any) -> Write:
+    """Make what writes one value, which may be of another type where the codec can hold it."""
     array = array_type(kind)
     if codec is Codec.NPY:
         if array is None and kind is not UNDECLARED:
@@ -73,7 +104,7 @@ def make_converter(codec: Codec, kind: Any) -> Write:
             return encode
         if array is not None:
             return lambda result: encode(array.from_result(result))
-        return _read_back(_encode(encode, kind), make_reader(codec, kind))
+        return _encode(encode, kind)
     if kind not in {bytes, str, UNDECLARED}:
         raise TypeError(f"expected bytes or str for the codec raw, got {_name(kind)}")
     return _raw(kind)

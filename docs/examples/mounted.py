@@ -21,17 +21,14 @@ class Double:
         return [2 * number for number in numbers]
 
 
-models = service.as_asgi()
-
-
 @asynccontextmanager
 async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-    async with models.running_workers():
+    async with service.running_workers():
         yield
 
 
 app = FastAPI(lifespan=lifespan)
-app.mount("/models", models)
+app.mount("/models", service)
 
 
 @app.get("/")

@@ -35,9 +35,7 @@ Send = Callable[[Message], Awaitable[None]]
 class AsgiService:
     """The endpoints of a service, their documents, and `/healthz`, `/readyz` and `/metrics`.
 
-    Its workers start and stop with it where it is what the server runs. Where it is mounted in an
-    application whose framework does not tell mounted ones of its lifespan (Starlette and FastAPI
-    don't), that application's lifespan has to: `async with mounted.running_workers():`.
+    See `Service.__call__`.
 
     Args:
         runtimes: The endpoints, not yet started.
@@ -70,7 +68,7 @@ class AsgiService:
         runtimes.metrics.held_bytes = lambda: self._router.held.held
 
     def running_workers(self) -> AbstractAsyncContextManager[None]:
-        """Have workers while the block runs: for the lifespan of who mounts it.
+        """Have workers while the block runs.
 
         Raises:
             WorkerStartError: A worker could not load its handler.
@@ -122,7 +120,7 @@ class AsgiService:
         if not self._started:
             _log.error(
                 "the workers of %s were never started: enter"
-                " `async with mounted.running_workers():` in the lifespan of the application"
+                " `async with service.running_workers():` in the lifespan of the application"
                 " that it is mounted in",
                 ", ".join(self.runtimes.by_path),
             )

@@ -18,23 +18,30 @@ class EndpointRuntimes:
     Args:
         endpoints: What is served.
         observers: Those of each label.
+        at_work: The list in which these runtimes stand from their start to their end, so that the
+            program that runs them can call them.
 
     Attributes:
         by_path: Each endpoint's.
         dispatchers: By path, or `/path:Stage`; their `stats()` tell what happened.
         metrics: What `/metrics` shows.
         live: What happened lately.
+        loop: The event loop that they run on; None before their start.
     """
 
     def __init__(
         self,
         endpoints: Iterable[Endpoint | PipelineEndpoint],
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
+        *,
+        at_work: "list[EndpointRuntimes]",
     ) -> None:
         self.metrics = Metrics()
         self.live = LiveView()
         self.dispatchers: dict[str, Forming] = {}
         self.by_path: dict[str, EndpointRuntime] = {}
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._at_work = at_work
         for runtime in make_runtimes(endpoints, observers):
             self._add(runtime)
 
@@ -44,6 +51,8 @@ class EndpointRuntimes:
         Raises:
             WorkerStartError: A worker could not load its handler.
         """
+        self.loop = asyncio.get_running_loop()
+        self._at_work.append(self)
         self.metrics.loop_lag.start()
         await asyncio.gather(*(each.backend.start() for each in self.by_path.values()))
 
@@ -85,6 +94,8 @@ class EndpointRuntimes:
             await asyncio.gather(*(each.backend.aclose(timeout) for each in self.by_path.values()))
         finally:
             self.metrics.loop_lag.stop()
+            if self in self._at_work:
+                self._at_work.remove(self)
 
     @asynccontextmanager
     async def running(self, drain_timeout: float) -> AsyncIterator[None]:

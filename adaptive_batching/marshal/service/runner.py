@@ -37,6 +37,7 @@ class Running(Operated):
         observers: Those of each path.
         tracer: Makes spans of requests and batches: `instrumentation.tracing.Tracing`.
         file: Says what else holds for the endpoints, and may be written anew.
+        at_work: See `EndpointRuntimes`.
 
     Raises:
         ConfigError: The file says what can't be.
@@ -58,12 +59,14 @@ class Running(Operated):
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
         tracer: Tracer | None = None,
         file: EndpointsFile | None = None,
+        at_work: list[EndpointRuntimes],
     ) -> None:
         self._name, self._described, self._file = name, list(endpoints), file
         self._endpoints = self._described if file is None else file.applied(self._described)
         self.documented = documented
         labels = [label for endpoint in self._endpoints for label in endpoint.labels]
-        self._runtimes = EndpointRuntimes(self._endpoints, with_tracer(labels, observers, tracer))
+        told = with_tracer(labels, observers, tracer)
+        self._runtimes = EndpointRuntimes(self._endpoints, told, at_work=at_work)
         self.endpoints = self._runtimes.by_path
         super().__init__(
             self._runtimes,

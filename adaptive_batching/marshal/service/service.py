@@ -16,6 +16,7 @@ from adaptive_batching.marshal.checks import (
     check_takes_a_list,
 )
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.service.in_process import InProcessEndpoint
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.payloads.contract import Contract, Declaration
 from adaptive_batching.pipeline import Pipeline
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from adaptive_batching.marshal.admin.openapi.pages import Documents
     from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
     from adaptive_batching.marshal.http.tracing import Tracer
-    from adaptive_batching.marshal.service.asgi import AsgiService
+    from adaptive_batching.marshal.service.asgi import AsgiService, Message, Receive, Send
+    from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
     from adaptive_batching.marshal.service.runner import Running
 
 H = TypeVar("H", bound=Callable[..., Any])
@@ -51,12 +53,15 @@ class Service:
             def __call__(self, images):
                 return self.model.predict(images)
 
-    Start it with `adaptive-batching serve module:service`, or with `running` in a program.
+    Start it with `adaptive-batching serve module:service`, or with `running` in a program. It is an
+    ASGI application as well: `uvicorn module:service`, or `application.mount("/models", service)`.
+    Where it runs, `await service["/predict"](item)` calls an endpoint from the same program.
 
     Args:
         name: What it is called in messages.
         max_in_flight: Requests at a time; more are refused as overloaded.
         body_timeout: Seconds that a request's body may take to arrive.
+        drain_timeout: Seconds that the last requests have when it ends.
         documented: Whether it describes itself to clients, at `/openapi.json` and `/docs`.
 
     Raises:
@@ -70,21 +75,64 @@ class Service:
         *,
         max_in_flight: int = 4096,
         body_timeout: float = 10.0,
+        drain_timeout: float = 30.0,
         documented: bool = True,
     ) -> None:
         check_count("max_in_flight", max_in_flight)
         check_seconds("body_timeout", body_timeout)
+        check_seconds("drain_timeout", drain_timeout)
         self.name = name
         self.max_in_flight = max_in_flight
         self.body_timeout = body_timeout
+        self.drain_timeout = drain_timeout
         self.documented = documented
         self._endpoints: dict[str, Endpoint | PipelineEndpoint] = {}
+        self._in_process: dict[str, InProcessEndpoint] = {}
+        self._at_work: list[EndpointRuntimes] = []
+        self._asgi: AsgiService | None = None
 
     def __repr__(self) -> str:
         return f"<Service {self.name} {' '.join(self._endpoints) or 'without endpoints'}>"
 
     def __iter__(self) -> Iterator[Endpoint | PipelineEndpoint]:
         return iter(self._endpoints.values())
+
+    def __getitem__(self, path: str) -> InProcessEndpoint:
+        """What calls an endpoint's handler from the program that runs the service.
+
+        Raises:
+            KeyError: There is no such endpoint.
+        """
+        endpoint = self._endpoints.get(path)
+        if endpoint is None:
+            known = ", ".join(self._endpoints) or "none yet"
+            raise KeyError(f"path: expected that of an endpoint ({known}), got {path!r}")
+        if path not in self._in_process:
+            made = InProcessEndpoint(path, endpoint.contract, self._at_work)
+            self._in_process[path] = made
+        return self._in_process[path]
+
+    async def __call__(self, scope: "Message", receive: "Receive", send: "Send") -> None:
+        """Answer an ASGI server, which starts and stops the workers by its lifespan protocol.
+
+        Where the service is mounted in an application whose framework does not tell mounted ones
+        of its lifespan (Starlette and FastAPI don't), that application's lifespan has to start
+        the workers: `async with service.running_workers():`.
+        """
+        if scope["type"] == "lifespan" or self._asgi is None:
+            self._asgi = self._made_asgi()
+        await self._asgi(scope, receive, send)
+
+    @asynccontextmanager
+    async def running_workers(self) -> AsyncIterator[None]:
+        """Have workers while the block runs: for the lifespan of an application that mounts it.
+
+        Raises:
+            WorkerStartError: A worker could not load its handler.
+        """
+        self._asgi = self._made_asgi()
+        async with self._asgi.running_workers():
+            yield
 
     def endpoint(
         self,
@@ -228,7 +276,6 @@ class Service:
         host: str = "127.0.0.1",
         port: int = 0,
         *,
-        drain_timeout: float = 30.0,
         admin: tuple[str, int] | None = None,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
         tracer: "Tracer | None" = None,
@@ -239,7 +286,6 @@ class Service:
         Args:
             host: The address to listen on.
             port: The port; 0 takes a free one.
-            drain_timeout: Seconds that the last requests have at the end.
             admin: Host and port of the pages of operators, such as `("127.0.0.1", 0)`. Where they
                 have one, clients don't see `/metrics`.
             observers: By path, what is told about its batches and requests: a `Recorder`. Those of
@@ -258,48 +304,23 @@ class Service:
                 await running.start(host, port)
                 yield running
             finally:
-                await running.stop(drain_timeout)
+                await running.stop(self.drain_timeout)
 
-    def as_aiohttp(self, *, drain_timeout: float = 30.0) -> "web.Application":
+    def as_aiohttp(self) -> "web.Application":
         """The endpoints as an application of aiohttp: `app.add_subapp("/models", …)`.
 
         Its workers start and stop with it, or with the application that it is a part of.
-
-        Args:
-            drain_timeout: Seconds that the last requests have at the end.
         """
         from adaptive_batching.marshal.service.aiohttp_application import (  # noqa: PLC0415
             make_application,
         )
-        from adaptive_batching.marshal.service.endpoint_runtimes import (  # noqa: PLC0415
-            EndpointRuntimes,
-        )
 
         return make_application(
-            EndpointRuntimes(self),
+            self._runtimes(),
             self._documents(),
             max_in_flight=self.max_in_flight,
             body_timeout=self.body_timeout,
-            drain_timeout=drain_timeout,
-        )
-
-    def as_asgi(self, *, drain_timeout: float = 30.0) -> "AsgiService":
-        """The endpoints as an ASGI application, for uvicorn and its like, FastAPI and Starlette.
-
-        Args:
-            drain_timeout: Seconds that the last requests have at the end.
-        """
-        from adaptive_batching.marshal.service.asgi import AsgiService  # noqa: PLC0415
-        from adaptive_batching.marshal.service.endpoint_runtimes import (  # noqa: PLC0415
-            EndpointRuntimes,
-        )
-
-        return AsgiService(
-            EndpointRuntimes(self),
-            self._documents(),
-            max_in_flight=self.max_in_flight,
-            body_timeout=self.body_timeout,
-            drain_timeout=drain_timeout,
+            drain_timeout=self.drain_timeout,
         )
 
     def prepared(
@@ -322,7 +343,26 @@ class Service:
             observers=observers,
             tracer=tracer,
             file=file,
+            at_work=self._at_work,
         )
+
+    def _made_asgi(self) -> "AsgiService":
+        from adaptive_batching.marshal.service.asgi import AsgiService  # noqa: PLC0415
+
+        return AsgiService(
+            self._runtimes(),
+            self._documents(),
+            max_in_flight=self.max_in_flight,
+            body_timeout=self.body_timeout,
+            drain_timeout=self.drain_timeout,
+        )
+
+    def _runtimes(self) -> "EndpointRuntimes":
+        from adaptive_batching.marshal.service.endpoint_runtimes import (  # noqa: PLC0415
+            EndpointRuntimes,
+        )
+
+        return EndpointRuntimes(self, at_work=self._at_work)
 
     def _documents(self) -> "Documents":
         """What describes it where it is mounted."""

@@ -69,15 +69,14 @@ async def in_uvicorn(application):
 @asynccontextmanager
 async def in_fastapi(mounted, *, forgotten=False):
     """Mounted in an application of FastAPI, whose lifespan starts the workers."""
-    models = mounted.service.as_asgi()
 
     @asynccontextmanager
     async def lifespan(_):
-        async with models.running_workers():
+        async with mounted.service.running_workers():
             yield
 
     application = FastAPI(lifespan=None if forgotten else lifespan)
-    application.mount("/models", models)
+    application.mount("/models", mounted.service)
     async with in_uvicorn(application) as url:
         yield f"{url}/models"
 
@@ -85,7 +84,7 @@ async def in_fastapi(mounted, *, forgotten=False):
 @asynccontextmanager
 async def alone_in_uvicorn(mounted):
     """By itself: the server tells it of its lifespan."""
-    async with in_uvicorn(mounted.service.as_asgi()) as url:
+    async with in_uvicorn(mounted.service) as url:
         yield url
 
 
@@ -216,13 +215,12 @@ async def test_workers_that_nobody_started(caplog):
         assert (await send(None, "/readyz", "GET")).status == 503
     said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert len(said) == 1
-    assert "`async with mounted.running_workers():` in the lifespan" in said[0]
+    assert "`async with service.running_workers():` in the lifespan" in said[0]
 
 
 async def test_workers_that_can_not_be_started(caplog):
     """An ASGI server says why, and does not start."""
-    application = apps.unloadable.as_asgi()
-    server = uvicorn.Server(uvicorn.Config(application, port=0, log_config=None))
+    server = uvicorn.Server(uvicorn.Config(apps.unloadable, port=0, log_config=None))
     with pytest.raises(SystemExit):
         await server.serve()
     assert "no model" in caplog.text
