@@ -75,7 +75,7 @@ def _ray_launcher(handler: Any, wrap: Any, placement: RayWorkers) -> Launcher:
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
-        msg = "RayWorkers need Ray: pip install 'adaptive-batching[ray]'"
+        msg = "RayWorkers need Ray: pip install 'ray>=2.52'"
         raise ModuleNotFoundError(msg, name="ray") from error
     return RayLauncher(handler, wrap, placement.options(), placement.address)
 

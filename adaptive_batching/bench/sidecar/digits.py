@@ -25,7 +25,7 @@ async def measure(*, loop: str, quick: bool) -> Report:
         Unavailable: There is no scikit-learn.
     """
     if importlib.util.find_spec("sklearn") is None:
-        raise Unavailable("scikit-learn is not installed: pip install adaptive-batching[demo]")
+        raise Unavailable("scikit-learn is not installed: pip install scikit-learn")
     seconds, rounds, step = (0.3, 1, 3) if quick else (2.0, 3, 1)
     options = ("--protocol", "tensorflow", "--max-latency", f"{_WITHIN}s")
     async with one_at_a_time() as direct, sidecar(direct.url, loop, *options) as ours:

@@ -44,7 +44,7 @@ def _checked(_context: click.Context, _parameter: click.Parameter, loop: str) ->
     try:
         loop_factory(loop)
     except ModuleNotFoundError:
-        hint = "uvloop is not installed: pip install adaptive-batching[uvloop]"
+        hint = "uvloop is not installed: pip install uvloop"
         raise click.UsageError(hint) from None
     return loop
 
@@ -89,7 +89,7 @@ def _ray(form: str, *, quick: bool) -> None:
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
-        hint = "Ray is not installed: pip install adaptive-batching[ray]"
+        hint = "Ray is not installed: pip install 'ray>=2.52'"
         raise click.UsageError(hint) from None
     _report(_single(actors.measure(quick=quick)), "asyncio", form)
 

@@ -27,9 +27,7 @@ def command(form: str, *, keep: bool, seconds: float) -> None:
     with 1 if any answer was wrong or lost.
     """
     if importlib.util.find_spec("sklearn") is None:
-        raise click.ClickException(
-            "the demo trains a scikit-learn model: pip install 'adaptive-batching[demo]'"
-        )
+        raise click.ClickException("the demo trains a scikit-learn model: pip install scikit-learn")
     # It overloads the service on purpose; what is refused stands in the table.
     logging.getLogger("adaptive_batching").setLevel(logging.ERROR)
     good = asyncio.run(_demonstrate(form, keep=keep, seconds=seconds))

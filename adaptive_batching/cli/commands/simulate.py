@@ -181,7 +181,7 @@ def _limit(experiment: Experiment, workers: tuple[int, ...], traffic: Traffic) -
 def _expect_plotting() -> None:
     """Before anything is simulated."""
     if importlib.util.find_spec("matplotlib") is None:
-        hint = "the report is drawn with matplotlib: pip install 'adaptive-batching[plot]'"
+        hint = "the report is drawn with matplotlib: pip install matplotlib"
         raise click.ClickException(hint)
 
 

@@ -205,6 +205,6 @@ def loop_factory(*, wanted: bool | None) -> Callable[[], asyncio.AbstractEventLo
     try:
         import uvloop  # noqa: PLC0415  an extra
     except ModuleNotFoundError:
-        hint = "uvloop is not installed: pip install adaptive-batching[uvloop]"
+        hint = "uvloop is not installed: pip install uvloop"
         raise click.UsageError(hint) from None
     return uvloop.new_event_loop

@@ -57,7 +57,7 @@ class TelemetryOptions(msgspec.Struct, frozen=True):
         try:
             from adaptive_batching.instrumentation.tracing import Tracing  # noqa: PLC0415  an extra
         except ModuleNotFoundError:
-            hint = "OpenTelemetry is not installed: pip install adaptive-batching[otel]"
+            hint = "OpenTelemetry is not installed: pip install opentelemetry-api"
             raise click.UsageError(hint) from None
         return Tracing(share=self.trace)
 
