@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from click.testing import CliRunner
 from adaptive_batching.cli import main
 from adaptive_batching.core import Batch, Job, JobOutcome, Limits, Scheduler, make_policy
 from adaptive_batching.instrumentation.recording import Recorder
+from adaptive_batching.marshal.config.endpoints_file import EndpointSettings
+from adaptive_batching.marshal.config.toml_file import read_table
 from adaptive_batching.simulation import ArrivalStream, Server, drive, poisson
 
 GUIDE = Path(__file__).parents[2] / "docs/how-to/plan.md"
@@ -111,6 +114,25 @@ def test_the_smallest_recommendation(traffic):
     assert not any(each["holds"] for each in four["tried"] if each["workers"] == 1)
     assert four["short"][0]["workers"] == 1
     assert "if they never rest" in four["short"][0]["reasons"][0]
+
+
+def test_the_settings_to_paste(traffic):
+    """The last lines are a program's arguments and a file of endpoints that the service reads."""
+    said = run("recommend", traffic, *MODEL, "--policy", "greedy")
+    program, _, table = said.rpartition("in a program: ")[2].partition("[endpoints")
+    assert "workers=1, max_latency=0.05, policy='greedy'\n" in program
+    settings = tomllib.loads(f"[endpoints{table}")["endpoints"]["/predict"]
+    assert read_table("/predict", settings, EndpointSettings).max_latency == 0.05
+
+
+def test_a_recording_brings_its_durations(traffic):
+    """Without --latency, batches take as long as they did in the recording, and that is said."""
+    options = ("--policy", "cork", "--max-latency", "50ms", "--format", "json")
+    result = CliRunner().invoke(main, ["simulate", str(traffic), *options])
+    assert result.stderr.startswith(f"batches take as long as in {traffic}: --latency 5.")
+    [row] = json.loads(result.stdout)["rows"]
+    recorded = np.genfromtxt(traffic, delimiter=",", skip_header=1, usecols=2)
+    assert row["mean_latency"] == pytest.approx(recorded.mean(), rel=0.05)
 
 
 def test_nothing_to_recommend(traffic):
@@ -239,5 +261,7 @@ def test_a_recording_without_batches(tmp_path):
     path = tmp_path / "refused.csv.gz"
     with Recorder(path) as recorder:
         recorder.jobs_ended([Job(0.0)], JobOutcome.SHED, 0.0, None)
-    said = " ".join(run("fit", path, status=2).split())
-    assert "refused.csv.gz: expected 20 batches or more" in said
+    for command in ("fit", "simulate"):
+        said = " ".join(run(command, path, status=2).split())
+        assert "refused.csv.gz: expected 20 batches or more" in said
+    assert "say --latency" in said

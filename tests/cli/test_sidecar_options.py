@@ -151,3 +151,13 @@ def test_options_that_would_be_of_no_use(options, told):
     result = CliRunner().invoke(command, whole)
     assert result.exit_code == 2
     assert told in " ".join(result.output.split())
+
+
+def test_the_help_begins_with_what_most_need():
+    """Options stand in sections; a bound that only guards against slips is not shown."""
+    shown = CliRunner().invoke(command, ["--help"]).output
+    needed = shown.partition("Most needed:")[2].partition("\n\n")[0]
+    for option in ("--upstream", "--protocol", "--max-latency", "--port"):
+        assert f"  {option} " in needed
+    assert shown.index("Most needed:") < shown.index("Batching:") < shown.index("Listening:")
+    assert "1000000000" not in shown

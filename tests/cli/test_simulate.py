@@ -178,7 +178,7 @@ def test_the_help_shows_defaults():
     """Of every option that has one."""
     shown = " ".join(run("--help").output.split())
     assert "aimd[:STEP], aimd:e2e" in shown
-    for default in ("0; x>=0", "(none)", "0%:0ms", "table", "1; 1<=x<=1000", "cork, greedy"):
+    for default in ("0", "(none)", "0%:0ms", "table", "1; 1<=x<=1000", "cork, greedy"):
         assert f"[default: {default}]" in shown
 
 
@@ -426,7 +426,7 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--failures", "1%", "--limit"), "expected durations that depend on the size"),
         ((*MADE, "--replications", 0), "0 is not in the range 1<=x<=10000"),
         ((*MADE, "--replications", 2, "--limit"), "expected no --limit with --replications"),
-        ((*MADE, "--latency", "5ms"), "expected FIXED+PER_ITEM such as 5ms+0.05ms, got '5ms'"),
+        ((*MADE, "--latency", "5"), "expected 5ms, or FIXED+PER_ITEM such as 5ms+0.05ms"),
         ((*MADE, "--pause", "often"), "expected PERCENT:DURATION such as 0.5%:10ms, got 'often'"),
         ((*MADE, "--pause", "1ms/0s"), "expected a mean time between pauses of 1e-06 s or more"),
         ((*MADE, "--pause", "10/2s"), "expected a duration with a unit"),

@@ -23,6 +23,7 @@ from adaptive_batching.cli.options.parameters import (
     SHARE,
     WORKERS,
 )
+from adaptive_batching.cli.options.sections import SectionedCommand, options_in
 from adaptive_batching.cli.options.workers import expect_worker, number_of_workers
 from adaptive_batching.cli.progress import progress
 from adaptive_batching.cli.screen import screen
@@ -38,10 +39,14 @@ from adaptive_batching.simulation.study.experiment import Experiment
 from adaptive_batching.simulation.study.replications import replicated_table, summed
 from adaptive_batching.simulation.study.seeds import Contestant, each_seed
 
+_compared = options_in("Comparison")
 
-@click.command("compare", no_args_is_help=True, context_settings={"show_default": True})
+
+@click.command(
+    "compare", no_args_is_help=True, context_settings={"show_default": True}, cls=SectionedCommand
+)
 @condition_options
-@click.option(
+@_compared(
     "--policy",
     "policies",
     type=POLICY,
@@ -49,32 +54,32 @@ from adaptive_batching.simulation.study.seeds import Contestant, each_seed
     required=True,
     help="Twice: the one that is used, then the one that may replace it.",
 )
-@click.option("--workers", type=WORKERS, default=1)
-@click.option(
+@_compared("--workers", type=WORKERS, default=1)
+@_compared(
     "--replications",
     type=REPLICATIONS,
     default=5,
     help="Runs with the seeds that follow --seed: other luck, the same for both policies.",
 )
-@click.option(
+@_compared(
     "--max-goodput-loss",
     type=SHARE,
     default="0.5%",
     help="What the second may lose, of all requests.",
 )
-@click.option(
+@_compared(
     "--max-throughput-loss",
     type=SHARE,
     help="What it may lose of the first's answers a second. Without closed traffic these follow "
     "the arrivals, and goodput says more.  [default: 1% with --arrivals closed, else any]",
 )
-@click.option(
+@_compared(
     "--max-mean-increase",
     type=SHARE,
     default="5%",
     help="How much longer its mean latency may be, of the first's.",
 )
-@click.option(
+@_compared(
     "--max-p99-increase",
     type=SHARE,
     default="5%",

@@ -13,12 +13,10 @@ from adaptive_batching.cli.interruption import writing
 from adaptive_batching.cli.options.parameters import FORMAT
 from adaptive_batching.cli.screen import screen
 from adaptive_batching.errors import TraceError
-from adaptive_batching.simulation.fitting.fit import Fit, Level, fit
+from adaptive_batching.simulation.fitting.fit import Fit, Level, fit_recording
 from adaptive_batching.simulation.fitting.goodness import Goodness
-from adaptive_batching.simulation.fitting.loop_delay import loop_delay
 from adaptive_batching.simulation.fitting.model_file import save_model
 from adaptive_batching.simulation.fitting.robust_line import Interval
-from adaptive_batching.simulation.traffic.traces.recording import recorded_batches
 
 _MOST_LEVELS = 24  # lines of a table that people read
 
@@ -38,13 +36,9 @@ def command(recorded: Path, *, save: Path | None, form: str) -> None:
     out, and so are the first two of each power of two, as models compile for new shapes.
     """
     try:
-        batches = list(recorded_batches(recorded))
-        sizes = [(batch.size, batch.duration) for batch in batches]
-        model = fit(sizes, loop_delay(batches))
-    except TraceError as error:
+        model = fit_recording(recorded)
+    except (TraceError, ValueError) as error:
         raise click.UsageError(str(error)) from error
-    except ValueError as error:
-        raise click.UsageError(f"{recorded}: {error}") from error
     if save is not None:
         _save(model, save)
     with writing():

@@ -20,6 +20,7 @@ from adaptive_batching.cli.options.parameters import (
     RANGE,
     RATE,
 )
+from adaptive_batching.cli.options.sections import SectionedCommand, options_in
 from adaptive_batching.cli.options.workers import expect_worker
 from adaptive_batching.cli.progress import progress
 from adaptive_batching.cli.screen import screen
@@ -38,18 +39,22 @@ from adaptive_batching.simulation.study.experiment import Experiment
 from adaptive_batching.simulation.study.target import Target
 from adaptive_batching.units import counted
 
+_asked = options_in("Question")
 
-@click.command("recommend", no_args_is_help=True, context_settings={"show_default": True})
+
+@click.command(
+    "recommend", no_args_is_help=True, context_settings={"show_default": True}, cls=SectionedCommand
+)
 @condition_options
-@click.option("--policy", type=POLICY, default="cork", help="As of simulate.")
-@click.option("--workers", type=RANGE, default="1..8", help="To choose from.")
-@click.option(
+@_asked("--policy", type=POLICY, default="cork", help="As of simulate.")
+@_asked("--workers", type=RANGE, default="1..8", help="To choose from.")
+@_asked(
     "--goodput",
     type=GOODPUT,
     default="99%",
     help="Share of all requests that are to be answered within --max-latency.",
 )
-@click.option(
+@_asked(
     "--throughput",
     type=RATE,
     help="Of closed traffic: answers a second that the users are to get.",
@@ -90,6 +95,8 @@ def command(
             click.echo(json.dumps(answer, indent=2, allow_nan=False))
         else:
             _print(search, points, f"{title(traffic, experiment)}, seed {seed}")
+            if search.best is not None:
+                _show_settings(search.best, policy, experiment.limits.max_latency)
     if search.best is None:
         raise click.exceptions.Exit(1)
 
@@ -155,13 +162,28 @@ def _print(search: Search, points: Sequence[Point], heading: str) -> None:
     if best is None:
         console.print("no number of workers was enough")
         return
-    console.print(f"--workers {number} --max-batch-size {best.max_batch_size}\n")
     console.print("The same under less and more of the traffic")
     drawn = _columns("rate" if points[0].users is None else "users")
     for point in points:
         users = point.users
         drawn.add_row(f"{point.scale:g}" if users is None else f"{users:,}", *_cells(point))
     console.print(drawn)
+
+
+def _show_settings(best: Trial, policy: str, max_latency: float) -> None:
+    """Print the recommendation as a program takes it, and as a file of endpoints does."""
+    size, workers = best.max_batch_size, best.row.workers
+    said = [f"max_batch_size={size}", f"workers={workers}"]
+    table = ['[endpoints."/predict"]', f"max_batch_size = {size}"]
+    if max_latency < inf:
+        said.append(f"max_latency={max_latency:g}")
+        table.append(f'max_latency = "{max_latency:g}s"')
+    if policy != "cork":
+        said.append(f"policy={policy!r}")
+        table.append(f'policy = "{policy}"')
+    click.echo(f"in a program: {', '.join(said)}")
+    click.echo(f"or for `serve --workers {workers} --config service.toml`, in service.toml:\n")
+    click.echo("\n".join(table))
 
 
 def _table(trials: Sequence[Trial]) -> Table:

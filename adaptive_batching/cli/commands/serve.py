@@ -17,6 +17,7 @@ from adaptive_batching.cli.options.listening import (
 from adaptive_batching.cli.options.named_values import named_values
 from adaptive_batching.cli.options.parameters import CPUS
 from adaptive_batching.cli.options.recorders import make_recorders, opened
+from adaptive_batching.cli.options.sections import SectionedCommand, options_in
 from adaptive_batching.cli.options.telemetry import TelemetryOptions, telemetry_options
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
@@ -24,21 +25,12 @@ from adaptive_batching.marshal.service.endpoints import Endpoint
 from adaptive_batching.marshal.service.runner import Running
 from adaptive_batching.marshal.service.service import Service
 
+_endpoints = options_in("Endpoints")
 
-@click.command("serve")
+
+@click.command("serve", cls=SectionedCommand)
 @click.argument("target", metavar="MODULE:SERVICE")
-@listening_options
-@admin_options
-@telemetry_options
-@click.option(
-    "--record",
-    "records",
-    metavar="[PATH=]FILE",
-    multiple=True,
-    help="Write every request of an endpoint, without its payload, for simulate and fit: "
-    "out.csv, or /predict=out.csv if there are several endpoints; .gz compresses.",
-)
-@click.option(
+@_endpoints(
     "--workers",
     "moves",
     metavar="[PATH=]WHERE",
@@ -46,13 +38,24 @@ from adaptive_batching.marshal.service.service import Service
     help="Where a handler runs, instead of where its endpoint says: 4, threads:2, processes:2, "
     "ray:4, unix:/run/model.sock; /predict=ray:4 if there are several endpoints.",
 )
-@click.option(
+@_endpoints(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="TOML: policy and limits of endpoints, instead of what the module says; read again at"
     " SIGHUP and when it is written.",
 )
-@click.option(
+@admin_options
+@telemetry_options
+@options_in("Operators")(
+    "--record",
+    "records",
+    metavar="[PATH=]FILE",
+    multiple=True,
+    help="Write every request of an endpoint, without its payload, for simulate and fit: "
+    "out.csv, or /predict=out.csv if there are several endpoints; .gz compresses.",
+)
+@listening_options
+@options_in("Listening")(
     "--marshal-cpus",
     type=CPUS,
     metavar="CPUS",
@@ -70,9 +73,12 @@ def command(
 ) -> None:
     """Serve the endpoints of MODULE:SERVICE over HTTP.
 
+    \b
+    adaptive-batching serve digits:service --port 8000 --admin-port 9000
+
     SIGTERM and Ctrl-C end it once everything it accepted is answered, a second one at once.
     SIGHUP renews the worker processes one after the other, and no request fails.
-    """
+    """  # noqa: D301 - \b keeps the example's lines
     with telemetry.logs() as logs:
         service = _load(target)
         _relocate(service, moves)

@@ -25,6 +25,7 @@ from adaptive_batching.cli.options.listening import (
 )
 from adaptive_batching.cli.options.recorders import make_recorders, opened
 from adaptive_batching.cli.options.rules import needs, said
+from adaptive_batching.cli.options.sections import options_in
 from adaptive_batching.cli.options.telemetry import TelemetryOptions, telemetry_options
 from adaptive_batching.errors import ConfigError, SettingError
 from adaptive_batching.marshal.config.limits import Bounds
@@ -36,34 +37,37 @@ from adaptive_batching.marshal.sidecar.runner import SidecarRunning
 
 def route_options(command: Command) -> Command:
     """Add the options of a single route; each is named after a key of a file of routes."""
-    return add_options(command, [*options_of(RouteSettings).values()])
+    return add_options(command, [*options_of(RouteSettings, "Routes").values()])
 
 
 def limits(command: Command) -> Command:
     """Add the options that hold for all routes together, as the argument `bounds`."""
     rules = [needs("max_per_tenant", "tenant_header")]
-    return gather_options(command, "bounds", Bounds, rules)
+    return gather_options(command, "bounds", Bounds, "Limits", rules)
+
+
+_several = options_in("Several routes, and KServe")
 
 
 @click.command(
     "sidecar", cls=AgentCommand, context_settings={"auto_envvar_prefix": "ADAPTIVE_BATCHING"}
 )
-@click.option(
-    "--compat",
-    type=click.Choice([KSERVE_AGENT]),
-    help="Take the flags of KServe's agent, and answer with its batchId and message.",
-)
-@click.option(
+@route_options
+@_several(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="TOML: routes, instead of the options of a single one; read again at SIGHUP and when it"
     " is written.",
 )
-@route_options
+@_several(
+    "--compat",
+    type=click.Choice([KSERVE_AGENT]),
+    help="Take the flags of KServe's agent, and answer with its batchId and message.",
+)
 @limits
 @admin_options
 @telemetry_options
-@click.option(
+@options_in("Operators")(
     "--record",
     "records",
     type=click.Path(),
@@ -89,9 +93,13 @@ def command(
 ) -> None:
     """Merge single requests for a model server into batches of its own protocol.
 
+    \b
+    adaptive-batching sidecar --upstream http://127.0.0.1:8501 --protocol tensorflow \\
+      --max-latency 100ms --port 8000
+
     Whatever the protocol has no batches for is passed on as it comes. SIGTERM and Ctrl-C end it
     once everything it accepted is answered, a second one at once.
-    """
+    """  # noqa: D301 - \b keeps the example's lines
     try:
         if config is not None:
             _check_alone(context, of_a_route)

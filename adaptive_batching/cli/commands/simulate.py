@@ -26,6 +26,7 @@ from adaptive_batching.cli.options.parameters import (
     WORKERS,
     expect_none,
 )
+from adaptive_batching.cli.options.sections import OUTPUT, SectionedCommand, options_in
 from adaptive_batching.cli.options.workers import expect_worker, number_of_workers
 from adaptive_batching.cli.progress import progress
 from adaptive_batching.cli.screen import screen
@@ -39,10 +40,12 @@ from adaptive_batching.simulation.study.replications import Replicated, replicat
 from adaptive_batching.simulation.study.report import Row, parts_table, table
 from adaptive_batching.simulation.study.traffic import Traffic
 
+_compared = options_in("Comparison")
 
-@click.command(no_args_is_help=True, context_settings={"show_default": True})
+
+@click.command(no_args_is_help=True, context_settings={"show_default": True}, cls=SectionedCommand)
 @condition_options
-@click.option(
+@_compared(
     "--policy",
     "policies",
     type=POLICY,
@@ -50,37 +53,37 @@ from adaptive_batching.simulation.study.traffic import Traffic
     default=("cork", "greedy"),
     help=f"{', '.join(KNOWN)}; repeat to compare.",
 )
-@click.option(
+@_compared(
     "--workers",
     type=WORKERS,
     multiple=True,
     default=(1,),
     help="Batches that may run at the same time; repeat to compare.",
 )
-@click.option(
+@options_in(OUTPUT)(
     "--replications",
     type=REPLICATIONS,
     default=1,
     help="Seeds, one after the other, with 95 % confidence intervals; policies are compared "
     "seed by seed with the first.",
 )
-@click.option(
+@options_in(OUTPUT)(
     "--limit",
     "with_limit",
     is_flag=True,
-    help="Say how good who knows all arrivals could have been; for one number of workers.",
+    help="Show the best that was possible with all arrivals known; for one number of workers.",
 )
-@click.option(
+@options_in(OUTPUT)(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw it as well: one HTML file that needs nothing else. Wants the extra `plot`.",
+    help="Write figures to one HTML file as well; needs matplotlib.",
 )
-@click.option(
+@options_in(OUTPUT)(
     "--load",
     "loads",
     type=float,
     multiple=True,
-    help="Of the report: curves over the load, of the traffic this many times as dense; repeat.",
+    help="Add curves over the load to the report, with traffic this many times as dense; repeat.",
 )
 @FORMAT
 def command(

@@ -30,4 +30,4 @@ class AdminOptions(msgspec.Struct, frozen=True):
 def admin_options(command: Command) -> Command:
     """Add the options of the admin port to a command, as the argument `admin`."""
     rules = [needs("admin_host", "admin_port")]
-    return gather_options(command, "admin", AdminOptions, rules)
+    return gather_options(command, "admin", AdminOptions, "Operators", rules)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import wraps
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -17,88 +18,127 @@ from adaptive_batching.cli.options.parameters import (
     expect_none,
     expect_shorter,
 )
+from adaptive_batching.cli.options.sections import KEYS_AND_TENANTS, OUTPUT, options_in
 from adaptive_batching.cli.options.traffic import TRAFFIC_NAMES, TRAFFIC_OPTIONS, traffic
 from adaptive_batching.cli.options.workers import WORKER_OPTIONS, expect_keys, server_of
 from adaptive_batching.core import Limits
+from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.clients.retries import Retries, parse_backoff
 from adaptive_batching.simulation.fitting.loop_delay import LOOP_DELAY
-from adaptive_batching.simulation.fitting.model_file import Recorded
+from adaptive_batching.simulation.fitting.model_file import Recorded, recorded_by
 from adaptive_batching.simulation.kernel.fleet import Balance, Fleet
 from adaptive_batching.simulation.study.experiment import Experiment
 from adaptive_batching.simulation.study.traffic import Traffic
+from adaptive_batching.simulation.traffic.traces import is_recording
 from adaptive_batching.units import format_duration
 
+_limits = options_in("Limits")
+_clients = options_in("Clients that send again")
+_dispatchers = options_in("Dispatchers")
+_kinds = options_in(KEYS_AND_TENANTS)
+_output = options_in(OUTPUT)
+
 _RUN_OPTIONS = (
-    click.option(
+    _limits(
         "--max-latency",
         type=DURATION,
         default=inf,
         show_default="none",
-        help="From arrival to answer, of requests whose own is not in the trace.",
+        help="From arrival to answer; a request's own in the trace goes before it.",
     ),
-    click.option("--max-batch-size", type=ITEMS, default=64, help="Items."),
-    click.option("--max-queue", type=ITEMS, default=65_536, help="Items waiting."),
-    click.option(
+    _limits("--max-batch-size", type=ITEMS, default=64, help="Items in a batch at the most."),
+    _limits("--max-queue", type=ITEMS, default=65_536, help="Items that may wait."),
+    _kinds(
         "--first-come",
         is_flag=True,
-        help="Of --tenants: serve them as they come, whosever they are.",
+        help="Serve the requests of --tenants in order of arrival.",
     ),
-    click.option(
+    _kinds(
         "--ageing",
         type=DURATION,
-        help="Of --high-priority: what comes so much later goes before no normal request.  "
+        help="A high-priority request overtakes only normal ones that have waited less than this.  "
         "[default: a quarter of --max-latency, or 1s]",
     ),
-    click.option(
-        "--timer-resolution", type=DURATION, default=0.0, help="Round wake-ups up to this."
+    _dispatchers(
+        "--timer-resolution", type=DURATION, default=0.0, help="Timers ring at multiples of this."
     ),
-    click.option(
+    _dispatchers(
         "--loop-delay",
         type=DURATION,
-        help="Of the event loop: everything is noticed so much later; 0ms for a perfect one.  "
+        help="How much later the event loop notices what happens; 0ms for a perfect one.  "
         f"[default: {LOOP_DELAY * 1e3:g}ms, or as --latency-from was recorded]",
     ),
-    click.option(
+    _dispatchers(
         "--dispatchers",
         type=click.IntRange(min=1, max=1000),
         default=1,
-        help="Each with a queue of its own and its share of the workers.",
+        help="Dispatchers, each with a queue of its own and its share of the workers.",
     ),
-    click.option(
+    _dispatchers(
         "--balance",
         type=click.Choice(["in-turn", "random", "least"]),
         help="Which dispatcher gets a request; least: with the fewest under way.  "
         "[default: in-turn]",
     ),
-    click.option(
+    _dispatchers(
         "--shared-workers",
         is_flag=True,
         help="Every dispatcher sends to all workers, which take batches as they come.",
     ),
-    click.option(
+    _clients(
         "--retries",
         type=int,
-        help="Clients who are refused or late send again, so often at the most; goodput is of the "
-        "requests, however often they were sent.",
+        help="How often a refused or late request is sent again at the most; goodput counts a "
+        "request once.",
     ),
-    click.option(
+    _clients(
         "--backoff",
         type=Parsed("duration or retry-after", parse_backoff),
-        help="Of retries: when, say 50ms, doubled each time; 0s for at once; or when told.  "
+        help="Pause before a request is sent again: 50ms, doubled each time; 0s; or retry-after.  "
         "[default: retry-after]",
     ),
-    click.option(
+    _limits(
         "--idempotent",
         is_flag=True,
-        help="Of --failures and --crashes: a batch that fails runs again in parts.",
+        help="Run a batch that --failures or --crashes spoiled again, in parts.",
     ),
-    click.option("--warmup", type=SECONDS, default=0.0, help="Seconds left out of the statistics."),
+    _output(
+        "--warmup", type=SECONDS, default=0.0, help="Leave out the first seconds of the statistics."
+    ),
 )
 
 
 def condition_options(command: Command) -> Command:
-    """Add all of them to a command, which passes them on to `conditions`."""
-    return add_options(command, (*TRAFFIC_OPTIONS, *WORKER_OPTIONS, *_RUN_OPTIONS))
+    """Add all of them to a command, which passes them on to `conditions`.
+
+    Batches of a recording take as long as they did there, unless the options say otherwise.
+    """
+
+    @wraps(command)
+    def with_durations(trace: Path | None, **options: Any) -> Any:
+        said = any(options[name] for name in ("server", "latency_from", "servers"))
+        if trace is not None and not said:
+            options["latency_from"] = _durations(trace)
+        return command(trace, **options)
+
+    return add_options(with_durations, (*TRAFFIC_OPTIONS, *WORKER_OPTIONS, *_RUN_OPTIONS))
+
+
+def _durations(trace: Path) -> Recorded | None:
+    """Learn from a recording how long its batches took; None if the trace is none."""
+    try:
+        if not (trace.is_file() and is_recording(trace)):  # a pipe can be read once
+            return None
+        # a second that no other run needs: the optimizer
+        from adaptive_batching.simulation.fitting.fit import fit_recording  # noqa: PLC0415
+
+        fitted = fit_recording(trace)
+    except TraceError as error:
+        raise click.UsageError(str(error)) from error
+    except ValueError as error:
+        raise click.UsageError(f"{error}; say --latency, how long batches take") from error
+    click.echo(f"batches take as long as in {trace}: {fitted.spelling}", err=True)
+    return recorded_by(fitted)
 
 
 def conditions(

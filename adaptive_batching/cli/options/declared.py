@@ -12,6 +12,7 @@ from msgspec import inspect
 
 from adaptive_batching.cli.options.parameters import TRUTH, Parsed, WholeNumber
 from adaptive_batching.cli.options.rules import Rule
+from adaptive_batching.cli.options.sections import SectionedOption
 from adaptive_batching.marshal.config.quantities import bare, quantity, written
 
 Command = Callable[..., Any]
@@ -23,16 +24,19 @@ def add_options(command: Command, options: Sequence[Option]) -> Command:
     return reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
-def gather_options(command: Command, name: str, kind: type, rules: Sequence[Rule] = ()) -> Command:
+def gather_options(
+    command: Command, name: str, kind: type, section: str, rules: Sequence[Rule] = ()
+) -> Command:
     """Add an option for each field of a kind of settings, which the command gets as one object.
 
     Args:
         command: What gets it.
         name: Of the command's parameter.
         kind: A struct; the metadata of its fields is made by `means`.
+        section: Of the help, where a field names no other.
         rules: What they have to do with one another.
     """
-    options = options_of(kind)
+    options = options_of(kind, section)
 
     @wraps(command)
     def gathered(*args: Any, **values: Any) -> Any:
@@ -49,21 +53,22 @@ def made(kind: type, values: dict[str, Any]) -> Any:
     return kind(**{name: value for name, value in values.items() if value is not None})
 
 
-def options_of(kind: type) -> dict[str, Option]:
+def options_of(kind: type, section: str) -> dict[str, Option]:
     """Return the option of each field of a kind of settings, by field."""
-    return dict(_options(kind))
+    return dict(_options(kind, section))
 
 
-def _options(kind: type) -> Iterator[tuple[str, Option]]:
+def _options(kind: type, section: str) -> Iterator[tuple[str, Option]]:
     described: Any = inspect.type_info(kind)
     for field in described.fields:
         shown = field.type.extra
         name = shown.get("option", f"--{field.name.replace('_', '-')}")
         if name is not None:
-            yield field.name, _option(name, field, bare(field.type))
+            section = shown.get("section", section)  # and of the fields after it
+            yield field.name, _option(name, field, bare(field.type), section)
 
 
-def _option(name: str, field: Any, kind: Any) -> Option:
+def _option(name: str, field: Any, kind: Any, section: str) -> Option:
     shown = field.type.extra
     default, told = None, shown.get("default", False)
     if not told and field.default not in (msgspec.NODEFAULT, None, "", (), False):
@@ -74,6 +79,8 @@ def _option(name: str, field: Any, kind: Any) -> Option:
     return click.option(
         name,
         field.name,
+        cls=SectionedOption,
+        section=section,
         type=_type(kind, shown.get("choices")),
         default=default,
         show_default=told,

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 import click
 from click.core import ParameterSource
 
+from adaptive_batching.cli.options.sections import SectionedCommand
 from adaptive_batching.marshal.config.quantities import PREFIX
 
 _log = logging.getLogger("adaptive_batching")
@@ -17,7 +18,7 @@ _OF_A_SERVICE = re.compile(r".*_SERVICE_(HOST|PORT)(_.*)?|.*_PORT_\d+_(TCP|UDP)(
 """Variables that Kubernetes sets for each service; a service's name may begin as ours."""
 
 
-class VariablesCommand(click.Command):
+class VariablesCommand(SectionedCommand):
     """A command that names a variable, not its option, in errors about the variable."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -34,14 +34,15 @@ _OVERLAPPING = {"0.0.0.0", "::", "localhost"}  # noqa: S104  they are only compa
 class Listening(msgspec.Struct, frozen=True):
     """Where a program listens, and how it ends."""
 
-    host: Annotated[str, means("Address to listen on.")] = "127.0.0.1"
-    port: Annotated[Port, means("Port; 0 takes a free one.")] = 8000
+    host: Annotated[str, means("Address to listen on.", section="Listening")] = "127.0.0.1"
+    port: Annotated[Port, means("Port; 0 takes a free one.", section="Most needed")] = 8000
     unix_socket: Annotated[
         str | None,
         means(
             "Listen on a Unix socket instead, as open as a port of this machine; the rights of its"
             " directory limit it to some users.",
             metavar="PATH",
+            section="Listening",
         ),
     ] = None
     reuse_port: Annotated[
@@ -75,7 +76,7 @@ class Listening(msgspec.Struct, frozen=True):
 def listening_options(command: Command) -> Command:
     """Add the options of a listener to a command, as the argument `listening`."""
     rules = [excludes("unix_socket", "host", "port", "reuse_port")]
-    return gather_options(command, "listening", Listening, rules)
+    return gather_options(command, "listening", Listening, "Listening", rules)
 
 
 def serve_until_told(

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.types import BoolParamType
 
+from adaptive_batching.cli.options.sections import OUTPUT, options_in
 from adaptive_batching.named_policy import check_named_policy
 from adaptive_batching.units import LONGEST, parse_duration, parse_share
 from adaptive_batching.workers.pinning import check_cpus
@@ -133,7 +134,7 @@ ITEMS = click.IntRange(max=_MOST_ITEMS)  # the rest is said by `Limits`
 WORKERS = click.IntRange(1, MOST_WORKERS)
 REPLICATIONS = click.IntRange(1, 10_000)
 
-FORMAT = click.option(
+FORMAT = options_in(OUTPUT)(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
 

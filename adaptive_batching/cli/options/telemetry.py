@@ -64,4 +64,4 @@ class TelemetryOptions(msgspec.Struct, frozen=True):
 
 def telemetry_options(command: Command) -> Command:
     """Add the options of logs and traces to a command, as the argument `telemetry`."""
-    return gather_options(command, "telemetry", TelemetryOptions)
+    return gather_options(command, "telemetry", TelemetryOptions, "Operators")

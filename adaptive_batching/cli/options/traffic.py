@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from adaptive_batching.cli.options.parameters import SECONDS, SHARE, Parsed, expect_none
+from adaptive_batching.cli.options.sections import KEYS_AND_TENANTS, options_in
 from adaptive_batching.simulation.clients.closed_loop import Span, parse_span
 from adaptive_batching.simulation.clients.keys import Lots, parse_keys
 from adaptive_batching.simulation.clients.tenants import parse_tenants
@@ -24,34 +25,47 @@ from adaptive_batching.simulation.traffic.traces import FORMATS
 
 _SPAN = Parsed("duration or range", parse_span)
 
+_made = options_in("Made traffic")
+_recording = options_in("Recorded traffic")
+_kinds = options_in(KEYS_AND_TENANTS)
+
 TRAFFIC_OPTIONS = (
     click.argument("trace", type=click.Path(path_type=Path), required=False),
-    click.option(
+    _made(
         "--arrivals",
         type=click.Choice([*sorted(GENERATORS), "closed"]),
-        help="Make traffic instead; closed: users who send again when they are answered.",
+        help="Make traffic instead of reading a TRACE; closed: users who send again when answered.",
     ),
-    click.option("--rate", type=float, help="Of made traffic: requests a second."),
-    click.option("--duration", type=SECONDS, help="Of made traffic: seconds."),
-    click.option("--users", type=int, help="Of closed traffic: how many."),
-    click.option(
-        "--think", type=_SPAN, help="Of closed traffic, say 20ms or 5ms-50ms.  [default: 0s]"
+    _made("--rate", type=float, help="Requests a second; not with closed."),
+    _made("--duration", type=SECONDS, help="How long requests arrive."),
+    _made("--users", type=int, help="Users of closed traffic."),
+    _made(
+        "--think",
+        type=_SPAN,
+        help="Pause of a user after an answer, such as 20ms or 5ms-50ms.  [default: 0s]",
     ),
-    click.option(
+    _made(
         "--turnaround",
         type=_SPAN,
-        help="Of closed traffic: network and client, there and back.  [default: 0.3ms-2.3ms]",
+        help="Network and client of a user, there and back.  [default: 0.3ms-2.3ms]",
     ),
-    click.option("--seed", type=click.IntRange(min=0), default=0, help="Of traffic and workers."),
-    click.option("--superpose", type=int, help="Lay so many shifted copies of the trace together."),
-    click.option("--rate-scale", type=float, help="Times the requests of the trace, same clock."),
-    click.option("--speedup", type=float, help="Divide the times of the trace by this."),
-    click.option(
+    _made(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=0,
+        help="Of the random numbers, for traffic and workers.",
+    ),
+    _recording("--superpose", type=int, help="Add this many shifted copies of the trace."),
+    _recording(
+        "--rate-scale", type=float, help="Multiply the requests of the trace in the same time."
+    ),
+    _recording("--speedup", type=float, help="Divide the times of the trace by this."),
+    _recording(
         "--trace-format",
         type=click.Choice(list(FORMATS)),
-        help="Of the trace; by default its content tells.",
+        help="Format of the trace, if its content does not tell.",
     ),
-    click.option(
+    _recording(
         "--sizes",
         type=click.Choice(["ignore", "items", "tokens", "cost"]),
         default="ignore",
@@ -59,25 +73,29 @@ TRAFFIC_OPTIONS = (
         "count: `ignore` counts each request as one item; `items`, `tokens` (of the prompt) and "
         "`cost` (all tokens, milliseconds, bytes) take what the format recorded.",
     ),
-    click.option(
+    _kinds(
         "--keys",
         type=Parsed("keys", parse_keys),
-        help="Only requests of one batch key share a batch: `recorded` takes the keys of the "
-        "trace; 8 draws one of so many for each request, zipf:8 or zipf:8:1.2 the first of them "
-        "far more often.",
+        help="Only requests with the same batch key share a batch: `recorded` takes the keys of "
+        "the trace; 8 draws each request's key from 8, zipf:8 or zipf:8:1.2 the first of them far "
+        "more often.",
     ),
-    click.option(
+    _kinds(
         "--tenants",
         type=Parsed("tenants", parse_tenants),
-        help="Whose requests they are, drawn by lot: flood:0.9,quiet:0.1. They share the workers, "
+        help="Draw the tenant of each request: flood:0.9,quiet:0.1. The tenants share the workers, "
         "by weight if there is a third number: gold:1:3,other:9.",
     ),
-    click.option(
+    _kinds(
         "--high-priority",
         type=SHARE,
-        help="Of --tenants: so many of each one's requests go before his others, say 10%.",
+        help="This share of each tenant's requests has high priority, such as 10%.",
     ),
-    click.option("--stream", is_flag=True, help="Keep neither trace nor records: any length fits."),
+    _recording(
+        "--stream",
+        is_flag=True,
+        help="Keep neither the trace nor records in memory, for a trace of any length.",
+    ),
 )
 
 
@@ -99,7 +117,7 @@ def traffic(trace: Path | None, seed: int, options: Mapping[str, Any]) -> Traffi
     elif with_keys:
         raise click.UsageError("expected a TRACE with --keys recorded, got none")
     else:
-        known = _made(seed, **given)
+        known = _of_arrivals(seed, **given)
     if isinstance(lots, Lots):
         known = replace(known, keys=replace(lots, seed=seed), keyed=str(lots))
     if crowd is not None:
@@ -132,7 +150,7 @@ def _recorded(trace: Path, seed: int, *, with_keys: bool, **given: Any) -> Traff
     return recorded(trace, Shaping(**factors), seed=seed, **reading)
 
 
-def _made(seed: int, **given: Any) -> Traffic:
+def _of_arrivals(seed: int, **given: Any) -> Traffic:
     expect_none("without a TRACE", given, *_RECORDED)
     kind = given["arrivals"]
     if kind is None:

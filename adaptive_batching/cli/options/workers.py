@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from adaptive_batching.cli.options.parameters import MOST_WORKERS, Parsed
+from adaptive_batching.cli.options.sections import KEYS_AND_TENANTS, options_in
 from adaptive_batching.simulation.clients.keys import Lots
 from adaptive_batching.simulation.fitting.model_file import Recorded, read_model
 from adaptive_batching.simulation.servers.conditions import (
@@ -47,70 +48,75 @@ def _pause(text: str) -> Pauses | tuple[float, float]:
     return parse_pauses(text) if "/" in text else parse_occasion(text)
 
 
+_workers = options_in("Workers")
+
 WORKER_OPTIONS = (
-    click.option(
+    _workers(
         "--latency",
         "server",
         type=Parsed("fixed+per_item or table", parse_server),
         show_default=_LATENCY,
-        help="How long a batch takes: fixed, and for each item; or measured, 1:5ms,8:5.5ms,64:8ms.",
+        help="How long a batch takes: 5ms, or fixed and for each item, 5ms+0.05ms; or by size, "
+        "1:5ms,8:5.5ms,64:8ms.",
     ),
-    click.option(
+    _workers(
         "--latency-from",
         type=Parsed("file", read_model),
-        help="How long batches took, with their scatter: what `fit --save` wrote.",
+        help="The file that `fit --save` wrote: how long batches took, with their scatter.",
     ),
-    click.option(
+    _workers(
         "--worker",
         "servers",
         type=Parsed("[number x] latency", parse_servers),
         multiple=True,
-        help="A --latency for each worker instead, if they differ; 2x5ms+0.05ms for two; repeat.",
+        help="A --latency of one worker, or of two, 2x5ms+0.05ms, where workers differ; repeat.",
     ),
-    click.option(
+    _workers(
         "--pad-to",
         type=Parsed("sizes", parse_buckets),
-        help="Batches are padded to the next of these sizes, say 8,16,64, or pow2.",
+        help="Pad batches to the next of these sizes, such as 8,16,64, or pow2.",
     ),
-    click.option(
+    options_in(KEYS_AND_TENANTS)(
         "--key-cost",
         type=Parsed("multiples", parse_key_costs),
-        help="Of --keys: batches of one key take so many times as long, say 1,8 with --keys 2, or "
-        "resnet=1,bert=8 with --keys recorded, where the others cost 1.",
+        help="How many times as long the batches of each key take: 1,8 with --keys 2, or "
+        "resnet=1,bert=8 with --keys recorded, where other keys cost 1.",
     ),
-    click.option(
+    _workers(
         "--drift",
         "drifts",
         type=Parsed("factor@time", parse_drift),
         multiple=True,
-        help="Batches take 2x@6s from then on, or 2x@6s-20s little by little, or 3:2x@6s on worker "
-        "3 alone, the first being 0; may be repeated.",
+        help="2x@6s: batches take twice as long from 6 s on; 2x@6s-20s: little by little; 3:2x@6s: "
+        "on worker 3 alone, where the first is 0. Repeat.",
     ),
-    click.option(
+    _workers(
         "--cold-start",
         type=Parsed("batches:duration", parse_cold_start),
-        help="The first batches take longer, say 5:200ms.",
+        help="The first batches take longer: 5:200ms.",
     ),
-    click.option("--failures", type=Parsed("percent", parse_failures), help="Batches that fail."),
-    click.option(
+    _workers(
+        "--failures", type=Parsed("percent", parse_failures), help="Share of batches that fail."
+    ),
+    _workers(
         "--crashes",
         type=Parsed("percent:duration", parse_crashes),
-        help="Batches over which a worker dies, and how long until it is back, say 0.1%:2s.",
+        help="Share of batches that kill their worker, and how long until it is back: 0.1%:2s.",
     ),
-    click.option(
+    _workers(
         "--shared-device",
         type=Parsed("percent", parse_shared),
-        help="A batch takes so much longer for each that runs when it begins, say 30%.",
+        help="A batch takes this much longer for each batch that runs when it begins: 30%.",
     ),
-    click.option(
-        "--jitter", type=float, default=0.0, help="Sigma of lognormal noise on it, say 0.1."
+    _workers(
+        "--jitter", type=float, default=0.0, help="Sigma of lognormal noise on durations: 0.1."
     ),
-    click.option(
+    _workers(
         "--pause",
         type=Parsed("duration/duration", _pause),
         default="0%:0ms",
-        help="Pauses of the machine: their length, and the mean time between two of a worker, say "
-        "10ms/2s; or a share of the batches and their length, 0.5%:10ms.",
+        help="Pauses of the machine: their length and the mean time between two of a worker, "
+        "10ms/2s; or the share of batches that meet one and its length, 0.5%:10ms.",
     ),
 )
 

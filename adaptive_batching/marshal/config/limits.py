@@ -25,7 +25,9 @@ class Bounds(msgspec.Struct, frozen=True):
             default="by the open files that are allowed",
         ),
     ] = sys.maxsize
-    tenant_header: Annotated[Header, means("Tells tenants apart: X-Tenant.")] = Header()
+    tenant_header: Annotated[Header, means("Tells tenants apart: X-Tenant.", section="Tenants")] = (
+        Header()
+    )
     max_per_tenant: Annotated[Count, means("Requests of one tenant at a time.")] = 256
 
     def check(self, routes: Iterable[Route]) -> Self:

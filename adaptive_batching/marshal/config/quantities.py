@@ -51,8 +51,8 @@ def means(meaning: str, **shown: Any) -> msgspec.Meta:
     Args:
         meaning: In a line or two.
         shown: `option`: its option, if that has another name, or None for none. `metavar`,
-            `choices`: of that option. `default`: in words. `tunable`: whether a route that is at
-            work can change it.
+            `choices`: of that option. `default`: in words. `section`: of the help, where this
+            field begins one. `tunable`: whether a route that is at work can change it.
     """
     return msgspec.Meta(extra={"meaning": meaning, **shown})
 

@@ -43,6 +43,7 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             " behind a name there may be several.",
             option="--upstream",
             metavar="URL",
+            section="Most needed",
         ),
     ]
     protocol: Annotated[
@@ -65,6 +66,7 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         means(
             "Of json, msgpack, bentoml: a JSON pointer to the list of a request: /inputs.",
             default="the whole body",
+            section="Protocol",
         ),
     ] = ""
     results: Annotated[
@@ -87,9 +89,12 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         ),
     ] = None
     max_latency: Annotated[
-        Duration | None, means("From a request to its answer: 100ms.", tunable=True)
+        Duration | None,
+        means("From a request to its answer: 100ms.", tunable=True, section="Most needed"),
     ] = None
-    max_batch_size: Annotated[Count, means("Items that are sent together.", tunable=True)] = 64
+    max_batch_size: Annotated[
+        Count, means("Items that are sent together.", tunable=True, section="Batching")
+    ] = 64
     policy: Annotated[str, means("When a batch leaves.", tunable=True)] = "cork"
     partition_by: Annotated[
         tuple[Text, ...],
@@ -113,7 +118,7 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     concurrency: Annotated[
         int,
         msgspec.Meta(ge=1, le=1000),
-        means("Batches at a time that each server takes."),
+        means("Batches at a time that each server takes.", section="Model servers"),
     ] = 1
     timeout: Annotated[
         Duration, means("How long a batch may take at its server.", tunable=True)
@@ -139,6 +144,7 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         means(
             "Whether a request may be sent twice, to find the one that spoils a batch.",
             option="--idempotent/--not-idempotent",
+            section="Batching",
         ),
     ] = True
     verify: Annotated[
@@ -151,6 +157,7 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             "A tenant's part of the servers, gold=3; 1 for all others; needs --tenant-header.",
             option="--tenant-weight",
             metavar="TENANT=WEIGHT",
+            section="Tenants",
         ),
     ] = ()
     priority_header: Annotated[
@@ -166,13 +173,19 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = None
     latency_from: Annotated[
         Path | None,
-        means("How long batches took, until that is learned: what `fit --save` wrote."),
+        means(
+            "How long batches took, until that is learned: what `fit --save` wrote.",
+            section="Batching",
+        ),
     ] = None
     upstream_ca: Annotated[
-        Path | None, means("PEM: the authorities that sign the servers' certificates.")
+        Path | None,
+        means("PEM: the authorities that sign the servers' certificates.", section="Model servers"),
     ] = None
     upstream_cert: Annotated[Path | None, means("PEM: our own certificate, and its key.")] = None
-    max_queue: Annotated[Count, means("Items that may wait.", tunable=True)] = 1024
+    max_queue: Annotated[Count, means("Items that may wait.", tunable=True, section="Limits")] = (
+        1024
+    )
     max_body: Annotated[
         Bytes,
         means("Of a request that shares a batch; larger ones are passed on.", tunable=True),

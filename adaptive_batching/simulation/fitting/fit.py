@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
 from adaptive_batching.simulation.fitting.goodness import Goodness, judged
+from adaptive_batching.simulation.fitting.loop_delay import loop_delay as loop_delay_of
 from adaptive_batching.simulation.fitting.robust_line import (
     Array,
     FittedLine,
@@ -15,6 +17,7 @@ from adaptive_batching.simulation.fitting.robust_line import (
     fit_line,
     medians_by_size,
 )
+from adaptive_batching.simulation.traffic.traces.recording import recorded_batches
 
 _FEWEST = 20  # batches: less is an anecdote
 _WARM_AFTER = 2  # batches of each bucket of sizes, which is what just-in-time compilers see
@@ -103,6 +106,20 @@ class Fit:
     def _ended(self, seconds: float) -> str:
         """Until the end of a batch, which the loop notices later."""
         return f"{max(0.0, seconds - self.loop_delay) * 1e3:.4g}ms"
+
+
+def fit_recording(path: str | Path) -> Fit:
+    """Learn a model from what `--record` wrote.
+
+    Raises:
+        TraceError: It is no recording, or damaged.
+        ValueError: It has too few batches.
+    """
+    batches = list(recorded_batches(path))
+    try:
+        return fit([(each.size, each.duration) for each in batches], loop_delay_of(batches))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def fit(batches: Iterable[tuple[int, float]], loop_delay: float = 0.0) -> Fit:

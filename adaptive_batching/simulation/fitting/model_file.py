@@ -40,12 +40,7 @@ def save_model(fitted: "Fit", path: Path) -> None:
     Raises:
         OSError: It can't be written.
     """
-    table = [(level.size, level.predicted) for level in fitted.levels]
-    size, seconds = table[-1]
-    # A table goes on as it ends: beyond its sizes the line knows better than the last two of them.
-    table.append((2 * size, seconds + size * fitted.per_item.value))
-    model = _Model(table, fitted.residuals[-_MOST_RESIDUALS:], fitted.loop_delay)
-    path.write_bytes(msgspec.json.encode(model) + b"\n")
+    path.write_bytes(msgspec.json.encode(_model(fitted)) + b"\n")
 
 
 def read_model(path: str) -> Recorded:
@@ -60,6 +55,23 @@ def read_model(path: str) -> Recorded:
         raise ValueError(f"expected a readable file, got {error.strerror}: {path}") from error
     except msgspec.DecodeError as error:
         raise ValueError(f"expected what `fit --save` wrote, got {path}: {error}") from error
+    return _recorded(model)
+
+
+def recorded_by(fitted: "Fit") -> Recorded:
+    """The workers and the event loop of a fit that was not saved."""
+    return _recorded(_model(fitted))
+
+
+def _model(fitted: "Fit") -> _Model:
+    table = [(level.size, level.predicted) for level in fitted.levels]
+    size, seconds = table[-1]
+    # A table goes on as it ends: beyond its sizes the line knows better than the last two of them.
+    table.append((2 * size, seconds + size * fitted.per_item.value))
+    return _Model(table, fitted.residuals[-_MOST_RESIDUALS:], fitted.loop_delay)
+
+
+def _recorded(model: _Model) -> Recorded:
     ended = tuple((size, max(0.0, seconds - model.loop_delay)) for size, seconds in model.table)
     server = Server(0.0, 0.0, curve=Table(ended), residuals=tuple(model.residuals))
     return Recorded(server, model.loop_delay)

@@ -158,12 +158,13 @@ def parse_server(text: str) -> Server:
 
 
 def parse_latency(text: str) -> tuple[float, float]:
-    """Read `5ms+0.05ms`: the seconds that a batch takes, and those that each item adds.
+    """Read `5ms+0.05ms`, or `5ms`: the seconds that a batch takes, and those that each item adds.
 
     Raises:
-        ValueError: It isn't two durations with a plus between them.
+        ValueError: It is neither a duration nor two with a plus between them.
     """
     fixed, plus, per_item = text.partition("+")
-    if not plus:
-        raise ValueError(f"expected FIXED+PER_ITEM such as 5ms+0.05ms, got {text!r}")
-    return parse_duration(fixed), parse_duration(per_item)
+    try:
+        return parse_duration(fixed), parse_duration(per_item) if plus else 0.0
+    except ValueError as error:
+        raise ValueError(f"expected 5ms, or FIXED+PER_ITEM such as 5ms+0.05ms: {error}") from error

@@ -5,8 +5,18 @@ from adaptive_batching.simulation.traffic.traces.format import Measure, Request
 from adaptive_batching.simulation.traffic.traces.reader import (
     FORMATS,
     Trace,
+    is_recording,
     read_trace,
     stream_trace,
 )
 
-__all__ = ["FORMATS", "Measure", "Request", "Trace", "read_trace", "speedup", "stream_trace"]
+__all__ = [
+    "FORMATS",
+    "Measure",
+    "Request",
+    "Trace",
+    "is_recording",
+    "read_trace",
+    "speedup",
+    "stream_trace",
+]

@@ -106,6 +106,15 @@ def stream_trace(
         raise lines.fault("at least one request", "the end of the file")
 
 
+def is_recording(path: str | Path) -> bool:
+    """Whether a file is what `--record` wrote, with the durations of its batches.
+
+    Raises:
+        TraceError: It can't be read, or is no trace.
+    """
+    return _told(Lines(path)) is RECORDED
+
+
 def _told(lines: Lines) -> Format:
     first = lines.first()
     for known in FORMATS.values():
