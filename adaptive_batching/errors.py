@@ -109,7 +109,10 @@ class JobTooLarge(Refused):
 
 
 class MalformedBody(BatchingError, ValueError):
-    """What a client sent can't be read: not JSON, say, or deeper nested than anything may be."""
+    """What a client sent can't be read: not JSON, say, or deeper nested than anything may be.
+
+    The text is for the client, who sent what it speaks of.
+    """
 
     status = 400
     code = "malformed"

@@ -47,7 +47,9 @@ def check_path(path: object) -> None:
     expected = "path: expected something like /predict"
     if not isinstance(path, str):
         raise TypeError(f"{expected}, got {path!r}")
-    if not path.startswith("/") or set(path) & set("?#%{} "):
+    if set(path) & set("{}"):
+        raise ValueError(f"{expected}, got {path!r}: paths have no parameters, items have fields")
+    if not path.startswith("/") or set(path) & set("?#% "):
         raise ValueError(f"{expected}, got {path!r}")
 
 
@@ -77,7 +79,7 @@ def check_takes_a_list(handler: Callable[..., Any]) -> None:
     """See to it that a handler, or an instance of it if it is a class, is called with one list.
 
     Raises:
-        TypeError: It would need more, or takes nothing.
+        TypeError: It would need more, or takes nothing, or it yields its results.
     """
     called: Callable[..., Any] = handler
     arguments: tuple[object, ...] = ([],)
@@ -86,6 +88,9 @@ def check_takes_a_list(handler: Callable[..., Any]) -> None:
         arguments = (handler, [])  # in the place of the instance that does not exist yet
         if not inspect.isfunction(called):
             return  # something with a binding of its own
+    name = getattr(called, "__qualname__", repr(called))
+    if inspect.isasyncgenfunction(called) or inspect.isgeneratorfunction(called):
+        raise TypeError(f"handler: expected one that returns a list, got {name}, which yields")
     try:
         signature = inspect.signature(called)
     except (TypeError, ValueError):
@@ -93,7 +98,6 @@ def check_takes_a_list(handler: Callable[..., Any]) -> None:
     try:
         signature.bind(*arguments)
     except TypeError:
-        name = getattr(called, "__qualname__", repr(called))
         own = "self, " if inspect.isclass(handler) else ""
         expected = f"a handler that takes one list, such as ({own}items)"
         raise TypeError(f"handler: expected {expected}, got {name}{signature}") from None

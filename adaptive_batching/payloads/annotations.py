@@ -6,9 +6,13 @@ from collections.abc import Callable
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from adaptive_batching.payloads.kinds import array_type
+
 UNDECLARED: Any = Any
 
 _LISTS = {list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable}
+_SINGLE = (bool, int, float, complex, str, bytes, bytearray, NoneType, None)
+_UNORDERED = (abc.Mapping, abc.Set)
 _AWAITED = {abc.Awaitable, abc.Coroutine}
 
 
@@ -23,7 +27,8 @@ def declared_types(handler: Callable[..., Any], *, takes_one: bool = False) -> t
         takes_one: Whether it is called with one item instead of a list.
 
     Raises:
-        TypeError: A name in an annotation means nothing where the handler is defined.
+        TypeError: A name in an annotation means nothing where the handler is defined, or an
+            annotation says that the handler takes or returns something else than a list.
     """
     call = handler
     if inspect.isclass(handler) or not inspect.isroutine(handler):
@@ -32,6 +37,11 @@ def declared_types(handler: Callable[..., Any], *, takes_one: bool = False) -> t
     after = getattr(handler, "postprocess", None)
     taken, _ = _signature(before or call)
     _, returned = _signature(after or call)
+    name = getattr(call, "__qualname__", repr(call))
+    if not (before or takes_one):
+        _check_list(taken, f"{name} to take a list of items, such as list[{_shown(taken)}]")
+    if not (after or takes_one):
+        _check_list(returned, f"{name} to return a list with one result for each item")
     item = taken if before or takes_one else _element(taken)
     result = returned if after or takes_one else _element(returned)
     return _value(item), _value(_without_exceptions(result))
@@ -59,6 +69,21 @@ def _signature(function: Callable[..., Any]) -> tuple[Any, Any]:
     if get_origin(returned) in _AWAITED:
         returned = get_args(returned)[-1]
     return taken, returned
+
+
+def _check_list(hint: Any, expected: str) -> None:
+    """Refuse an annotation of what can't stand for a list."""
+    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    kind = get_origin(kind) or kind
+    is_unordered = isinstance(kind, type) and issubclass(kind, _UNORDERED)
+    if is_unordered and any(array_type(each) is not None for each in get_args(hint)):
+        return  # of arrays, each with a row for every item
+    if is_unordered or kind in _SINGLE:
+        raise TypeError(f"handler: expected {expected}, got the annotation {_shown(hint)}")
+
+
+def _shown(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
 
 
 def _element(hint: Any) -> Any:

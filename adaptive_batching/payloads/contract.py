@@ -75,7 +75,7 @@ class Contract:
         result_codecs = codecs if answered is None else parse_codecs("result_codec", answered)
         made = cls(Payload(codecs, item, _name(first)), Payload(result_codecs, result, _name(last)))
         _check("item", made.item)
-        _check("result", made.result)
+        _check("result", made.result, "" if answered is not None else _HOW_RESULTS_GO)
         return made
 
     @property
@@ -114,14 +114,17 @@ class Contract:
             return []
 
 
-def _check(parameter: str, payload: Payload) -> None:
+_HOW_RESULTS_GO = "; results go as items come: to have them go otherwise give result_codec='json'"
+
+
+def _check(parameter: str, payload: Payload, advice: str = "") -> None:
     """See to it that bodies can be read, written and described."""
     try:
         check_schema(payload.kind)
         payload.readers()
         payload.writers()
     except TypeError as error:
-        raise TypeError(f"{parameter}: {error}") from error
+        raise TypeError(f"{parameter}: {error}{advice}") from error
 
 
 def _name(handler: Any) -> str:

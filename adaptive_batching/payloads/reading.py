@@ -66,7 +66,7 @@ def _checked(decode: Read) -> Read:
         except msgspec.ValidationError as error:
             raise of_msgspec(error) from None
         except _MALFORMED as error:
-            raise MalformedBody(f"{type(error).__name__}: {error}") from None
+            raise MalformedBody(str(error)) from None
 
     return read
 

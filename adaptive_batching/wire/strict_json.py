@@ -18,7 +18,7 @@ def decode(body: bytes) -> Any:
     try:
         return _decoder.decode(body)
     except (ValueError, RecursionError) as error:
-        raise MalformedBody(f"{type(error).__name__}: {error}") from None
+        raise MalformedBody(str(error)) from None
 
 
 def encode(value: object) -> bytes:

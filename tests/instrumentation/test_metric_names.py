@@ -92,9 +92,10 @@ async def test_no_client_of_a_service_makes_up_a_label() -> None:
         return items
 
     async with client_of(service) as client:
-        for path, method in (("/echo", "POST"), ("/echo", "GET"), ("/", "GET")):
+        for path, method in (("/echo", "POST"), ("/echo", "GET"), ("/none", "GET"), ("/", "GET")):
             await client.send(method, path, data="1")
         await client.post("/echo", b"?")
+        await client.post("/", b"?")
         await client.get("/metrics")  # an answer like others
         before = series((await client.get("/metrics")).body.decode())
         for number, path in enumerate([*HOSTILE, *(f"/{number}" for number in range(100))]):

@@ -12,16 +12,24 @@ class Rejected(Exception):
         code: What the body says.
         closes: Whether the connection can't be used any further.
         headers: What else the answer has to say.
+        message: What the client is told instead of what the code says.
     """
 
     def __init__(
-        self, status: int, code: str, *, closes: bool = False, headers: dict[str, str] | None = None
+        self,
+        status: int,
+        code: str,
+        *,
+        closes: bool = False,
+        headers: dict[str, str] | None = None,
+        message: str = "",
     ) -> None:
         super().__init__(code)
         self.status = status
         self.code = code
         self.closes = closes
         self.headers = headers or {}
+        self.message = message
 
 
 def status_and_code(error: Exception) -> tuple[int, str]:
@@ -33,7 +41,8 @@ def status_and_code(error: Exception) -> tuple[int, str]:
 
 def refusal(error: Exception, request_id: str) -> Response:
     """What the client of a request that failed is told."""
-    reply = error_reply.error_reply(error, request_id, *status_and_code(error))
+    message = error.message if isinstance(error, Rejected) else ""
+    reply = error_reply.error_reply(error, request_id, *status_and_code(error), message)
     if isinstance(error, Rejected):
         return Response(reply.status, reply.headers | error.headers, reply.body, error.closes)
     return Response(*reply)

@@ -84,10 +84,13 @@ class Negotiation:
                 return place
         if content_type in _UNSPECIFIC:
             return 0
-        if Codec.RAW in codecs:  # of any type: an image is a raw body
+        is_form = content_type.startswith("multipart/")  # whose envelope is no item
+        if Codec.RAW in codecs and not is_form:  # of any type: an image is a raw body
             return codecs.index(Codec.RAW)
         spoken = ", ".join(codec.media_types[0] for codec in codecs)
-        raise Rejected(415, "unsupported_media_type", headers={"Accept": spoken})
+        got = "a form: send the file itself as the body" if is_form else "another one"
+        message = f"expected a body of {spoken}, got {got}"
+        raise Rejected(415, "unsupported_media_type", headers={"Accept": spoken}, message=message)
 
     def _writer_of(self, accepted: _Ranges, reads: int) -> int:
         asked, answered = self.contract.item.codecs[reads], self.contract.result.codecs

@@ -2,13 +2,18 @@
 
 import asyncio
 import logging
+import re
+from pathlib import Path
 
 import pytest
 
+import adaptive_batching
+from adaptive_batching import errors
 from adaptive_batching.errors import Overloaded, WorkerLost
 from adaptive_batching.instrumentation import log_rate_limit
 from adaptive_batching.marshal.http.error_log import ErrorLog
 from adaptive_batching.marshal.http.error_responses import Rejected
+from adaptive_batching.wire.error_reply import MESSAGES
 from tests.marshal.client import until
 from tests.odd_exceptions import of_an_odd_kind
 from tests.virtual_time import run_virtually
@@ -67,3 +72,12 @@ def test_a_long_burst_is_told_of_now_and_then(caplog):
     assert 1 + sum(told) == entered
     assert caplog.records[0].request_id == "id"
     assert {(each.endpoint, each.code) for each in caplog.records} == {("/one", "overloaded")}
+
+
+def test_every_code_has_a_message():
+    """A client is told in words what happened, except where the words are about its own item."""
+    kinds = [each for each in vars(errors).values() if isinstance(each, type)]
+    codes = {kind.code for kind in kinds if issubclass(kind, errors.BatchingError)}
+    for file in Path(adaptive_batching.__file__).parent.rglob("*.py"):
+        codes |= set(re.findall(r'Rejected\(\s*\d+,\s*"(\w+)"', file.read_text()))
+    assert codes - {"invalid_item", "too_many_items"} == set(MESSAGES)

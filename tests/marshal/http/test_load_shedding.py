@@ -8,6 +8,7 @@ from yarl import URL
 
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.marshal.service.service import Service
+from adaptive_batching.wire.error_reply import MESSAGES
 from tests.marshal.client import client_of, until
 
 _SLOW = 0.3  # seconds of a batch: much for any machine
@@ -65,9 +66,10 @@ async def test_who_is_refused_is_not_looked_at():
         first.send(b"1", "a")
         await until(lambda: client.stats("/").running)
         seen, told = await second.ask(b"2", "b")
-        assert (seen.split()[1], told) == (b"503", {"error": "overloaded", "request_id": "b"})
+        refused = {"error": "overloaded", "message": MESSAGES["overloaded"]}
+        assert (seen.split()[1], told) == (b"503", {**refused, "request_id": "b"})
         unseen, told = await third.ask(b"nonsense", "c")
-        assert (unseen.split()[1], told) == (b"503", {"error": "overloaded", "request_id": "c"})
+        assert (unseen.split()[1], told) == (b"503", {**refused, "request_id": "c"})
         names = [re.findall(rb"\r\n([\w-]+):", head) for head in (seen, unseen)]
         assert {b"Retry-After", b"X-Request-Id", b"Content-Type"} <= set(names[0]) & set(names[1])
         assert (await first.answer())[1] == 1

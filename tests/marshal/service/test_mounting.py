@@ -132,7 +132,7 @@ async def test_what_can_not_be_answered(place):
     mounted = Mounted(max_latency=60.0)
     async with place(mounted) as url, session_at(url) as send:
         told = {
-            (400, "malformed"): await send("{"),
+            (400, "malformed"): (malformed := await send("{")),
             (405, "method_not_allowed"): await send(None, method="PUT"),
             (413, "body_too_large"): await send("1" * 101),
             (415, "unsupported_encoding"): await send("1", headers={"Content-Encoding": "gzip"}),
@@ -142,6 +142,7 @@ async def test_what_can_not_be_answered(place):
         told[504, "deadline_exceeded"] = await send("1", headers=hasty)
         mounted.gate.set()
         assert [(each.status, each.error) for each in told.values()] == [*told]
+        assert malformed.json["message"] == "Input data was truncated"
         assert (await send(None, "/nothing", "GET")).status == 404
 
 
@@ -189,6 +190,8 @@ async def test_pages(place):
         for path in ("/healthz", "/readyz", "/metrics", "/docs"):
             assert (await send(None, path, "GET")).status == 200
         document = (await send(None, "/openapi.json", "GET")).json
+        begin = await send(None, "/", "GET")  # leads to the documents
+        assert (begin.status, b"/double" in begin.body) == (200, True)
         assert document["servers"] == [{"url": "./"}]
         assert "post" in document["paths"]["/double"]
 

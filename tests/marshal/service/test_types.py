@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 
+import aiohttp
 import msgspec
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest_asyncio
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.errors import InvalidItem
 from adaptive_batching.marshal.service.service import Service
+from adaptive_batching.wire.error_reply import MESSAGES
 from adaptive_batching.workers.placement import Tasks
 from tests.marshal import apps
 from tests.marshal.client import client_of
@@ -52,7 +54,7 @@ async def test_an_item_of_another_type_harms_nobody_else(client, caplog):
         "message": "expected float, got str",
     }
     assert wrong.error == "bad_batch_result"
-    assert set(wrong.json) == {"error", "request_id"}
+    assert wrong.json["message"] == MESSAGES["bad_batch_result"]
     assert client.stats("/digits").batches == before + 1
     (logged,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "Digits returned what is not of its type Label: $.digit: expected int" in logged
@@ -122,6 +124,17 @@ async def test_raw_bodies(client):
     assert (await client.post("/upper", b"\xff")).status == 422
 
 
+async def test_a_form_is_no_raw_body(client):
+    """Its envelope does not reach the handler, and the client is told what to send."""
+    with aiohttp.MultipartWriter("form-data") as form:
+        form.append(b"\x89PNG").set_content_disposition("form-data", name="f", filename="f.png")
+    async with client.session.post(client.running.url + "/lengths", data=form) as answer:
+        assert answer.status == 415
+        assert "send the file itself as the body" in (await answer.json())["message"]
+    curls = {"Content-Type": "application/x-www-form-urlencoded"}  # whatever --data-binary sends
+    assert (await client.post("/lengths", b"\x89PNG", headers=curls)).json == 4
+
+
 async def test_models_of_pydantic(client):
     """Validated by pydantic, read as strictly as all JSON is."""
     assert (await client.post("/people", {"name": "A", "age": 3})).json == {"name": "A", "age": 4}
@@ -161,7 +174,9 @@ async def test_codecs_that_are_not_spoken(client, headers, status, code):
     assert {(answer.status, answer.error) for answer in answers} == {(status, code)}
     assert {answer.headers["Content-Type"] for answer in answers} == {"application/json"}
     if status == 415:
-        assert answers[0].headers["Accept"] == "application/json, application/msgpack"
+        spoken = "application/json, application/msgpack"
+        assert answers[0].headers["Accept"] == spoken
+        assert answers[0].json["message"].startswith(f"expected a body of {spoken}, got ")
 
 
 async def test_a_handler_refuses_what_a_type_can_not():
@@ -206,3 +221,29 @@ async def test_mistakes_in_a_declaration():
         service.endpoint("/a", result_codec="yaml")(apps.Square)
     with pytest.raises(TypeError, match=r"result: expected an array for the codec npy, got .*int"):
         service.endpoint("/a", result=int, result_codec="npy")(apps.Square)
+    with pytest.raises(TypeError, match=r"result: .* for the codec npy.*result_codec='json'"):
+        service.endpoint("/a", result=int, codec=["json", "npy"])(apps.Square)
+    with pytest.raises(ValueError, match="paths have no parameters, items have fields"):
+        service.endpoint("/items/{id}")
+
+
+async def test_handlers_that_can_not_work():
+    """An annotation that is no list, and a handler that yields, are refused with the right form."""
+
+    async def yields(items):
+        yield items
+
+    def takes_one(x: int) -> list[int]:
+        return [x]
+
+    def returns_a_dict(items: list[int]) -> dict[str, list[int]]:
+        return {"results": items}
+
+    wrong = {
+        yields: "expected one that returns a list, got .*yields, which yields",
+        takes_one: r"to take a list of items, such as list\[int\], got the annotation int",
+        returns_a_dict: r"to return a list with one result for each item, got .*dict\[str",
+    }
+    for handler, message in wrong.items():
+        with pytest.raises(TypeError, match=message):
+            Service().endpoint("/a")(handler)

@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from adaptive_batching.wire.error_reply import MESSAGES
 from adaptive_batching.wire.generic import GenericJSON
 from adaptive_batching.wire.open_inference import OpenInference
 from tests.marshal.sidecar.raw import exchange, parsed
@@ -226,8 +227,9 @@ async def test_t17_errors_say_nothing_of_what_is_behind(before, unused_tcp_port)
         async with client.session.post(client.url + path, json={"instances": [1]}) as response:
             body = await response.json()
             assert response.status in {502, 503}
-            assert {*body} == {"error", "request_id"}
+            assert {*body} == {"error", "request_id", "message"}
             assert body["error"] in {"upstream_lost", "no_workers"}
+            assert body["message"] == MESSAGES[body["error"]]
 
 
 async def test_f19_a_loop_that_stood_still_refuses_nobody(model, before):

@@ -14,12 +14,13 @@ Documents = Mapping[str, Response]
 """By path, what is answered to who looks there."""
 
 _OF_PROGRAMS, _OF_PEOPLE = "/openapi.json", "/docs"
+_TO_DOCS = Response(307, {"Location": "docs"}, b"")  # beside it, wherever the service is mounted
 
 
 def make_documents(
     name: str, endpoints: Sequence[Described], others: Collection[str]
 ) -> dict[str, Response]:
-    """Describe a service, once for all who will look.
+    """Describe a service, once for all who will look; `/` leads there, if it is no endpoint.
 
     Args:
         name: Of the service.
@@ -36,7 +37,9 @@ def make_documents(
         "X-Content-Type-Options": "nosniff",
     }
     as_json = {"Content-Type": "application/json"}
+    begins = {} if any(each.path == "/" for each in endpoints) else {"/": _TO_DOCS}
     return {
+        **begins,
         _OF_PROGRAMS: Response(200, as_json, msgspec.json.encode(document)),
         _OF_PEOPLE: Response(200, as_page, render(document).encode()),
     }

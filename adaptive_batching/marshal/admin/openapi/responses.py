@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from adaptive_batching import errors
+from adaptive_batching.wire.error_reply import MESSAGES
 
 Part = dict[str, Any]
+
+_OF_AN_ITEM = "expected float, got str"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +106,10 @@ def error_response(refusal: Refusal) -> Part:
     properties: Part = {
         "error": {"type": "string", "enum": list(refusal.codes)},
         "request_id": {"type": "string"},
+        "message": {"type": "string", "examples": [MESSAGES.get(refusal.codes[0], _OF_AN_ITEM)]},
     }
     if refusal.status == errors.InvalidItem.status:
-        properties |= {
-            "path": {"type": "string", "examples": ["$.pixels[3]"]},
-            "message": {"type": "string", "examples": ["expected float, got str"]},
-        }
+        properties |= {"path": {"type": "string", "examples": ["$.pixels[3]"]}}
     schema = {"type": "object", "properties": properties, "required": list(properties)}
     names = ("X-Request-Id", *refusal.headers)
     return {
