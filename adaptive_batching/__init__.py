@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from adaptive_batching.payloads.marks import DType, Shape
     from adaptive_batching.pipeline import Pipeline, PipelineStats, Stage
     from adaptive_batching.workers.placement import External, Processes, RayWorkers, Tasks, Threads
+    from adaptive_batching.workers.worker_index import worker_index
 
 # Each name is imported when it is asked for. All programs import this package, worker processes
 # and `adaptive-batching top` among them, and most of them need little of it.
@@ -72,6 +73,7 @@ _MODULES = {
     "WorkerError": "errors",
     "batched": "batching",
     "cooperative": "cooperation",
+    "worker_index": "workers.worker_index",
 }
 
 __all__ = [
@@ -110,6 +112,7 @@ __all__ = [
     "WorkerError",
     "batched",
     "cooperative",
+    "worker_index",
 ]
 
 

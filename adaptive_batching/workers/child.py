@@ -28,6 +28,7 @@ from adaptive_batching.workers.process.serialization import Raised, pack, unpack
 from adaptive_batching.workers.process.shared_memory import End, SharedMemory
 from adaptive_batching.workers.process.stream import payloads, send
 from adaptive_batching.workers.process.worker_loop import WorkerLoop
+from adaptive_batching.workers.worker_index import number_process
 
 _PR_SET_PDEATHSIG = 1
 
@@ -70,6 +71,7 @@ def _obey(instructions: Instructions) -> tuple[Any, Any]:
     """Do what the first frame says; returns the handler and what to wrap it in."""
     if os.getppid() != instructions.parent:
         raise SystemExit  # it died before we asked to be told
+    number_process(instructions.index)
     if instructions.cpus is not None:
         pin(instructions.cpus)
     handler = instructions.handler.load()

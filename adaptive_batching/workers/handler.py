@@ -1,9 +1,9 @@
 """Handlers: how a worker process finds one, and what makes one callable.
 
-A handler is a function that takes the list of items, or a class: built without arguments once per
-worker, warmed up by its `warmup`, then called. Its `preprocess` takes each item by itself before
-the call, its `postprocess` each result after it. Functions, `__call__` and `warmup` may be async;
-where `__call__` is, so may be the two steps.
+A handler is a function that takes the list of items, or a class: built once per worker, with its
+`init_args` if it has any, warmed up by its `warmup`, then called. Its `preprocess` takes each item
+by itself before the call, its `postprocess` each result after it. Functions, `__call__` and
+`warmup` may be async; where `__call__` is, so may be the two steps.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ import os
 import runpy
 import sys
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
@@ -22,11 +22,13 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from adaptive_batching.errors import HandlerNotFound, UsageError
 from adaptive_batching.workers.items import with_awaited_steps, with_steps
+from adaptive_batching.workers.pickled import Pickled
 
 _MAIN = "__main__"
 _MAIN_IN_WORKER = (
     "__mp_main__"  # multiprocessing's name for it: a pickle made there can be read here
 )
+_Call = Callable[[list[Any]], Any]
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -79,6 +81,22 @@ class MainScript:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfiguredHandler:
+    """A handler that is built with arguments, or that does not take a list as it is.
+
+    Attributes:
+        handler: A function or a class.
+        init_args: Keyword arguments of the class.
+        adapt: Takes the function, or an instance of the class, and returns what to call with a
+            list; None if it takes a list. It is async where the handler is.
+    """
+
+    handler: Any
+    init_args: Mapping[str, Any]
+    adapt: Callable[[Any], _Call] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HandlerReference:
     """Where to find a class or function, in words that another process understands.
 
@@ -89,6 +107,7 @@ class HandlerReference:
             `__wrapped__` then.
         main: The program, if the module is `__main__`.
         sys_path: Where to look for modules.
+        configuration: The arguments and the adapter of a `ConfiguredHandler`.
     """
 
     module: str
@@ -96,14 +115,20 @@ class HandlerReference:
     wrapped: bool
     main: MainScript | None
     sys_path: tuple[str, ...]
+    configuration: Pickled | None = None
 
     @classmethod
     def to(cls, handler: Any) -> Self:
         """Refer to a class or function.
 
         Raises:
-            HandlerNotFound: Another process could not find it; the message says what to do.
+            HandlerNotFound: Another process could not find it, or can't be sent its arguments; the
+                message says what to do.
         """
+        if isinstance(handler, ConfiguredHandler):
+            name, arguments = name_of(handler), (handler.init_args, handler.adapt)
+            configuration = Pickled.of(arguments, f"init_args of {name}, or its types,")
+            return replace(cls.to(handler.handler), configuration=configuration)
         module, qualname = _where(handler)
         main = None
         if module in {_MAIN, _MAIN_IN_WORKER}:
@@ -122,7 +147,7 @@ class HandlerReference:
             wrapped = True  # its decorator asks, before the name is bound
         return cls(module, qualname, wrapped, main, tuple(sys.path))
 
-    def load(self) -> Callable[..., Any]:
+    def load(self) -> Any:
         """Import it, in a process of its own.
 
         Raises:
@@ -137,7 +162,9 @@ class HandlerReference:
             raise HandlerNotFound(msg) from error
         if self.wrapped:
             found = getattr(found, "__wrapped__", found)
-        return found  # type: ignore[no-any-return]
+        if self.configuration is not None:
+            return ConfiguredHandler(found, *self.configuration.load())
+        return found
 
     def _import(self) -> ModuleType:
         if self.main is not None:
@@ -154,6 +181,8 @@ class HandlerReference:
 
 def is_async(handler: Any) -> bool:
     """Whether calling the handler, or an instance of it if it is a class, has to be awaited."""
+    if isinstance(handler, ConfiguredHandler):
+        handler = handler.handler
     if inspect.isclass(handler):
         return inspect.iscoroutinefunction(handler.__call__)
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
@@ -161,29 +190,40 @@ def is_async(handler: Any) -> bool:
     )
 
 
-def build(handler: Any) -> tuple[Callable[[list[Any]], Any], Callable[[], Any]]:
+def name_of(handler: Any) -> str:
+    """What a handler is called in messages."""
+    if isinstance(handler, ConfiguredHandler):
+        handler = handler.handler
+    return str(getattr(handler, "__qualname__", repr(handler)))
+
+
+def build(handler: Any) -> tuple[_Call, Callable[[], Any]]:
     """Return what to call with each batch, and what to call once before the first."""
+    init_args, adapt = {}, None
+    if isinstance(handler, ConfiguredHandler):
+        handler, init_args, adapt = handler.handler, handler.init_args, handler.adapt
     if not inspect.isclass(handler):
-        return handler, _nothing
-    instance = handler()
+        return adapt(handler) if adapt else handler, _nothing
+    instance = handler(**init_args)
     if not callable(instance):
         msg = f"expected {handler.__qualname__} to define __call__(self, items)"
         raise UsageError(msg)
-    return _with_own_steps(instance), getattr(instance, "warmup", _nothing)
+    call = adapt(instance) if adapt else instance
+    return _with_own_steps(call, instance), getattr(instance, "warmup", _nothing)
 
 
-def _with_own_steps(instance: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+def _with_own_steps(call: _Call, instance: Any) -> _Call:
     before = getattr(instance, "preprocess", None)
     after = getattr(instance, "postprocess", None)
     if before is None and after is None:
-        return instance
-    if is_async(instance):
-        return with_awaited_steps(instance, before, after)
+        return call
+    if is_async(call):
+        return with_awaited_steps(call, before, after)
     for step in (before, after):
         if inspect.iscoroutinefunction(step):
             msg = f"expected {step.__qualname__} to be a plain function, as __call__ is"
             raise UsageError(msg)
-    return with_steps(instance, before, after)
+    return with_steps(call, before, after)
 
 
 def ready(handler: Any, runner: asyncio.Runner) -> Callable[[list[Any]], Any]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from adaptive_batching.errors import BatchFunctionError, WorkerStartError
 from adaptive_batching.exception_text import describe, qualname_of
-from adaptive_batching.workers.handler import build, is_async
+from adaptive_batching.workers.handler import build, is_async, name_of
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.warm_up import NO_WARM_UP, Durations, Timing, WarmUp, timings, warmed
+from adaptive_batching.workers.worker_index import number_thread
 
 _Call = Callable[[list[Any]], Any]
 _Wrap = Callable[[_Call], _Call]
@@ -56,7 +57,7 @@ class TaskWorkers:
             self._call = self._wrap(call) if self._wrap else call
         except Exception as error:
             raise _start_error(self._handler, error) from error
-        self._timings = timings([await warmed(self._warm_up, _name(self._handler), self._call)])
+        self._timings = timings([await warmed(self._warm_up, name_of(self._handler), self._call)])
         self._alive = self._count
         on_change()
 
@@ -104,7 +105,8 @@ class ThreadWorkers:
         """Build the handler in each thread and warm it up; see `Workers.start`."""
         loop = asyncio.get_running_loop()
         self._threads = [
-            ThreadPoolExecutor(1, f"batch-worker-{number}") for number in range(self._count)
+            ThreadPoolExecutor(1, f"batch-worker-{number}", number_thread, (number,))
+            for number in range(self._count)
         ]
         try:
             calls = await asyncio.gather(
@@ -149,7 +151,7 @@ class ThreadWorkers:
         """One after the other, so that they don't take each other's time."""
 
         async def warm(worker: int) -> Durations:
-            name = _name(self._handler)
+            name = name_of(self._handler)
             return await warmed(self._warm_up, name, lambda items: self.run(items, worker))
 
         return timings([await warm(worker) for worker in range(self._count)])
@@ -169,11 +171,7 @@ def _attempt(call: _Call, items: list[Any]) -> tuple[BaseException | None, Any]:
 
 
 def _start_error(handler: Any, error: Exception) -> WorkerStartError:
-    return WorkerStartError(f"{_name(handler)} could not be built: {describe(error)}")
-
-
-def _name(handler: Any) -> str:
-    return str(getattr(handler, "__qualname__", repr(handler)))
+    return WorkerStartError(f"{name_of(handler)} could not be built: {describe(error)}")
 
 
 def _nothing() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adaptive_batching.workers.handler import HandlerReference, build, is_async
+from adaptive_batching.workers.handler import HandlerReference, build, is_async, name_of
 from adaptive_batching.workers.pickled import Pickled
 from adaptive_batching.workers.warm_up import Durations, Run, WarmUp
 
@@ -101,7 +101,7 @@ def multi_handler(handlers: Mapping[str, tuple[Any, Callable[[_Call], _Call]]]) 
     """
     kinds = [is_async(handler) for handler, _ in handlers.values()]
     base = _AwaitedMultiHandler if all(kinds) else _MultiHandler
-    names = [str(getattr(handler, "__qualname__", handler)) for handler, _ in handlers.values()]
+    names = [name_of(handler) for handler, _ in handlers.values()]
     return type("+".join(names), (base,), {"handlers": handlers})
 
 

@@ -18,8 +18,8 @@ class Pickled:
     data: bytes
 
     @classmethod
-    def of(cls, value: object) -> Self:
-        """Pickle it.
+    def of(cls, value: object, name: str = "what a handler declares") -> Self:
+        """Pickle it; `name` is what it is called if that fails.
 
         Raises:
             HandlerNotFound: Another process could not find all that it refers to.
@@ -28,7 +28,7 @@ class Pickled:
             return cls(pickle.dumps(value, protocol=5))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             msg = (
-                f"what a handler declares can't be brought to a worker process: {error}: define it"
+                f"{name} can't be brought to a worker process: {error}: define it"
                 " at the top level of a module"
             )
             raise HandlerNotFound(msg) from error

@@ -16,6 +16,7 @@ _LEAST_RSS = 2**24  # bytes; no worker holds less; to ask for it means another u
 _START_TIMEOUT = 60.0  # seconds; loading a few GB of weights from a disk
 _MAX_RESULT_BYTES = 2**28  # 64 images of 4 MiB; more in one piece is a mistake, or wants streaming
 _LEAST_RESULT_BYTES = 2**16  # an error with its traceback must always fit
+_DEVICE_VARIABLE = "CUDA_VISIBLE_DEVICES"  # CUDA reads it, and so does ROCm
 _SHARED_MEMORY = 2**28  # bytes; 64 images of 600 KiB each way three times over
 
 
@@ -52,7 +53,8 @@ class Processes:
     """In processes of their own, that may crash or hang without harm to this one.
 
     Attributes:
-        count: Processes, each of which runs one batch at a time.
+        count: Processes, each of which runs one batch at a time; by default as many as `devices`,
+            or else one.
         cpus: One core or several for each process; None leaves them on all.
         timeout: Seconds that a batch may take before its process is killed and replaced.
         start_timeout: Seconds that a process may take to load its handler and warm it up.
@@ -62,9 +64,13 @@ class Processes:
         max_result_bytes: What the results of one batch may take together; a batch with more fails.
         shared_memory: Most bytes of each process in which large arrays cross, half of it each way;
             memory is taken as it is used, what finds no room goes over the socket. 0 for none.
+        env: Variables of the environment for each process, beside this program's own; they are set
+            before the process starts.
+        devices: The GPU of each process, as a number or a name: its `CUDA_VISIBLE_DEVICES`.
+            `[0, 0, 1, 1]` is four processes, two on each of two GPUs.
     """
 
-    count: int = 1
+    count: int = None  # type: ignore[assignment]  # it is known once `devices` is
     cpus: Sequence[int | Sequence[int]] | None = None
     timeout: float = _TIMEOUT
     start_timeout: float = _START_TIMEOUT
@@ -72,8 +78,14 @@ class Processes:
     max_rss: int | None = None
     max_result_bytes: int = _MAX_RESULT_BYTES
     shared_memory: int = _SHARED_MEMORY
+    env: Sequence[Mapping[str, str]] | None = None
+    devices: Sequence[int | str] | None = None
 
     def __post_init__(self) -> None:
+        _check_each("env", "a dict of texts", self.env, _are_variables)
+        _check_each("devices", "the number or the name of a GPU", self.devices, _is_device)
+        if self.count is None:
+            object.__setattr__(self, "count", len(self.devices or [0]))
         check_count(self.count)
         _check_at_least("shared_memory", 0, self.shared_memory, "bytes")
         _check_positive("timeout", self.timeout)
@@ -83,15 +95,14 @@ class Processes:
         if not _LEAST_RESULT_BYTES <= self.max_result_bytes <= MAX_LENGTH:
             msg = f"expected max_result_bytes from {_LEAST_RESULT_BYTES} to {MAX_LENGTH}"
             raise ValueError(f"{msg}, got {self.max_result_bytes!r}")
-        if not (self.cpus is None or isinstance(self.cpus, Sequence)):
-            msg = f"cpus: expected a list with the core or cores of each process, got {self.cpus!r}"
-            raise TypeError(msg)
-        odd = [each for each in self.cpus or () if not _are_cores(each)]
-        if odd:
-            msg = f"cpus: expected the number of a core, or a list of them, got {odd[0]!r}"
-            raise TypeError(msg)
-        if self.cpus is not None and len(self.cpus) != self.count:
-            msg = f"expected cpus for {self.count} processes, got them for {len(self.cpus)}"
+        _check_each("cpus", "the number of a core, or a list of them", self.cpus, _are_cores)
+        for name in ("cpus", "env", "devices"):
+            own = getattr(self, name)
+            if own is not None and len(own) != self.count:
+                msg = f"expected {name} for {self.count} processes, got {name} for {len(own)}"
+                raise ValueError(f"{msg}: give one for each process")
+        if self.devices and any(_DEVICE_VARIABLE in each for each in self.env or ()):
+            msg = f"expected devices, or {_DEVICE_VARIABLE} in env, got both: leave one out"
             raise ValueError(msg)
         if not all(self.cpu_groups() or [True]):
             msg = f"expected at least one cpu for each process, got {self.cpus}"
@@ -102,6 +113,15 @@ class Processes:
         if self.cpus is None:
             return None
         return [(cpus,) if isinstance(cpus, int) else tuple(cpus) for cpus in self.cpus]
+
+    def environments(self) -> list[dict[str, str]] | None:
+        """The variables of each process, with that of its device; None if none has its own."""
+        if self.env is None and self.devices is None:
+            return None
+        made = [dict(each) for each in self.env or [{}] * self.count]
+        for own, device in zip(made, self.devices or (), strict=False):  # without devices, none
+            own[_DEVICE_VARIABLE] = str(device)
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +254,26 @@ def check_count(count: object) -> None:
     if not (isinstance(count, int) and count >= 1):
         msg = f"expected a count of at least 1, got {count!r}"
         raise ValueError(msg)
+
+
+def _check_each(name: str, expected: str, each: object, fits: Callable[[Any], bool]) -> None:
+    """See whether something is None, or a list with one value of a kind for each process."""
+    if each is None:
+        return
+    if isinstance(each, str | bytes) or not isinstance(each, Sequence):
+        raise TypeError(f"{name}: expected {expected} for each process, in a list, got {each!r}")
+    odd = [one for one in each if not fits(one)]
+    if odd:
+        raise TypeError(f"{name}: expected {expected} for each process, got {odd[0]!r}")
+
+
+def _are_variables(env: object) -> bool:
+    texts = [each for pair in env.items() for each in pair] if isinstance(env, Mapping) else [None]
+    return all(isinstance(each, str) for each in texts)
+
+
+def _is_device(device: object) -> bool:
+    return isinstance(device, str) or (isinstance(device, int) and device >= 0)
 
 
 def _are_cores(cpus: object) -> bool:

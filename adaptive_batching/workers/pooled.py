@@ -47,6 +47,7 @@ def _processes(
         handler,
         wrap,
         placement.cpu_groups(),
+        placement.environments(),
         placement.max_result_bytes,
         placement.shared_memory,
     )

@@ -21,6 +21,7 @@ from adaptive_batching.errors import WorkerLost, WorkerStartError, WorkerTimeout
 from adaptive_batching.units import format_duration
 from adaptive_batching.workers.process.serialization import pack_items, unpack_answer, unpack_beside
 from adaptive_batching.workers.process.worker_loop import WorkerLoop
+from adaptive_batching.workers.worker_index import number_process
 
 _LIFE = "life"  # Ray's name for the thread that only waits for the end
 
@@ -124,7 +125,7 @@ class RayActor:
         Raises:
             WorkerStartError: No machine has room, it can't load its handler, or it died.
         """
-        self._actor = _Actor.options(max_restarts=0, **self._options).remote()
+        self._actor = _Actor.options(max_restarts=0, **self._options).remote(self._number)
         self._life = asyncio.create_task(self._until_dead(), name=f"life of {self!r}")
         try:
             async with asyncio.timeout(timeout):
@@ -213,9 +214,10 @@ class RayActor:
 
 
 class _InActor:
-    """What runs in the actor."""
+    """What runs in the actor of a place in the pool."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
+        number_process(number)
         self._runner = asyncio.Runner()
         self._loop = WorkerLoop(self._runner)
 

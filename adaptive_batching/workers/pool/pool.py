@@ -139,8 +139,8 @@ class WorkerPool:
     async def scale(self, count: int) -> None:
         """Have so many workers from now on; see `Scalable.scale`."""
         if self._launcher.most is not None and count > self._launcher.most:
-            msg = f"expected at most {self._launcher.most} workers, each has its cpus, got {count}"
-            raise ValueError(msg)
+            msg = f"expected at most {self._launcher.most} workers, each has its cpus or its device"
+            raise ValueError(f"{msg}, got {count}")
         if self._rolling_restart is None:
             self._count = count
             return

@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from adaptive_batching.workers.process.output import Output
@@ -62,7 +62,12 @@ class ChildProcess:
         return f"was killed by {names.get(-code, f'signal {-code}')}"
 
     async def spawn(
-        self, inherited: Sequence[int], *, longest_answer: int, threads: int | None
+        self,
+        inherited: Sequence[int],
+        *,
+        longest_answer: int,
+        threads: int | None,
+        env: Mapping[str, str],
     ) -> RpcChannel:
         """Start it; returns our end of its socket.
 
@@ -70,6 +75,7 @@ class ChildProcess:
             inherited: File descriptors that it gets; it is told their numbers.
             longest_answer: Bytes that a frame of its may have.
             threads: How many BLAS and OpenMP may start in it; None for as many as they like.
+            env: Variables that it has besides, or in the place of, ours.
         """
         ours, theirs = socket.socketpair()
         self._output = Output(self._name)
@@ -89,7 +95,7 @@ class ChildProcess:
                     stderr=err,
                     pass_fds=descriptors,
                     start_new_session=True,  # Ctrl-C is for the parent, also while it boots
-                    env=os.environ | _thread_limits(threads),
+                    env={**os.environ, **_thread_limits(threads), **env},
                 )
             _, self._channel = await asyncio.get_running_loop().create_unix_connection(
                 lambda: RpcChannel(self._on_hang_up, longest_answer), sock=ours

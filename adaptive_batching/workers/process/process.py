@@ -182,11 +182,12 @@ class ProcessWorker:
     async def _spawn(self, memory: int | None) -> RpcChannel:
         if memory is not None:
             self._memory = SharedMemory(memory, End.PARENT)
-        cpus = self._instructions.cpus
+        cpus, env = self._instructions.cpus, self._instructions.env
         return await self._child.spawn(
             [] if memory is None else [memory],
             longest_answer=self._instructions.max_result_bytes,
             threads=None if cpus is None else len(cpus),
+            env=env,
         )
 
     def _hang_up(self) -> None:

@@ -1,7 +1,7 @@
 """Makes worker processes that all run the same handler, each on its own cores."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from adaptive_batching.errors import UsageError
@@ -23,6 +23,7 @@ class ProcessLauncher:
         wrap: A function that takes the handler, ready to be called with items, and returns what
             to call instead.
         cpus: The cores of each process; None for all of them.
+        environments: Variables of each process, beside ours; None for none.
         max_result_bytes: What the results of a batch may take.
         shared_memory: Most bytes of each process in which large arrays cross.
     """
@@ -30,13 +31,15 @@ class ProcessLauncher:
     handler: HandlerReference | HandlerReferences
     wrap: Pickled | None = None
     cpus: Sequence[Sequence[int]] | None = None
+    environments: Sequence[Mapping[str, str]] | None = None
     max_result_bytes: int = MAX_LENGTH
     shared_memory: int = 0
 
     @property
     def most(self) -> int | None:
-        """As many as there are cores for, if they were named; see `Launcher.most`."""
-        return None if self.cpus is None else len(self.cpus)
+        """As many as were given cores, variables or devices of their own; see `Launcher.most`."""
+        own = self.environments if self.cpus is None else self.cpus
+        return None if own is None else len(own)
 
     async def prepare(self) -> None:
         """See whether this process may start others, and the machine has the cores.
@@ -59,6 +62,12 @@ class ProcessLauncher:
         """Make the process of a place in the pool; see `Launcher.launch`."""
         cpus = tuple(self.cpus[number]) if self.cpus else unpinned()
         instructions = Instructions(
-            self.handler, self.wrap, cpus, self.max_result_bytes, parent=os.getpid()
+            self.handler,
+            self.wrap,
+            cpus,
+            self.environments[number] if self.environments else {},
+            self.max_result_bytes,
+            index=number,
+            parent=os.getpid(),
         )
         return ProcessWorker(number, instructions, on_lost, self.shared_memory)

@@ -315,7 +315,7 @@ async def test_several_cores_for_one_worker(started):
 @pytest.mark.parametrize(
     ("count", "cpus", "message"),
     [
-        (2, [0], "expected cpus for 2 processes, got them for 1"),
+        (2, [0], "expected cpus for 2 processes, got cpus for 1"),
         (1, [[]], "expected at least one cpu for each process"),
     ],
 )

@@ -83,7 +83,9 @@ async def test_closing_while_a_new_worker_loads(started, fragile):
 async def test_no_more_than_cores_were_named_for(started):
     """Which cores the others should have, nobody has said."""
     pool = await started(handlers.double, cpus=TWO_CORES[:1])
-    with pytest.raises(ValueError, match="at most 1 workers, each has its cpus, got 2"):
+    with pytest.raises(
+        ValueError, match="at most 1 workers, each has its cpus or its device, got 2"
+    ):
         await pool.scale(2)
 
 
