@@ -81,6 +81,16 @@ class Batched(Generic[T, R]):
         """
         return await run_in_lanes(self, items, self._dispatcher.saturation)
 
+    def map_from_thread(self, items: Iterable[T]) -> list[R]:
+        """Run many items of another thread, as `map` does, and wait there for their results.
+
+        Raises:
+            NoEventLoop: The event loop does not run, or ended before it answered.
+            ReentrantCall: This is its own thread, which would wait for itself.
+            Exception: As `map` does.
+        """
+        return call_from_thread(self._dispatcher.loop, lambda: self.map(items))
+
     def stats(self) -> Stats:
         """What happened so far and what waits."""
         return self._dispatcher.stats()

@@ -24,7 +24,7 @@ LEFT: dict[str, set[str]] = {
 }
 
 # They may be missing; what a class inherits of them is then unknown.
-EXTRAS = {"grpc", "mosec", "ray"}
+EXTRAS = {"grpc", "langchain_core", "mosec", "ray", "sentence_transformers", "transformers"}
 BY_STRING = {"attrgetter", "delattr", "getattr", "hasattr", "methodcaller", "setattr"}
 
 

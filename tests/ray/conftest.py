@@ -17,7 +17,7 @@ from adaptive_batching.workers.placement import RayWorkers
 # Read when Ray is imported: under `uv run` it would have uv make an environment for the actors, of
 # packages from afar.
 os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"
-ray = pytest.importorskip("ray", reason="Ray is not installed: uv sync --extra ray")
+ray = pytest.importorskip("ray", reason="Ray is not installed: uv sync --group ray")
 
 ROOT = Path(__file__).parents[2]
 MEMORY = 100 * 2**20  # bytes of Ray's object store; it would take a third of the machine
