@@ -409,6 +409,18 @@ def test_mistakes_on_the_command_line(arguments, message):
     assert message in " ".join(result.output.split())
 
 
+def test_variables_stand_for_options(monkeypatch):
+    """An option is stronger, and a variable that is wrong is named."""
+    for name, text in {"PORT": "8001", "ADMIN_PORT": "9001", "WORKERS": "/a=2 /b=3"}.items():
+        monkeypatch.setenv(f"ADAPTIVE_BATCHING_{name}", text)
+    params = command.make_context("serve", ["module:service", "--port=8002"]).params
+    said = (params["port"], params["admin_port"], params["moves"])
+    assert said == (8002, 9001, ("/a=2", "/b=3"))
+    monkeypatch.setenv("ADAPTIVE_BATCHING_ADMIN_PORT", "tcp://10.0.0.1:80")
+    result = CliRunner().invoke(main, ["serve", "module:service"])
+    assert "ADAPTIVE_BATCHING_ADMIN_PORT: expected a whole number from 0 to" in result.output
+
+
 def test_a_port_that_is_taken():
     """One sentence, exit status 1."""
     with socket.socket() as taken:

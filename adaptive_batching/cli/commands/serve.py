@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import click
 
 from adaptive_batching.cli.options.admin import AdminOptions, admin_options
+from adaptive_batching.cli.options.environment import VariablesCommand, warn_of_unknown
 from adaptive_batching.cli.options.listening import (
     Listening,
     listening_options,
@@ -17,7 +19,7 @@ from adaptive_batching.cli.options.listening import (
 from adaptive_batching.cli.options.named_values import named_values
 from adaptive_batching.cli.options.parameters import CPUS
 from adaptive_batching.cli.options.recorders import make_recorders, opened
-from adaptive_batching.cli.options.sections import SectionedCommand, options_in
+from adaptive_batching.cli.options.sections import options_in
 from adaptive_batching.cli.options.telemetry import TelemetryOptions, telemetry_options
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
@@ -28,13 +30,16 @@ from adaptive_batching.marshal.service.service import Service
 _endpoints = options_in("Endpoints")
 
 
-@click.command("serve", cls=SectionedCommand)
+@click.command(
+    "serve", cls=VariablesCommand, context_settings={"auto_envvar_prefix": "ADAPTIVE_BATCHING"}
+)
 @click.argument("target", metavar="MODULE:SERVICE")
 @_endpoints(
     "--workers",
     "moves",
     metavar="[PATH=]WHERE",
     multiple=True,
+    envvar="ADAPTIVE_BATCHING_WORKERS",
     help="Where a handler runs, instead of where its endpoint says: 4, threads:2, processes:2, "
     "ray:4, unix:/run/model.sock; /predict=ray:4 if there are several endpoints.",
 )
@@ -51,6 +56,7 @@ _endpoints = options_in("Endpoints")
     "records",
     metavar="[PATH=]FILE",
     multiple=True,
+    envvar="ADAPTIVE_BATCHING_RECORD",
     help="Write every request of an endpoint, without its payload, for simulate and fit: "
     "out.csv, or /predict=out.csv if there are several endpoints; .gz compresses.",
 )
@@ -61,7 +67,10 @@ _endpoints = options_in("Endpoints")
     metavar="CPUS",
     help="Cores of the process that answers connections: 0, or 0,2-3; workers have their own.",
 )
+@click.pass_context
 def command(
+    context: click.Context,
+    /,
     target: str,
     listening: Listening,
     admin: AdminOptions,
@@ -80,6 +89,7 @@ def command(
     SIGHUP renews the worker processes one after the other, and no request fails.
     """  # noqa: D301 - \b keeps the example's lines
     with telemetry.logs() as logs:
+        warn_of_unknown(context, os.environ, of_a_file=True)
         service = _load(target)
         _relocate(service, moves)
         labels = [label for endpoint in service for label in endpoint.labels]

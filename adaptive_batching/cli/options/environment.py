@@ -60,7 +60,7 @@ def _named(context: click.Context) -> Iterator[None]:
 def warn_of_unknown(
     context: click.Context, environment: Mapping[str, str], *, of_a_file: bool
 ) -> None:
-    """Log the variables that begin like those of a sidecar and are none of them.
+    """Log the variables that begin like those of the command and are none of them.
 
     Args:
         context: The context of the command; its options have variables.
