@@ -71,8 +71,9 @@ class Admission:
         if self._policy.keeps_door and job.deadline != inf:
             wait = self._policy.refuse(view.situation(job.arrived), job)
             if wait is not None:
-                msg = f"out of reach within {format_duration(job.deadline - job.arrived)}"
-                raise Overloaded(f"an answer is {msg}", retry_after=wait * _LATER)
+                within = format_duration(job.deadline - job.arrived)
+                msg = f"an answer is out of reach within max_latency={within}"
+                raise Overloaded(msg, retry_after=wait * _LATER)
 
     def never(self, size: int, limits: Limits, *, draining: bool) -> Refused | ValueError:
         """Why a job of so many items is not taken at all."""

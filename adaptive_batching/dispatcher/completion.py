@@ -49,7 +49,9 @@ class Completion:
             else:
                 patience = call.deadline - call.arrived
                 retry_after = self._scheduler.retry_after(call, now)
-                message = f"after {waited} an answer within {patience:.3f} s is out of reach"
+                message = (
+                    f"after {waited} an answer within max_latency={patience:.3f} s is out of reach"
+                )
                 call.fail(Overloaded(message, retry_after=retry_after))
         self.enter(shed.jobs, JobOutcome.EXPIRED if expired else JobOutcome.SHED)
 

@@ -468,6 +468,7 @@ async def test_nobody_reads_what_it_says():
             "tests.marshal.apps:corked",
             f"--port={port}",
             "--drain-delay=0s",
+            "--log-level=warning",
             stdout=full,
             stderr=subprocess.PIPE,
         )
@@ -483,3 +484,28 @@ async def test_nobody_reads_what_it_says():
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def test_reload_starts_the_changed_service(tmp_path):
+    """A change of the module is served without a command; one signal ends both processes."""
+    module = tmp_path / "growing.py"
+    text = "from adaptive_batching import Service\nservice = Service()\n"
+    text += "@service.endpoint('/{}')\nasync def echo(items): return items\n"
+    module.write_text(text.format("before"))
+    process = await asyncio.create_subprocess_exec(
+        *(*SERVE, "growing:service", "--reload", "--port=0", "--drain-delay=0s"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path.cwd()), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    async with told_to_end(process):
+        assert (await process.stdout.readline()).endswith(b"/before\n")
+        module.write_text(text.format("after"))
+        while not (line := await process.stdout.readline()).startswith(b"POST"):
+            assert line.startswith(b"GET")
+        assert line.endswith(b"/after\n")
+    said = (await process.stderr.read()).decode()
+    assert "starting anew: growing.py\n" in said
+    assert "loading 1 worker" in said
+    assert "listening on http://127.0.0.1:" in said

@@ -3,8 +3,9 @@
 import importlib
 import importlib.util
 import os
+import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -49,6 +50,11 @@ _endpoints = options_in("Endpoints")
     help="TOML: policy and limits of endpoints, instead of what the module says; read again at"
     " SIGHUP and when it is written.",
 )
+@_endpoints(
+    "--reload",
+    is_flag=True,
+    help="Start the service anew when a Python file below this directory changes; for development.",
+)
 @admin_options
 @telemetry_options
 @options_in("Operators")(
@@ -79,6 +85,8 @@ def command(
     moves: tuple[str, ...],
     config: Path | None,
     marshal_cpus: tuple[int, ...] | None,
+    *,
+    reload: bool,
 ) -> None:
     """Serve the endpoints of MODULE:SERVICE over HTTP.
 
@@ -88,6 +96,9 @@ def command(
     SIGTERM and Ctrl-C end it once everything it accepted is answered, a second one at once.
     SIGHUP renews the worker processes one after the other, and no request fails.
     """  # noqa: D301 - \b keeps the example's lines
+    if reload:
+        _start_anew_at_changes()
+        return
     with telemetry.logs() as logs:
         warn_of_unknown(context, os.environ, of_a_file=True)
         service = _load(target)
@@ -104,6 +115,28 @@ def command(
         running.metrics.log_lines_dropped = lambda: logs.dropped
         with opened(recorders.values()):
             serve_until_told(running, listening, admin, _addresses, marshal_cpus)
+
+
+def _start_anew_at_changes() -> None:
+    """Run the same command without --reload, and again each time that a file changes."""
+    try:
+        import watchfiles  # noqa: PLC0415  an extra
+    except ModuleNotFoundError:
+        raise click.UsageError("--reload needs watchfiles: pip install watchfiles") from None
+    again = [sys.executable, "-m", "adaptive_batching", *sys.argv[1:]]
+    again.remove("--reload")
+    watchfiles.run_process(
+        Path.cwd(),
+        target=shlex.join(again),
+        target_type="command",
+        watch_filter=watchfiles.PythonFilter(),
+        callback=_tell,
+    )
+
+
+def _tell(changes: Collection[tuple[object, str]]) -> None:
+    names = sorted(str(Path(path).relative_to(Path.cwd())) for _, path in changes)
+    click.echo(f"starting anew: {', '.join(names)}", err=True)
 
 
 def _load(target: str) -> Service:

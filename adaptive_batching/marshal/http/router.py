@@ -317,7 +317,8 @@ class Router(ABC, Generic[D]):
             raise DeadlineExceeded("its time was over when its body had arrived")
         left = max_latency - waited - self._delay.allowance(max_latency)
         if left <= 0:
-            raise Overloaded(f"an answer within {format_duration(max_latency)} is out of reach")
+            within = format_duration(max_latency)
+            raise Overloaded(f"an answer within max_latency={within} is out of reach")
         return left
 
     def _shed(self, destination: D, request: Request, now: float) -> None:
@@ -336,7 +337,8 @@ class Router(ABC, Generic[D]):
             raise Overloaded(f"it was read {format_duration(request.unread)} after it came")
         wait = destination.refuse_unseen(left) if self._is_pressed else None
         if wait is not None:
-            message = f"an answer within {format_duration(left)} is out of reach"
+            message = f"an answer within {format_duration(left)}, what is left of max_latency,"
+            message += " is out of reach"
             raise Overloaded(message, retry_after=wait)
 
     def _conclude(
@@ -393,7 +395,7 @@ class Router(ABC, Generic[D]):
             Overloaded: There are.
         """
         if in_flight > self._max_in_flight:
-            raise Overloaded(f"{self._max_in_flight} requests are in flight already")
+            raise Overloaded(f"max_in_flight={self._max_in_flight} requests are in flight already")
 
     def _leave(self) -> None:
         self.in_flight -= 1

@@ -56,6 +56,11 @@ class EndpointRuntimes:
         self.metrics.loop_lag.start()
         await asyncio.gather(*(each.backend.start() for each in self.by_path.values()))
 
+    @property
+    def wanted_workers(self) -> int:
+        """Workers that this service starts itself."""
+        return sum(each.workers.health.wanted or 0 for each in self._of_each_pool())
+
     async def restart_workers(self) -> None:
         """Renew the worker processes of all endpoints, one after the other; no request fails.
 
@@ -63,10 +68,13 @@ class EndpointRuntimes:
             WorkerStartError: One could not be started: the workers that are left go on.
             Draining: The service was stopped meanwhile.
         """
-        of_each_pool = {id(each.workers): each for each in self.dispatchers.values()}
-        for each in of_each_pool.values():
+        for each in self._of_each_pool():
             if isinstance(each.workers, Restartable):
                 await each.restart_workers()
+
+    def _of_each_pool(self) -> Iterable[Forming]:
+        """One dispatcher of each pool of workers, which several may share."""
+        return {id(each.workers): each for each in self.dispatchers.values()}.values()
 
     def retune(self, endpoints: Iterable[Endpoint | PipelineEndpoint]) -> None:
         """Let other limits and policies hold, and other sizes of bodies; no request is dropped.

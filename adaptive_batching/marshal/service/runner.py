@@ -5,6 +5,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
+from time import monotonic
 
 from aiohttp import web
 
@@ -19,6 +20,7 @@ from adaptive_batching.marshal.http.tracing import Tracer, with_tracer
 from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.router import ServiceRouter
+from adaptive_batching.units import counted, format_duration
 
 _log = logging.getLogger("adaptive_batching")
 
@@ -101,10 +103,13 @@ class Running(Operated):
         """
         await self._begin()
         self.url = await self._server.open(host, port, bound, tls)
+        began = monotonic()
+        _log.info("loading %s", counted(self._runtimes.wanted_workers, "worker"))
         if self._file is not None:
             reading = self._keep_reading(self._file.written_anew, self._retune)
             self._tasks.append(asyncio.create_task(reading))
         await self._runtimes.start()
+        _log.info("ready in %s, listening on %s", format_duration(monotonic() - began), self.url)
 
     async def refresh(self) -> None:
         """What SIGHUP and `POST /reload` do: read the file again, if any, and restart the workers.

@@ -122,8 +122,9 @@ class PassThrough:
         self, request: web.BaseRequest, target: str, passed: PassedRequest, body: Callable[[], Any]
     ) -> Exchange:
         server, client = self._choose()
-        if client.in_use(server, "passed") >= self.route.max_passed:
-            raise Overloaded(f"{self.route.max_passed} requests are passed on to {server.name}")
+        most = self.route.max_passed
+        if client.in_use(server, "passed") >= most:
+            raise Overloaded(f"max_passed={most} requests are passed on to {server.name}")
         headers = CIMultiDict(self.route.terms.headers.for_passed(request.headers.items()))
         check_text("".join(headers.values()))
         if self._about is not None:
