@@ -1,0 +1,150 @@
+"""Makes what serves the endpoints of a service: dispatchers and pipelines, not yet started."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from adaptive_batching.core import Limits, PolicyLike
+from adaptive_batching.dispatcher import Dispatcher, Observer, Share
+from adaptive_batching.dispatcher.calls import Call, CallInSteps, OnEnd
+from adaptive_batching.errors import NoWorkers
+from adaptive_batching.instrumentation.histograms import BatchHistograms
+from adaptive_batching.instrumentation.live.watch import Watched
+from adaptive_batching.instrumentation.recent_batches import RecentBatches
+from adaptive_batching.marshal.service.conversion import conversion_of_stage
+from adaptive_batching.marshal.service.endpoint_runtime import Backend, EndpointRuntime, Post
+from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.service.negotiation import Negotiation, example_items
+from adaptive_batching.marshal.service.shared_dispatcher import make_shared_dispatcher
+from adaptive_batching.marshal.service.shared_workers import SharedWorkers
+from adaptive_batching.pipeline import Pipeline
+from adaptive_batching.workers.factory import make_workers
+from adaptive_batching.workers.multi_handler import Addressed
+from adaptive_batching.workers.placement import Placement
+from adaptive_batching.workers.warm_up import make_warm_up
+
+ObserversByLabel = Mapping[str, Sequence[Observer]]
+
+
+def make_runtimes(
+    endpoints: Iterable[Endpoint | PipelineEndpoint], observers: ObserversByLabel
+) -> Iterator[EndpointRuntime]:
+    """Make what serves some endpoints, not yet started; observers are those of each label."""
+    sharing: dict[SharedWorkers, list[Endpoint]] = {}
+    for endpoint in endpoints:
+        if isinstance(endpoint, PipelineEndpoint):
+            yield _of_pipeline(endpoint, observers)
+        elif isinstance(endpoint.placement, SharedWorkers):
+            sharing.setdefault(endpoint.placement, []).append(endpoint)
+        else:
+            yield _of_handler(endpoint, endpoint.placement, observers)
+    for shared, together in sharing.items():
+        yield from _of_shared(shared, together, observers)
+
+
+def _of_handler(
+    endpoint: Endpoint, placement: Placement, observers: ObserversByLabel
+) -> EndpointRuntime:
+    histograms, latest = BatchHistograms(endpoint.limits.max_batch_size), RecentBatches()
+    items = example_items(endpoint.contract, endpoint.examples)
+    warm_up = make_warm_up(items, endpoint.limits.max_batch_size)
+    dispatcher: Dispatcher[Any, bytes] = Dispatcher(
+        make_workers(endpoint.handler, placement, endpoint.conversion, warm_up),
+        endpoint.limits,
+        policy=endpoint.policy,
+        idempotent=endpoint.idempotent,
+        observers=[histograms, latest, *observers.get(endpoint.path, ())],
+        next_batch_first=True,
+    )
+
+    watched = Watched(endpoint.path, dispatcher, histograms, latest)
+    return _runtime(endpoint, dispatcher, dispatcher.post, dispatcher, watched, dispatcher.retune)
+
+
+def _of_shared(
+    shared: SharedWorkers, endpoints: Sequence[Endpoint], observers: ObserversByLabel
+) -> Iterator[EndpointRuntime]:
+    histograms = {each.path: BatchHistograms(each.limits.max_batch_size) for each in endpoints}
+    latest = {each.path: RecentBatches() for each in endpoints}
+    told: dict[str, list[Observer]] = {
+        path: [histograms[path], latest[path], *observers.get(path, ())] for path in histograms
+    }
+    whole = make_shared_dispatcher(shared, endpoints, told)
+    for endpoint in endpoints:
+        path = endpoint.path
+        share = Share(whole, path)
+        watched = Watched(path, share, histograms[path], latest[path])
+        post, retune = partial(_post_share, share, path), partial(_retune_share, share)
+        yield _runtime(endpoint, share, post, whole, watched, retune)
+
+
+def _post_share(
+    share: Share[Addressed, bytes], path: str, on_end: OnEnd, item: Any, within: float
+) -> Call[Addressed, bytes]:
+    return share.post(on_end, (path, item), within)
+
+
+def _retune_share(share: Share[Addressed, bytes], _policy: PolicyLike, limits: Limits) -> None:
+    """The policy is that of all endpoints that share the workers."""
+    share.retune(limits)
+
+
+def _runtime(
+    endpoint: Endpoint,
+    backend: Backend,
+    post: Post,
+    dispatcher: Dispatcher[Any, bytes],
+    watched: Watched,
+    retune: Callable[[PolicyLike, Limits], None],
+) -> EndpointRuntime:
+    return EndpointRuntime(
+        endpoint.path,
+        backend,
+        Negotiation(endpoint.contract),
+        post,
+        dispatcher,
+        endpoint.limits.max_latency,
+        endpoint.max_body,
+        [watched],
+        example_items(endpoint.contract, endpoint.examples),
+        retune,
+    )
+
+
+def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> EndpointRuntime:
+    """The same stages, of which the first reads bodies and the last writes them."""
+    described, labels = endpoint.pipeline, endpoint.labels
+    histograms = [BatchHistograms(stage.limits.max_batch_size) for stage in described.stages]
+    latest = [RecentBatches() for _ in described.stages]
+    stages = [
+        replace(stage, observers=[*stage.observers, meter, last, *observers.get(label, ())])
+        for stage, meter, last, label in zip(
+            described.stages, histograms, latest, labels, strict=True
+        )
+    ]
+    stages[0] = replace(stages[0], examples=endpoint.examples)
+    item, result = endpoint.contract.item, endpoint.contract.result
+    wraps = [
+        conversion_of_stage(stage, number, len(stages), item, result)
+        for number, stage in enumerate(stages)
+    ]
+    pipeline = Pipeline[bytes, bytes](stages, max_latency=described.max_latency, wraps=wraps)
+    watched = list(map(Watched, labels, pipeline.dispatchers, histograms, latest))
+
+    def post(on_end: OnEnd, item: Any, within: float) -> CallInSteps[bytes]:
+        if not pipeline.ready:
+            raise NoWorkers("the workers are still loading")
+        return CallInSteps(pipeline(item, max_latency=within), on_end)
+
+    return EndpointRuntime(
+        endpoint.path,
+        pipeline,
+        Negotiation(endpoint.contract),
+        post,
+        pipeline.dispatchers[-1],
+        pipeline.max_latency,
+        endpoint.max_body,
+        watched,
+        endpoint.examples,
+    )
