@@ -139,6 +139,10 @@ class InvalidItem(BatchingError, ValueError):
     def __str__(self) -> str:
         return f"{self.path}: {self.fault}"
 
+    def within(self, index: int) -> "InvalidItem":
+        """The same fault of an item that is one of a list."""
+        return InvalidItem(f"$[{index}]{self.path.removeprefix('$')}", self.fault)
+
 
 class DeadlineExceeded(BatchingError):
     """The request was let in, but its deadline came while it waited or while its batch ran."""

@@ -5,7 +5,7 @@ import logging
 from adaptive_batching.exception_text import exc_info, printable, qualname_of
 from adaptive_batching.instrumentation.log_rate_limit import LogRateLimit
 from adaptive_batching.units import format_duration
-from adaptive_batching.wire.error_reply import HANDLER_ERROR, status_and_code
+from adaptive_batching.wire.error_reply import HANDLER_ERROR, ItemFailed, status_and_code
 
 _log = logging.getLogger("adaptive_batching.marshal")
 
@@ -30,6 +30,8 @@ class FailureLog:
             request_id: What the client was told.
             path: The endpoint, or another one of a few names: not what a client chose.
         """
+        if isinstance(error, ItemFailed):
+            error = error.error
         status, code = status_and_code(error)
         if status < 500:
             self.enter_mistake(error, request_id, path, code)

@@ -63,12 +63,27 @@ def check_header_name(name: str, header: str) -> None:
         raise SettingError(name, f"expected the name of a header, such as X-Tenant, got {header!r}")
 
 
-def check_shared(policy: object, cpus: object) -> None:
+def check_key(key: object) -> None:
+    """See to it that items can have such keys.
+
+    Raises:
+        TypeError: It is neither a function nor a name.
+        SettingError: No header can be called that.
+    """
+    if isinstance(key, str):
+        check_header_name("key", key)
+    elif key is not None and not callable(key):
+        raise TypeError(f"key: expected a function or the name of a header, got {key!r}")
+
+
+def check_shared(policy: object, cpus: object, key: object) -> None:
     """See to it that an endpoint does not decide alone about workers that it shares.
 
     Raises:
-        ValueError: It names a policy or cores.
+        ValueError: It names a policy or cores, or has keys: its path is the key of its batches.
     """
+    if key is not None:
+        raise ValueError(f"key: expected none with SharedWorkers, got {key!r}")
     for name, default, given in (("policy", "cork", policy), ("cpus", None, cpus)):
         if given != default:
             msg = f"{name}: expected it in SharedWorkers({name}=...), which all its endpoints have"

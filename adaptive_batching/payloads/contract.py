@@ -89,6 +89,18 @@ class Contract:
         asked, answered = self.item.codecs[0], self.result.codecs
         return answered.index(asked) if asked in answered else 0
 
+    def check_lists(self) -> None:
+        """See to it that a body can hold several items, or several results.
+
+        Raises:
+            ValueError: A codec has no lists.
+        """
+        for parameter, payload in (("codec", self.item), ("result_codec", self.result)):
+            for codec in payload.codecs:
+                if codec not in _WITH_LISTS:
+                    msg = "expected json, msgpack or npy for an endpoint with many=True"
+                    raise ValueError(f"{parameter}: {msg}, got {codec.value}")
+
     def bodies(self, examples: Sequence[Any]) -> tuple[bytes, ...]:
         """Items as clients send them who don't say how.
 
@@ -114,6 +126,7 @@ class Contract:
             return []
 
 
+_WITH_LISTS = {Codec.JSON, Codec.MSGPACK, Codec.NPY}
 _HOW_RESULTS_GO = "; results go as items come: to have them go otherwise give result_codec='json'"
 
 

@@ -70,6 +70,20 @@ _process = secrets.token_hex(4)  # one draw: a counter is unique as well and cos
 _numbers = itertools.count(1)
 
 
+class ItemFailed(Exception):
+    """One item failed of several that a request brought.
+
+    Attributes:
+        index: Its place among them, from 0.
+        error: What it failed with.
+    """
+
+    def __init__(self, index: int, error: Exception) -> None:
+        super().__init__(index, error)
+        self.index = index
+        self.error = error
+
+
 class ErrorReply(NamedTuple):
     """An error as HTTP says it: its headers have all but the body's length."""
 
@@ -80,6 +94,8 @@ class ErrorReply(NamedTuple):
 
 def status_and_code(error: Exception) -> tuple[int, str]:
     """Under which status and code an error is reported; an unknown one is the handler's own."""
+    if isinstance(error, ItemFailed):
+        error = error.error
     return (error.status, error.code) if isinstance(error, BatchingError) else HANDLER_ERROR
 
 
@@ -95,11 +111,14 @@ def error_reply(
         code: What the body says.
         message: Instead of the one that is fixed by the code.
     """
+    path = ""
+    if isinstance(error, ItemFailed):
+        path, error = f"$[{error.index}]", error.error
     headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
     if status == 503 or isinstance(error, TenantQueueFull):
         wait = error.retry_after if isinstance(error, Refused) else 0.0
         headers["Retry-After"] = str(_retry_after(wait))
-    return ErrorReply(status, headers, _body(error, code, request_id, message))
+    return ErrorReply(status, headers, _body(error, code, request_id, message, path))
 
 
 def acceptable_id(given: str | None) -> str:
@@ -114,16 +133,18 @@ def new_request_id() -> str:
     return f"{_process}-{next(_numbers):x}"
 
 
-def _body(error: Exception, code: str, request_id: str, message: str) -> bytes:
+def _body(error: Exception, code: str, request_id: str, message: str, path: str) -> bytes:
     if isinstance(error, InvalidItem):
         told = {"path": error.path, "message": error.fault}
     elif isinstance(error, _OWN):
         told = {"message": message_of(error)[:_LONGEST_MESSAGE]}
-    elif message:
-        told = {"message": message}
+    elif message or path:
+        told = {"message": message or MESSAGES.get(code, "")}
     else:
         fixed = _FIXED.get(code, b"")
         return b'{"error":"%b","request_id":"%b"%b}' % (code.encode(), request_id.encode(), fixed)
+    if path:
+        told["path"] = path
     return encode({"error": code, "request_id": request_id, **told})
 
 

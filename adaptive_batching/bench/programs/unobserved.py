@@ -12,7 +12,8 @@ from adaptive_batching.bench.loops import loop_factory
 from adaptive_batching.bench.programs.apps import throughput
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.marshal.http.server import Server
-from adaptive_batching.marshal.service.make_runtimes import EndpointRuntime, make_runtimes
+from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
+from adaptive_batching.marshal.service.make_runtimes import make_runtimes
 from adaptive_batching.marshal.service.router import ServiceRouter
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Protocol
@@ -41,7 +41,7 @@ class Backend(Protocol):
 
 
 EndpointCall = Call[Any, bytes] | CallInSteps[bytes]
-Post = Callable[[OnEnd, Any, float], EndpointCall]
+Post = Callable[..., EndpointCall]
 
 
 @dataclass(slots=True, eq=False)
@@ -52,8 +52,9 @@ class EndpointRuntime:
         path: Where it is.
         backend: The handler that starts and closes with this endpoint.
         negotiation: Settles the codecs of a request.
-        post: Lets an item join a batch. Takes `on_end`, the item (a body with its codecs) and the
-            seconds until the answer. Raises NoWorkers while the workers are not ready.
+        post: Lets an item join a batch. Takes `on_end`, the item (a body with its codecs), the
+            seconds until the answer, and a key where the endpoint has any. Raises NoWorkers while
+            the workers are not ready.
         dispatcher: Forms its batches, and its answers: of a pipeline, the last stage's.
         max_latency: Seconds from a request's arrival to its answer; infinite for no promise.
         max_body: Bytes that a body may have.
@@ -146,9 +147,15 @@ class EndpointRuntime:
             return None
         return self.dispatcher.refuse_unseen(within)
 
-    async def answer(self, item: Any, within: float) -> bytes:
+    def key_arguments(
+        self, headers: Mapping[str, str], reads: int, body: bytes
+    ) -> tuple[Hashable, ...]:
+        """What `post` is told of an item beside the usual: nothing, for items have no keys."""
+        return ()
+
+    async def answer(self, item: Any, within: float, *key: Hashable) -> bytes:
         """Let an item join a batch, and wait for its answer; see `submit`."""
-        call = self.post(settle, item, within)
+        call = self.post(settle, item, within, *key)
         call.future = asyncio.get_running_loop().create_future()
         try:
             return await call.future

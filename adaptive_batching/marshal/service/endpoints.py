@@ -1,7 +1,7 @@
 """What a service serves, as it was described: nothing of it runs yet."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,8 @@ class Endpoint:
         idempotent: Whether running an item twice is as good as once.
         contract: What bodies hold.
         examples: Bodies with which workers warm up, in the first codec.
+        key: The name of a header, or what says the key of an item; None for no keys.
+        many: Whether a request brings a list of items.
     """
 
     path: str
@@ -38,6 +40,8 @@ class Endpoint:
     idempotent: bool
     contract: Contract
     examples: tuple[bytes, ...]
+    key: str | Callable[[Any], Hashable] | None = None
+    many: bool = False
 
     @property
     def conversion(self) -> Conversion:

@@ -1,11 +1,11 @@
 """Calls an endpoint's handler from the program that runs its service."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from adaptive_batching.errors import NoWorkers, WrongEventLoop
-from adaptive_batching.payloads.contract import Contract
+from adaptive_batching.errors import InvalidItem, JobTooLarge, NoWorkers, WrongEventLoop
+from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.payloads.reading import make_reader
 from adaptive_batching.payloads.writing import make_item_writer
 
@@ -22,15 +22,20 @@ class InProcessEndpoint:
     type, so that the handler can't tell it from a client's.
 
     Args:
-        path: Of the endpoint.
-        contract: What its bodies hold.
+        endpoint: What was declared of it.
         at_work: The runtimes of the service that have been started.
     """
 
     def __init__(
-        self, path: str, contract: Contract, at_work: "Sequence[EndpointRuntimes]"
+        self, endpoint: Endpoint | PipelineEndpoint, at_work: "Sequence[EndpointRuntimes]"
     ) -> None:
-        self._path = path
+        contract = endpoint.contract
+        self._path = endpoint.path
+        self._most: int | None = None
+        self._header: str | None = None
+        if isinstance(endpoint, Endpoint):
+            self._most = endpoint.limits.max_queue if endpoint.many else None
+            self._header = endpoint.key if isinstance(endpoint.key, str) else None
         self._at_work = at_work
         self._write = make_item_writer(contract.item.codecs[0], contract.item.kind)
         writes = contract.writes_by_default
@@ -39,12 +44,16 @@ class InProcessEndpoint:
     def __repr__(self) -> str:
         return f"<InProcessEndpoint {self._path}>"
 
-    async def __call__(self, item: Any, *, max_latency: float | None = None) -> Any:
+    async def __call__(
+        self, item: Any, *, max_latency: float | None = None, key: str | None = None
+    ) -> Any:
         """Let an item join a batch and return its result.
 
         Args:
-            item: An object of the type that the endpoint takes, or what JSON has for one.
+            item: An object of the type that the endpoint takes, or what JSON has for one. An
+                endpoint with `many` takes a list of them and returns that of their results.
             max_latency: Seconds until the result, where that is less than the endpoint's.
+            key: The value of the header that is the endpoint's `key`.
 
         Raises:
             InvalidItem: The item is not of the endpoint's type.
@@ -52,14 +61,39 @@ class InProcessEndpoint:
             NoWorkers: The service does not run in this program, or its workers still load.
             DeadlineExceeded: The deadline came before the result.
             WrongEventLoop: The service runs on another event loop.
-            Exception: What the handler raised, or returned in this item's place.
+            TypeError: A key is given, and no header is the endpoint's.
+            Exception: What the handler raised, or returned in this item's place; of several the
+                first in the order of the items.
         """
         runtime = self._runtime()
+        headers = {}
+        if key is not None:
+            if self._header is None:
+                raise TypeError(f"key: expected none, for no header is the key of {self._path}")
+            headers[self._header.lower()] = key
         within = runtime.max_latency
         if max_latency is not None:
             within = min(within, max_latency)
+        if self._most is None:
+            return await self._one(runtime, item, within, headers)
+        if len(item) > self._most:
+            raise JobTooLarge(f"expected at most {self._most} items in one call, got {len(item)}")
+        each_answered = [self._one(runtime, each, within, headers) for each in item]
+        results = await asyncio.gather(*each_answered, return_exceptions=True)
+        for index, result in enumerate(results):
+            if isinstance(result, InvalidItem):
+                raise result.within(index)
+            if isinstance(result, BaseException):
+                raise result
+        return results
+
+    async def _one(
+        self, runtime: "EndpointRuntime", item: Any, within: float, headers: Mapping[str, str]
+    ) -> Any:
+        body = self._write(item)
         formats = runtime.negotiation.default
-        return self._read(await runtime.answer(formats.item(self._write(item)), within))
+        key = runtime.key_arguments(headers, formats.reads, body)
+        return self._read(await runtime.answer(formats.item(body), within, *key))
 
     def _runtime(self) -> "EndpointRuntime":
         loop = asyncio.get_running_loop()

@@ -15,6 +15,7 @@ from adaptive_batching.instrumentation.recent_batches import RecentBatches
 from adaptive_batching.marshal.service.conversion import conversion_of_stage
 from adaptive_batching.marshal.service.endpoint_runtime import Backend, EndpointRuntime, Post
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.service.intake import IntakeRuntime, key_of
 from adaptive_batching.marshal.service.negotiation import Negotiation, example_items
 from adaptive_batching.marshal.service.shared_dispatcher import make_shared_dispatcher
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
@@ -98,7 +99,11 @@ def _runtime(
     watched: Watched,
     retune: Callable[[PolicyLike, Limits], None],
 ) -> EndpointRuntime:
-    return EndpointRuntime(
+    make: Callable[..., EndpointRuntime] = EndpointRuntime
+    if endpoint.key is not None or endpoint.many:
+        most = endpoint.limits.max_queue if endpoint.many else 0
+        make = partial(IntakeRuntime, key_of=key_of(endpoint), most=most)
+    return make(
         endpoint.path,
         backend,
         Negotiation(endpoint.contract),

@@ -1,6 +1,14 @@
 """A model behind HTTP: which handler answers which path, and what it promises."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Hashable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from math import inf
@@ -10,6 +18,7 @@ from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
 from adaptive_batching.marshal.checks import (
     check_count,
+    check_key,
     check_path,
     check_seconds,
     check_shared,
@@ -108,7 +117,7 @@ class Service:
             known = ", ".join(self._endpoints) or "none yet"
             raise KeyError(f"path: expected that of an endpoint ({known}), got {path!r}")
         if path not in self._in_process:
-            made = InProcessEndpoint(path, endpoint.contract, self._at_work)
+            made = InProcessEndpoint(endpoint, self._at_work)
             self._in_process[path] = made
         return self._in_process[path]
 
@@ -151,6 +160,8 @@ class Service:
         codec: str | Sequence[str] = "json",
         result_codec: str | Sequence[str] | None = None,
         examples: Sequence[Any] | None = None,
+        key: str | Callable[[Any], Hashable] | None = None,
+        many: bool = False,
     ) -> Callable[[H], H]:
         """Serve the decorated handler, which stays as it is.
 
@@ -178,6 +189,11 @@ class Service:
             examples: Items for the documentation, and with which each worker warms up before it is
                 ready, in batches of 1, 2, 4 … and `max_batch_size`. The first request is then
                 decided by what they took. None takes the handler's own `examples`, if it has any.
+            key: Only items with equal keys share a batch. The name of a header, or a function that
+                takes an item and returns its key. The function runs in the process that answers
+                all connections, and each body is read there a second time.
+            many: Whether a request brings a list of items, at most `max_queue`, and is answered
+                with the list of their results. They join batches as those of single requests do.
 
         Raises:
             TypeError: The handler can't be called with a list, or something is of a wrong type,
@@ -187,7 +203,8 @@ class Service:
         self._check(path, max_body)
         make_policy(policy)
         if isinstance(workers, SharedWorkers):
-            check_shared(policy, cpus)
+            check_shared(policy, cpus, key)
+        check_key(key)
         limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
         declaration = Declaration(item, result, codec, result_codec)
 
@@ -199,10 +216,22 @@ class Service:
                 placement = place(handler, workers, cpus)
             check_takes_a_list(handler)
             contract = Contract.of(declaration, handler, handler)
+            if many:
+                contract.check_lists()
             shown = getattr(handler, "examples", ()) if examples is None else examples
             bodies = contract.bodies(shown)
             self._endpoints[path] = Endpoint(
-                path, handler, placement, limits, policy, max_body, idempotent, contract, bodies
+                path,
+                handler,
+                placement,
+                limits,
+                policy,
+                max_body,
+                idempotent,
+                contract,
+                bodies,
+                key,
+                many,
             )
             return handler
 

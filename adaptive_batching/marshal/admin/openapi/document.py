@@ -65,6 +65,13 @@ def describe(name: str, endpoints: Sequence[Described], pages: Collection[str]) 
 
 def _operation(endpoint: Described, item: Schema, result: Schema) -> Part:
     contract = endpoint.contract
+    examples = contract.shown(endpoint.examples)
+    is_validated = contract.item.kind is not UNDECLARED
+    if isinstance(endpoint, Endpoint) and endpoint.many:
+        is_validated = True  # that it is a list
+        item = {"type": "array", "items": item, "maxItems": endpoint.limits.max_queue}
+        result = {"type": "array", "items": result}
+        examples = [examples] if examples else []
     summary, _, more = _documentation(endpoint).partition("\n\n")
     answered = {
         "description": "The item's own result.",
@@ -74,7 +81,7 @@ def _operation(endpoint: Described, item: Schema, result: Schema) -> Part:
     refused = {
         str(each.status): {"$ref": f"#/components/responses/{each.status}"}
         for each in OF_ENDPOINTS
-        if each.status != 422 or contract.item.kind is not UNDECLARED
+        if each.status != 422 or is_validated
     }
     return {
         "operationId": endpoint.path.removeprefix("/") or "/",
@@ -83,7 +90,7 @@ def _operation(endpoint: Described, item: Schema, result: Schema) -> Part:
         "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in _REQUEST_HEADERS],
         "requestBody": {
             "required": Codec.RAW not in contract.item.codecs,  # no bytes are bytes, too
-            "content": _content(contract.item, item, contract.shown(endpoint.examples)),
+            "content": _content(contract.item, item, examples),
         },
         "responses": {"200": answered, **refused},
     }

@@ -1,0 +1,214 @@
+"""Endpoints that keep keys apart, and requests that bring several items."""
+
+import asyncio
+
+import aiohttp
+import msgspec
+import numpy as np
+import pytest
+
+from adaptive_batching import SharedWorkers
+from adaptive_batching.errors import InvalidItem, JobTooLarge, MalformedBody
+from adaptive_batching.marshal.service.service import Service
+from adaptive_batching.payloads import npy
+from adaptive_batching.payloads.codecs import Codec
+from adaptive_batching.payloads.lists import cut
+from tests.marshal.client import client_of, until
+from tests.marshal.service.test_mounting import EVERYWHERE
+
+
+class Text(msgspec.Struct):
+    text: str
+    model: str = "a"
+
+
+class Batches:
+    """A service that says which items were together."""
+
+    def __init__(self, **how):
+        self.service = Service()
+        self.seen = []
+
+        @self.service.endpoint("/double", **how)
+        async def together(items):
+            self.seen.append(items)
+            return items
+
+
+async def posted(url, *sent):
+    """The JSON of the answers to bodies with headers that are sent at once."""
+    async with aiohttp.ClientSession() as session:
+
+        async def one(value, headers):
+            async with session.post(f"{url}/double", json=value, headers=headers) as answer:
+                assert answer.status == 200
+                return await answer.json()
+
+        return await asyncio.gather(*(one(value, headers) for value, headers in sent))
+
+
+@EVERYWHERE
+async def test_keys_keep_requests_apart(place):
+    """Those of a header, wherever the endpoint is mounted; without it they are together, too."""
+    batches = Batches(key="X-Model", max_batch_size=2, policy="window:1h")
+    headers = [{"X-Model": "a"}, {"X-Model": "b"}, {}] * 2
+    async with place(batches) as url:
+        assert await posted(url, *zip(range(6), headers, strict=True)) == [*range(6)]
+    assert sorted(map(sorted, batches.seen)) == [[0, 3], [1, 4], [2, 5]]
+
+
+async def test_keys_of_items():
+    """A function sees the item that the handler will see; what it can't be asked of is refused."""
+    service, seen = Service(), []
+
+    @service.endpoint("/text", key=lambda item: item.model, max_batch_size=2, policy="window:1h")
+    async def texts(items: list[Text]) -> list[int]:
+        seen.append({item.model for item in items})
+        return [len(item.text) for item in items]
+
+    @service.endpoint("/odd", key=lambda item: item)
+    async def odd(items):
+        return items
+
+    async with client_of(service) as client:
+        sent = [{"text": "x" * number, "model": "ab"[number % 2]} for number in range(4)]
+        *answers, ours, ours_too = await asyncio.gather(
+            *(client.post("/text", each) for each in sent),
+            service["/text"](Text("xyz", "c")),
+            service["/text"]({"text": "xyz", "model": "c"}),
+        )
+        assert ([answer.json for answer in answers], ours, ours_too) == ([0, 1, 2, 3], 3, 3)
+        assert (await client.post("/text", {"text": 1})).json["path"] == "$.text"
+        assert (await client.post("/odd", [1])).status == 500  # a list is no key
+    assert sorted(map(sorted, seen)) == [["a"], ["b"], ["c"]]
+
+
+@pytest.fixture(scope="module")
+def several():
+    service = Service("several")
+
+    @service.endpoint(
+        "/lengths",
+        many=True,
+        max_batch_size=4,
+        max_queue=20,
+        codec=["json", "msgpack"],
+        examples=[Text("a")],
+    )
+    async def lengths(items: list[Text]) -> list[int | Exception]:
+        return [ValueError("secret") if each.text == "bad" else len(each.text) for each in items]
+
+    @service.endpoint("/rows", many=True, codec=["npy", "json"], max_batch_size=2)
+    async def rows(items):
+        return [np.asarray(row) * 2 for row in items]
+
+    return service
+
+
+async def test_a_list_in_and_a_list_out(several):
+    """Over as many batches as it takes, in order; an empty list has an empty answer."""
+    async with client_of(several) as client:
+        sent = [{"text": "x" * number} for number in range(10)]
+        assert (await client.post("/lengths", sent)).json == [*range(10)]
+        assert client.stats("/lengths").batches >= 3
+        assert (await client.post("/lengths", [])).json == []
+        packed = msgspec.msgpack.encode(sent)
+        kind = {"Content-Type": "application/msgpack"}
+        answer = await client.post("/lengths", packed, headers=kind)
+        assert msgspec.msgpack.decode(answer.body) == [*range(10)]
+        assert await several["/lengths"]([Text("ab"), {"text": "c"}]) == [2, 1]
+
+        array = np.arange(15, dtype="float32").reshape(3, 5)
+        for order in "CF":
+            body = npy.dump(np.asarray(array, order=order))
+            answer = await client.post("/rows", body)
+            np.testing.assert_array_equal(npy.load(answer.body), array * 2)
+        assert len(npy.load((await client.post("/rows", npy.dump(array[:0]))).body)) == 0
+        ragged = {"Content-Type": "application/json"}
+        assert (await client.post("/rows", [[1], [2, 3]], headers=ragged)).json == [[2], [4, 6]]
+        as_array = {**ragged, "Accept": "application/x-npy"}
+        answer = await client.post("/rows", [[1], [2, 3]], headers=as_array)
+        assert (answer.status, answer.error) == (500, "bad_batch_result")
+
+
+async def test_the_first_item_that_fails_is_told(several):
+    """By its index; the items before and behind it do not matter, and one outcome is counted."""
+    async with client_of(several) as client:
+        good = [{"text": "x"}] * 6
+        wrong = await client.post("/lengths", [*good, {"text": 3}, {"text": "bad"}])
+        assert (wrong.status, wrong.json["path"]) == (422, "$[6].text")
+        failed = await client.post("/lengths", [*good, {"text": "bad"}, {"text": 3}])
+        assert (failed.status, failed.error, failed.json["path"]) == (500, "handler_error", "$[6]")
+        assert "secret" not in failed.body.decode()
+        for body, status, code in (
+            ({"text": "x"}, 422, "invalid_item"),
+            (b"[1,", 400, "malformed"),
+            ([{"text": "x"}] * 21, 413, "too_many_items"),
+        ):
+            answer = await client.post("/lengths", body)
+            assert (answer.status, answer.error) == (status, code)
+        assert "at most 20 items" in answer.json["message"]
+        assert client.running.endpoints["/lengths"].responses == {422: 2, 500: 1, 400: 1, 413: 1}
+        with pytest.raises(InvalidItem, match=r"\$\[1\].text: expected str, got int"):
+            await several["/lengths"]([Text("a"), {"text": 3}])
+        assert not client.stats("/lengths").queued
+
+
+async def test_what_is_refused_is_refused_whole():
+    """Items that had found room leave the queue when one behind them finds none."""
+    service, gate = Service(), asyncio.Event()
+
+    @service.endpoint("/slow", many=True, max_batch_size=1, max_queue=4)
+    async def slow(items):
+        await gate.wait()
+        return items
+
+    async with client_of(service) as client:
+        first = asyncio.create_task(client.post("/slow", [1, 2, 3]))
+        await until(lambda: client.stats("/slow").queued == 2)
+        second = await client.post("/slow", [4, 5, 6])
+        assert (second.status, second.error) == (503, "queue_full")
+        assert client.stats("/slow").queued == 2
+        gate.set()
+        assert (await first).json == [1, 2, 3]
+
+
+async def test_the_document_describes_lists(several):
+    """The list, its longest length, and examples that are lists."""
+    async with client_of(several) as client:
+        document = (await client.get("/openapi.json")).json
+    operation = document["paths"]["/lengths"]["post"]
+    body = operation["requestBody"]["content"]["application/json"]
+    assert (body["schema"]["type"], body["schema"]["maxItems"]) == ("array", 20)
+    assert body["examples"]["example-1"]["value"] == [{"text": "a", "model": "a"}]
+    answered = operation["responses"]["200"]["content"]["application/json"]["schema"]
+    assert answered == {"type": "array", "items": {"type": "integer"}}
+
+
+@pytest.mark.parametrize("codec", [Codec.JSON, Codec.MSGPACK, Codec.NPY])
+def test_hostile_lists_cost_little(codec):
+    """Of more items than may be, nothing is made, however small each is."""
+    size = 2**22
+    bodies = {
+        Codec.JSON: b"[" + b"1," * size + b"1]",
+        Codec.MSGPACK: b"\xdd" + size.to_bytes(4, "big") + bytes(size),
+        Codec.NPY: npy.dump(np.zeros(size, "uint8")),
+    }
+    with pytest.raises((JobTooLarge, MalformedBody)):
+        cut(codec, bodies[codec], 100)
+
+
+async def test_mistakes():
+    """They are found when the endpoint is registered."""
+    for how, message in (
+        ({"key": 5}, "key: expected a function or the name of a header, got 5"),
+        ({"key": "two words"}, "key: expected the name of a header"),
+        ({"key": "X", "workers": SharedWorkers()}, "key: expected none with SharedWorkers"),
+        ({"many": True, "codec": "raw"}, "codec: expected json, msgpack or npy .* got raw"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            Batches(**how)
+    service = Batches().service
+    async with service.running():
+        with pytest.raises(TypeError, match="key: expected none, for no header is the key of /d"):
+            await service["/double"](1, key="a")
