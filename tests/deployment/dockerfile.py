@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NAMESPACES = ("unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"]))
 _MOUNTED = """
 set -e
@@ -43,7 +43,7 @@ class Stage:
 
     def __init__(self, folder: Path) -> None:
         self.files = folder / "files"
-        self.environment = {"PATH": _PATH, "HOME": "/tmp"}
+        self.environment = {"PATH": PATH, "HOME": "/tmp"}
         self.workdir, self.user = "/", ""
         self.said: dict[str, Any] = {}
         self._folder = folder
@@ -61,7 +61,7 @@ class Stage:
         overlay += "" if app is None else ",ro"
         userspec = f"--userspec={self.user}" if self.user and os.geteuid() == 0 else ""
         mounts = {
-            "PATH": _PATH,
+            "PATH": PATH,
             "OVERLAY": overlay + ("" if os.geteuid() == 0 else ",userxattr"),
             "ROOT": str(self._folder / "root"),
             "APP": str(app or ""),

@@ -10,7 +10,7 @@ import aiohttp
 import psutil
 import pytest
 
-from tests.deployment.dockerfile import Stage, built, instructions
+from tests.deployment.dockerfile import PATH, Stage, built, instructions
 from tests.programs import told_to_end
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def image(tmp_path_factory) -> Stage:
     probe = ["unshare", "--mount", "--map-root-user", "true"]
     if not shutil.which("unshare") or subprocess.run(probe, check=False).returncode:
         pytest.skip("no namespaces here")
-    if subprocess.run(["/usr/bin/env", "pip", "--version"], check=False).returncode:
+    if not shutil.which("pip", path=PATH):
         pytest.skip("no pip here")
     folder = tmp_path_factory.mktemp("image")
     folder.chmod(0o755)  # its user reads it
