@@ -21,7 +21,8 @@ _TRY_AGAIN_LATER, _INTERNAL_ERROR = 1013, 1011  # why a WebSocket is closed
 def install(app: "Starlette") -> None:
     """Answer each error of this library with its status, its code and `Retry-After`.
 
-    Routes need no `try`: 503 and 504 in overload, 422 for an item that is wrong. What a handler of
+    Routes need no `try`: 503 and 504 in overload, 422 for an item that is wrong. A WebSocket is
+    closed with 1013 (try again later) if its item was refused, else with 1011. What a handler of
     batches raises by itself stays with the application.
     """
     from starlette.responses import Response
