@@ -23,6 +23,14 @@ class BatchDuration(NamedTuple):
     fixed: float
     per_item: float
 
+    def of(self, size: int) -> float:
+        """Seconds that a batch of so many items takes."""
+        return self.fixed + self.per_item * size
+
+    def most_per_second(self, size: int) -> float:
+        """Items that one worker answers in a second, in batches of so many."""
+        return size / self.of(size)
+
 
 class Digits:
     """Reads a batch of 8 x 8 images, each given as its 64 brightnesses."""

@@ -1,5 +1,6 @@
 """What the demonstration has shown, for people and for machines."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -8,12 +9,15 @@ from rich.console import Group
 from rich.table import Table
 
 from adaptive_batching.demo.digits import BatchDuration
-from adaptive_batching.demo.experiment import MAX_LATENCY, Findings
+from adaptive_batching.demo.experiment import Findings
 
 
 def as_json(findings: Findings) -> dict[str, Any]:
     """Plain data; all times in seconds."""
     return {
+        "max_latency": findings.max_latency,
+        "disturbed": findings.disturbed,
+        "not_sent": findings.not_sent,
         "answers": findings.answers,
         "wrong": findings.wrong,
         "lost": findings.lost,
@@ -32,11 +36,13 @@ def as_text(findings: Findings) -> Group:
 def _table(findings: Findings) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("batching")
+    table.add_column("load")
     for name in ("offered /s", "in time /s", "p50 ms", "p99 ms", "mean batch", "refused"):
         table.add_column(name, justify="right")
     for phase in findings.phases:
         table.add_row(
             f"up to {phase.max_batch_size}" if phase.max_batch_size > 1 else "off",
+            phase.load,
             f"{phase.offered:,.0f}",
             f"{phase.on_time_per_second:,.0f}",
             _milliseconds(phase.p50),
@@ -47,15 +53,41 @@ def _table(findings: Findings) -> Table:
     return table
 
 
-def _sentences(findings: Findings) -> list[str]:
-    fit = f"A batch of n takes {_line(findings.fitted)}, says the fit"
-    truth = f"{_line(findings.measured)} measured on the model alone"
-    more = "the rest is transport, JSON and whatever else the machine does under load"
-    compared = f"All {findings.answers:,} answers are the model's own"
+def _sentences(findings: Findings) -> Iterator[str]:
+    within = f"{findings.max_latency * 1e3:.0f} ms"
+    yield (
+        "Load 1 is what the model can do, with each request alone or with full batches. In time is"
+        f" within {within}: five full batches."
+    )
+    last = findings.phases[-1]
+    if findings.not_sent is not None:
+        yield (
+            f"More than {findings.not_sent:,.0f} requests/s this machine can't send and answer at"
+            " the same time, so no more were offered."
+        )
+    elif last.max_batch_size > 1:
+        yield (
+            "The last row offers more than the model can do: of its requests"
+            f" {last.on_time_per_second:,.0f} a second are still answered in time, and"
+            f" {last.refused:,} were refused early, with 503."
+        )
+    fitted, measured = _line(findings.fitted), _line(findings.measured)
+    yield (
+        f"The service has learned that a batch of n takes {fitted}. The model alone took"
+        f" {measured}; the rest is transport, JSON and what else the machine does under load."
+    )
     if findings.wrong or findings.lost:
-        compared = f"{findings.wrong:,} answers were WRONG and {findings.lost:,} LOST"
-    gain = f"Batching answers {findings.gain:.1f} times as many requests within"
-    return [f"{fit}; {truth}; {more}.", f"{compared}. {gain} {MAX_LATENCY * 1e3:.0f} ms."]
+        yield f"{findings.wrong:,} answers were WRONG and {findings.lost:,} LOST."
+    else:
+        yield (
+            f"All {findings.answers:,} answers are the model's own. Batching answers"
+            f" {findings.gain:.1f} times as many requests in time."
+        )
+    if findings.disturbed:
+        yield (
+            "Other programs wanted this machine's cores as well, so these figures say more of them"
+            " than of batching: run the demo again when it is quiet."
+        )
 
 
 def _line(line: BatchDuration | None) -> str:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import urllib.request
 
+import pytest
+
 DEMO = [sys.executable, "-m", "adaptive_batching", "demo"]
 
 
@@ -32,7 +34,11 @@ def test_every_answer_is_the_models_own_and_the_service_stays_up() -> None:
     assert run.returncode == 130
     assert (shown["wrong"], shown["lost"]) == (0, 0)
     assert shown["answers"] > 0
-    assert [phase["max_batch_size"] for phase in shown["phases"]] == [1, 64, 64, 64, 64, 64]
+    sizes = [phase["max_batch_size"] for phase in shown["phases"]]
+    most = 5 if shown["not_sent"] is None else len(sizes)  # a busy machine sends less
+    assert sizes == [1, *[64] * (most - 1)]
+    alone = shown["measured"]["fixed"] + 64 * shown["measured"]["per_item"]
+    assert shown["max_latency"] == pytest.approx(5 * alone, abs=0.01)
     unbatched, *batched = (phase["on_time_per_second"] for phase in shown["phases"])
     assert shown["gain"] == max(batched) / max(unbatched, 1.0)  # how much it is, the machine says
     assert shown["measured"]["fixed"] > shown["measured"]["per_item"]

@@ -17,7 +17,10 @@ from adaptive_batching.cli.options.parameters import FORMAT
 @FORMAT
 @click.option("--keep", is_flag=True, help="Leave the service up afterwards, until Ctrl-C.")
 @click.option(
-    "--seconds", default=4.0, type=click.FloatRange(min=0.1), help="Of each of the six phases."
+    "--seconds",
+    default=4.0,
+    type=click.FloatRange(min=0.1),
+    help="How long each of the five rows is measured.",
 )
 def command(form: str, *, keep: bool, seconds: float) -> None:
     """Batch single requests for a real model over HTTP and compare every answer.
