@@ -35,8 +35,8 @@ def as_text(findings: Findings) -> Group:
 
 def _table(findings: Findings) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("batching")
-    table.add_column("load")
+    table.add_column("batching", no_wrap=True)
+    table.add_column("load", no_wrap=True)
     for name in ("offered /s", "in time /s", "p50 ms", "p99 ms", "mean batch", "refused"):
         table.add_column(name, justify="right")
     for phase in findings.phases:
