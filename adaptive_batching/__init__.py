@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from adaptive_batching.instrumentation.recording import Recorder
     from adaptive_batching.marshal.service.service import Service
     from adaptive_batching.marshal.service.shared_workers import SharedWorkers
-    from adaptive_batching.payloads.marks import DType, Shape
+    from adaptive_batching.payloads.marks import DType, Padded, Shape
     from adaptive_batching.pipeline import Pipeline, PipelineStats, Stage
     from adaptive_batching.workers.placement import External, Processes, RayWorkers, Tasks, Threads
     from adaptive_batching.workers.worker_index import worker_index
@@ -51,6 +51,7 @@ _MODULES = {
     "Handle": "cooperation",
     "Hold": "core",
     "Overloaded": "errors",
+    "Padded": "payloads.marks",
     "Pipeline": "pipeline",
     "PipelineStats": "pipeline",
     "Policy": "core",
@@ -90,6 +91,7 @@ __all__ = [
     "Handle",
     "Hold",
     "Overloaded",
+    "Padded",
     "Pipeline",
     "PipelineStats",
     "Policy",

@@ -1,22 +1,32 @@
 """`@batched`: a handler of lists becomes a function of one item."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from math import inf
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Protocol, TypeVar, overload
 
 from adaptive_batching.batched_function import Batched, BatchedMethod
+from adaptive_batching.configured_handler import configured, takes_lengths
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import Placement, place
 from adaptive_batching.workers.warm_up import make_warm_up
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    _Array = np.ndarray[Any, Any]
+    _Arrays = _Array | Mapping[str, object]
+
 T = TypeVar("T")
 R = TypeVar("R")
 S = TypeVar("S")
 R_co = TypeVar("R_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
+A = TypeVar("A", bound="_Arrays")
+A_contra = TypeVar("A_contra", contravariant=True)
+X = TypeVar("X", bound="_Tensor")
 
 
 class Handler(Protocol[T, R_co]):
@@ -59,6 +69,27 @@ class Processing(Protocol[T_contra, R_co]):
         """Return what the caller gets."""
 
 
+class Stacking(Protocol[A_contra]):
+    """A handler that takes one array, or several by name, each with a row for every item."""
+
+    def __call__(self, x: A_contra, /, *lengths: Any, **named: Any) -> Any:
+        """Return an array with a row for every item, several by name, or a list of results."""
+
+
+class PreprocessedStacking(Stacking[A_contra], Protocol[T_contra, A_contra]):
+    """The same with a step that makes the array of each item."""
+
+    def preprocess(self, item: T_contra, /) -> Any:
+        """Return the array that is stacked."""
+
+
+class _Tensor(Protocol):
+    """A tensor of PyTorch: the handler takes it, callers have arrays of NumPy."""
+
+    def numpy(self, *, force: bool = False) -> Any: ...
+
+
+# What a row of an array is, its type does not say: hence Any for the results of arrays.
 class _Decorator(Protocol):
     @overload
     def __call__(self, handler: type[Processing[T, Awaitable[R]]], /) -> Batched[T, R]: ...
@@ -86,12 +117,32 @@ class _Decorator(Protocol):
     def __call__(
         self, handler: Callable[[S, list[T]], Sequence[R]], /
     ) -> BatchedMethod[S, T, R]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # a class with preprocess comes here first
+        self, handler: type[PreprocessedStacking[T, A]], /
+    ) -> Batched[T, Any]: ...
+    @overload
+    def __call__(self, handler: type[Stacking[A]], /) -> Batched[A, Any]: ...
+    @overload
+    def __call__(self, handler: type[Stacking[X]], /) -> "Batched[_Array, Any]": ...
+    @overload
+    def __call__(self, handler: Callable[Concatenate[A, ...], Any], /) -> Batched[A, Any]: ...
+    @overload
+    def __call__(
+        self, handler: Callable[Concatenate[X, ...], Any], /
+    ) -> "Batched[_Array, Any]": ...
+    @overload
+    def __call__(
+        self, handler: Callable[Concatenate[S, A, ...], Any], /
+    ) -> BatchedMethod[S, A, Any]: ...
 
 
 @overload
 def batched(handler: Callable[[list[T]], Awaitable[Sequence[R]]], /) -> Batched[T, R]: ...
 @overload
 def batched(handler: Callable[[list[T]], Sequence[R]], /) -> Batched[T, R]: ...
+@overload
+def batched(handler: Callable[Concatenate[A, ...], Any], /) -> Batched[A, Any]: ...
 @overload
 def batched(
     *,
@@ -104,6 +155,7 @@ def batched(
     idempotent: bool = False,
     observers: Sequence[Observer] = (),
     examples: Sequence[Any] = (),
+    init_args: Mapping[str, Any] | None = None,
 ) -> _Decorator: ...
 def batched(
     handler: Any = None,
@@ -118,10 +170,12 @@ def batched(
     idempotent: bool = False,
     observers: Sequence[Observer] = (),
     examples: Sequence[Any] = (),
+    init_args: Mapping[str, Any] | None = None,
 ) -> Any:
     """Turn a handler of lists into a function of one item that batches by itself.
 
-    The handler takes a list and returns as many results in the same order. It is an `async def`
+    The handler takes a list and returns as many results in the same order; or, if its annotations
+    say so, one array with a row for every item. It is an `async def`
     function (batches run as tasks on the loop), a `def` function (in threads), a method (each
     instance batches for itself) or a class (built once per worker, in pinned processes).
 
@@ -143,6 +197,7 @@ def batched(
         observers: Told about every batch, and about every call if they listen: a `Recorder`.
         examples: Items with which each worker warms up before it is ready, in batches of 1, 2, 4 …
             and `max_batch_size`. The first call is then decided by what they took.
+        init_args: Keyword arguments with which each worker builds a class: `{"path": "model.pt"}`.
 
     Raises:
         TypeError: The handler is nothing of the above.
@@ -157,9 +212,11 @@ def batched(
 
     def decorate(handler: Any) -> Any:
         placement = place(handler, workers, cpus)
+        configured_handler = configured(handler, init_args)
 
         def bind(bound: Callable[..., Any]) -> Batched[Any, Any]:
-            workers = make_workers(bound, placement, warm_up=warm_up)
+            runs = configured_handler if bound is handler else configured(bound)
+            workers = make_workers(runs, placement, warm_up=warm_up)
             dispatcher: Dispatcher[Any, Any] = Dispatcher(
                 workers,
                 limits,
@@ -169,13 +226,18 @@ def batched(
             )
             return Batched(bound, dispatcher)
 
-        return BatchedMethod(handler, bind) if _is_method(handler) else bind(handler)
+        is_method = _is_method(handler, 1 + takes_lengths(configured_handler))
+        return BatchedMethod(handler, bind) if is_method else bind(handler)
 
     return decorate if handler is None else decorate(handler)
 
 
-def _is_method(handler: Any) -> bool:
+def _is_method(handler: Any, arguments: int) -> bool:
     """Whether a function takes (self, items), in a class, rather than (items).
+
+    Args:
+        handler: The function.
+        arguments: How many it takes beside `self`: two if it is told the lengths of padded arrays.
 
     Raises:
         TypeError: It takes something else.
@@ -190,10 +252,10 @@ def _is_method(handler: Any) -> bool:
     taken = [p for p in parameters if p.kind in kinds]
     needed = sum(p.default is p.empty for p in taken)
     owner = getattr(handler, "__qualname__", "").rpartition(".")[0]
-    if needed == 2 and owner and not owner.endswith("<locals>"):
+    if needed == arguments + 1 and owner and not owner.endswith("<locals>"):
         return True
     takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    if needed == 1 or (needed == 0 and (taken or takes_any)):
+    if needed == arguments or (needed == 0 and (taken or takes_any)):
         return False
     msg = f"batched: expected a handler of (items), or (self, items) in a class, got {handler!r}"
     raise TypeError(f"{msg}: what differs from call to call belongs into the item")

@@ -90,8 +90,12 @@ def check_shared(policy: object, cpus: object, key: object) -> None:
             raise ValueError(f"{msg} in common, got {given!r}")
 
 
-def check_takes_a_list(handler: Callable[..., Any]) -> None:
+def check_takes_a_list(handler: Callable[..., Any], *, lengths: bool = False) -> None:
     """See to it that a handler, or an instance of it if it is a class, is called with one list.
+
+    Args:
+        handler: A function or a class.
+        lengths: Whether it gets the lengths of padded arrays besides.
 
     Raises:
         TypeError: It would need more, or takes nothing, or it yields its results.
@@ -111,7 +115,7 @@ def check_takes_a_list(handler: Callable[..., Any]) -> None:
     except (TypeError, ValueError):
         return  # written in C: takes what it is given
     try:
-        signature.bind(*arguments)
+        signature.bind(*arguments, **({"lengths": []} if lengths else {}))
     except TypeError:
         own = "self, " if inspect.isclass(handler) else ""
         expected = f"a handler that takes one list, such as ({own}items)"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from adaptive_batching.payloads.kinds import array_type
+from adaptive_batching.payloads.kinds import stacked_item, stacked_row
 
 UNDECLARED: Any = Any
 
@@ -30,25 +30,35 @@ def declared_types(handler: Callable[..., Any], *, takes_one: bool = False) -> t
         TypeError: A name in an annotation means nothing where the handler is defined, or an
             annotation says that the handler takes or returns something else than a list.
     """
-    call = handler
-    if inspect.isclass(handler) or not inspect.isroutine(handler):
-        call = getattr(handler, "__call__", handler)  # noqa: B004  its annotations are wanted
+    call = batch_call(handler)
     before = getattr(handler, "preprocess", None)
     after = getattr(handler, "postprocess", None)
-    taken, _ = _signature(before or call)
-    _, returned = _signature(after or call)
+    taken, _ = signature_types(before or call)
+    _, returned = signature_types(after or call)
     name = getattr(call, "__qualname__", repr(call))
+    item, result = taken, returned
     if not (before or takes_one):
-        _check_list(taken, f"{name} to take a list of items, such as list[{_shown(taken)}]")
+        expected = f"{name} to take a list of items, such as list[{_shown(taken)}]"
+        item = stacked_item(taken) or _element(taken, expected)
     if not (after or takes_one):
-        _check_list(returned, f"{name} to return a list with one result for each item")
-    item = taken if before or takes_one else _element(taken)
-    result = returned if after or takes_one else _element(returned)
+        expected = f"{name} to return a list with one result for each item"
+        result = stacked_row(returned) or _element(returned, expected)
     return _value(item), _value(_without_exceptions(result))
 
 
-def _signature(function: Callable[..., Any]) -> tuple[Any, Any]:
-    """What a function takes first, beside `self`, and what it returns, once that is awaited."""
+def batch_call(handler: Any) -> Any:
+    """What of a handler has the annotations of its batches."""
+    if inspect.isclass(handler) or not inspect.isroutine(handler):
+        return getattr(handler, "__call__", handler)  # noqa: B004  its annotations are wanted
+    return handler
+
+
+def signature_types(function: Callable[..., Any]) -> tuple[Any, Any]:
+    """What a function takes first, beside `self`, and what it returns, once that is awaited.
+
+    Raises:
+        TypeError: A name in an annotation means nothing where the function is defined.
+    """
     try:
         parameters = list(inspect.signature(function).parameters.values())
         hints = get_type_hints(function, include_extras=True)
@@ -76,8 +86,6 @@ def _check_list(hint: Any, expected: str) -> None:
     kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     kind = get_origin(kind) or kind
     is_unordered = isinstance(kind, type) and issubclass(kind, _UNORDERED)
-    if is_unordered and any(array_type(each) is not None for each in get_args(hint)):
-        return  # of arrays, each with a row for every item
     if is_unordered or kind in _SINGLE:
         raise TypeError(f"handler: expected {expected}, got the annotation {_shown(hint)}")
 
@@ -86,8 +94,9 @@ def _shown(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
 
 
-def _element(hint: Any) -> Any:
-    """Of a list, or of what can stand for one; an array does not say what its rows are."""
+def _element(hint: Any, expected: str) -> Any:
+    """Of a list, or of what can stand for one."""
+    _check_list(hint, expected)
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     arguments = get_args(hint)
@@ -102,6 +111,8 @@ def _without_exceptions(hint: Any) -> Any:
     """An exception may stand in the place of any result, and many handlers say so."""
     members = get_args(hint) if get_origin(hint) in {Union, UnionType} else [hint]
     kept = [each for each in members if not _is_exception(each)]
+    if len(kept) == 1:
+        return kept[0]
     return Union[tuple(kept)] if kept else UNDECLARED  # noqa: UP007  of as many as there are
 
 

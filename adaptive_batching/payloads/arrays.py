@@ -7,8 +7,8 @@
 are all understood. In JSON and MessagePack an array is its nested lists.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args, get_origin
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 import msgspec
 import numpy as np
@@ -28,6 +28,8 @@ class ArrayType:
         lengths: Of each dimension, None for any length; None for any number of dimensions.
         dtype: Of its elements; None for any numbers.
     """
+
+    is_one_array: ClassVar[bool] = True
 
     lengths: tuple[int | None, ...] | None
     dtype: np.dtype[Any] | None
@@ -62,7 +64,7 @@ class ArrayType:
         """The type of its nested lists, as msgspec knows it."""
         if self.lengths is None:
             return list[Any]
-        kind = _number(self.dtype)
+        kind = number_type(self.dtype)
         for length in reversed(self.lengths):
             kind = list[kind]  # type: ignore[valid-type]
             if length is not None:
@@ -71,21 +73,29 @@ class ArrayType:
 
     @property
     def read_as(self) -> Any:
-        """The same without a string at any depth: NumPy would make all as long as the longest."""
-        return _NUMBERS_AT_ANY_DEPTH if self.lengths is None else self.nested
+        """The same of any lengths, and without a string at any depth.
+
+        NumPy would make all strings as long as the longest, and msgspec does not say how long a
+        list is that is too long.
+        """
+        if self.lengths is None:
+            return _NUMBERS_AT_ANY_DEPTH
+        return replace(self, lengths=(None,) * len(self.lengths)).nested
 
     def from_lists(self, lists: Any) -> Any:
         """Make the array of lists that are as `read_as` says.
 
         Raises:
-            InvalidItem: Lists in one dimension differ in length, or it is not of numbers.
+            InvalidItem: A list is longer or shorter than it should be, or it is not of numbers.
         """
         try:
             return self.check(self._shaped(_converted(np.array(lists), lists, self.dtype)))
         except InvalidItem:
+            _check_lengths(lists, self.lengths or (), "$")
             raise
         except (ValueError, TypeError, ArithmeticError) as error:
-            raise InvalidItem("$", f"expected {self}, got other lists: {error}") from None
+            _check_lengths(lists, self.lengths or (), "$")
+            raise InvalidItem("$", f"expected {self}, got something else: {error}") from None
 
     def _shaped(self, array: Any) -> Any:
         """Lists without an element don't say how long they would be further in."""
@@ -98,11 +108,10 @@ class ArrayType:
 
         Raises:
             InvalidItem: It is not of this type.
-            ValueError: It can be made no array of this dtype.
         """
         if isinstance(result, np.ndarray | np.generic):
             return self.check(np.asarray(result))
-        return self.check(np.asarray(result, self.dtype))
+        return self.from_lists(result)
 
     def check(self, array: Any) -> Any:
         """Return an array in the machine's order of bytes if it is of this type.
@@ -120,6 +129,21 @@ class ArrayType:
             fault = f"expected shape {_shown(self.lengths)}, got {_shown(array.shape)}"
             raise InvalidItem("$", fault)
         return array if self.lengths != () else array[()]
+
+
+def _check_lengths(lists: Any, lengths: tuple[int | None, ...], path: str) -> None:
+    """Find the first list that is not as long as its dimension.
+
+    Raises:
+        InvalidItem: There is one.
+    """
+    if not lengths or not isinstance(lists, list | tuple):
+        return
+    first, *others = lengths
+    if first not in {None, len(lists)}:
+        raise InvalidItem(path, f"expected array of length {first}, got {len(lists)}")
+    for index, each in enumerate(lists if others else ()):
+        _check_lengths(each, tuple(others), f"{path}[{index}]")
 
 
 def _converted(array: Any, lists: Any, dtype: np.dtype[Any] | None) -> Any:
@@ -157,7 +181,7 @@ def _is_abstract(scalar: type[np.generic]) -> bool:
     return scalar in {np.generic, np.number, np.integer, np.floating, np.inexact}
 
 
-def _number(dtype: np.dtype[Any] | None) -> Any:
+def number_type(dtype: np.dtype[Any] | None) -> Any:
     """What an element may be, in JSON: what would overflow is found where it is."""
     if dtype is None:
         return int | float | bool
@@ -180,7 +204,7 @@ def _at_any_depth(number: Any) -> Any:
     return list[kind]  # type: ignore[valid-type]
 
 
-_NUMBERS_AT_ANY_DEPTH = _at_any_depth(_number(None))
+_NUMBERS_AT_ANY_DEPTH = _at_any_depth(number_type(None))
 
 
 def _fits(shape: tuple[int, ...], lengths: tuple[int | None, ...]) -> bool:

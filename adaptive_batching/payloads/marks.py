@@ -1,4 +1,4 @@
-"""What stands beside an array in an `Annotated`: its shape, and the type of its elements."""
+"""What stands beside an array in an `Annotated`: its shape, its elements' type, its padding."""
 
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,30 @@ class Shape:
 
     def __repr__(self) -> str:
         return f"Shape({', '.join(map(str, self.lengths))})"
+
+
+class Padded:
+    """Items differ in the length of one axis, and are padded to the longest of their batch.
+
+    `Annotated[np.ndarray, Shape(None, 80), Padded(axis=0)]` is for a handler that takes one array;
+    a parameter of it that is called `lengths` gets what the items' own lengths were.
+
+    Args:
+        axis: Which axis of an item; its length in `Shape` is None.
+        value: What is put behind the shorter items.
+
+    Raises:
+        ValueError: The axis is negative.
+    """
+
+    def __init__(self, axis: int = 0, value: float = 0) -> None:
+        if axis < 0:
+            raise ValueError(f"axis: expected the number of an axis, from 0, got {axis}")
+        self.axis = axis
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"Padded(axis={self.axis}, value={self.value})"
 
 
 class DType:

@@ -14,6 +14,7 @@ from adaptive_batching.payloads.kinds import array_type, is_pydantic
 from adaptive_batching.wire import strict_json
 
 if TYPE_CHECKING:
+    from adaptive_batching.payloads.array_fields import ArrayFields
     from adaptive_batching.payloads.arrays import ArrayType
 
 Read = Callable[[bytes], Any]
@@ -71,7 +72,7 @@ def _checked(decode: Read) -> Read:
     return read
 
 
-def _array_reader(codec: Codec, array: "ArrayType") -> Read:
+def _array_reader(codec: Codec, array: "ArrayType | ArrayFields") -> Read:
     read_lists = _checked(_decode(codec, array.read_as))
     return lambda body: array.from_lists(read_lists(body))
 
@@ -92,14 +93,14 @@ def _pydantic_reader(codec: Codec, kind: Any) -> Read:
     return lambda body: validate_values(unpack(body))
 
 
-def _npy_reader(array: "ArrayType | None", kind: Any) -> Read:
+def _npy_reader(array: "ArrayType | ArrayFields | None", kind: Any) -> Read:
     from adaptive_batching.payloads import npy  # noqa: PLC0415  it imports NumPy
 
     if kind is UNDECLARED:
         return npy.load
-    if array is None:
+    if array is None or not array.is_one_array:
         raise TypeError(f"expected an array for the codec npy, got {kind}")
-    return lambda body: array.check(npy.load(body))
+    return lambda body: array.from_result(npy.load(body))
 
 
 def _raw_reader(kind: Any) -> Read:

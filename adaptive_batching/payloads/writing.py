@@ -17,6 +17,7 @@ from adaptive_batching.wire import strict_json
 from adaptive_batching.wire.plain import plain
 
 if TYPE_CHECKING:
+    from adaptive_batching.payloads.array_fields import ArrayFields
     from adaptive_batching.payloads.arrays import ArrayType
 
 Write = Callable[[Any], bytes]
@@ -95,7 +96,7 @@ def _make_encoder(codec: Codec, kind: Any) -> Write:
     """Make what writes one value, which may be of another type where the codec can hold it."""
     array = array_type(kind)
     if codec is Codec.NPY:
-        if array is None and kind is not UNDECLARED:
+        if kind is not UNDECLARED and (array is None or not array.is_one_array):
             raise TypeError(f"expected an array for the codec npy, got {_name(kind)}")
         return _npy_writer(array)
     if codec is Codec.JSON or codec is Codec.MSGPACK:
@@ -126,7 +127,7 @@ def _read_back(encode: Write, read: Callable[[bytes], Any]) -> Write:
     return convert
 
 
-def _npy_writer(array: "ArrayType | None") -> Write:
+def _npy_writer(array: "ArrayType | ArrayFields | None") -> Write:
     from adaptive_batching.payloads import npy  # noqa: PLC0415  it imports NumPy
 
     if array is None:

@@ -1,11 +1,12 @@
 """One stage of a pipeline: what it does, where, and whether it takes one item or many."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isclass
 from math import inf
 from typing import Any
 
+from adaptive_batching.configured_handler import configured
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.workers.factory import make_workers
@@ -35,6 +36,7 @@ class Stage:
         observers: Told about every batch of this stage.
         idempotent: Whether running an item twice is as good as once; see `batched`.
         examples: Items, as they reach this stage, with which each worker warms up; see `batched`.
+        init_args: Keyword arguments with which each worker builds a class.
 
     Raises:
         TypeError: The handler can't be called, or takes one item and has steps for each of many.
@@ -50,6 +52,7 @@ class Stage:
     observers: Sequence[Observer] = ()
     idempotent: bool = False
     examples: Sequence[Any] = ()
+    init_args: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         steps = hasattr(self.handler, "preprocess") or hasattr(self.handler, "postprocess")
@@ -57,6 +60,7 @@ class Stage:
             expected = "expected max_batch_size for a handler with preprocess or postprocess"
             raise TypeError(f"{expected}, which are for each item of a list; {self} takes one item")
         make_policy(self.policy)
+        self._configured()
         if self.limits.max_queue < self.limits.max_batch_size:
             full = f"a batch of max_batch_size={self.max_batch_size}"
             raise ValueError(f"max_queue: expected room for {full}, got {self.max_queue}")
@@ -86,7 +90,10 @@ class Stage:
         placement = place(self.handler, self.workers, self.cpus)
         by_default = one_by_one if self.takes_one else None
         warm_up = make_warm_up(self.examples, self.limits.max_batch_size)
-        return make_workers(self.handler, placement, wrap or by_default, warm_up)
+        return make_workers(self._configured(), placement, wrap or by_default, warm_up)
+
+    def _configured(self) -> Any:
+        return configured(self.handler, self.init_args, takes_one=self.takes_one)
 
 
 def one_by_one(handler: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:

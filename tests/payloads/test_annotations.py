@@ -5,8 +5,11 @@ from typing import Annotated, Any, Optional, TypeVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from adaptive_batching.payloads.annotations import UNDECLARED, declared_types
+from adaptive_batching.payloads.array_stacking import RowType
+from adaptive_batching.payloads.arrays import ArrayType
 
 T = TypeVar("T")
 Rows = Annotated[list[int], "counted"]
@@ -39,7 +42,10 @@ def optional(items: list[Optional[int]]) -> list[int | None]: ...  # noqa: UP045
 def generic(items: list[T]) -> list[T]: ...
 
 
-def arrays(items: np.ndarray) -> np.ndarray: ...
+def arrays(items: NDArray[np.int64]) -> NDArray[np.float32]: ...
+
+
+def rows(items: list[int]) -> np.ndarray: ...
 
 
 def anything(items: list[Any]) -> list[object]: ...
@@ -80,7 +86,8 @@ class HalfStepped:
         (only_failing, int, UNDECLARED),
         (optional, int | None, int | None),
         (generic, UNDECLARED, UNDECLARED),
-        (arrays, UNDECLARED, UNDECLARED),
+        (arrays, ArrayType(None, np.dtype("int64")), RowType(None, np.dtype("float32"))),
+        (rows, int, UNDECLARED),
         (anything, UNDECLARED, UNDECLARED),
         (bare, UNDECLARED, UNDECLARED),
         (variadic, UNDECLARED, int),

@@ -60,6 +60,7 @@ class Scan(msgspec.Struct):
 
 Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Tiny = Annotated[np.ndarray, Shape(2, None), DType("uint8")]
+Small = Annotated[np.ndarray, Shape(None, 2), DType("uint8")]
 
 
 def read(kind: Any, body: bytes, codec: Codec = Codec.JSON) -> Any:
@@ -107,9 +108,10 @@ def test_what_is_of_its_type(kind, body, item):
         (float, b"1e999", "$: number out of range"),
         (dict[str, int], b'{"a": "b"}', "$[...]: expected int, got str"),
         (Tiny, b"[[1, 2], [3, 256]]", "$[1][1]: expected int <= 255"),
-        (Tiny, b"[[1], [2], [3]]", "$: expected array of length <= 2"),
+        (Tiny, b"[[1], [2], [3]]", "$: expected array of length 2, got 3"),
+        (Small, b"[[1, 2], [3]]", "$[1]: expected array of length 2, got 1"),
         (Scan, b'{"voxels": [[1], ["2"]]}', "$.voxels[1][0]: expected float, got str"),
-        (Scan, b'{"voxels": [[1]]}', "$.voxels: expected array of length >= 2"),
+        (Scan, b'{"voxels": [[1]]}', "$.voxels: expected array of length 2, got 1"),
         (Model, b'{"pixels": [1, "a"]}', "$.pixels[1]: input should be a valid number"),
         (Model, b'{"pixels": [], "kind": "gif"}', "$.kind: input should be 'png' or 'jpg'"),
         (str, b"1", "$: expected str, got int"),
@@ -238,7 +240,8 @@ def test_results_of_their_type(codec, kind, result):
         (Model, Model(pixels=[float("nan")]), "Digits returned a Model, which can't be written"),
         (Tiny, np.zeros((2, 1), "int64"), "expected dtype uint8, got int64"),
         (Tiny, np.zeros((3, 1), "uint8"), r"expected shape \(2, any\), got \(3, 1\)"),
-        (Tiny, [[300], [1]], "Digits returned a list, which can't be written as json"),
+        (Tiny, [[300], [1]], r"not of its type .*: \$: expected array .* of uint8, got something"),
+        (Tiny, [[1.5], [1]], r"expected elements of uint8, got float64"),
         (Any, object(), "Digits returned a object, which can't be written as json"),
     ],
 )

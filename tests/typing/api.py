@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import assert_type
 
+import numpy as np
+from numpy.typing import NDArray
+
 from adaptive_batching import (
     Batched,
     Handle,
@@ -71,11 +74,45 @@ class _Converter(_Decoder):
         return 1.0 if result else 0.0
 
 
+class _Embedder:
+    def __init__(self, path: str) -> None: ...
+
+    def preprocess(self, text: str) -> NDArray[np.float32]:
+        return np.zeros(3, np.float32)
+
+    def __call__(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        return x
+
+
+class _Norm:
+    def __call__(
+        self, x: NDArray[np.float32], lengths: NDArray[np.int64]
+    ) -> dict[str, NDArray[np.float32]]:
+        return {"norm": x}
+
+
+class _Tensor:
+    def numpy(self, *, force: bool = False) -> NDArray[np.float32]:
+        return np.zeros(3, np.float32)
+
+
+@batched
+def doubled(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    return 2 * x
+
+
+@batched(max_batch_size=8)
+async def of_tensor(x: _Tensor) -> _Tensor:
+    return x
+
+
 # Not as decorators: mypy takes a decorated class for the class itself (python/mypy#3135).
 classify = batched(workers=Processes(2), cpus=None)(_Classifier)
 classify_async = batched(workers=2, cpus=[0, [1, 2]], policy="window:2ms")(_AsyncClassifier)
 
 decode = batched()(_Decoder)
+embed = batched(init_args={"path": "model"})(_Embedder)
+norm = batched()(_Norm)
 render = batched()(_Renderer)
 convert = batched()(_Converter)
 
@@ -92,6 +129,13 @@ async def calls(model: Model) -> None:
     assert_type(await decode(b"a"), bool)
     assert_type(await render("a"), float)
     assert_type(await convert(b"a"), float)
+    vector = np.zeros(3, np.float32)
+    await embed("text")
+    await norm(vector)
+    await doubled(vector)
+    await of_tensor(vector)
+    await doubled("a")  # type: ignore[arg-type]
+    await embed(vector)  # type: ignore[arg-type]
 
 
 async def many(model: Model) -> None:

@@ -27,6 +27,7 @@ class Endpoint:
         idempotent: Whether running an item twice is as good as once.
         contract: What bodies hold.
         examples: Bodies with which workers warm up, in the first codec.
+        runs: The handler with what its workers have to know besides; see `configured`.
         key: The name of a header, or what says the key of an item; None for no keys.
         many: Whether a request brings a list of items.
     """
@@ -40,6 +41,7 @@ class Endpoint:
     idempotent: bool
     contract: Contract
     examples: tuple[bytes, ...]
+    runs: Any
     key: str | Callable[[Any], Hashable] | None = None
     many: bool = False
 

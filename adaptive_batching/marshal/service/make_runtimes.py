@@ -51,7 +51,7 @@ def _of_handler(
     items = example_items(endpoint.contract, endpoint.examples)
     warm_up = make_warm_up(items, endpoint.limits.max_batch_size)
     dispatcher: Dispatcher[Any, bytes] = Dispatcher(
-        make_workers(endpoint.handler, placement, endpoint.conversion, warm_up),
+        make_workers(endpoint.runs, placement, endpoint.conversion, warm_up),
         endpoint.limits,
         policy=endpoint.policy,
         idempotent=endpoint.idempotent,

@@ -14,6 +14,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from adaptive_batching.configured_handler import configured, takes_lengths
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
 from adaptive_batching.marshal.checks import (
@@ -162,6 +163,7 @@ class Service:
         examples: Sequence[Any] | None = None,
         key: str | Callable[[Any], Hashable] | None = None,
         many: bool = False,
+        init_args: Mapping[str, Any] | None = None,
     ) -> Callable[[H], H]:
         """Serve the decorated handler, which stays as it is.
 
@@ -194,6 +196,7 @@ class Service:
                 all connections, and each body is read there a second time.
             many: Whether a request brings a list of items, at most `max_queue`, and is answered
                 with the list of their results. They join batches as those of single requests do.
+            init_args: Keyword arguments with which each worker builds a class.
 
         Raises:
             TypeError: The handler can't be called with a list, or something is of a wrong type,
@@ -214,7 +217,8 @@ class Service:
                 workers.placement([handler])
             else:
                 placement = place(handler, workers, cpus)
-            check_takes_a_list(handler)
+            runs = configured(handler, init_args)
+            check_takes_a_list(handler, lengths=takes_lengths(runs))
             contract = Contract.of(declaration, handler, handler)
             if many:
                 contract.check_lists()
@@ -230,6 +234,7 @@ class Service:
                 idempotent,
                 contract,
                 bodies,
+                runs,
                 key,
                 many,
             )

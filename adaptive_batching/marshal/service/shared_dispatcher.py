@@ -31,7 +31,7 @@ def make_shared_dispatcher(
     members = [
         NamedHandler(
             each.path,
-            each.handler,
+            each.runs,
             each.conversion,
             make_warm_up(example_items(each.contract, each.examples), each.limits.max_batch_size),
         )

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal, TypedDict
 import msgspec
 import numpy as np
 import pydantic
+from numpy.typing import NDArray
 
-from adaptive_batching import DType, Pipeline, Processes, Service, Shape, Stage
+from adaptive_batching import DType, Padded, Pipeline, Processes, Service, Shape, Stage
 from adaptive_batching.workers.placement import Threads
 
 Number = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
@@ -94,6 +95,19 @@ Pair = Annotated[np.ndarray[Any, Any], Shape(None, 2), DType("uint8")]
 async def swapped(pairs: list[Pair]) -> list[Pair]:
     """The columns the other way round."""
     return [pair[:, ::-1] for pair in pairs]
+
+
+class Inputs(TypedDict):
+    """A signal of any length, and its gain."""
+
+    signal: Annotated[NDArray[np.float64], Shape(None), Padded()]
+    gain: Annotated[NDArray[np.float64], Shape()]
+
+
+@service.endpoint("/means")
+async def means(x: Inputs) -> NDArray[np.float64]:
+    """What signals add up to in a batch of arrays."""
+    return np.tanh(x["signal"]).sum(axis=1) * np.tanh(x["gain"])
 
 
 @service.endpoint("/sizes", codec="raw", result_codec="json")

@@ -1,0 +1,365 @@
+"""One array in, one array out: what a handler gets that asks for an array instead of a list.
+
+    def __call__(self, x: Annotated[np.ndarray, Shape(512), DType("float32")]) -> np.ndarray
+
+is called with all items of a batch stacked along a new first axis, and every row of its result is
+that of one item. `Shape` and `DType` say what *one* item is. Each item is validated by itself
+before it is stacked, so a wrong one fails alone. Items of different shapes can't be stacked: those
+of each shape go to the handler in a call of their own, so that no caller's shape rules another's.
+"""
+
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
+
+import numpy as np
+
+from adaptive_batching.errors import BatchFunctionError, InvalidItem
+from adaptive_batching.payloads.array_fields import ArrayFields
+from adaptive_batching.payloads.arrays import ArrayType, number_type
+from adaptive_batching.payloads.marks import Padded, Shape
+from adaptive_batching.workers.handler import is_async
+from adaptive_batching.workers.results import BatchRaised, check_results
+
+_SINGLE = ""  # in the place of a name, where an item is one array
+_Call = Callable[..., Any]
+_Places = list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One array of each item, and how those of a batch are stacked.
+
+    Attributes:
+        kind: Its type.
+        padded: Which axis is padded; None for none.
+        tensor: Whether the handler gets a tensor of PyTorch.
+    """
+
+    kind: ArrayType
+    padded: Padded | None
+    tensor: bool
+
+    @classmethod
+    def of(cls, hint: Any) -> "Column | None":
+        """What an annotation of a handler's parameter says; None if it is of no array.
+
+        Raises:
+            TypeError: It does not say enough of one item, or can be read in two ways.
+        """
+        bare, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        tensor = _is_tensor_type(bare)
+        if not tensor and (get_origin(bare) or bare) is not np.ndarray:
+            return None
+        kind = _one_item(np.ndarray if tensor else bare, marks)
+        padded = next((each for each in marks if isinstance(each, Padded)), None)
+        _check(hint, bare, kind, padded)
+        return cls(kind, padded, tensor)
+
+    def layout(self, array: Any) -> Hashable:
+        """What two arrays have in common that can be stacked."""
+        shape = list(array.shape)
+        if self.padded is not None:
+            shape[self.padded.axis] = -1
+        return array.dtype.char, *shape
+
+    def stack(self, arrays: Sequence[Any]) -> Any:
+        """Copy arrays into one, in which each is a row."""
+        shape = list(arrays[0].shape)
+        if self.padded is not None:
+            shape[self.padded.axis] = int(self.lengths(arrays).max())
+        whole = _allocated((len(arrays), *shape), arrays[0].dtype, tensor=self.tensor)
+        rows = whole.numpy() if self.tensor else whole
+        if self.padded is None:
+            np.stack(arrays, out=rows)
+            return whole
+        before = (slice(None),) * self.padded.axis
+        for number, array in enumerate(arrays):
+            end = array.shape[self.padded.axis]
+            rows[(number, *before, slice(end))] = array
+            rows[(number, *before, slice(end, None))] = self.padded.value
+        return whole
+
+    def lengths(self, arrays: Sequence[Any]) -> Any:
+        """Those of the padded axis."""
+        assert self.padded is not None
+        return np.array([each.shape[self.padded.axis] for each in arrays], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Stacking:
+    """Turns a handler of stacked arrays into one of a list of items.
+
+    Attributes:
+        item: The type of an item: an array, or several by name.
+        columns: Of each array by its name, or of all arrays by an empty one.
+        hands_lengths: Whether the handler has a parameter `lengths`.
+    """
+
+    item: ArrayType | ArrayFields
+    columns: Mapping[str, Column]
+    hands_lengths: bool = False
+
+    @classmethod
+    def of(cls, hint: Any) -> "Stacking | None":
+        """What the annotation of a parameter asks for; None if not for arrays.
+
+        Raises:
+            TypeError: It does not say enough of one item, or can be read in two ways.
+        """
+        single = Column.of(hint)
+        if single is not None:
+            return cls(single.kind, {_SINGLE: single})
+        if get_origin(hint) is dict and get_args(hint)[0] is str:
+            every = Column.of(get_args(hint)[1])
+            if every is not None:
+                return cls(ArrayFields({}, every.kind, "arrays"), {_SINGLE: every})
+        if is_typeddict(hint):
+            hints = get_type_hints(hint, include_extras=True)
+            columns = {name: column for name, each in hints.items() if (column := Column.of(each))}
+            if columns and len(columns) == len(hints):
+                kinds = {name: each.kind for name, each in columns.items()}
+                return cls(ArrayFields(kinds, None, hint.__name__), columns)
+        return None
+
+    def __call__(self, handler: _Call) -> Callable[[list[Any]], Any]:
+        """Turn a handler, ready to be called with arrays, into one of a list."""
+        if is_async(handler):
+
+            async def run_awaited(items: list[Any]) -> Any:
+                batch = _Batch(self, items)
+                for places in batch.groups:
+                    try:
+                        stacked, lengths = batch.stacked(places)
+                        batch.take(places, await handler(stacked, **lengths))
+                    except Exception as error:  # noqa: BLE001  that of its members
+                        batch.fail(places, error)
+                return batch.results
+
+            return run_awaited
+
+        def run(items: list[Any]) -> Any:
+            batch = _Batch(self, items)
+            for places in batch.groups:
+                try:
+                    stacked, lengths = batch.stacked(places)
+                    batch.take(places, handler(stacked, **lengths))
+                except Exception as error:  # noqa: BLE001  that of its members
+                    batch.fail(places, error)
+            return batch.results
+
+        return run
+
+    def check(self, item: Any) -> Mapping[str, Any]:
+        """The arrays of an item by name, as they will be stacked.
+
+        Raises:
+            InvalidItem: It is not of the declared type.
+        """
+        checked = self.item.from_result(item)
+        return {_SINGLE: checked} if self.item.is_one_array else checked
+
+    def layout(self, arrays: Mapping[str, Any]) -> Hashable:
+        """What two items have in common that can share a call."""
+        return tuple((name, self.column(name).layout(arrays[name])) for name in sorted(arrays))
+
+    def column(self, name: str) -> Column:
+        """How the arrays of a name are stacked."""
+        return self.columns[name if name in self.columns else _SINGLE]
+
+    def stack(self, items: Sequence[Mapping[str, Any]]) -> tuple[Any, dict[str, Any]]:
+        """What the handler is called with: the stacked arrays, and `lengths` if it takes them."""
+        stacked, lengths = {}, {}
+        for name in items[0]:
+            column, arrays = self.column(name), [each[name] for each in items]
+            stacked[name] = column.stack(arrays)
+            if self.hands_lengths and column.padded is not None:
+                own = column.lengths(arrays)
+                lengths[name] = _torch().from_numpy(own) if column.tensor else own
+        one = self.item.is_one_array
+        arguments = {"lengths": lengths[_SINGLE] if one else lengths} if self.hands_lengths else {}
+        return stacked[_SINGLE] if one else stacked, arguments
+
+
+@dataclass(frozen=True, slots=True)
+class RowType(ArrayType):
+    """A row of a result, of which no shape is declared: it may be one number."""
+
+    @property
+    def nested(self) -> Any:
+        """See `ArrayType.nested`."""
+        return number_type(self.dtype) | list[Any]
+
+    @property
+    def read_as(self) -> Any:
+        """See `ArrayType.read_as`."""
+        return number_type(self.dtype) | ArrayType(None, None).read_as
+
+
+def row_type(hint: Any) -> ArrayType | ArrayFields | None:
+    """What one row is of the result that an annotation speaks of; None if it does not say."""
+    if get_origin(hint) is dict and get_args(hint)[0] is str:
+        every = _row(get_args(hint)[1])
+        return None if every is None else ArrayFields({}, every, "arrays")
+    if is_typeddict(hint):
+        hints = get_type_hints(hint, include_extras=True)
+        rows = {name: row for name, each in hints.items() if (row := _row(each))}
+        return ArrayFields(rows, None, hint.__name__) if rows.keys() == hints.keys() else None
+    row = _row(hint)
+    return row if row is not None and (row.lengths, row.dtype) != (None, None) else None
+
+
+def _row(hint: Any) -> ArrayType | None:
+    bare, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if _is_tensor_type(bare):
+        bare = np.ndarray
+    if (get_origin(bare) or bare) is not np.ndarray:
+        return None
+    kind = _one_item(bare, marks)
+    is_shaped = any(isinstance(each, Shape) for each in marks)
+    return kind if is_shaped else RowType(None, kind.dtype)
+
+
+class _Batch:
+    """A batch on its way through a handler, which is called once for each layout of its items.
+
+    Attributes:
+        groups: The places of the items of each layout.
+        results: What stands for the items, in their order; an array stays one.
+    """
+
+    def __init__(self, stacking: Stacking, items: list[Any]) -> None:
+        self._stacking = stacking
+        self._checked: list[Any] = []
+        self.results: Any = [None] * len(items)
+        self._failed = False
+        groups: dict[Hashable, _Places] = {}
+        for place, item in enumerate(items):
+            try:
+                arrays = stacking.check(item)
+            except InvalidItem as error:
+                self._checked.append(None)
+                self.results[place] = error
+                self._failed = True
+            else:
+                self._checked.append(arrays)
+                groups.setdefault(stacking.layout(arrays), []).append(place)
+        self.groups = list(groups.values())
+
+    def stacked(self, places: _Places) -> tuple[Any, dict[str, Any]]:
+        return self._stacking.stack([self._checked[place] for place in places])
+
+    def take(self, places: _Places, value: Any) -> None:
+        """Share out what the handler returned for some items."""
+        value = _cut(value, len(places))
+        if len(places) == len(self.results):
+            self.results = value  # whole, it crosses to another process as one buffer
+            return
+        results = check_results(value, len(places))
+        for place, result in zip(places, results, strict=True):
+            self.results[place] = result
+
+    def fail(self, places: _Places, error: Exception) -> None:
+        """The handler raised over some items: the others of the batch are none the worse for it.
+
+        Raises:
+            Exception: It raised over all that it could be called with.
+        """
+        if len(self.groups) > 1:
+            for place in places:
+                self.results[place] = error
+            return
+        raise BatchRaised.beside(self.results, error) if self._failed else error
+
+
+def _one_item(bare: Any, marks: list[Any]) -> ArrayType:
+    kind = ArrayType.of(Annotated[bare, None, *marks])
+    assert kind is not None
+    return kind
+
+
+def _check(hint: Any, bare: Any, kind: ArrayType, padded: Padded | None) -> None:
+    """See to it that an annotation says what one item is, and can be read in one way only.
+
+    Raises:
+        TypeError: It doesn't.
+    """
+    lengths, named = kind.lengths, f"got {hint}"
+    own = ArrayType.of(bare)
+    if own is not None and own.lengths is not None:
+        msg = "expected the shape of one item as Annotated[..., Shape(512)], not as that of an"
+        raise TypeError(f"{msg} np.ndarray, which could be meant for the whole batch, {named}")
+    if lengths is None and kind.dtype is None:
+        name = "torch.Tensor" if _is_tensor_type(bare) else "np.ndarray"
+        forms = f'Annotated[{name}, Shape(512), DType("float32")], or DType alone for any shape'
+        msg = f"expected what one item is of the arrays to stack: {forms}, or list[{name}] for a"
+        raise TypeError(f"{msg} list of arrays; {named}")
+    if padded is not None:
+        axis = padded.axis
+        if lengths is None or axis >= len(lengths) or lengths[axis] is not None:
+            shape = ", ".join(
+                ["None" if each == axis else "80" for each in range(max(2, axis + 1))]
+            )
+            msg = (
+                f"expected None for the padded axis in the shape of one item, as in Shape({shape})"
+            )
+            raise TypeError(f"{msg} beside {padded}, {named}")
+    if lengths and lengths[0] is None and (padded is None or padded.axis != 0):
+        rest = ", ".join(map(str, lengths[1:]))
+        msg = (
+            f"expected the shape of one item, without the batch: Shape({rest}), or Padded(axis=0)"
+            " beside it if the first axis of the items themselves differs in length"
+        )
+        raise TypeError(f"{msg}, {named}")
+
+
+def _cut(value: Any, count: int) -> Any:
+    """Results as a list, or as an array with as many rows."""
+    if isinstance(value, Mapping):
+        columns = {name: _rows(name, each, count) for name, each in value.items()}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if type(value) is list and "torch" in sys.modules:
+        return list(map(_as_array, value))
+    return _as_array(value)
+
+
+def _rows(name: str, value: Any, count: int) -> Sequence[Any]:
+    try:
+        return check_results(_as_array(value), count)
+    except BatchFunctionError as error:
+        raise BatchFunctionError(f"in {name!r}: {error}") from None
+
+
+def _as_array(value: Any) -> Any:
+    """A tensor as an array of NumPy's, from wherever it is; anything else as it is.
+
+    A row of a tensor would be pickled with all the others.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return value
+    if value.dtype is torch.bfloat16:  # which NumPy does not have
+        value = value.float()
+    return value.numpy(force=True)
+
+
+def _allocated(shape: tuple[int, ...], dtype: Any, *, tensor: bool) -> Any:
+    """Room for stacked arrays; a tensor's is pinned where there is a GPU to which it may go."""
+    if not tensor:
+        return np.empty(shape, dtype)
+    torch = _torch()
+    if not torch.cuda.is_available():
+        return torch.from_numpy(np.empty(shape, dtype))
+    kind = torch.from_numpy(np.empty(0, dtype)).dtype
+    return torch.empty(shape, dtype=kind, pin_memory=True)
+
+
+def _is_tensor_type(kind: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and kind is getattr(torch, "Tensor", None)
+
+
+def _torch() -> Any:
+    return import_module("torch")

@@ -1,0 +1,267 @@
+"""Handlers of one stacked array: rows go to the right callers, and wrong items fail alone."""
+
+import asyncio
+import pickle
+from typing import Annotated, Any, TypedDict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from adaptive_batching import DType, Padded, Pipeline, Processes, Shape, Stage, batched
+from adaptive_batching.configured_handler import configured
+from adaptive_batching.errors import BatchFunctionError, InvalidItem
+from adaptive_batching.workers.handler import build
+from adaptive_batching.workers.results import BatchRaised, check_results
+
+Vector = Annotated[NDArray[np.float32], Shape(3)]
+Frames = Annotated[np.ndarray, Shape(None, 2), DType("float32"), Padded(axis=0, value=-1)]
+
+
+class Tokens(TypedDict):
+    ids: Annotated[NDArray[np.int64], Shape(None), Padded()]
+    kind: Annotated[NDArray[np.int64], Shape()]
+
+
+def run(handler, items):
+    call, _ = build(pickle.loads(pickle.dumps(configured(handler))))
+    return check_results(call(items), len(items))
+
+
+async def run_awaited(handler, items):
+    call, _ = build(configured(handler))
+    return check_results(await call(items), len(items))
+
+
+def doubled(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    assert type(x) is np.ndarray
+    return 2 * x
+
+
+def summed(x: Vector) -> NDArray[np.float32]:
+    return x.sum(axis=1)
+
+
+def measured(x: Frames, lengths: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    return {"sum": x.sum(axis=(1, 2)), "padding": x.shape[1] - lengths}
+
+
+def read(x: Tokens, lengths: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+    assert lengths.keys() == {"ids"}
+    return x["ids"].sum(axis=1) * 10 + x["kind"]
+
+
+def unnamed(x: dict[str, NDArray[np.float64]]) -> list[list[str]]:
+    return [sorted(x)] * len(next(iter(x.values())))
+
+
+def careful(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    if x.shape[1] == 2:
+        raise ValueError("two is not to my liking")
+    return x
+
+
+vectors = st.lists(st.floats(-9, 9, width=32), max_size=3).map(lambda each: np.float32([*each]))
+wrong = st.sampled_from(["text", None, [1.0], np.zeros(3), np.zeros((3, 3), np.float32)])
+
+
+@given(st.lists(vectors | wrong, min_size=1, max_size=20))
+def test_each_row_goes_to_its_own_caller(items):
+    """Whatever shapes come together, and however many of them are no such arrays."""
+    results = run(doubled, items)
+    for item, result in zip(items, results, strict=True):
+        if item is None or isinstance(item, str) or getattr(item, "dtype", "") == np.float64:
+            assert isinstance(result, InvalidItem)
+        else:
+            assert np.array_equal(result, 2 * np.asarray(item))
+    assert all(asyncio.run(_same_when_awaited(items, results)))
+
+
+async def _same_when_awaited(items, results):
+    async def awaited(x: NDArray[np.float32]) -> NDArray[np.float32]:
+        return 2 * x
+
+    again = await run_awaited(awaited, items)
+    return [str(one) == str(other) for one, other in zip(again, results, strict=True)]
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=9))
+def test_padding_reaches_no_neighbour(lengths):
+    """Each item is padded to the longest of its batch with the value, and its length is told."""
+    items = [np.full((length, 2), number, np.float32) for number, length in enumerate(lengths)]
+    for number, (result, length) in enumerate(zip(run(measured, items), lengths, strict=True)):
+        padding = max(lengths) - length
+        assert result == {"sum": 2 * (number * length - padding), "padding": padding}
+
+
+def test_an_item_of_another_shape_or_dtype_fails_alone():
+    """Its own error stands in its place; lists, which have no dtype yet, get the declared one."""
+    items = [np.ones(3, np.float32), np.ones(2, np.float32), [1, 2, 3], np.ones(3), "text", {}]
+    first, short, listed, wide, text, other = run(summed, items)
+    assert (first, listed) == (3, 6)
+    assert str(short) == "$: expected shape (3), got (2)"
+    assert str(wide) == "$: expected dtype float32, got float64"
+    assert str(text).startswith("$: expected elements of float32, got ")
+    assert str(other) == "$: expected elements of float32, got object"
+    assert all(isinstance(each, InvalidItem) for each in run(summed, items[1:2] + items[3:]))
+
+
+def test_arrays_by_name():
+    """They are stacked name by name; one that is missing or wrong is named to its own caller."""
+    ids = np.arange(3)
+    items = [{"ids": ids, "kind": 1}, {"ids": ids[:1], "kind": 2}]
+    items += [{"ids": ids}, {"ids": ids, "kind": [1]}]
+    one, two, missing, wrong = run(read, items)
+    assert (one, two) == (31, 2)
+    assert str(missing) == "$: expected ids, kind, got ids"
+    assert str(wrong) == "$.kind: expected shape (), got (1)"
+    assert run(unnamed, [{"a": [1.0]}, {"b": [1.0], "a": [2.0]}, {}])[:2] == [["a"], ["a", "b"]]
+
+
+def test_what_is_raised_over_one_shape_is_not_the_others_fault():
+    """Their calls are made all the same; over all that is left it is raised, for a second try."""
+    two, three = np.zeros(2), np.zeros(3)
+    results = run(careful, [two, three, two])
+    assert [type(each) for each in results] == [ValueError, np.ndarray, ValueError]
+    with pytest.raises(ValueError, match="not to my liking"):
+        run(careful, [two, two])
+    with pytest.raises(BatchRaised) as raised:
+        run(careful, [two, "text"])
+    assert isinstance(raised.value.own[1], InvalidItem)
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (np.zeros(3), "expected 2 results for a batch of 2, got 3"),
+        (
+            {"a": np.zeros(2), "b": np.zeros(3)},
+            "in 'b': expected 2 results for a batch of 2, got 3",
+        ),
+        ({}, "expected 2 results for a batch of 2, got 0"),
+        (np.float64(1), "expected a list of 2 results, got float64"),
+    ],
+)
+def test_results_with_other_numbers_of_rows(returned, told):
+    """Nobody gets another's row: the batch fails with both numbers."""
+
+    def handler(x: NDArray[np.float64]) -> Any:
+        return returned
+
+    call, _ = build(configured(handler))
+    with pytest.raises(BatchFunctionError, match=told):
+        check_results(call([np.zeros(1), np.zeros(1)]), 2)
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        (np.ndarray, r"handler .*f: expected what one .* DType\(\"float32\"\)\]"),
+        (dict[str, np.ndarray], "expected what one item is of the arrays to stack"),
+        (Annotated[np.ndarray, Shape(None, 512), DType("f4")], r"without the batch: Shape\(512\)"),
+        (np.ndarray[tuple[int, int], np.dtype[np.float32]], r"as Annotated\[..., Shape\(512\)\]"),
+        (Annotated[np.ndarray, Shape(3), Padded()], r"expected None for the padded axis in"),
+        (Annotated[NDArray[np.int8], Shape(3, 4), Padded(axis=2)], r"Shape\(80, 80, None\) beside"),
+    ],
+)
+def test_annotations_that_say_too_little(hint, told):
+    """They are refused where the handler is decorated, with the right form."""
+
+    def f(x): ...
+
+    f.__annotations__["x"] = hint
+    with pytest.raises(TypeError, match=told):
+        batched(f)
+
+
+def test_lengths_of_what_is_not_padded():
+    """There are none to be told."""
+
+    def handler(x: Vector, lengths: NDArray[np.int64]) -> Any: ...
+
+    with pytest.raises(TypeError, match=r"lengths: expected a padded array before it"):
+        batched(handler)
+    with pytest.raises(ValueError, match="axis: expected the number of an axis, from 0, got -1"):
+        Padded(axis=-1)
+    assert repr(Padded(1)) == "Padded(axis=1, value=0)"
+
+
+def test_names_that_mean_nothing_yet():
+    """They are told where they look like arrays; a handler of lists does not mind."""
+
+    def arrays(x: "NDArray[np.float64, Missing]") -> Any: ...  # noqa: F821
+
+    def other(x: "Missing") -> Any: ...  # noqa: F821
+
+    with pytest.raises(TypeError, match=r"handler .*arrays.* name 'Missing' is not defined"):
+        batched(arrays)
+    batched(other)
+
+
+# ------------------------------------------------------------------------------- where it is used
+
+
+class Scaled:
+    """What worker processes build, with a step before the array and one after it."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def preprocess(self, text: str) -> NDArray[np.float64]:
+        return np.array([float(each) for each in text.split()])
+
+    def __call__(self, x: Annotated[NDArray[np.float64], Shape(2)]) -> NDArray[np.float64]:
+        return x * self.factor
+
+    def postprocess(self, row: NDArray[np.float64]) -> list[float]:
+        return row.tolist()
+
+
+async def test_in_worker_processes_with_steps():
+    """The item that gets the wrong shape by its step fails alone."""
+    scaled = batched(workers=Processes(1), init_args={"factor": 3.0})(Scaled)
+    async with scaled:
+        texts = ["1 2", "3", "x", "4 5"]
+        results = await asyncio.gather(*map(scaled, texts), return_exceptions=True)
+    assert (results[0], results[3]) == ([3.0, 6.0], [12.0, 15.0])
+    assert [type(each) for each in results[1:3]] == [InvalidItem, ValueError]
+
+
+class Model:
+    """A method that is told lengths is not taken for a function of two arguments."""
+
+    @batched
+    async def measure(self, x: Frames, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        return lengths
+
+
+async def test_methods_functions_and_stages():
+    """A stage that takes one item gets that, whatever its annotation is."""
+
+    def one(x: np.ndarray) -> np.ndarray:
+        return x + 1
+
+    frames = [np.zeros((length, 2), np.float32) for length in (1, 3)]
+    model = Model()
+    assert await asyncio.gather(*map(model.measure, frames)) == [1, 3]
+    stages = [Stage(one), Stage(measured, max_batch_size=8)]
+    async with Pipeline[Any, Any](stages) as pipeline:
+        assert [each["sum"] + 2 * each["padding"] for each in await pipeline.map(frames)] == [2, 6]
+
+
+@pytest.mark.parametrize(
+    ("handler", "init_args", "told"),
+    [
+        (doubled, {"factor": 2}, "init_args: expected a class as handler"),
+        (Scaled, {"facto": 2}, r"expected the arguments of Scaled\(factor: float\).* got {'facto'"),
+        (Scaled, ["factor"], "init_args: expected a dict such as"),
+    ],
+)
+def test_init_args_that_do_not_fit(handler, init_args, told):
+    """They are refused where they are written, for a stage as well."""
+    with pytest.raises(TypeError, match=told):
+        batched(init_args=init_args)(handler)
+    with pytest.raises(TypeError, match=told):
+        Stage(handler, 8, init_args=init_args)
