@@ -114,6 +114,18 @@ def test_other_variables_are_let_alone(caplog):
     assert not caplog.records
 
 
+def test_a_typed_option_takes_the_place_of_variables():
+    """An image sets host and port by variables; a socket that is typed is stronger."""
+    variables = {"ADAPTIVE_BATCHING_HOST": "0.0.0.0", "ADAPTIVE_BATCHING_PORT": "1"}
+    whole = ["--protocol=json", "--upstream=http://m:1"]
+    too_long = "--unix-socket=" + "x" * 110
+    typed = CliRunner(env=variables).invoke(command, [*whole, too_long])
+    assert "expected the path of a socket" in typed.output
+    variables["ADAPTIVE_BATCHING_UNIX_SOCKET"] = "/tmp/s"
+    result = CliRunner(env=variables).invoke(command, whole)
+    assert "expected it instead of ADAPTIVE_BATCHING_HOST" in result.output
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -1,8 +1,8 @@
 """The steps of a Dockerfile, carried out with nothing but namespaces and overlays.
 
 The base image is this machine's own file system: what a step writes lies in a folder above it. What
-is run of the image runs below a root that is read-only. Without root's rights all runs as the user
-that calls.
+is run of the image runs below a root that is read-only. It takes root's rights: others can't lay an
+overlay above files that they did not mount.
 """
 
 import json
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_NAMESPACES = ("unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"]))
 _MOUNTED = """
 set -e
 mount -t overlay overlay -o "$OVERLAY" "$ROOT"
@@ -59,17 +58,16 @@ class Stage:
         """
         overlay = f"lowerdir=/,upperdir={self.files},workdir={self._folder / 'work'}"
         overlay += "" if app is None else ",ro"
-        userspec = f"--userspec={self.user}" if self.user and os.geteuid() == 0 else ""
         mounts = {
             "PATH": PATH,
-            "OVERLAY": overlay + ("" if os.geteuid() == 0 else ",userxattr"),
+            "OVERLAY": overlay,
             "ROOT": str(self._folder / "root"),
             "APP": str(app or ""),
-            "WHO": userspec,
+            "WHO": self.user and f"--userspec={self.user}",
             "FOLDER": self.workdir,
         }
         variables = [f"{name}={value}" for name, value in self.environment.items()]
-        return [*_NAMESPACES, "sh", "-c", _MOUNTED, "sh", *variables, *command], mounts
+        return ["unshare", "--mount", "sh", "-c", _MOUNTED, "sh", *variables, *command], mounts
 
     def run(self, *command: str, app: Path | None = None) -> subprocess.CompletedProcess[str]:
         """What a command says that runs in it."""

@@ -30,9 +30,9 @@ class Double:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory) -> Stage:
-    probe = ["unshare", "--mount", "--map-root-user", "true"]
-    if not shutil.which("unshare") or subprocess.run(probe, check=False).returncode:
-        pytest.skip("no namespaces here")
+    probe = ["unshare", "--mount", "true"]
+    if os.geteuid() or subprocess.run(probe, check=False).returncode:
+        pytest.skip("only root can mount, and not in every container")
     if not shutil.which("pip", path=PATH):
         pytest.skip("no pip here")
     folder = tmp_path_factory.mktemp("image")
@@ -78,7 +78,6 @@ async def test_it_answers(image, tmp_path, unused_tcp_port_factory):
         assert f"http://0.0.0.0:{port}/double" in (await server.stdout.readline()).decode()
         async with session.post(f"http://127.0.0.1:{port}/double", json=21) as answer:
             assert (answer.status, await answer.json()) == (200, 42)
-        if os.geteuid() == 0:
-            assert psutil.Process(server.pid).uids().real == 10001
+        assert psutil.Process(server.pid).uids().real == 10001
         healthy = await asyncio.to_thread(image.run, *image.said["HEALTHCHECK"], app=tmp_path)
         assert healthy.returncode == 0, healthy.stderr

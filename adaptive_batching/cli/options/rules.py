@@ -25,10 +25,16 @@ def needs(name: str, other: str) -> Rule:
 
 
 def excludes(name: str, *others: str) -> Rule:
-    """Return a rule: an option takes the place of others."""
+    """Return a rule: an option takes the place of others; typed, also of their variables."""
 
     def check(context: click.Context) -> None:
-        beside = [as_said(context, other) for other in others if said(context, other)]
+        typed = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        weaker = ParameterSource.ENVIRONMENT if typed else None
+        beside = [
+            as_said(context, other)
+            for other in others
+            if said(context, other) and context.get_parameter_source(other) is not weaker
+        ]
         if beside and said(context, name):
             told = f"{as_said(context, name)}: expected it instead of {', '.join(beside)}"
             raise click.UsageError(f"{told}, got both")
