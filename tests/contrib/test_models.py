@@ -12,8 +12,9 @@ from onnx import TensorProto, helper
 from adaptive_batching import Threads, batched
 from adaptive_batching.contrib.langchain import batched_embeddings
 from adaptive_batching.contrib.onnxruntime import OnnxModel
+from adaptive_batching.contrib.sentence_transformers import PairScorer, SentenceEncoder
+from adaptive_batching.contrib.transformers import TransformersPipeline
 from adaptive_batching.errors import InvalidItem, ReentrantCall
-from tests.contrib import models
 
 STAND_INS = str(Path(__file__).parent / "stand_ins")
 
@@ -30,21 +31,24 @@ def stand_ins(monkeypatch):
 @pytest.mark.parametrize("placement", [1, Threads(1)], ids=["process", "thread"])
 async def test_texts_are_encoded_in_one_pass(stand_ins, placement):
     """A batch is a pass, with the options of the constructor, whatever builds the model."""
-    encode = batched(workers=placement, max_batch_size=3, policy="window:1h")(models.Encoder)
-    async with encode:
+    args = {"model": "tiny", "load": {"device": "cpu"}, "encode": {"normalize_embeddings": True}}
+    decorate = batched(workers=placement, max_batch_size=3, policy="window:1h", init_args=args)
+    async with decorate(SentenceEncoder) as encode:
         rows = await asyncio.gather(*map(encode, ["a", "bb", "ccc"]))
     assert np.array_equal(rows, [[1, 3, 1], [2, 3, 1], [3, 3, 1]])
 
 
 async def test_pairs_are_scored(stand_ins):
     """Each gets its own score."""
-    async with batched(workers=Threads(1))(models.Scorer) as score:
+    args = {"model": "tiny", "predict": {"activation_fn": None}}
+    async with batched(workers=Threads(1), init_args=args)(PairScorer) as score:
         assert await score.map([("question", "answer"), ("a", "b")]) == [2.0, 0.0]
 
 
 async def test_a_pipeline_of_transformers(stand_ins):
     """A bare result of a list of one is that one's, as of several."""
-    async with batched(workers=Threads(1))(models.Classifier) as classify:
+    args = {"task": "text-classification", "load": {"model": "tiny"}, "call": {"top_k": 1}}
+    async with batched(workers=Threads(1), init_args=args)(TransformersPipeline) as classify:
         answers = await classify.map(["good", "bad"])
         assert [*answers, await classify("alone")] == [
             {"label": text} for text in ("GOOD", "BAD", "ALONE")
@@ -68,12 +72,9 @@ def model(path, *, batch="batch", inputs=("x", "y"), outputs=("sum", "product"))
 
 async def test_a_model_of_onnx_takes_arrays_and_an_odd_one_fails_alone(tmp_path):
     """Each gets its row, and the one that does not fit is told the shape that does."""
-
-    class Doubled(OnnxModel):
-        def __init__(self):
-            super().__init__(model(tmp_path / "one.onnx", inputs=["x"], outputs=["sum"]))
-
-    async with batched(workers=Threads(1), policy="window:20ms")(Doubled) as double:
+    path = model(tmp_path / "one.onnx", inputs=["x"], outputs=["sum"])
+    decorate = batched(workers=Threads(1), policy="window:20ms", init_args={"path": path})
+    async with decorate(OnnxModel) as double:
         items = [[1, 2], np.asarray([3.0, 4.0]), [1, 2, 3], ["a", "b"]]
         good, other, long, texts = await asyncio.gather(*map(double, items), return_exceptions=True)
     assert np.array_equal([good, other], [[2, 4], [6, 8]])
@@ -84,12 +85,8 @@ async def test_a_model_of_onnx_takes_arrays_and_an_odd_one_fails_alone(tmp_path)
 
 async def test_a_model_of_onnx_with_several_inputs_and_outputs(tmp_path):
     """Items and results are dicts by name; what is missing is named."""
-
-    class Both(OnnxModel):
-        def __init__(self):
-            super().__init__(model(tmp_path / "two.onnx"))
-
-    async with batched(workers=Threads(1))(Both) as both:
+    args = {"path": model(tmp_path / "two.onnx")}
+    async with batched(workers=Threads(1), init_args=args)(OnnxModel) as both:
         answer = await both({"x": [1, 2], "y": [3, 4]})
         assert {name: row.tolist() for name, row in answer.items()} == {
             "sum": [4, 6],
