@@ -16,6 +16,7 @@ from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
 from adaptive_batching.marshal.service.runner import Running
 from adaptive_batching.marshal.service.service import Service
+from adaptive_batching.workers.pinning import CAN_PIN, available
 
 MAX_BATCH_SIZE = 64
 _PATH = "/predict"
@@ -103,7 +104,7 @@ class Demonstration:
     """
 
     def __init__(self, seconds: float, progress: Callable[[str], None]) -> None:
-        self.findings = Findings(busy=os.getloadavg()[0] / len(os.sched_getaffinity(0)))
+        self.findings = Findings(busy=os.getloadavg()[0] / len(available()))
         self._seconds = seconds
         self._progress = progress
         self._bodies: list[bytes] = []
@@ -195,8 +196,8 @@ class Demonstration:
 
 def _worker_core() -> list[int] | None:
     """The last core for the worker, the others for the service and the clients."""
-    cores = sorted(os.sched_getaffinity(0))
-    return cores[-1:] if len(cores) > 1 else None
+    cores = sorted(available())
+    return cores[-1:] if len(cores) > 1 and CAN_PIN else None
 
 
 def _mean_batch_size(before: Stats, after: Stats) -> float:

@@ -10,6 +10,7 @@ from itertools import cycle
 from time import perf_counter, process_time, sleep
 from urllib.parse import urlsplit
 
+from adaptive_batching.errors import UsageError
 from adaptive_batching.load.plans import ClosedLoop, Throughput
 from adaptive_batching.load.requests import Requests
 
@@ -41,7 +42,7 @@ def closed_loop(plan: ClosedLoop) -> Throughput:
 class _Client:
     """A connection with one request under way."""
 
-    def __init__(self, address: tuple[str, int], poll: select.epoll) -> None:
+    def __init__(self, address: tuple[str, int], poll: "select.epoll") -> None:
         self.connection = socket.create_connection(address)
         self.connection.settimeout(0)
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -103,6 +104,8 @@ class _Load:
 
     def run(self, until: float) -> None:
         """Send until then, and wait for the last answers."""
+        if not hasattr(select, "epoll"):
+            raise UsageError("clients that send again when answered need epoll, which is Linux's")
         self._until = until
         with select.epoll() as poll:
             for _ in range(self._connections):
@@ -115,7 +118,7 @@ class _Load:
                     self.failed += len(self._clients)
                     break
 
-    def _connect(self, poll: select.epoll) -> None:
+    def _connect(self, poll: "select.epoll") -> None:
         """Put another client to work, unless the time is up."""
         while perf_counter() < self._until:
             try:
@@ -132,7 +135,7 @@ class _Load:
         body, answer = next(self._turns)
         client.send(self._requests.post(body), answer)
 
-    def _turn(self, poll: select.epoll, number: int, event: int) -> None:
+    def _turn(self, poll: "select.epoll", number: int, event: int) -> None:
         """Send the next request if the answer has come."""
         client = self._clients[number]
         try:

@@ -4,11 +4,16 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
+CAN_PIN = hasattr(os, "sched_setaffinity")
+"""Whether this system keeps a process to some cores: macOS does not."""
+
 _homes: list[frozenset[int]] = []  # where this process could run before each `pinned`
 
 
 def available() -> frozenset[int]:
     """The cores that workers may have, also while this process is pinned to some of them."""
+    if not CAN_PIN:
+        return frozenset(range(os.cpu_count() or 1))
     return _homes[0] if _homes else frozenset(os.sched_getaffinity(0))
 
 
@@ -23,6 +28,8 @@ def check_cpus(cpus: Collection[int]) -> None:
     Raises:
         ValueError: It does not.
     """
+    if not CAN_PIN:
+        raise ValueError("expected no cpus here, for only Linux keeps a process to some cores")
     there = available()
     unknown = [cpu for cpu in cpus if cpu not in there]
     if unknown or not cpus:

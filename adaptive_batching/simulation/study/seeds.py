@@ -9,10 +9,10 @@ from functools import partial
 from typing import TypeVar
 
 import numpy as np
-import psutil
 
 from adaptive_batching.simulation.study.experiment import Experiment
 from adaptive_batching.simulation.study.report import Row
+from adaptive_batching.workers.pinning import available
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ def each_seed(
     Returns:
         For each seed, the rows of the contestants.
     """
-    cores = len(psutil.Process().cpu_affinity() or [0])
+    cores = len(available())
     run = partial(_run, make, contestants)
     if min(cores, len(seeds)) == 1 or _few(make(seeds[0]), len(contestants) * len(seeds)):
         return list(_counted(map(run, seeds), done))

@@ -67,6 +67,8 @@ class NamedSocket:
     """
 
     def __init__(self, path: str, *, shared: bool = False) -> None:
+        if not (hasattr(os, "O_PATH") and hasattr(socket, "SO_PEERCRED")):
+            raise WorkerStartError(f"can't listen on {PREFIX}{path}: named sockets need Linux")
         self._path = Path(path).absolute()  # the program may change its directory
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(0)
