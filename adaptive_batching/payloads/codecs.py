@@ -12,6 +12,7 @@ class Codec(Enum):
     MSGPACK = "msgpack"
     RAW = "raw"
     NPY = "npy"
+    MULTIPART = "multipart"
 
     @property
     def media_types(self) -> tuple[str, ...]:
@@ -28,6 +29,7 @@ _MEDIA_TYPES = {
     ),
     Codec.RAW: ("application/octet-stream",),
     Codec.NPY: ("application/x-npy",),
+    Codec.MULTIPART: ("multipart/form-data",),
 }
 
 

@@ -72,7 +72,7 @@ class Contract:
             _, result = declared_types(last, takes_one=last_takes_one)
         codecs = parse_codecs("codec", declaration.codec)
         answered = declaration.result_codec
-        result_codecs = codecs if answered is None else parse_codecs("result_codec", answered)
+        result_codecs = _of_results(codecs, answered)
         made = cls(Payload(codecs, item, _name(first)), Payload(result_codecs, result, _name(last)))
         _check("item", made.item)
         _check("result", made.result, "" if answered is not None else _HOW_RESULTS_GO)
@@ -117,6 +117,8 @@ class Contract:
     def shown(self, bodies: Sequence[bytes]) -> list[Any]:
         """Bodies in the first codec as JSON has them, or as text; bytes can't be shown."""
         codec, kind = self.item.codecs[0], self.item.kind
+        if codec is Codec.MULTIPART:
+            return []
         if codec is Codec.RAW:
             return [body.decode() for body in bodies] if kind is str else []
         read, write = self.item.readers()[0], make_converter(Codec.JSON, kind)
@@ -124,6 +126,17 @@ class Contract:
             return [strict_json.decode(write(read(body))) for body in bodies]
         except (TypeError, ValueError):  # NaN, which only MessagePack and .npy can have
             return []
+
+
+def _of_results(codecs: tuple[Codec, ...], answered: Any) -> tuple[Codec, ...]:
+    """The codecs of results: by default those of the items, and JSON for forms."""
+    if answered is None:
+        plain = (Codec.JSON if each is Codec.MULTIPART else each for each in codecs)
+        return tuple(dict.fromkeys(plain))
+    chosen = parse_codecs("result_codec", answered)
+    if Codec.MULTIPART in chosen:
+        raise ValueError(f"result_codec: expected one that results can have, got {answered!r}")
+    return chosen
 
 
 _WITH_LISTS = {Codec.JSON, Codec.MSGPACK, Codec.NPY}

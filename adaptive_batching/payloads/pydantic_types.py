@@ -45,6 +45,11 @@ def plain_values(kind: Any) -> Callable[[Any], Any]:
     return plain
 
 
+def values(item: Any) -> Any:
+    """The fields of a model, with bytes as they are."""
+    return item.model_dump(by_alias=True)
+
+
 def schema(kind: Any, template: str) -> dict[str, Any]:
     """Its JSON schema, with `$defs` beside it; `template` says where those are referred to.
 

@@ -10,6 +10,7 @@ from adaptive_batching.payloads import pydantic_types
 from adaptive_batching.payloads.annotations import UNDECLARED
 from adaptive_batching.payloads.codecs import Codec
 from adaptive_batching.payloads.faults import of_msgspec
+from adaptive_batching.payloads.forms import form_reader
 from adaptive_batching.payloads.kinds import array_type, is_pydantic
 from adaptive_batching.wire import strict_json
 
@@ -46,7 +47,14 @@ def make_reader(codec: Codec, kind: Any) -> Read:
         if is_pydantic(kind):
             return _pydantic_reader(codec, kind)
         return _checked(_decode(codec, kind))
-    return _raw_reader(kind)
+    return _raw_reader(kind) if codec is Codec.RAW else form_reader(kind, _from_values(kind))
+
+
+def _from_values(kind: Any) -> Callable[[Any], Any]:
+    """Make an item of a dict of its fields."""
+    if is_pydantic(kind):
+        return pydantic_types.validator(kind, json=False)
+    return lambda values: msgspec.convert(values, kind, dec_hook=array_field)
 
 
 def _decode(codec: Codec, kind: Any) -> Read:

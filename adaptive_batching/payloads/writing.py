@@ -11,6 +11,7 @@ from adaptive_batching.exception_text import message_of, qualname_of
 from adaptive_batching.payloads import pydantic_types
 from adaptive_batching.payloads.annotations import UNDECLARED
 from adaptive_batching.payloads.codecs import Codec
+from adaptive_batching.payloads.forms import form_writer
 from adaptive_batching.payloads.kinds import array_type, is_pydantic
 from adaptive_batching.payloads.reading import make_reader
 from adaptive_batching.wire import strict_json
@@ -86,7 +87,7 @@ def make_converter(codec: Codec, kind: Any) -> Write:
         TypeError: The codec can't hold values of that type.
     """
     encode = _make_encoder(codec, kind)
-    is_read_back = codec in {Codec.JSON, Codec.MSGPACK} and kind is not UNDECLARED
+    is_read_back = codec in {Codec.JSON, Codec.MSGPACK, Codec.MULTIPART} and kind is not UNDECLARED
     if not is_read_back or array_type(kind) is not None:  # what writes an array checks it
         return encode
     return _read_back(encode, make_reader(codec, kind))
@@ -106,6 +107,8 @@ def _make_encoder(codec: Codec, kind: Any) -> Write:
         if array is not None:
             return lambda result: encode(array.from_result(result))
         return _encode(encode, kind)
+    if codec is Codec.MULTIPART:
+        return form_writer(kind)
     if kind not in {bytes, str, UNDECLARED}:
         raise TypeError(f"expected bytes or str for the codec raw, got {_name(kind)}")
     return _raw(kind)

@@ -294,10 +294,10 @@ def test_types_that_cannot_be_declared(kind, codec, told):
 @pytest.mark.parametrize(
     ("codec", "error", "told"),
     [
-        ("xml", ValueError, "codec: expected json, msgpack, raw, npy, got 'xml'"),
+        ("xml", ValueError, "codec: expected json, msgpack, raw, npy, multipart, got 'xml'"),
         ([], ValueError, "expected one or several"),
         (["json", "json"], ValueError, "expected one or several"),
-        ([5], TypeError, "expected json, msgpack, raw, npy, got 5"),
+        ([5], TypeError, "expected json, msgpack, raw, npy, multipart, got 5"),
     ],
 )
 def test_codecs_that_are_none(codec, error, told):

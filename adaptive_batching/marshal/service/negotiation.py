@@ -12,6 +12,7 @@ from adaptive_batching.payloads.codecs import Codec
 from adaptive_batching.payloads.contract import Contract
 
 _UNSPECIFIC = {"", "application/x-www-form-urlencoded", "text/plain", *Codec.RAW.media_types}
+_A_FORM = "a form: send the file itself, or declare codec='multipart'"
 _REMEMBERED = 64  # clients differ in little
 
 _Ranges = list[tuple[str, float]]
@@ -67,7 +68,8 @@ class Negotiation:
         known = self._known.get(said)
         if known is None:
             known = self._settle(_essence(said[0]), _ranges(said[1]))
-            if len(self._known) < _REMEMBERED:
+            is_another_each_time = "boundary" in said[0]
+            if len(self._known) < _REMEMBERED and not is_another_each_time:
                 self._known[said] = known
         return known
 
@@ -88,7 +90,7 @@ class Negotiation:
         if Codec.RAW in codecs and not is_form:  # of any type: an image is a raw body
             return codecs.index(Codec.RAW)
         spoken = ", ".join(codec.media_types[0] for codec in codecs)
-        got = "a form: send the file itself as the body" if is_form else "another one"
+        got = _A_FORM if is_form else "another one"
         message = f"expected a body of {spoken}, got {got}"
         raise Rejected(415, "unsupported_media_type", headers={"Accept": spoken}, message=message)
 

@@ -185,9 +185,11 @@ class Service:
             item: The type of an item, which is validated in the worker; what is not of it is
                 refused, with 422. None takes it from the handler's annotations, Any takes anything.
             result: The type of a result; one that is not of it is the handler's mistake, a 500.
-            codec: How items come: `json`, `msgpack`, `raw` (bytes or str), `npy` (an array), or
-                several, of which clients choose by `Content-Type`.
-            result_codec: How results go, chosen by `Accept`; by default, as items come.
+            codec: How items come: `json`, `msgpack`, `raw` (bytes or str), `npy` (an array),
+                `multipart` (a form, whose parts are the fields of an item), or several, of which
+                clients choose by `Content-Type`.
+            result_codec: How results go, chosen by `Accept`; by default, as items come, and as JSON
+                for forms.
             examples: Items for the documentation, and with which each worker warms up before it is
                 ready, in batches of 1, 2, 4 … and `max_batch_size`. The first request is then
                 decided by what they took. None takes the handler's own `examples`, if it has any.

@@ -130,7 +130,7 @@ async def test_a_form_is_no_raw_body(client):
         form.append(b"\x89PNG").set_content_disposition("form-data", name="f", filename="f.png")
     async with client.session.post(client.running.url + "/lengths", data=form) as answer:
         assert answer.status == 415
-        assert "send the file itself as the body" in (await answer.json())["message"]
+        assert "send the file itself" in (await answer.json())["message"]
     curls = {"Content-Type": "application/x-www-form-urlencoded"}  # whatever --data-binary sends
     assert (await client.post("/lengths", b"\x89PNG", headers=curls)).json == 4
 
@@ -217,7 +217,7 @@ async def test_mistakes_in_a_declaration():
     service = Service()
     with pytest.raises(ValueError, match="codec: expected one for a pipeline"):
         service.add_pipeline("/a", typed.Pipeline([typed.Stage(sorted)]), codec=["json", "npy"])
-    with pytest.raises(ValueError, match="result_codec: expected json, msgpack, raw, npy"):
+    with pytest.raises(ValueError, match=r"result_codec: expected json, .* npy, multipart"):
         service.endpoint("/a", result_codec="yaml")(apps.Square)
     with pytest.raises(TypeError, match=r"result: expected an array for the codec npy, got .*int"):
         service.endpoint("/a", result=int, result_codec="npy")(apps.Square)

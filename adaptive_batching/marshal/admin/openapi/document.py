@@ -14,6 +14,7 @@ from adaptive_batching.marshal.admin.openapi.responses import (
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.payloads.annotations import UNDECLARED
 from adaptive_batching.payloads.codecs import Codec
+from adaptive_batching.payloads.forms import form_schema
 from adaptive_batching.payloads.payload import Payload
 from adaptive_batching.payloads.schemas import Schema, make_schemas
 
@@ -101,6 +102,9 @@ def _content(payload: Payload, schema: Schema, examples: Sequence[Any]) -> Part:
     for codec, media_type in zip(payload.codecs, payload.media_types(), strict=True):
         if codec is Codec.NPY or (codec is Codec.RAW and payload.kind is not str):
             content[media_type] = {"schema": {**_BYTES, **_titled(schema)}}
+            continue
+        if codec is Codec.MULTIPART:
+            content[media_type] = {"schema": form_schema(payload.kind)}
             continue
         content[media_type] = {"schema": schema}
         if examples:
