@@ -119,8 +119,8 @@ def check_parser() -> None:
         ModuleNotFoundError: The package that does it is missing.
     """
     try:
-        import multipart  # noqa: F401, PLC0415  an extra
-    except ModuleNotFoundError as error:
+        from multipart import PushMultipartParser  # noqa: F401, PLC0415  an extra
+    except ImportError as error:  # `python-multipart` has a module of that name, which lacks it
         msg = "the codec multipart needs the package multipart: pip install multipart"
         raise ModuleNotFoundError(msg, name="multipart") from error
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import enum
+import sys
+import types
 
 import aiohttp
 import msgspec
@@ -146,6 +148,14 @@ def test_hostile_forms_cost_little():
     ):
         with pytest.raises((MalformedBody, InvalidItem)):
             read(body)
+
+
+def test_the_parser_is_missing(monkeypatch):
+    """The package is named at registration, also where another one has a module of its name."""
+    for module in (None, types.ModuleType("multipart")):
+        monkeypatch.setitem(sys.modules, "multipart", module)
+        with pytest.raises(ModuleNotFoundError, match="pip install multipart"):
+            Service().endpoint("/a", codec="multipart")(anything)
 
 
 def test_what_can_be_no_form():
