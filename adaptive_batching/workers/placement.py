@@ -1,5 +1,6 @@
 """Where a handler runs, in the words of the public API."""
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isclass
@@ -66,8 +67,8 @@ class Processes:
             memory is taken as it is used, what finds no room goes over the socket. 0 for none.
         env: Variables of the environment for each process, beside this program's own; they are set
             before the process starts.
-        devices: The GPU of each process, as a number or a name: its `CUDA_VISIBLE_DEVICES`.
-            `[0, 0, 1, 1]` is four processes, two on each of two GPUs.
+        devices: The GPU of each process, which sees no other: its number among those that this
+            program sees, or its name. `[0, 0, 1, 1]` is four processes, two on each of two GPUs.
     """
 
     count: int = None  # type: ignore[assignment]  # it is known once `devices` is
@@ -114,14 +115,22 @@ class Processes:
             return None
         return [(cpus,) if isinstance(cpus, int) else tuple(cpus) for cpus in self.cpus]
 
-    def environments(self) -> list[dict[str, str]] | None:
-        """The variables of each process, with that of its device; None if none has its own."""
-        if self.env is None and self.devices is None:
-            return None
-        made = [dict(each) for each in self.env or [{}] * self.count]
-        for own, device in zip(made, self.devices or (), strict=False):  # without devices, none
-            own[_DEVICE_VARIABLE] = str(device)
-        return made
+    @property
+    def most(self) -> int | None:
+        """How many were given something of their own; None if there can be any number."""
+        own = (self.cpus, self.env, self.devices)
+        return next((len(each) for each in own if each is not None), None)
+
+    def environment(self, number: int) -> dict[str, str]:
+        """The variables of one process, beside those of this program, and that of its device.
+
+        Raises:
+            ValueError: This program sees no such GPU.
+        """
+        own = dict(self.env[number]) if self.env else {}
+        if self.devices:
+            own[_DEVICE_VARIABLE] = _name_of_gpu(self.devices[number])
+        return own
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +283,22 @@ def _are_variables(env: object) -> bool:
 
 def _is_device(device: object) -> bool:
     return isinstance(device, str) or (isinstance(device, int) and device >= 0)
+
+
+def _name_of_gpu(device: int | str) -> str:
+    """The name of a GPU for a process of its own, of which our numbers may not be the machine's.
+
+    Raises:
+        ValueError: This program sees no such GPU.
+    """
+    seen = os.environ.get(_DEVICE_VARIABLE)
+    if isinstance(device, str) or seen is None:
+        return str(device)
+    names = [each for each in seen.split(",") if each]
+    if device >= len(names):
+        msg = f"devices: expected numbers below {len(names)}, for this program sees"
+        raise ValueError(f"{msg} {_DEVICE_VARIABLE}={seen!r}, got {device}")
+    return names[device]
 
 
 def _are_cores(cpus: object) -> bool:

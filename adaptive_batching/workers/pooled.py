@@ -47,7 +47,8 @@ def _processes(
         handler,
         wrap,
         placement.cpu_groups(),
-        placement.environments(),
+        placement.environment,
+        placement.most,
         placement.max_result_bytes,
         placement.shared_memory,
     )

@@ -23,7 +23,8 @@ class ProcessLauncher:
         wrap: A function that takes the handler, ready to be called with items, and returns what
             to call instead.
         cpus: The cores of each process; None for all of them.
-        environments: Variables of each process, beside ours; None for none.
+        environment: Tells the variables of each process, beside ours, by its place in the pool.
+        most: How many can be made; see `Launcher.most`.
         max_result_bytes: What the results of a batch may take.
         shared_memory: Most bytes of each process in which large arrays cross.
     """
@@ -31,22 +32,17 @@ class ProcessLauncher:
     handler: HandlerReference | HandlerReferences
     wrap: Pickled | None = None
     cpus: Sequence[Sequence[int]] | None = None
-    environments: Sequence[Mapping[str, str]] | None = None
+    environment: Callable[[int], Mapping[str, str]] | None = None
+    most: int | None = None
     max_result_bytes: int = MAX_LENGTH
     shared_memory: int = 0
-
-    @property
-    def most(self) -> int | None:
-        """As many as were given cores, variables or devices of their own; see `Launcher.most`."""
-        own = self.environments if self.cpus is None else self.cpus
-        return None if own is None else len(own)
 
     async def prepare(self) -> None:
         """See whether this process may start others, and the machine has the cores.
 
         Raises:
             UsageError: This is a worker process itself.
-            ValueError: The machine does not have the cores.
+            ValueError: The machine does not have the cores, or the program does not see the GPUs.
         """
         if MainScript.is_loading():
             msg = (
@@ -57,6 +53,8 @@ class ProcessLauncher:
         # Not before: workers import the module that asks for the cores, and are pinned to theirs.
         if self.cpus is not None:
             check_cpus([cpu for group in self.cpus for cpu in group])
+        for number in range(self.most or 0):
+            self._variables(number)
 
     def launch(self, number: int, on_lost: Callable[[], None]) -> ProcessWorker:
         """Make the process of a place in the pool; see `Launcher.launch`."""
@@ -65,9 +63,12 @@ class ProcessLauncher:
             self.handler,
             self.wrap,
             cpus,
-            self.environments[number] if self.environments else {},
+            self._variables(number),
             self.max_result_bytes,
             index=number,
             parent=os.getpid(),
         )
         return ProcessWorker(number, instructions, on_lost, self.shared_memory)
+
+    def _variables(self, number: int) -> Mapping[str, str]:
+        return self.environment(number) if self.environment else {}

@@ -10,8 +10,9 @@ from tests.workers import placed
 from tests.workers.conditions import until
 
 
-async def test_each_process_has_its_device_before_its_module_is_imported(started):
+async def test_each_process_has_its_device_before_its_module_is_imported(started, monkeypatch):
     """Two share the first GPU; the variables that are not theirs are the program's."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     env = [{"PLACED": str(number)} for number in range(3)]
     pool = await started(placed.Placed, devices=[0, 0, "GPU-1f"], env=env)
     seen = [(await pool.run([""], worker))[0] for worker in range(3)]
@@ -22,9 +23,12 @@ async def test_each_process_has_its_device_before_its_module_is_imported(started
         await pool.scale(4)
 
 
-async def test_a_replaced_worker_keeps_its_index(started):
-    """And with it its device."""
-    pool = await started(placed.Placed, devices=[5, 6])
+async def test_a_replaced_worker_keeps_its_index(started, monkeypatch):
+    """And with it its device, which is counted among those that the program sees itself."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6")
+    with pytest.raises(ValueError, match=r"numbers below 2, .*CUDA_VISIBLE_DEVICES='5,6', got 2"):
+        await started(placed.Placed, devices=[2])
+    pool = await started(placed.Placed, devices=[0, 1])
     with pytest.raises(Exception, match="worker 1"):
         await pool.run(["die"], 1)
     await until(lambda: pool.health.restarts == 1 and pool.health.alive == 2)
