@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,19 @@ async def test_a_network_in_onnx_reads_digits(folder: Path) -> None:
     with started(folder, *PROGRAM, "serve", "app:service", "--port", "0") as url:
         answers = await ask(url, images[:50].tolist())
     assert answers == [(200, digit) for digit in digits[:50].tolist()]
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs torch, which is too large for CI")
+@pytest.mark.parametrize("folder", ["torch_classifier"], indirect=True)
+async def test_a_network_of_pytorch_reads_digits(folder: Path) -> None:
+    """On the GPU if there is one; an image of another size is refused alone."""
+    maker = await asyncio.create_subprocess_exec(sys.executable, "make_model.py", cwd=folder)
+    assert await maker.wait() == 0
+    images, digits = load_digits(return_X_y=True)
+    with started(folder, *PROGRAM, "serve", "app:service", "--port", "0") as url:
+        answers = await ask(url, [*images[:20].tolist(), [1.0]])
+    assert [answer["digit"] for _, answer in answers[:-1]] == digits[:20].tolist()
+    assert answers[-1][0] == 422
 
 
 @pytest.mark.parametrize("folder", ["no_gain"], indirect=True)

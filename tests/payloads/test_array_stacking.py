@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from adaptive_batching import DType, Padded, Pipeline, Processes, Shape, Stage, batched
+from adaptive_batching import DType, Padded, Pipeline, Processes, Shape, Stage, Threads, batched
 from adaptive_batching.configured_handler import configured
 from adaptive_batching.errors import BatchFunctionError, InvalidItem
+from adaptive_batching.payloads.array_stacking import Stacking
 from adaptive_batching.workers.handler import build
 from adaptive_batching.workers.results import BatchRaised, check_results
 
@@ -265,3 +266,23 @@ def test_init_args_that_do_not_fit(handler, init_args, told):
         batched(init_args=init_args)(handler)
     with pytest.raises(TypeError, match=told):
         Stage(handler, 8, init_args=init_args)
+
+
+class Linear:
+    """Takes tensors; returns one with a gradient, in a type that NumPy does not have."""
+
+    def __call__(self, x: "Annotated[torch.Tensor, Shape(None), Padded()]", lengths: Any) -> Any:
+        weight = torch.ones(1, dtype=torch.bfloat16, requires_grad=True)
+        return {"sum": (x * weight).sum(dim=1), "length": lengths}
+
+
+async def test_tensors():
+    """They are made in the worker, over the stacked array; callers have arrays on both ends."""
+    global torch  # noqa: PLW0603  it is not there in most environments
+    torch = pytest.importorskip("torch")
+    linear = batched(workers=Threads(1))(Linear)
+    async with linear:
+        items = [np.arange(length) for length in (2, 4)]
+        assert await linear.map(items) == [{"sum": 1, "length": 2}, {"sum": 6, "length": 4}]
+    with pytest.raises(TypeError, match=r"Annotated\[torch.Tensor, Shape\(512\)"):
+        Stacking.of(torch.Tensor)
