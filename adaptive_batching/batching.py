@@ -77,7 +77,7 @@ class Stacking(Protocol[A_contra]):
 
 
 class PreprocessedStacking(Stacking[A_contra], Protocol[T_contra, A_contra]):
-    """The same with a step that makes the array of each item."""
+    """Return the handler with a step that makes the array of each item."""
 
     def preprocess(self, item: T_contra, /) -> Any:
         """Return the array that is stacked."""

@@ -24,7 +24,7 @@
     │   │   ├── UpstreamRefusal       to this batch: alone, each of its members might be answered
     │   │   ├── UpstreamOutOfMemory   to so large a batch
     │   │   ├── UpstreamBusy          now: it has no time
-    │   │   └── UpstreamDenial        to anybody who asks like that
+    │   │   └── UpstreamDenial        to any client that asks like that
     │   ├── UpstreamLost         502  the model server hung up before it answered
     │   │   └── UpstreamUnreachable   it can't be connected to: nothing was sent
     │   └── UpstreamBroken       502  what came from the model server is no answer
@@ -140,7 +140,7 @@ class InvalidItem(BatchingError, ValueError):
         return f"{self.path}: {self.fault}"
 
     def within(self, index: int) -> "InvalidItem":
-        """The same fault of an item that is one of a list."""
+        """This fault, of an item that is one of a list."""
         return InvalidItem(f"$[{index}]{self.path.removeprefix('$')}", self.fault)
 
 

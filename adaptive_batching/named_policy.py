@@ -1,4 +1,4 @@
-"""Policies that are named by somebody who writes no Python: on a command line or in a file."""
+"""Policies that are named outside of Python: on a command line or in a file."""
 
 import sys
 from pathlib import Path

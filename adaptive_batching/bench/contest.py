@@ -46,7 +46,7 @@ class Contest:
 
         Args:
             heading: Of the contestants' names.
-            other: The contestant beside whom all are held.
+            other: The contestant that all are compared with.
             times: Headings of ratios, and of which figures they are.
         """
         return [

@@ -31,7 +31,7 @@ class Stress:
 
     Attributes:
         answered: Items that got an answer.
-        wrong: Answers that were somebody else's.
+        wrong: Answers that were another caller's.
         largest: Items of the largest batch.
         seconds: It took.
     """
@@ -154,7 +154,7 @@ async def _locking(calls: int) -> Rate:
 
 
 async def _waking(calls: int) -> Rate:
-    """The limit: one thread wakes the others, the last of whom wakes it, and nothing else."""
+    """The limit: one thread wakes the others, the last of which wakes it, and nothing else."""
     bells = [_rung() for _ in range(_THREADS - 1)]
     all_awake, mutex = _rung(), Lock()
     asleep = 0
@@ -182,7 +182,7 @@ async def _waking(calls: int) -> Rate:
 
 
 def _rung() -> Lock:
-    """A lock that is waited for until somebody else releases it."""
+    """A lock that is waited for until another thread releases it."""
     lock = Lock()
     lock.acquire()
     return lock

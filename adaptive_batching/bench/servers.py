@@ -96,7 +96,7 @@ async def service(
 
 @asynccontextmanager
 async def unobserved(loop: str) -> AsyncIterator[ServerProcess]:
-    """Serve `programs.apps:throughput` with nobody who looks at it."""
+    """Serve `programs.apps:throughput` without observers."""
     async with _running(f"{_PROGRAMS}.unobserved", loop) as server:
         yield server
 

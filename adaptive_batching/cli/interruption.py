@@ -1,4 +1,4 @@
-"""How a command ends when it is interrupted, its policy errs, or nobody takes what it says."""
+"""How a command ends when it is interrupted, its policy errs, or its output is closed."""
 
 import os
 import sys

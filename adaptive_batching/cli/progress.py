@@ -1,4 +1,4 @@
-"""How far a command is, for who sits at a terminal."""
+"""How far a command is, for a reader at a terminal."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -38,7 +38,7 @@ class PackedRequests:
     """Gives posted requests to handlers in lists; all else goes to the application within.
 
     A request that comes alone is a list of one. Packed ones are accepted from a Unix socket, and
-    from who knows the secret: whoever can pack can say anything in the name of any client.
+    from a sender that knows the secret: one that can pack can speak in the name of any client.
 
     Args:
         app: The application.

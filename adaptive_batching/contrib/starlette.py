@@ -67,6 +67,6 @@ def lifespan(*batched: lifetimes.Running, own: Lifespan | None = None) -> Lifesp
 
 
 def _route_of(scope: Any) -> str:
-    """The path of a route as it is declared, or the name of what answers: few, whoever asks."""
+    """The path of a route as it is declared, or the name of what answers: few for all requests."""
     endpoint: str = getattr(scope.get("endpoint"), "__qualname__", "other")
     return getattr(scope.get("route"), "path", endpoint)

@@ -115,7 +115,7 @@ def cooperative(
         expected = "expected a plain function of a list"
         raise TypeError(f"handler: {expected}, got {handler!r}; for async ones there is @batched")
     if not (lock is None or isinstance(lock, ExecutionLock)):
-        expected = "expected an ExecutionLock, which knows who holds it"
+        expected = "expected an ExecutionLock, which knows its holder"
         raise TypeError(f"lock: {expected}, got {lock!r}")
     latency = inf if max_latency is None else max_latency
     limits = Limits(max_batch_size, latency, max_queue)

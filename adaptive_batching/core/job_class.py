@@ -26,9 +26,9 @@ class JobClass:
     latency: LinearLatency = field(default_factory=LinearLatency)
 
     def limited(self, limits: Limits) -> Self:
-        """The same class with other limits."""
+        """This class with other limits."""
         return replace(self, limits=limits)
 
     def unlearned(self) -> Self:
-        """The same class, of whose batches nothing is known."""
+        """This class, with nothing known of how long its batches take."""
         return replace(self, latency=LinearLatency())

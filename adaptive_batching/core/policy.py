@@ -206,13 +206,13 @@ class Situation(NamedTuple):
         return min(self.timers_late, LARGEST_SHARE * (job.deadline - job.arrived))
 
     def up_to(self, size: float) -> "Situation":
-        """The same if no batch may hold more than so many items, or than its first job has."""
+        """This situation where no batch holds more items than that, or than its first job has."""
         limit = max(int(size), self.head.size if self.requests else 1)
         limits = replace(self.limits, max_batch_size=min(limit, self.limits.max_batch_size))
         return self._replace(limits=limits)
 
     def on(self, faster: FasterWorker) -> "Situation":
-        """The same if the batch runs on a busy worker that is faster, once it is free."""
+        """This situation where the batch runs on a busy worker that is faster, once it is free."""
         return self._replace(
             fixed=self.fixed * faster.factor,
             per_item=self.per_item * faster.factor,

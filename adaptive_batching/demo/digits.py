@@ -37,7 +37,7 @@ class Digits:
 
     def __init__(self) -> None:
         images, labels = load_digits(return_X_y=True)
-        # One seed, so that every worker and whoever checks their answers has the same forest.
+        # One seed, so that every worker has the same forest, and the check of their answers too.
         self._forest = RandomForestClassifier(_TREES, random_state=0, n_jobs=1)
         self._forest.fit(images, labels)
 

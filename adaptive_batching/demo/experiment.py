@@ -1,4 +1,4 @@
-"""The same model behind the same service, first without batching and then with it."""
+"""One model behind one service, first without batching and then with it."""
 
 import asyncio
 import os

@@ -294,7 +294,7 @@ class Dispatcher(Generic[T, R]):
         return Stats.nothing() if self._driver is None else self._driver.stats()
 
     def stats_of(self, key: Hashable) -> Stats:
-        """The same of one of its classes; running batches and workers are those of all."""
+        """Return the stats of one class of jobs; running batches and workers are those of all."""
         return Stats.nothing() if self._driver is None else self._driver.stats_of(key)
 
     @staticmethod

@@ -226,7 +226,7 @@ class Driver(Generic[T, R]):
         return Stats.of(self._scheduler, self._completion.counters.whole, self._clock())
 
     def stats_of(self, key: Hashable) -> Stats:
-        """The same of one class of jobs."""
+        """Return the stats of one class of jobs."""
         counters = self._completion.counters[key]
         return Stats.of_class(self._scheduler, key, counters, self._clock())
 

@@ -158,9 +158,11 @@ def _unresolved(refusal: UpstreamRefusal, verdict: Verdict) -> BatchingError:
     """What a client is told where a server's words may be about another one's request."""
     error: BatchingError
     if verdict is Verdict.TOO_LATE:
-        error = DeadlineExceeded(f"{refusal}, and no time was left to find out over whom")
+        error = DeadlineExceeded(
+            f"{refusal}; the deadline passed before the failing item was isolated"
+        )
     else:
-        message = f"{refusal}, and too many batches fail to find out over whom"
+        message = f"{refusal}; too many batches fail to isolate the failing item"
         error = Overloaded(message, retry_after=_COME_AGAIN)
     error.__cause__ = refusal
     return error

@@ -74,7 +74,7 @@ class Share(Generic[T, R]):
         return await self.whole.submit(item, max_latency, self._key)
 
     def post(self, on_end: OnEnd, item: T, max_latency: float) -> Call[T, R]:
-        """The same for callbacks; see `Dispatcher.post`."""
+        """Submit a call whose outcome is a callback; see `Dispatcher.post`."""
         return self.whole.post(on_end, item, max_latency, self._key)
 
     async def restart_workers(self) -> None:
@@ -125,7 +125,7 @@ class OfClass:
 
 
 class CompanionOfClass(OfClass):
-    """The same where one of them goes along from the beginning; a `Companion`."""
+    """A share where one of them goes along from the beginning; a `Companion`."""
 
     def call_made(self, call: Call[Any, Any]) -> None:
         """A call of any class comes in."""

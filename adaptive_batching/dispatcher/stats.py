@@ -1,4 +1,4 @@
-"""What a dispatcher has done and what it has before it, for those who ask."""
+"""What a dispatcher has done, and what waits before it."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
@@ -65,13 +65,13 @@ class Stats:
         mean_batch_size: Items; 0 before the first batch.
         releases: Ended batches by the reason of their release.
         verdicts: Members of batches that failed, by what became of them; only where the handler
-            is idempotent. Who runs again counts each time, and then for how that ended.
+            is idempotent. A job that runs again counts each time, and then for how that ended.
         fixed: Fitted seconds of any batch.
         per_item: Fitted seconds that each item adds.
         error: Mean distance of batches from their prediction, relative (0.1 = 10 %).
         queued: Items that wait.
         queued_requests: Requests that wait.
-        oldest: Seconds for which the oldest of them has waited; 0 if nobody waits.
+        oldest: Seconds for which the oldest of them has waited; 0 if none waits.
         queued_seconds: Predicted seconds until all that waits has run, if every worker were idle.
         saturation: Share of what the workers can do, in full batches, that comes in.
         running: Batches that run.

@@ -9,7 +9,7 @@ from adaptive_batching.errors import NoEventLoop, ReentrantCall
 
 R = TypeVar("R")
 
-_CHECK = 1.0  # seconds; a loop that stops does not tell those who wait for it
+_CHECK = 1.0  # seconds; a loop that stops does not tell threads that wait for it
 _PAUSES = 2
 
 
@@ -41,14 +41,14 @@ def call_from_thread(
     try:
         while not wait([future], _CHECK).done and pauses < _PAUSES:
             pauses = 0 if loop.is_running() else _PAUSES if loop.is_closed() else pauses + 1
-    except BaseException:  # Ctrl-C: nobody waits any more
+    except BaseException:  # Ctrl-C: the thread waits no more
         future.cancel()
         raise
     if future.cancelled() or not future.done():  # the end of `asyncio.run` cancels what is left
         if loop.is_closed():
             coroutine.close()
         else:
-            future.cancel()  # if it runs again, it is to know that nobody waits any more
+            future.cancel()  # if it runs again, it is to know that no thread waits
         raise NoEventLoop("the event loop ended before it answered")
     return future.result()
 

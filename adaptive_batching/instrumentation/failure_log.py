@@ -23,7 +23,7 @@ class FailureLog:
         self._bursts = LogRateLimit(_sum_up)
 
     def enter(self, error: Exception, request_id: str, path: str) -> None:
-        """Say what happened to a request: a client's own mistakes only to those who debug.
+        """Log what happened to a request: a client's own mistakes only at level debug.
 
         Args:
             error: What went wrong.
@@ -46,7 +46,7 @@ class FailureLog:
         _log.warning(line, request_id, path, code, parts[1], exc_info=trace, extra=about)
 
     def enter_mistake(self, error: Exception, request_id: str, path: str, code: str) -> None:
-        """Say to those who debug what a client did wrong."""
+        """Log at level debug what a client did wrong."""
         if _log.isEnabledFor(logging.DEBUG):
             about = {"request_id": request_id, "endpoint": path, "code": code}
             _log.debug("request %s: %s: %r", request_id, code, printable(error), extra=about)

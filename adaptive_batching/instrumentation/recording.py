@@ -50,7 +50,7 @@ class Recorder:
         self._failed = 0
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="recorder")
         self._writing: deque[Future[None]] = deque()
-        self._salt = secrets.token_bytes(16)  # so that nobody finds keys by hashing guesses
+        self._salt = secrets.token_bytes(16)  # so that hashing guesses finds no keys
 
     def __repr__(self) -> str:
         return f"<Recorder {self.path} batches={self._batches} dropped={self.dropped}>"

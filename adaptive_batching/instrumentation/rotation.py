@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-_PRIVATE = 0o600  # a recording says who asked when
+_PRIVATE = 0o600  # a recording says which tenant asked when
 _MOST_LINKS = 40  # as the kernel has it
 _log = logging.getLogger("adaptive_batching")
 
@@ -55,7 +55,7 @@ def _target(path: Path) -> Path:
     """The path of a file to rename: that of a link stays a link, and leads to the new file.
 
     Raises:
-        PermissionError: A link belongs to another user, who could have any file of ours renamed
+        PermissionError: A link belongs to another user, that could have any file of ours renamed
             by it; the kernel's `protected_symlinks` asks only where a file is opened.
     """
     for _ in range(_MOST_LINKS):

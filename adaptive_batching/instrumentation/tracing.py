@@ -1,8 +1,8 @@
 """Requests and batches as OpenTelemetry spans (extra `otel`); where they go, the SDK is told.
 
 A batch has many parents, which a span can't have. So each batch begins a trace of its own, and is
-linked with the requests in it, both ways: whoever looks at a slow request finds its batch, and
-whoever looks at a batch finds its members.
+linked with the requests in it, both ways: a slow request leads to its batch, and a batch to its
+members.
 """
 
 import os
@@ -203,7 +203,7 @@ class BatchTracing:
 
 
 class _Caller(NamedTuple):
-    """Who made a call."""
+    """The span in which a call was made."""
 
     context: context.Context
     span: Span

@@ -30,7 +30,7 @@ class ClientConnection(asyncio.Protocol):
         """Connect to the host of this URL.
 
         Raises:
-            OSError: Nobody listens there.
+            OSError: No server listens there.
         """
         parts = urlsplit(url)
         loop = asyncio.get_running_loop()

@@ -16,7 +16,7 @@ class OpenLoop(Struct, frozen=True, kw_only=True, tag=True):
         instants: When (seconds from the beginning), in order; drawn from the phases if empty.
         phases: Mean requests a second and seconds, one phase after another.
         seed: The same instants for the same seed.
-        connections: Open at a time at the most; who finds none free waits, and that counts.
+        connections: Open at a time; the time that a request waits for a free one counts.
         patience: Seconds after which an answer is given up.
         retries: How many times a request that was not answered is sent again, at the most.
         backoff: Seconds until the first time; each later one takes twice as long, and all are

@@ -37,7 +37,7 @@ class ArrayFields:
 
     @property
     def read_as(self) -> Any:
-        """The same as it is read; see `ArrayType.read_as`."""
+        """The fields as they are read; see `ArrayType.read_as`."""
         if self.every is not None:
             return dict[str, self.every.read_as]  # type: ignore[name-defined]
         return _typed_dict(self.title, {name: each.read_as for name, each in self.fields.items()})

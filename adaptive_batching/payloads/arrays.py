@@ -73,7 +73,7 @@ class ArrayType:
 
     @property
     def read_as(self) -> Any:
-        """The same of any lengths, and without a string at any depth.
+        """The type of nested lists of any lengths, and without a string at any depth.
 
         NumPy would make all strings as long as the longest, and msgspec does not say how long a
         list is that is too long.

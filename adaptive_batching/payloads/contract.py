@@ -102,7 +102,7 @@ class Contract:
                     raise ValueError(f"{parameter}: {msg}, got {codec.value}")
 
     def bodies(self, examples: Sequence[Any]) -> tuple[bytes, ...]:
-        """Items as clients send them who don't say how.
+        """Items as clients send them that don't say how.
 
         Raises:
             TypeError: One has no form in the codec.

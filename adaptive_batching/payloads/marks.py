@@ -62,7 +62,7 @@ class DType:
     """
 
     def __init__(self, dtype: "DTypeLike") -> None:
-        import numpy as np  # noqa: PLC0415  not for those who have no arrays
+        import numpy as np  # noqa: PLC0415  only where there are arrays
 
         self.dtype = np.dtype(dtype).newbyteorder("=")
         if self.dtype.kind not in NUMBERS:

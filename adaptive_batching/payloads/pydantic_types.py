@@ -15,7 +15,7 @@ def validator(kind: Any, *, json: bool) -> Callable[[Any], Any]:
 
     It raises `InvalidItem`, and whatever else a validator of the user's raises.
     """
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  only for who has it
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  only where it is used
 
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
     validate = adapter.validate_json if json else adapter.validate_python
@@ -35,7 +35,7 @@ def validator(kind: Any, *, json: bool) -> Callable[[Any], Any]:
 
 def plain_values(kind: Any) -> Callable[[Any], Any]:
     """What makes plain Python values of a value; what it does not know it leaves as it is."""
-    from pydantic import TypeAdapter  # noqa: PLC0415  only for who has it
+    from pydantic import TypeAdapter  # noqa: PLC0415  only where it is used
 
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
 
@@ -55,7 +55,7 @@ def schema(kind: Any, template: str) -> dict[str, Any]:
 
     It is that of what is validated, for results as well: they are.
     """
-    from pydantic import TypeAdapter  # noqa: PLC0415  only for who has it
+    from pydantic import TypeAdapter  # noqa: PLC0415  only where it is used
 
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
     return adapter.json_schema(ref_template=template)

@@ -46,7 +46,7 @@ _STYLE: Any = {  # matplotlib's own type lists every name of its settings
 
 
 def goodput_by_load(loads: Sequence[Load], names: Sequence[str]) -> str:
-    """Share of the requests answered in time, and what nobody beats."""
+    """Share of the requests answered in time, and the limit that no policy beats."""
 
     def draw(axes: Axes) -> None:
         rates = [load.rate for load in loads]

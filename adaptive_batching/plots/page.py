@@ -57,7 +57,7 @@ def page(
         rows: The table, a row for each run.
         runs: The same with their records.
         max_latency: The promise (seconds).
-        limit: What nobody beats, at the load of the table.
+        limit: What no policy beats, at the load of the table.
         loads: The traffic at other densities; no curves over the load without.
         mean: Seconds by batch size that the workers take in truth, if one curve says that.
     """

@@ -34,7 +34,7 @@ class Load:
     Attributes:
         rate: Requests a second.
         rows: One for each run, in their order.
-        limit: What nobody beats; None if it was not asked for.
+        limit: What no policy beats; None if it was not asked for.
     """
 
     rate: float
@@ -75,7 +75,7 @@ def sweep(
     *,
     with_limit: bool = False,
 ) -> list[Load]:
-    """The same traffic made so many times as dense, at most its first 20,000 requests.
+    """This traffic made denser by a factor, at most its first 20,000 requests.
 
     Args:
         experiment: Its arrivals are known beforehand.

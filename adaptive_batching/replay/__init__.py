@@ -1,4 +1,4 @@
-"""The same traffic live and in virtual time: how far the simulator can be believed."""
+"""One traffic live and in virtual time: how far the simulator can be believed."""
 
 from adaptive_batching.replay.fidelity import Comparison, compare
 from adaptive_batching.replay.live import Conditions, Measured, send

@@ -104,7 +104,7 @@ def foretell(
 def _as_its_client_saw_it(
     job: JobRecord, scheduled: float, promise: float, wait: float
 ) -> JobRecord:
-    """Nobody waits for a running batch beyond his deadline: he is told that it has come."""
+    """No caller waits for a running batch beyond the deadline: the call ends when it comes."""
     finished, outcome = job.finished, job.outcome
     if outcome is JobOutcome.DONE and job.latency > promise:
         finished, outcome = job.arrived + promise, JobOutcome.EXPIRED

@@ -64,7 +64,7 @@ def _lines(endpoint: EndpointView, state: LastMinute) -> Iterator[tuple[str, Ren
 def _promise(endpoint: EndpointView) -> str:
     promise = endpoint.promise
     if promise.verdict is SloState.IDLE:
-        return "nobody came in the last minute"
+        return "no request came in the last minute"
     said = f"{_share(promise.in_time)} of those let in were answered"
     in_time = "" if endpoint.max_latency is None else " in time"
     return (

@@ -6,7 +6,7 @@ from hashlib import blake2b
 import msgspec
 
 _LONG = 2**10  # bytes
-_DIGEST = 32  # bytes: nobody finds two texts that have the same
+_DIGEST = 32  # bytes: no two texts are known that have the same
 _encode = msgspec.msgpack.Encoder().encode
 
 

@@ -31,7 +31,7 @@ class Embeddings(NamedTuple):
         return {name: int(text) for name, text in texts.items() if _is_number(text)}
 
     def text(self, entries: Iterable[Entry], used: Mapping[str, int]) -> bytes:
-        """The same with these entries, numbered from 0, and these numbers in `usage`."""
+        """This answer with these entries, numbered from 0, and these numbers in `usage`."""
         data = [{**entry, "index": index} for index, entry in enumerate(entries)]
         told: dict[str, object] = {**self.beside, "data": data}
         if self.usage:

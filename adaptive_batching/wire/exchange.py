@@ -50,7 +50,7 @@ def goes_as_it_came(shares: Sequence[Any]) -> bool:
 
 
 def as_it_came(message: Message, *more: str) -> Message:
-    """The same body, with its type and `more` of its headers."""
+    """This body, with its type and `more` of its headers."""
     look_up = message.headers.get
     content_type = look_up("content-type")
     about = {} if content_type is None else {"content-type": content_type}

@@ -87,7 +87,7 @@ class PackedRows(Rows, frozen=True):
 
 
 class GenericMsgpack(GenericJSON):
-    """The same of MessagePack."""
+    """Return the length of a MessagePack value."""
 
     rows = PackedRows
 

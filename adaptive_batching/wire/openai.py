@@ -46,7 +46,7 @@ class OpenAIEmbeddings(RowFormat[EmbeddingShare]):
         """Understand a request; see `Format.read`."""
         beside = members(request.message.body, bounded=True, readings=2)
         kind, items = read_inputs(beside.pop("input", b""))
-        beside.pop("user", None)  # who it is does not change what a text means
+        beside.pop("user", None)  # the user does not change what a text means
         rows = rows_of(beside, "input", items)
         return EmbeddingShare(*fields_of(request, rows, ("data",), kind), kind)
 

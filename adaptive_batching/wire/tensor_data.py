@@ -123,7 +123,7 @@ def _spans(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def _without_strings(text: bytes, most: int) -> bytes:
-    """The same JSON with a number in the place of each string, of which there may be so many."""
+    """Put a number in the place of each string of JSON, of which there may be at most so many."""
     if b"\\" in text:
         if count(text, b"\\") > _MOST_ESCAPES:
             raise NotCuttable(f"expected at most {_MOST_ESCAPES} escapes in strings")

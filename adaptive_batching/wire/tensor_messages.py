@@ -52,7 +52,7 @@ class _Described(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Written(msgspec.Struct, omit_defaults=True):
-    """The same as it is written."""
+    """Return the tensor as it is written."""
 
     name: str
     shape: list[int]

@@ -9,8 +9,9 @@ from typing import Annotated, TypeVar
 import msgspec
 
 MARK = "adaptive-batching-packed"
-"""The header of a packed body; its value is the secret of both sides, or `1`. Nobody else may say
-it: a sidecar drops it from what clients send."""
+"""The header of a packed body; its value is the secret of both sides, or `1`.
+
+A sidecar drops it from what clients send."""
 PACKED_TYPE = "application/x-adaptive-batching-packed"
 NOT_ACCEPTED = b"packed requests are not accepted from here"
 """The body of what is answered (403) to one that packs without knowing the secret."""

@@ -176,7 +176,7 @@ class RayWorkers:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """In workers that somebody else starts: they connect to a Unix socket and pull batches.
+    """In workers that are started apart: they connect to a Unix socket and pull batches.
 
     `workers="unix:/run/model.sock"` is short for `External("/run/model.sock")`. Items and results
     are values of MessagePack; the decorated handler itself does not run here.

@@ -63,7 +63,9 @@ async def test_on_a_unix_socket(loop, tmp_path):
         taken = await asyncio.create_subprocess_exec(
             *SERVE, "tests.marshal.apps:corked", where, stderr=subprocess.PIPE
         )
-        assert f"can't listen on unix:{path}: somebody else" in (await taken.stderr.read()).decode()
+        assert (
+            f"can't listen on unix:{path}: another process" in (await taken.stderr.read()).decode()
+        )
         assert await taken.wait() == 1
         async with (
             aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,

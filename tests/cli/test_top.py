@@ -112,12 +112,12 @@ async def test_it_goes_on_and_comes_back(unused_tcp_port):
         process = await asyncio.create_subprocess_exec(
             *command, stdin=terminal.theirs, stdout=terminal.theirs, stderr=PIPE, env=environment
         )
-        await terminal.shows("nobody came")
+        await terminal.shows("no request")
         await client.post("/square", 3)
         await terminal.shows("100 % of those let in")
     await terminal.shows("no data; trying again")
     async with client_of(apps.service, admin=at):
-        await terminal.shows("nobody came")
+        await terminal.shows("no request")
         process.send_signal(signal.SIGINT)
         _, complaint = await process.communicate()
     assert (process.returncode, complaint) == (130, b"")

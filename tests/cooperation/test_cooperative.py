@@ -319,7 +319,7 @@ def test_many_threads() -> None:
     [
         (lambda: cooperative(asyncio.sleep), "for async ones there is @batched"),  # type: ignore[arg-type]
         (lambda: cooperative(3), "a plain function of a list, got 3"),  # type: ignore[arg-type]
-        (lambda: cooperative(sorted, lock=threading.Lock()), "knows who holds it"),  # type: ignore[arg-type]
+        (lambda: cooperative(sorted, lock=threading.Lock()), "knows its holder"),  # type: ignore[arg-type]
         (lambda: cooperative(Doubler), "got the class Doubler: make one of it"),  # type: ignore[arg-type]
     ],
 )

@@ -1,4 +1,4 @@
-"""Callers who come at random moments, whatever became of those before them."""
+"""Callers who come at random moments, whatever became of earlier calls."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from adaptive_batching.bench.chaos.model import right_answer
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import DeadlineExceeded, Refused, WorkerError
 
-_PATIENCE = 10.0  # seconds; who has no outcome so long after the last call will never have one
+_PATIENCE = 10.0  # seconds; a call without an outcome so long after the last one never gets one
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ async def call_for(
     calls: set[asyncio.Task[None]] = set()
     due = start = time.monotonic()
     while due < start + duration:
-        await asyncio.sleep(due - time.monotonic())  # who is late calls at once
+        await asyncio.sleep(due - time.monotonic())  # a caller that is late calls at once
         call = asyncio.create_task(_call(dispatcher, outcomes.calls, outcomes))
         calls.add(call)
         call.add_done_callback(calls.discard)

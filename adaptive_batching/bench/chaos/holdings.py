@@ -18,7 +18,7 @@ class Holdings:
 
     Attributes:
         files: Open file descriptors.
-        processes: Children and theirs, those that nobody has reaped among them.
+        processes: Children and theirs, those not reaped yet among them.
         threads: Of this process.
         tasks: Of the event loop that runs.
     """
@@ -36,7 +36,7 @@ class Holdings:
         return cls(files, len(children), threading.active_count(), len(asyncio.all_tasks()))
 
     async def leaked(self) -> int:
-        """How much more there is now, once everybody had time to give back."""
+        """How much more there is now, once all had time to give back."""
         deadline = time.monotonic() + _PATIENCE
         while (leaked := self._more()) and time.monotonic() < deadline:  # noqa: ASYNC110  no event
             await asyncio.sleep(0.01)

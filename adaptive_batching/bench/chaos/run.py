@@ -49,7 +49,7 @@ class Attacker:
     Args:
         workers: Whose processes it attacks.
         every: Seconds between two attacks, in the mean.
-        random: When, whom and how.
+        random: Draws when a worker is attacked, which one and how.
 
     Attributes:
         attacks: How often it did, by signal.

@@ -1,4 +1,4 @@
-"""What viewers of the dashboard cost those who are served."""
+"""What viewers of the dashboard cost the clients of a service."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,12 +14,12 @@ from adaptive_batching.bench.traffic import ROWS
 
 _CONNECTIONS = 64
 _VIEWERS = 20
-_ALONE, _WATCHED = "nobody watches", f"{_VIEWERS} watch"
+_ALONE, _WATCHED = "no viewer", f"{_VIEWERS} watch"
 _REQUIRED = 0.97  # times the throughput without viewers
 
 
 async def measure(*, loop: str, quick: bool) -> Report:
-    """As many requests as clients can send, by turns with nobody and with viewers who watch."""
+    """As many requests as clients can send, by turns without and with viewers."""
     rounds = 1 if quick else 15
     async with service("throughput", loop, "--admin-port", "0") as server:
         contestants = {
@@ -44,7 +44,7 @@ async def _rounds(server: ServerProcess, viewers: int) -> dict[str, float]:
 
 @asynccontextmanager
 async def _watching(admin_url: str, viewers: int) -> AsyncIterator[list[int]]:
-    """Some who read the stream as browsers do; yields how many bytes came so far, by viewer."""
+    """Viewers that read the stream as browsers do; yields the bytes that came so far, by viewer."""
     received = [0] * viewers
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_watch(URL(admin_url), received, n)) for n in range(viewers)]

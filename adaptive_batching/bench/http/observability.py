@@ -17,7 +17,7 @@ from adaptive_batching.bench.servers import ServerProcess, service, unobserved
 from adaptive_batching.bench.traffic import ROWS
 
 _CONNECTIONS = 64
-_REQUIRED = 0.85  # times the same service with nobody who looks at it
+_REQUIRED = 0.85  # times the same service that is not observed
 _SCRAPES = 1.0  # seconds from one to the next: fifteen times as often as usual
 _BARE = "not observed"
 _ALL = "all, 1 % traced"
@@ -70,7 +70,7 @@ async def _loaded(server: ServerProcess, seconds: float) -> dict[str, float]:
 
 
 async def _watched(server: ServerProcess, seconds: float) -> dict[str, float]:
-    """The same while Prometheus and a browser look."""
+    """The service's requests while Prometheus and a browser look."""
     async with _onlookers(server.admin_url):
         return await _loaded(server, seconds)
 

@@ -42,7 +42,9 @@ class Model:
 
 
 OVERLOAD_PROMISE = 0.1  # seconds
-OVERLOAD_BATCH = 16  # two of them fit into the promise: who just missed one can be in the next
+OVERLOAD_BATCH = (
+    16  # two of them fit into max_latency: a request that missed one can be in the next
+)
 
 
 @overload.endpoint("/model", max_latency=OVERLOAD_PROMISE, max_batch_size=OVERLOAD_BATCH)

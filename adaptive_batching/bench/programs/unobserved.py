@@ -1,4 +1,4 @@
-"""The service of `bench http` with nobody who looks at it: `python -m … LOOP`.
+"""The service of `bench http` without observers: `python -m … LOOP`.
 
 What it costs to be watched can only be told beside it: a service counts, always, for `/metrics`.
 """
@@ -18,7 +18,7 @@ from adaptive_batching.marshal.service.router import ServiceRouter
 
 
 def _unobserved(endpoint: EndpointRuntime) -> EndpointRuntime:
-    """The same workers behind a dispatcher without observers."""
+    """These workers behind a dispatcher without observers."""
     observed = endpoint.dispatcher
     dispatcher: Dispatcher[Any, bytes] = Dispatcher(
         observed.workers, observed.limits, next_batch_first=True

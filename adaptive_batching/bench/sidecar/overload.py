@@ -20,7 +20,7 @@ _RETRIES = 2
 _LIGHT = 0.25  # of the capacity
 _GOODPUT = 0.9  # of the capacity
 _LATE = 1.1  # times max_latency
-_PATIENCE = 10.0  # seconds: who hangs up and connects again would load the machine more than us
+_PATIENCE = 10.0  # seconds: clients that connect again would load the machine more than us
 _ROWS = 4_000
 _LARGE = Traffic(
     [b'{"instances": [' + b"[0.%d]," % n * (_ROWS - 1) + b"[0.%d]]}" % n for n in range(1, 10)]

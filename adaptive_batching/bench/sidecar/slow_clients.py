@@ -16,7 +16,7 @@ from adaptive_batching.load import End, OpenLoop, run_open_loop
 
 _TOOL = "slowhttptest"
 _ATTACKS = {
-    "nobody": (),
+    "none": (),
     "slow headers": ("-H",),
     "slow bodies": ("-B",),
     "slow reading": ("-X", "-w", "10", "-y", "20", "-n", "1", "-z", "5", "-k", "3"),
@@ -49,14 +49,14 @@ async def measure(*, loop: str, quick: bool) -> Report:
         }
         for name, (url, bodies) in targets.items():
             contestants = {
-                who: partial(_beside, arguments, url, bodies, connecting, seconds)
-                for who, arguments in _ATTACKS.items()
+                attack: partial(_beside, arguments, url, bodies, connecting, seconds)
+                for attack, arguments in _ATTACKS.items()
             }
             found = Contest(await take_turns(contestants, rounds))
-            beside = found.rows("beside", "nobody", {"times undisturbed": "p99 ms"})
+            beside = found.rows("beside", "none", {"times undisturbed": "p99 ms"})
             rows += [{"server": name, **row} for row in beside]
-            for who in list(_ATTACKS)[1:]:
-                what, times = f"{name}, p99 beside {who}", found.times(who, "nobody", "p99 ms")
+            for attack in list(_ATTACKS)[1:]:
+                what, times = f"{name}, p99 beside {attack}", found.times(attack, "none", "p99 ms")
                 verdicts.append(Verdict(what, times, "at most", _REQUIRED, "times undisturbed"))
     title = (
         f"slow-clients: {_CONNECTIONS} of {_TOOL}, and {_RATE:.0f} good requests a second for a"

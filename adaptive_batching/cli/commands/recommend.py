@@ -162,7 +162,7 @@ def _print(search: Search, points: Sequence[Point], heading: str) -> None:
     if best is None:
         console.print("no number of workers was enough")
         return
-    console.print("The same under less and more of the traffic")
+    console.print("These workers under less and more of the traffic")
     drawn = _columns("rate" if points[0].users is None else "users")
     for point in points:
         users = point.users

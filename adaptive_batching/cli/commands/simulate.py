@@ -182,14 +182,14 @@ def _limit(experiment: Experiment, workers: tuple[int, ...], traffic: Traffic) -
 
 
 def _expect_plotting() -> None:
-    """Before anything is simulated."""
+    """Check that figures can be drawn, before anything is simulated."""
     if importlib.util.find_spec("matplotlib") is None:
         hint = "the report is drawn with matplotlib: pip install matplotlib"
         raise click.ClickException(hint)
 
 
 def _expect_writable(path: Path) -> None:
-    """Likewise."""
+    """Check that the report can be written, before anything is simulated."""
     place = path if path.exists() else path.parent
     if not os.access(place, os.W_OK):
         reason = "Permission denied" if place.exists() else f"there is no directory {place}"

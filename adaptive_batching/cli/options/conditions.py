@@ -160,7 +160,7 @@ def conditions(
 
 
 def experiment_of(trace: Path | None, options: Mapping[str, Any], seed: int) -> Experiment:
-    """The same without the traffic; other processes can be sent it."""
+    """The experiment of `conditions` without the traffic; other processes can be sent it."""
     return conditions(trace, options, seed)[1]
 
 

@@ -17,8 +17,8 @@ def named_values(
         names: Of which something may be said.
 
     Raises:
-        BadParameter: It is said of another, of nobody in particular, or twice. What is before the
-            first `=` is taken for a name unless it is a path with a directory.
+        BadParameter: It is said of an unknown name, of none where there are several, or twice. What
+            is before the first `=` is taken for a name unless it is a path with a directory.
     """
     values: dict[str, str] = {}
     for text in given:

@@ -17,7 +17,7 @@ def make_recorders(
 
     Args:
         records: `[NAME=]FILE` of each use of `--record`.
-        names: Who may be recorded.
+        names: The endpoints or routes that may be recorded.
         kind: What they are: endpoints or routes, one of them.
         option: What it is called.
 

@@ -64,7 +64,7 @@ class AIMD:
 
 
 class EndToEndAIMD(AIMD):
-    """The same against the latency from arrival, which is what was promised: for comparison.
+    """AIMD against the latency from arrival, which is what `max_latency` limits: for comparison.
 
     It collapses: a queue makes the batches late, which makes them smaller, which costs the capacity
     that the queue needs. At 60 to 80 % of capacity it ends with batches of one.

@@ -122,7 +122,7 @@ class KeyQueue:
         return self._among_uneven(known) if permits.uneven else known
 
     def _among_uneven(self, known: Situation) -> Situation:
-        """The same where workers differ in speed."""
+        """What is lost by waiting where workers differ in speed."""
         permits, now = self._permits, known.now
         foremost = permits.foremost(now)
         worker = permits.idlest if known.idle else foremost

@@ -148,7 +148,7 @@ class Bisection:
     def _once_more(
         self, batch: Batch, jobs: Sequence[Job], outcome: Outcome, now: float, start: float
     ) -> dict[Job, Verdict]:
-        """The same batch again: as often as there is time if it was refused, otherwise once.
+        """Run the batch again: as often as there is time if it was refused, otherwise once.
 
         A job without a deadline is not let wait for a worker that may refuse it for ever.
         """

@@ -1,4 +1,4 @@
-"""All endpoints of a program, looked at once a second for everybody who watches."""
+"""All endpoints of a program, looked at once a second for all viewers."""
 
 from adaptive_batching.instrumentation.live.messages import View
 from adaptive_batching.instrumentation.live.watch import Watch, Watched

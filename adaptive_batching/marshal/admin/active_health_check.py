@@ -22,7 +22,7 @@ Looks = Mapping[str, Callable[[], Awaitable[str]]]
 class ActiveHealthCheck:
     """Looks, however many ask, only once at a time and once a second.
 
-    Anybody may ask, so it must not be a way to flood the workers: who asks meanwhile, or soon
+    Anybody may ask, so it must not be a way to flood the workers: a request meanwhile, or soon
     after, is told what was found for the first one.
 
     Args:

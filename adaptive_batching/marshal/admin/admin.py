@@ -23,7 +23,7 @@ class Admin:
 
     Args:
         pages: What can be looked at, by path: GET and HEAD.
-        actions: What can be done, by path: POST, from anything but a web page of somebody else's.
+        actions: What can be done, by path: POST, from anything but a web page of another site.
     """
 
     def __init__(self, pages: Mapping[str, Page], actions: Mapping[str, Page] = _NONE) -> None:
@@ -65,7 +65,7 @@ class Admin:
             return as_aiohttp(self._errors.answer(error, name, "admin"))
 
     async def emptied(self) -> None:
-        """Nobody's work waits for an operator."""
+        """No request's work waits for an operator."""
 
 
 def find_page(pages: Mapping[str, Page], request: web.BaseRequest) -> Page:

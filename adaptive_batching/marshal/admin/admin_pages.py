@@ -1,6 +1,6 @@
 """Which pages and actions the admin port has, that of a service as well as that of a sidecar.
 
-Whoever adds a page adds a line to `make_admin`.
+A new page is a line in `make_admin`.
 """
 
 from typing import TYPE_CHECKING

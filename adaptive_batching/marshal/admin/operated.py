@@ -63,7 +63,7 @@ class Operated(Program, ABC):
         admin_url: Of the pages of operators; empty without `admin`.
         metrics: As it was given.
         live: As it was given.
-        broadcast: Tells those who watch.
+        broadcast: Tells the viewers of the dashboard.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Pages that tell more than counts: not for web pages of somebody else's, whatever name they use.
+"""Keeps pages that tell more than counts from other sites' web pages, whatever name they use.
 
 A page of evil.example may have that name resolve to the loopback address and then read what it
 likes from a port there, as far as its browser is concerned the same origin (DNS rebinding). It
@@ -26,7 +26,7 @@ HEADERS = {
 
 
 def guarded(page: Page) -> Page:
-    """A page only for those who asked this host for it, from nowhere else."""
+    """A page only for requests that name this host and come from no other site."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         check_origin(request)

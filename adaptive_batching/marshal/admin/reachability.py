@@ -11,7 +11,7 @@ from adaptive_batching.marshal.admin.active_health_check import UNREACHABLE
 from adaptive_batching.marshal.sidecar.upstream.addresses import Location
 
 _PATIENCE = 2.0  # seconds
-# Who listens there, is also found under that name of this machine.
+# A listener there is also found under that name of this machine.
 _ALSO_AT = {
     "127.0.0.1": {"0.0.0.0", "::", "localhost"},  # noqa: S104  they are only compared
     "localhost": {"0.0.0.0", "::", "127.0.0.1"},  # noqa: S104
@@ -74,7 +74,7 @@ async def _try(server: Location, tls: SSLContext | None) -> None:
     try:
         await _connected(server, tls)
     except socket.gaierror:
-        pass  # who looks it up for requests has said so
+        pass  # the look-up for requests has logged it
     except (OSError, TimeoutError) as error:
         reason = str(error) or f"no answer in {_PATIENCE:g} s"
         _log.warning(

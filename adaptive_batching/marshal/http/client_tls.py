@@ -91,4 +91,4 @@ def _expect_readable(file: Path) -> None:
 
 def _no_password() -> str:
     """OpenSSL would ask for one on the terminal otherwise."""
-    raise ConfigError("expected a key without a password: nobody is there to type it")
+    raise ConfigError("expected a key without a password, which a service can't ask for")

@@ -85,7 +85,7 @@ class Request:
 
 
 def check_head(request: Request, version: str) -> None:
-    """See to it that a head means one thing to everybody, and settle how its body is framed.
+    """Check that a head means one thing to every reader, and settle how its body is framed.
 
     llhttp lets through what is refused here.
 

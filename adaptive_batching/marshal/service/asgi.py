@@ -1,6 +1,6 @@
 """A service as an ASGI application: for uvicorn and its like, and to be mounted in FastAPI.
 
-Who speaks HTTP is somebody else here; what is asked of a request, and what it is answered, is as
+The ASGI server speaks HTTP here; what is asked of a request, and what it is answered, is as
 before our own server (https://asgi.readthedocs.io/en/latest/specs/www.html).
 """
 

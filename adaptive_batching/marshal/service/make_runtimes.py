@@ -118,7 +118,7 @@ def _runtime(
 
 
 def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> EndpointRuntime:
-    """The same stages, of which the first reads bodies and the last writes them."""
+    """Stages like these, of which the first reads bodies and the last writes them."""
     described, labels = endpoint.pipeline, endpoint.labels
     histograms = [BatchHistograms(stage.limits.max_batch_size) for stage in described.stages]
     latest = [RecentBatches() for _ in described.stages]

@@ -366,7 +366,7 @@ class Service:
         tracer: "Tracer | None" = None,
         file: "EndpointsFile | None" = None,
     ) -> "Running":
-        """What serves it, not yet started; for those who start and stop it themselves."""
+        """Return what serves it, not yet started, for programs that start and stop it."""
         from adaptive_batching.marshal.service.runner import Running  # noqa: PLC0415
 
         return Running(

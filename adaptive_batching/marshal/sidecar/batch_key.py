@@ -30,7 +30,7 @@ IDENTITY = (
     *("X-Goog-IAP-*", "X-MS-Client-Principal*", "CF-Access-*"),
     *("OpenAI-Organization", "OpenAI-Project"),
 )
-"""Patterns of headers that say on whose behalf, or as whom, a request is made."""
+"""Patterns of headers that say for which user a request is made."""
 
 ADDRESSES = {
     "forwarded": "for=unknown",  # RFC 7239, 6.2
@@ -133,7 +133,7 @@ class HeaderRules:
         self._known = _Names(self._find)
 
     def with_tenancy_headers(self, *names: str) -> "HeaderRules":
-        """The same rules where the sidecar itself reads some headers: of the tenant, the priority.
+        """These rules where the sidecar itself reads some headers: of the tenant, the priority.
 
         `Connection` removes none of them, and they are no part of the batch key for that.
         """

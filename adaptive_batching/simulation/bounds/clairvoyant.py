@@ -1,12 +1,12 @@
 """What a clairvoyant could have done: the most requests that anyone can answer in time.
 
-Who knows all arrivals loses nothing by serving them in order, if their deadlines come in the same
+A server that knows all arrivals loses nothing by serving them in order, if deadlines come in that
 order. A batch started at s that takes d can hold what arrived until s and is due from s + d on;
 both ends of that window move forward from batch to batch, so its members may as well be the
 earliest that it can hold, and what it skips is dead for all later batches. So a state is "the first
 i are settled, dropped of them are given up", its value the earliest instant at which the worker is
 free, and a step is to drop one or to run the next m. Where deadlines come in another order, each is
-taken for as late as any before it, which makes it a bound; who has none can come after all others.
+taken for as late as any before it, which makes it a bound; a request without one can come last.
 
 Several workers are bounded by one that is as fast as all of them together. Run their batches on it
 in the order of their starts: one of them ends later than it did by at most the work that the others
@@ -37,7 +37,7 @@ def on_time_at_most(
     """How many jobs can be answered in time, and whether that is exact or only an upper bound.
 
     It is exact for one worker and jobs of one size whose deadlines come in order. For jobs of
-    several sizes each is taken for as small as the smallest, because who knows all of them may
+    several sizes each is taken for as small as the smallest, because a server that knows all may
     serve the small ones first; and where a larger batch takes less time, a smaller one is taken to
     last no longer.
 
@@ -52,7 +52,7 @@ def on_time_at_most(
     items = np.ones(len(times), np.int64) if sizes is None else np.asarray(sizes, np.int64)
     fitting = items <= max_batch_size
     timed = fitting & (due < inf)
-    unhurried = int(fitting.sum() - timed.sum())  # they can come last, after everybody else
+    unhurried = int(fitting.sum() - timed.sum())  # they can come last, after all others
     times, due, items = times[timed], due[timed], items[timed]
     if not len(times):
         return unhurried, True

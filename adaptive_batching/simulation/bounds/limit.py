@@ -21,8 +21,8 @@ class Limit:
     """What no policy beats.
 
     Attributes:
-        goodput: Share of the requests that who knows all arrivals could answer in time, however
-            many may wait; None without requests.
+        goodput: Share of the requests that a server with all arrivals known could answer in time,
+            however many may wait; None without requests.
         kind: Whether that can be reached (`exact`), or is merely never passed (`upper bound`: see
             `relaxed`), or holds for the mean durations of a noisy worker, which luck may beat
             (`without noise`).
@@ -108,7 +108,7 @@ def _relaxed(experiment: Experiment, counted: Experiment, due: Times, workers: i
         "keys could share batches": experiment.keys is not None,
         "no deadline were before an earlier request's": bool((timed[1:] < timed[:-1]).any()),
         "all requests were as small as the smallest": min(sizes) < max(sizes),
-        "nobody were busy after the warm-up": experiment.warmup > 0,
+        "no worker were busy after the warm-up": experiment.warmup > 0,
     }
     return [relaxation for relaxation, needed in relaxations.items() if needed]
 

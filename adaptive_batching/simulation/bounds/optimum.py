@@ -69,7 +69,7 @@ class _Decisions:
         self._rate = rate
         self._waiting = waiting
         self._seconds = np.concatenate([[1 / rate], durations])
-        # Those who wait stay for the whole batch, those who come for half of it on average.
+        # Jobs that wait stay for the whole batch, jobs that come for half of it on average.
         self._cost = np.outer(self._seconds, waiting)
         self._cost[1:] += rate * durations[:, np.newaxis] ** 2 / 2
         self._cost[sizes[:, np.newaxis] > waiting] = np.inf

@@ -54,7 +54,7 @@ class ClosedLoop:
 
     Args:
         users: How many.
-        duration: Seconds; nobody sends after it.
+        duration: Seconds; no user sends after it.
         think: What a user takes over an answer.
         turnaround: What the network and the client take for the way there and back.
         seed: Of the random numbers.
@@ -88,7 +88,7 @@ class ClosedLoop:
         return f"loop: {self.users} users, think {think}, turnaround {turnaround}"
 
     def with_users(self, users: int) -> Self:
-        """As many others, who think and wait as these do.
+        """As many other users, who think and wait as these do.
 
         Raises:
             ValueError: There are none or too many.

@@ -26,7 +26,7 @@ _REFUSED = frozenset({JobOutcome.SHED, JobOutcome.QUEUE_FULL})
 class Retries:
     """What clients do about a refusal, or an answer that has not come in time.
 
-    An error of the handler is an answer: nobody sends again what made it fail.
+    An error of the handler is an answer: no client sends again what made it fail.
 
     Attributes:
         most: How many times a request is sent again, at the most.
@@ -153,7 +153,7 @@ class RetryingClients:
 
     def _whole(self, job: Job) -> Job:
         if self._delay or not isinstance(job, Attempt):
-            return job  # whoever is told of it knows when it came
+            return job  # its observers know when it came
         return job.backdated
 
 

@@ -1,4 +1,4 @@
-"""Whose requests come: drawn by lot, each tenant with its share of the traffic."""
+"""The tenants of requests: drawn at random, each with its share of the traffic."""
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _STREAM = 11  # arrivals and workers made with the same seed must not share our 
 
 
 class Claim(NamedTuple):
-    """Whose a request is, and how urgent he says it is."""
+    """The tenant of a request, and how urgent that tenant says it is."""
 
     tenant: Hashable
     priority: Priority = Priority.NORMAL
@@ -24,7 +24,7 @@ NOBODY = Claim(None)
 
 
 class TenantTraffic(NamedTuple):
-    """One of those who send.
+    """One tenant of the traffic.
 
     Attributes:
         name: In reports.
@@ -42,7 +42,7 @@ class Crowd:
     """Claims without end, and the same ones each time they are drawn.
 
     Attributes:
-        tenants: Who sends.
+        tenants: The senders of requests.
         high: Share of each one's requests that are of high priority.
         seed: Of the random numbers.
     """

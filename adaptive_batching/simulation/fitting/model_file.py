@@ -1,4 +1,4 @@
-"""A fitted model on disk, so that nobody has to type a table."""
+"""A fitted model on disk, so that its table need not be typed."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -8,7 +8,7 @@ import msgspec
 from adaptive_batching.simulation.servers.curves import Table
 from adaptive_batching.simulation.servers.servers import Server
 
-if TYPE_CHECKING:  # who reads a model has no use for the optimizer that fits one
+if TYPE_CHECKING:  # reading a model needs no optimizer
     from adaptive_batching.simulation.fitting.fit import Fit
 
 _MOST_RESIDUALS = 4096  # the last ones; more say nothing new

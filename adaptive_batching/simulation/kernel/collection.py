@@ -10,9 +10,9 @@ class _CollectingRarely:
     """Raises the collector's threshold for as long as anybody is inside.
 
     Nothing is switched off: a policy that makes cycles is still cleaned up after, a few megabytes
-    later, so a stream of any length stays in the same memory. Whoever has switched the collector
-    off finds it so. Simulations in several threads share the threshold, which is the interpreter's;
-    the last one to leave puts back what the first one found.
+    later, so a stream of any length stays in the same memory. Where the program has switched
+    the collector off, it stays off. Simulations in several threads share the threshold, which
+    is the interpreter's; the last one to leave puts back what the first one found.
     """
 
     def __init__(self) -> None:

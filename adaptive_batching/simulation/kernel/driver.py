@@ -67,7 +67,7 @@ class SimulatedDriver:
         collector: Is told what happens.
         loop: How late and how coarsely it notices.
         first_worker: Which worker of the pool is its first.
-        clients: Send again when they are refused; None if nobody does.
+        clients: Send again when they are refused; None if no client does.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class SimulatedDriver:
         """Let a job wait, or refuse it."""
         self.alert = True
         lost = self.deserted and job.deadline < job.arrived + self._restart
-        if lost:  # as live: nobody could answer in time
+        if lost:  # as live: no worker could answer in time
             self._end([job], job.arrived, JobOutcome.SHED, self._restart)
             return
         try:
@@ -156,7 +156,7 @@ class SimulatedDriver:
             self._turn_away(noticed)
 
     def _turn_away(self, noticed: float) -> None:
-        """As live, once it is known who is busy, and so when to come again."""
+        """As live, once it is known which worker is busy, and so when to come again."""
         some, self._shed = self._shed, []
         for shed in some:
             wait = (
@@ -177,7 +177,7 @@ class SimulatedDriver:
         self._end(ended, noticed, _ENDS_AS[outcome])
 
     def worker_lost(self, worker: int, now: float, restart: float) -> None:
-        """One permit less; if it was the last, nobody waits who can't be served in time."""
+        """One permit less; if it was the last, no job waits that can't be served in time."""
         noticed = now + self.loop.delay
         self.alert = True
         self._restart = restart

@@ -48,7 +48,7 @@ def simulate(
         sizes: Items that each job brings; 1 each if left out.
         keys: Batch key of each job; none if left out.
         max_latencies: Seconds from each job's arrival to its deadline; NaN for `max_latency`.
-        claims: Whose each job is, and of what priority; nobody's if left out.
+        claims: The tenant and the priority of each job; jobs have none if left out.
         max_latency: Seconds from each job's arrival to its deadline; by default the scheduler's.
         timer_resolution: Wake-ups come at the next multiple of it (seconds), as event loops round
             them; 0 for a perfect timer.
@@ -154,7 +154,7 @@ def _run_fleet(
     choose: Choose,
     patience: float,
 ) -> None:
-    """Step from instant to instant; only who has heard of something decides."""
+    """Step from instant to instant; only a dispatcher that has heard of something decides."""
     delay = drivers[0].loop.delay
     while True:
         wake = min([driver.wake for driver in drivers])
@@ -193,7 +193,7 @@ class _Run:
         """Submit all that arrives before that instant.
 
         Ahead of the clock only while no worker is idle: then all that `next` could do is to expire
-        a job, and nobody is admitted beyond the earliest deadline.
+        a job, and no job is admitted beyond the earliest deadline.
         """
         feed, driver, events = self._feed, self._driver, self._events
         if feed.plain and not (driver.loop.delay or driver.deserted):
@@ -204,7 +204,7 @@ class _Run:
             before = min(before, driver.until, events.next)
 
     def _admit_plain(self, before: float) -> None:
-        """The same for jobs that are no more than a time and a size: the simulator's hot path."""
+        """Run jobs that are no more than a time and a size: the simulator's hot path."""
         feed, driver, events = self._feed, self._driver, self._events
         times, sizes, patience = feed.times, feed.sizes, self._patience
         submit = driver.scheduler.submit

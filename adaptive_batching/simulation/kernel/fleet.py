@@ -1,7 +1,7 @@
 """Several dispatchers on one clock: replicas behind a balancer, or many in front of one pool.
 
-A balancer sees requests and answers only. What a dispatcher refuses is refused; nobody asks the
-next one, unless clients send again.
+A balancer sees requests and answers only. What a dispatcher refuses is refused; the next one
+is asked only if clients send again.
 """
 
 from collections import deque
@@ -15,10 +15,10 @@ from adaptive_batching.core import Fairness, Limits, PolicyLike, Scheduler, make
 from adaptive_batching.simulation.kernel.driver import SimulatedDriver
 
 Balance = Literal["in-turn", "random", "least"]
-"""Who gets the next request: each in turn, anybody, or who has the fewest under way."""
+"""Which dispatcher gets the next request: in turn, at random, or with the fewest under way."""
 
 Choose = Callable[[], SimulatedDriver]
-"""Says who gets the next request."""
+"""Says which dispatcher gets the next request."""
 
 _BLOCK = 4096  # lots at a time
 _STREAM = 5  # arrivals and workers made with the same seed must not share our random numbers
@@ -30,7 +30,7 @@ class Fleet:
 
     Attributes:
         dispatchers: How many.
-        balance: Who gets the next request.
+        balance: Which dispatcher gets the next request.
         shared: Whether all of them send their batches to the same workers, and each believes to
             have all of them; batches that find no worker free wait there in the order of release.
             Otherwise the workers are dealt out, as evenly as can be.
@@ -64,7 +64,7 @@ class Fleet:
             limits: Of each dispatcher.
             workers: All of them together.
             idempotent: Whether members of a batch that failed run again.
-            fairness: How tenants share the workers of each; None if nobody asks whose a job is.
+            fairness: How tenants share the workers of each; None if jobs have no tenants.
             timer_resolution: Of the wake-ups (seconds).
 
         Raises:

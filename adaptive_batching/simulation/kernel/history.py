@@ -1,4 +1,4 @@
-"""Who keeps what of a simulation: every record, or whatever else a collector makes of it."""
+"""What is kept of a simulation: every record, or what else a collector makes of it."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field

@@ -13,7 +13,7 @@ from adaptive_batching.simulation.servers.servers import Service
 
 
 class Owner(Protocol):
-    """Who released a batch and is told what becomes of it, and of the worker that it was on.
+    """The releaser of a batch, told what becomes of it and of the worker that it was on.
 
     Attributes:
         first_worker: Which worker of the pool it calls 0.
@@ -32,7 +32,7 @@ class Owner(Protocol):
 
 
 class Pool:
-    """Runs each batch at once, on the worker that it names: its owner knows who is idle.
+    """Runs each batch at once, on the worker that it names: its owner knows which are idle.
 
     Args:
         services: How long a batch takes on each worker.
@@ -76,13 +76,13 @@ class Pool:
 class SharedPool(Pool):
     """Several owners believe to have all of its workers: what finds none free waits its turn.
 
-    They can't know who is idle, so a batch runs on the worker that has been idle longest.
+    They can't know which are idle, so a batch runs on the worker that has been idle longest.
     """
 
     def __init__(self, services: Sequence[Service], events: EventQueue) -> None:
         super().__init__(services, events)
         self.owners: list[Owner] = []
-        """All of them, who are told when a worker dies."""
+        """All owners, which are told when a worker dies."""
         self._idle = deque(range(len(services)))
         self._waiting: deque[tuple[Owner, Batch]] = deque()
 

@@ -146,7 +146,7 @@ class Pauses:
             raise ValueError(f"{msg}, got {self.every:g} s")
 
     def begin(self, seed: int) -> Change:
-        """The same instants for the same seed, and others on each worker."""
+        """Draw the same instants for the same seed, and others on each worker."""
         of_workers: dict[int, _Standing] = {}
 
         def paused(run: Run) -> Run:

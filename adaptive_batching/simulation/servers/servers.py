@@ -17,7 +17,7 @@ Service = Curve | Situated
 _RUN = (
     8  # neighbouring batches: as long as another program typically disturbs (a tenth of a second)
 )
-_WILDEST = 10  # noise that may be a factor of 20,000 either way: somebody means a percentage
+_WILDEST = 10  # noise that may be a factor of 20,000 either way: a percentage was meant
 _BLOCK = 4096  # draws at a time: a single draw costs as much as a hundred of a block
 _STREAM = 1  # arrivals made with the same seed must not share our random numbers
 _UNEVEN = 7  # the seeds of unlike workers must not be those of other simulations
@@ -78,7 +78,7 @@ class Server:
         return max(0.0, self._ideal(size) + self.pause_probability * self.pause + more)
 
     def service(self, seed: int = 0) -> Service:
-        """The same draws for the same seed: the nth batch of every policy meets the same luck."""
+        """Draw the same for the same seed: the nth batch of every policy meets the same luck."""
         durations = self._durations(seed)
         changes = [condition.begin(seed) for condition in self.conditions]
         return Situated(durations, changes) if changes else durations

@@ -87,7 +87,7 @@ def _nothing_to_judge(pairs: Sequence[Pair]) -> list[str]:
             "neither answered anything in time: expected a max_latency that one of them can keep"
         ]
     if any(row.mean_latency is None for row in rows):
-        return ["in one of the runs nobody was answered"]
+        return ["in one of the runs no request was answered"]
     return []
 
 

@@ -43,7 +43,7 @@ class Experiment:
         keys: Batch key of each request, iterated anew for each run; there may be more of them than
             requests. None for no keys, or those of the stream.
         max_latencies: Seconds that each request is ready to wait; NaN for the limit's.
-        claims: Whose each request is, as `keys`; None if nobody asks.
+        claims: The tenant of each request, as `keys`; None if there are none.
         fairness: How tenants share the workers; None for first come, first served.
         fleet: Several dispatchers instead of one.
         timer_resolution: Of the wake-ups (seconds); 0 for a perfect timer.
@@ -131,7 +131,7 @@ class Experiment:
         )
 
     def only(self, chosen: Chosen) -> Self:
-        """The same with some of its requests, which are known beforehand.
+        """This experiment with some of its requests, which are known beforehand.
 
         Args:
             chosen: Their indices; one may be there more than once.

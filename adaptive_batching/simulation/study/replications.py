@@ -1,4 +1,4 @@
-"""The same experiment with several seeds: how sure its figures are.
+"""One experiment with several seeds: how sure its figures are.
 
 Each seed makes traffic and luck that all policies meet alike. So the differences between policies
 are taken seed by seed, and are known far better than the figures themselves.

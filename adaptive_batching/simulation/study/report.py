@@ -130,7 +130,7 @@ def table(rows: Sequence[Row], title: str, limit: float | None = None) -> Table:
     Args:
         rows: One line each.
         title: Above them.
-        limit: The goodput that nobody beats, to add each row's share of it.
+        limit: The goodput that no policy beats, to add each row's share of it.
     """
     drawn = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     headings, *lines = grid(rows, limit)

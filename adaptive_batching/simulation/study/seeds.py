@@ -1,4 +1,4 @@
-"""The same contestants under several seeds, as many seeds at a time as there are cores."""
+"""Runs contestants under several seeds, as many seeds at a time as there are cores."""
 
 import multiprocessing
 import signal
@@ -33,7 +33,7 @@ def each_seed(
 
     Args:
         make: Makes the experiment of a seed; it is sent to other processes.
-        contestants: Who meets whom.
+        contestants: The policies, each with its number of workers.
         seeds: One replication each.
         done: Called when one of them is done.
 

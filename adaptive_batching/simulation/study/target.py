@@ -28,7 +28,7 @@ class Target:
     def missed(self, row: Row) -> list[str]:
         """What a simulation did not come to, in words; rounded so that it never looks enough."""
         if row.goodput is None or row.p99_latency is None:
-            return ["nobody was answered"]
+            return ["no request was answered"]
         missed = []
         if row.goodput < self.goodput:
             missed.append(f"goodput {floor(row.goodput * 1e4) / 1e2:.2f}%, not {self.goodput:.2%}")

@@ -51,8 +51,8 @@ class Traffic:
             them.
         keyed: What is to be said of the keys; None if there are none.
         max_latencies: Seconds that each request is ready to wait, NaN where it did not say; None if
-            nobody did.
-        crowd: Whose requests they are; None if nobody asks.
+            no request did.
+        crowd: The tenants of the requests; None if there are none.
         shaping: What was done to a recording.
         seed: Of the generator; None for a recording.
         poisson_rate: Requests a second if they are Poisson; None if they are not.

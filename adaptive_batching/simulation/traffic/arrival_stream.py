@@ -41,7 +41,7 @@ class ArrivalStream:
         sizes: Items of each; 1 if left out.
         keys: The batch key of each, or more of them than come; none if left out.
         max_latencies: Seconds from each arrival to its deadline, NaN where it is the usual one.
-        claims: Whose each is, or more of them than come; nobody's if left out.
+        claims: The tenant of each, or more of them than come; none if left out.
 
     Raises:
         ValueError: The arrivals are not in order, a number is impossible or the lengths differ.
@@ -69,7 +69,7 @@ class ArrivalStream:
         self._lots = iter(repeat(None) if keys is None else keys)
         if isinstance(arrivals, ClosedLoop):
             self._blocks: Iterator[_Block] = iter(())
-            for time in arrivals.begin():  # in one block: who is answered comes back among them
+            for time in arrivals.begin():  # in one block: an answered user comes back among them
                 self._call_again(time)
         else:
             self._blocks = _blocks(arrivals, sizes, keys, max_latencies)
@@ -77,7 +77,7 @@ class ArrivalStream:
 
     @property
     def next(self) -> float:
-        """When the next one comes (seconds); `inf` if nobody is to come."""
+        """When the next one comes (seconds); `inf` if none is to come."""
         return self.times[self.come]
 
     def take(self, max_latency: float, delay: float = 0.0) -> Job:

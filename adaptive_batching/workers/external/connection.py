@@ -119,7 +119,7 @@ class WorkerConnection(asyncio.Protocol):
                 self.hang_up()
 
     def drop(self, reason: str) -> None:
-        """Hang up on it, tell it and everybody why, and fail the batch that it holds."""
+        """Hang up on it, tell it and the log why, and fail the batch that it holds."""
         if self.gone:
             return
         if not self._transport.is_closing():
@@ -170,7 +170,7 @@ class WorkerConnection(asyncio.Protocol):
         elif isinstance(message, Results | Failure) and self._answer is not None:
             self._answered(message, self._answer)
         else:
-            raise MalformedMessage(f"got {_kind(message)} that nobody waits for")
+            raise MalformedMessage(f"got {_kind(message)} that is not waited for")
 
     def _come(self) -> None:
         if self.alive or self._leaving:

@@ -84,7 +84,7 @@ class ExternalWorkers:
         return await place.call(items)  # type: ignore[no-any-return]
 
     async def aclose(self) -> None:
-        """Hang up on everybody and remove the socket; see `Workers.aclose`."""
+        """Hang up on all workers and remove the socket; see `Workers.aclose`."""
         keeper, self._keeper = self._keeper, None
         if keeper is not None and keeper.get_loop() is asyncio.get_running_loop():
             keeper.cancel()
@@ -114,7 +114,7 @@ class ExternalWorkers:
             return self._seat(connection)
         self._connected.add(connection)
         if connection.peer.uid not in {os.geteuid(), 0, *self._uids}:
-            return f"runs as user {connection.peer.uid}, who may not connect"
+            return f"runs as user {connection.peer.uid}, which may not connect"
         if len(self._connected) > self._max_workers:
             return f"is one too many: {self._max_workers} may be connected"
         return None

@@ -119,7 +119,7 @@ def _lock(handle: int, directory: Path) -> None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                msg = f"expected to be alone in {directory}, but somebody holds a lock on it"
+                msg = f"expected to be alone in {directory}, but another process holds a lock on it"
                 raise WorkerStartError(msg) from None
             time.sleep(_PATIENCE / 100)
         else:
@@ -163,6 +163,6 @@ def _clear(path: str) -> None:
         caller.settimeout(0)
         found = caller.connect_ex(path)
     if found != errno.ECONNREFUSED:
-        msg = f"can't listen on {PREFIX}{path}: somebody else does"
+        msg = f"can't listen on {PREFIX}{path}: another process does"
         raise WorkerStartError(msg)
     os.unlink(path)

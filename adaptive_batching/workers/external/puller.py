@@ -1,4 +1,4 @@
-"""A worker that somebody else starts: connects to a dispatcher's socket and pulls batches.
+"""A worker that is started apart: connects to a dispatcher's socket and pulls batches.
 
     python -m adaptive_batching.workers.child --connect /run/model.sock module:Handler
 

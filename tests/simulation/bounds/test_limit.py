@@ -92,7 +92,7 @@ def test_for_people():
         "limit: goodput 100.00% (exact), mean latency 8.38 ms expected"
     )
     assert str(limit_of(experiment(warmup=9.0))) == (
-        "limit: goodput - (upper bound), as if nobody were busy after the warm-up"
+        "limit: goodput - (upper bound), as if no worker were busy after the warm-up"
     )
 
 

@@ -38,7 +38,7 @@ def test_means_and_intervals_of_the_differences():
         ({"throughput": 0.93 * ROW.throughput}, "answers/s fell by 7.0%, not 5.0%"),
         ({"mean_latency": 1.3 * ROW.mean_latency}, "mean latency rose by 30.0%, not 10.0%"),
         ({"p99": 0.012}, "p99 rose by 20.0%, not 10.0%"),
-        ({"p99": None, "mean_latency": None}, "in one of the runs nobody was answered"),
+        ({"p99": None, "mean_latency": None}, "in one of the runs no request was answered"),
         ({"requests": 0, "goodput": None}, "in one of the runs nothing came after the warm-up"),
     ],
 )

@@ -82,7 +82,9 @@ def test_a_live_one_is_not_replaced(path, opened, crowded):
         living.listen(0)
         if crowded:
             caller.connect(str(path))
-        with pytest.raises(WorkerStartError, match=r"can't listen on unix:.*: somebody else does"):
+        with pytest.raises(
+            WorkerStartError, match=r"can't listen on unix:.*: another process does"
+        ):
             opened()
         assert path.exists()
 
@@ -110,7 +112,7 @@ def test_a_directory_that_somebody_keeps_locked(path, opened, monkeypatch):
     monkeypatch.setattr("adaptive_batching.workers.external.named_socket._PATIENCE", 0.02)
     handle = os.open(path.parent, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    with pytest.raises(WorkerStartError, match="somebody holds a lock on it"):
+    with pytest.raises(WorkerStartError, match="another process holds a lock on it"):
         opened()
     os.close(handle)
     opened()
@@ -146,7 +148,7 @@ def test_those_who_start_together_do_not_remove_each_other(path):
     with ThreadPoolExecutor(8) as threads:
         outcomes = list(threads.map(listen, range(8)))
     (winner,) = [each for each in outcomes if isinstance(each, NamedSocket)]
-    assert all("somebody else does" in each for each in outcomes if each is not winner)
+    assert all("another process does" in each for each in outcomes if each is not winner)
     with socket.socket(socket.AF_UNIX) as caller:
         caller.connect(str(path))
     winner.close()
@@ -181,7 +183,7 @@ async def test_other_users_are_let_in_only_if_they_are_named(scene, public):
     workers = await scene.listen(uids=[12345])
     assert mode(scene.path) == 0o666
     welcome, stranger = [await as_user(uid, scene.path) for uid in (12345, 12346)]
-    assert await stranger.refused() == "runs as user 12346, who may not connect"
+    assert await stranger.refused() == "runs as user 12346, which may not connect"
     welcome.say(HELLO)
     welcome.frame(b"")
     await scene.changes.until(lambda: workers.health.alive == 1)

@@ -1,4 +1,4 @@
-"""One look a second at all endpoints, made once and written once for everybody who watches."""
+"""One look a second at all endpoints, made once and written once for all viewers."""
 
 import asyncio
 import logging
@@ -79,7 +79,7 @@ class Broadcast:
             del self._viewers[transport]
 
     def look(self) -> None:
-        """Look at all endpoints, and tell everybody what is new."""
+        """Look at all endpoints, and send all viewers what is new."""
         news = self._live.look(self._clock())
         self._whole = None
         if self._viewers:

@@ -163,5 +163,5 @@ _PAGES: dict[str, Part] = {
     ),
     "/metrics": _page("Metrics for Prometheus", {"text/plain": {"schema": {"type": "string"}}}),
     "/openapi.json": _page("This document", {"application/json": {"schema": {"type": "object"}}}),
-    "/docs": _page("The same, to be read", {"text/html": {"schema": {"type": "string"}}}),
+    "/docs": _page("The description, to be read", {"text/html": {"schema": {"type": "string"}}}),
 }

@@ -11,7 +11,7 @@ from adaptive_batching.marshal.admin.openapi.html import SECURITY_POLICY, render
 from adaptive_batching.marshal.http.response import Response, as_aiohttp
 
 Documents = Mapping[str, Response]
-"""By path, what is answered to who looks there."""
+"""The pages by path."""
 
 _OF_PROGRAMS, _OF_PEOPLE = "/openapi.json", "/docs"
 _TO_DOCS = Response(307, {"Location": "docs"}, b"")  # beside it, wherever the service is mounted
@@ -20,7 +20,7 @@ _TO_DOCS = Response(307, {"Location": "docs"}, b"")  # beside it, wherever the s
 def make_documents(
     name: str, endpoints: Sequence[Described], others: Collection[str]
 ) -> dict[str, Response]:
-    """Describe a service, once for all who will look; `/` leads there, if it is no endpoint.
+    """Describe a service, once for all readers; `/` leads there, if it is no endpoint.
 
     Args:
         name: Of the service.

@@ -29,7 +29,7 @@ async def _parts(message: Message) -> AsyncIterator[bytes | memoryview]:
 
 
 def _gathered(pieces: Pieces) -> Iterator[bytes | memoryview]:
-    """The same bytes; what is small is put together, for each is written by itself."""
+    """Put small pieces of bytes together, for each piece is written by itself."""
     small: list[memoryview] = []
     size = 0
     for piece in pieces:

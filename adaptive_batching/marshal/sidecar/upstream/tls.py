@@ -34,5 +34,5 @@ def tls_context(authorities: Path | None, certificate: Path | None) -> ssl.SSLCo
 
 
 def _no_password() -> str:
-    """OpenSSL would ask for one on the terminal otherwise, and everybody would wait."""
-    raise ValueError("the key has a password, and nobody is there to type it")
+    """Refuse a password: OpenSSL would ask for one on the terminal, and all requests would wait."""
+    raise ValueError("the key has a password, which a sidecar can't ask for")

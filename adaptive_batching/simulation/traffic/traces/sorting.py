@@ -22,7 +22,7 @@ _decode = msgspec.msgpack.Decoder(list[Request]).decode
 
 
 def in_order(requests: Iterator[Request], run: int = _RUN) -> Iterator[Request]:
-    """Sort by time; who came at one instant keeps the order of the file.
+    """Sort by time; requests of one instant keep the order of the file.
 
     Runs are sorted one by one, written to a temporary file and merged (an external merge sort), so
     that a file of any length takes the memory of one run.
