@@ -6,6 +6,7 @@ from traceback import extract_tb
 
 from adaptive_batching.core import make_policy
 from adaptive_batching.errors import SettingError
+from adaptive_batching.exception_text import message_of, qualname_of
 
 
 def check_named_policy(name: str) -> None:
@@ -24,8 +25,8 @@ def check_named_policy(name: str) -> None:
     except (Exception, SystemExit) as error:
         # It is the user's own, and so is its fault; where that is helps more than where we were.
         place = extract_tb(error.__traceback__)[-1]
-        said = " ".join(str(error).split())
-        fault = f"{name!r} can't be made: {type(error).__name__}: {said}"
+        said = " ".join(message_of(error).split())
+        fault = f"{name!r} can't be made: {qualname_of(type(error))}: {said}"
         if not isinstance(error, SyntaxError):  # whose message has the place
             fault += f" ({place.filename}, line {place.lineno})"
         raise SettingError("policy", fault) from error

@@ -16,6 +16,7 @@ from adaptive_batching.core.policy import (
 from adaptive_batching.core.queues.queues import Queues, Triage
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.errors import PolicyError
+from adaptive_batching.exception_text import describe
 
 _ENDLESS = 1e308  # seconds; whole numbers beyond that are none that can be reckoned with
 
@@ -57,7 +58,7 @@ class CheckedPolicy:
         try:
             decision = ask(situation)
         except Exception as error:
-            raise PolicyError(f"{self._asked(situation.idle)} raised {error!r}") from error
+            raise PolicyError(f"{self._asked(situation.idle)} raised {describe(error)}") from error
         if isinstance(decision, Dispatch):
             return decision
         if isinstance(decision, Hold):
@@ -81,7 +82,9 @@ class CheckedPolicy:
         try:
             wait = doorkeeper.refuse(situation, job)
         except Exception as error:
-            raise PolicyError(f"{type(self._policy).__name__}.refuse raised {error!r}") from error
+            raise PolicyError(
+                f"{type(self._policy).__name__}.refuse raised {describe(error)}"
+            ) from error
         return None if wait is None else self._seconds("refuse", wait, "None or ")
 
     def lookahead(self, queues: Queues, now: float) -> float:
@@ -96,7 +99,7 @@ class CheckedPolicy:
             lookahead = triage.lookahead(queues, now)
         except Exception as error:
             name = type(self._policy).__name__
-            raise PolicyError(f"{name}.lookahead raised {error!r}") from error
+            raise PolicyError(f"{name}.lookahead raised {describe(error)}") from error
         return self._seconds("lookahead", lookahead)
 
     def observe(self, record: BatchRecord) -> None:
@@ -108,7 +111,9 @@ class CheckedPolicy:
         try:
             self._policy.observe(record)
         except Exception as error:
-            raise PolicyError(f"{type(self._policy).__name__}.observe raised {error!r}") from error
+            raise PolicyError(
+                f"{type(self._policy).__name__}.observe raised {describe(error)}"
+            ) from error
 
     def broken(
         self, idle: int, expected: str, decision: object, now: float | None = None

@@ -28,6 +28,7 @@ from adaptive_batching.core.policies.triton import Triton
 from adaptive_batching.errors import PolicyError
 from adaptive_batching.simulation.kernel.engine import History, simulate
 from tests.core.steps import released
+from tests.odd_exceptions import of_an_odd_kind
 
 
 def fitted(policy: object, workers: int = 1, **limits: float) -> Scheduler:
@@ -320,16 +321,20 @@ def test_a_watcher_may_not_dispatch() -> None:
         scheduler.next(0.0)
 
 
-def test_a_watcher_that_raises() -> None:
-    """The error names the policy and the method."""
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(ZeroDivisionError("oh"), "ZeroDivisionError: oh"), (of_an_odd_kind("oh"), "OfAnOddKind: oh")],
+)
+def test_a_watcher_that_raises(error: Exception, said: str) -> None:
+    """The error names the policy and the method, whatever can be asked of what it raised."""
 
     def fail(queue: Situation) -> Decision:
-        raise ZeroDivisionError("oh")
+        raise error
 
     scheduler = Scheduler(Impatient(fail), Limits())
     submit(scheduler, inf, inf)
     scheduler.next(0.0)
-    with pytest.raises(PolicyError, match=r"Impatient\.watch raised ZeroDivisionError"):
+    with pytest.raises(PolicyError, match=rf"Impatient\.watch raised .*{said}"):
         scheduler.next(0.0)
 
 
