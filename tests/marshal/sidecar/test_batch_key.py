@@ -14,7 +14,7 @@ from adaptive_batching.marshal.sidecar.batch_key import (
 )
 from adaptive_batching.marshal.sidecar.batch_key import IDENTITY as IDENTITY_PATTERNS
 
-HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "sidecar.md"
+HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "sidecar" / "batch-key.md"
 IDENTITY = [
     *("Accept", "Accept-Language", "Authorization", "Cookie", "Host", "Idempotency-Key"),
     *(

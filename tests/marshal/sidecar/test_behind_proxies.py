@@ -13,7 +13,7 @@ from adaptive_batching.marshal.sidecar.batch_key import HeaderRules
 from tests.marshal.sidecar.test_differential import listening
 from tests.workers.conditions import until
 
-HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "sidecar.md"
+HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "sidecar" / "proxies.md"
 NGINX = """
 daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;
 events {{}}
