@@ -60,16 +60,16 @@ class Column:
 
     def layout(self, array: Any) -> Hashable:
         """What two arrays have in common that can be stacked."""
-        shape = list(array.shape)
-        if self.padded is not None:
-            shape[self.padded.axis] = -1
-        return array.dtype.char, *shape
+        if self.padded is None:
+            return array.dtype.num, array.shape
+        axis, shape = self.padded.axis, array.shape
+        return array.dtype.num, shape[:axis], shape[axis + 1 :]
 
     def stack(self, arrays: Sequence[Any]) -> Any:
         """Copy arrays into one, in which each is a row."""
         shape = list(arrays[0].shape)
         if self.padded is not None:
-            shape[self.padded.axis] = int(self.lengths(arrays).max())
+            shape[self.padded.axis] = max(each.shape[self.padded.axis] for each in arrays)
         whole = _allocated((len(arrays), *shape), arrays[0].dtype, tensor=self.tensor)
         rows = whole.numpy() if self.tensor else whole
         if self.padded is None:
@@ -85,7 +85,8 @@ class Column:
     def lengths(self, arrays: Sequence[Any]) -> Any:
         """Those of the padded axis."""
         assert self.padded is not None
-        return np.array([each.shape[self.padded.axis] for each in arrays], np.int64)
+        lengths = np.array([each.shape[self.padded.axis] for each in arrays], np.int64)
+        return _torch().from_numpy(lengths) if self.tensor else lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,35 +153,45 @@ class Stacking:
 
         return run
 
-    def check(self, item: Any) -> Mapping[str, Any]:
-        """The arrays of an item by name, as they will be stacked.
+    def check(self, item: Any) -> Any:
+        """The array of an item, or its arrays by name, as they will be stacked.
 
         Raises:
             InvalidItem: It is not of the declared type.
         """
-        checked = self.item.from_result(item)
-        return {_SINGLE: checked} if self.item.is_one_array else checked
+        kind = self.item
+        if (
+            type(item) is np.ndarray
+            and isinstance(kind, ArrayType)
+            and item.dtype == kind.dtype
+            and (kind.lengths is None or kind.lengths == item.shape)
+        ):
+            return item  # as most are, which is seen at a glance
+        return kind.from_result(item)
 
-    def layout(self, arrays: Mapping[str, Any]) -> Hashable:
+    def layout(self, checked: Any) -> Hashable:
         """What two items have in common that can share a call."""
-        return tuple((name, self.column(name).layout(arrays[name])) for name in sorted(arrays))
+        if self.item.is_one_array:
+            return self.columns[_SINGLE].layout(checked)
+        return tuple((name, self.column(name).layout(checked[name])) for name in sorted(checked))
 
     def column(self, name: str) -> Column:
         """How the arrays of a name are stacked."""
         return self.columns[name if name in self.columns else _SINGLE]
 
-    def stack(self, items: Sequence[Mapping[str, Any]]) -> tuple[Any, dict[str, Any]]:
+    def stack(self, items: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
         """What the handler is called with: the stacked arrays, and `lengths` if it takes them."""
+        if self.item.is_one_array:
+            column = self.columns[_SINGLE]
+            more = {"lengths": column.lengths(items)} if self.hands_lengths else {}
+            return column.stack(items), more
         stacked, lengths = {}, {}
         for name in items[0]:
             column, arrays = self.column(name), [each[name] for each in items]
             stacked[name] = column.stack(arrays)
             if self.hands_lengths and column.padded is not None:
-                own = column.lengths(arrays)
-                lengths[name] = _torch().from_numpy(own) if column.tensor else own
-        one = self.item.is_one_array
-        arguments = {"lengths": lengths[_SINGLE] if one else lengths} if self.hands_lengths else {}
-        return stacked[_SINGLE] if one else stacked, arguments
+                lengths[name] = column.lengths(arrays)
+        return stacked, {"lengths": lengths} if self.hands_lengths else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,14 +249,14 @@ class _Batch:
         groups: dict[Hashable, _Places] = {}
         for place, item in enumerate(items):
             try:
-                arrays = stacking.check(item)
+                checked = stacking.check(item)
             except InvalidItem as error:
                 self._checked.append(None)
                 self.results[place] = error
                 self._failed = True
             else:
-                self._checked.append(arrays)
-                groups.setdefault(stacking.layout(arrays), []).append(place)
+                self._checked.append(checked)
+                groups.setdefault(stacking.layout(checked), []).append(place)
         self.groups = list(groups.values())
 
     def stacked(self, places: _Places) -> tuple[Any, dict[str, Any]]:
