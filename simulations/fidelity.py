@@ -11,8 +11,8 @@ so a busy machine is in both.
 
 Without it, a measurement takes a machine that has time: where the generator was late by more than
 LAG (99th percentile), it is repeated, at most ATTEMPTS times, and marked with * if it was late each
-time. What both printed once stands in docs/how-to/simulate.md; there is no .out beside it, as no
-two runs of a measurement agree. Arguments: seconds of traffic in each cell (5).
+time. What both printed once stands in docs/explanation/fidelity.md; there is no .out beside it, as
+no two runs of a measurement agree. Arguments: seconds of traffic in each cell (5).
 """
 
 import argparse
