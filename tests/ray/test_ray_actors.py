@@ -4,10 +4,13 @@ import asyncio
 import os
 import signal
 import sys
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from adaptive_batching import DeadlineExceeded, RayWorkers, batched
+from adaptive_batching import DeadlineExceeded, RayWorkers, batched, worker_index
 from adaptive_batching.errors import WorkerLost, WorkerStartError, WorkerTimeout
 from adaptive_batching.workers.interface import Health
 from tests.ray.conftest import MEMORY, ROOT
@@ -27,6 +30,24 @@ async def test_a_decorated_class_runs_in_actors(cluster):
     async with Scale:
         assert await Scale.map(range(40)) == list(range(0, 120, 3))
         assert Scale.stats().workers == 2
+
+
+async def test_actors_know_their_index_are_built_with_arguments_and_take_arrays(cluster):
+    """As worker processes do."""
+
+    class Scale:
+        def __init__(self, factor: int) -> None:
+            self.factor = factor
+
+        def __call__(self, x: NDArray[np.int64]) -> dict[str, Any]:
+            return {"scaled": x * self.factor, "worker": [worker_index()] * len(x)}
+
+    placement = RayWorkers(2, num_cpus=0.5)
+    scale = batched(max_batch_size=1, workers=placement, init_args={"factor": 3})(Scale)
+    async with scale:
+        answers = await scale.map([np.array([number]) for number in range(20)])
+    assert [answer["scaled"].tolist() for answer in answers] == [[3 * n] for n in range(20)]
+    assert {answer["worker"] for answer in answers} == {0, 1}
 
 
 async def test_actors_are_spread_over_the_nodes(started, cluster):
