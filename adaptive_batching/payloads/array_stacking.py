@@ -18,7 +18,7 @@ import numpy as np
 
 from adaptive_batching.errors import BatchFunctionError, InvalidItem
 from adaptive_batching.payloads.array_fields import ArrayFields
-from adaptive_batching.payloads.arrays import ArrayType, number_type
+from adaptive_batching.payloads.arrays import ArrayType, number_type, split_annotation
 from adaptive_batching.payloads.marks import Padded, Shape
 from adaptive_batching.workers.handler import is_async
 from adaptive_batching.workers.results import BatchRaised, check_results
@@ -49,7 +49,7 @@ class Column:
         Raises:
             TypeError: It does not say enough of one item, or can be read in two ways.
         """
-        bare, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        bare, marks = split_annotation(hint)
         tensor = _is_tensor_type(bare)
         if not tensor and (get_origin(bare) or bare) is not np.ndarray:
             return None
@@ -113,6 +113,7 @@ class Stacking:
         single = Column.of(hint)
         if single is not None:
             return cls(single.kind, {_SINGLE: single})
+        hint, _ = split_annotation(hint)
         if get_origin(hint) is dict and get_args(hint)[0] is str:
             every = Column.of(get_args(hint)[1])
             if every is not None:
@@ -211,19 +212,20 @@ class RowType(ArrayType):
 
 def row_type(hint: Any) -> ArrayType | ArrayFields | None:
     """What one row is of the result that an annotation speaks of; None if it does not say."""
-    if get_origin(hint) is dict and get_args(hint)[0] is str:
-        every = _row(get_args(hint)[1])
+    bare, _ = split_annotation(hint)
+    if get_origin(bare) is dict and get_args(bare)[0] is str:
+        every = _row(get_args(bare)[1])
         return None if every is None else ArrayFields({}, every, "arrays")
-    if is_typeddict(hint):
-        hints = get_type_hints(hint, include_extras=True)
+    if is_typeddict(bare):
+        hints = get_type_hints(bare, include_extras=True)
         rows = {name: row for name, each in hints.items() if (row := _row(each))}
-        return ArrayFields(rows, None, hint.__name__) if rows.keys() == hints.keys() else None
+        return ArrayFields(rows, None, bare.__name__) if rows.keys() == hints.keys() else None
     row = _row(hint)
     return row if row is not None and (row.lengths, row.dtype) != (None, None) else None
 
 
 def _row(hint: Any) -> ArrayType | None:
-    bare, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    bare, marks = split_annotation(hint)
     if _is_tensor_type(bare):
         bare = np.ndarray
     if (get_origin(bare) or bare) is not np.ndarray:
