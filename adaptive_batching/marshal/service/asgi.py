@@ -173,8 +173,9 @@ async def _left(receive: Receive) -> None:
 
 
 async def _send(response: Response, request: Request, send: Send) -> None:
-    length = {"Content-Length": str(len(response.body))}
-    headers = {**response.headers, "X-Request-Id": request.id, **length}
+    headers = {**response.headers, "Content-Length": str(len(response.body))}
+    if request.id:  # pages have none
+        headers["X-Request-Id"] = request.id
     encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": response.status, "headers": encoded})
     await send({"type": "http.response.body", "body": response.body})

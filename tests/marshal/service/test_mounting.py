@@ -188,7 +188,9 @@ async def test_pages(place):
     """Alive and ready, and described where it is."""
     async with place(Mounted()) as url, session_at(url) as send:
         for path in ("/healthz", "/readyz", "/metrics", "/docs"):
-            assert (await send(None, path, "GET")).status == 200
+            page = await send(None, path, "GET")
+            assert page.status == 200
+            assert page.headers.get("X-Request-Id") != ""
         document = (await send(None, "/openapi.json", "GET")).json
         begin = await send(None, "/", "GET")  # leads to the documents
         assert (begin.status, b"/double" in begin.body) == (200, True)
