@@ -68,7 +68,7 @@ async def test_a_service_that_does_not_describe_itself():
 
 
 async def test_the_document():
-    """Types, examples, codecs and every code that the README knows."""
+    """Types, examples, codecs and every code in the table of errors."""
     async with client_of(documented.service) as client:
         document = (await client.get("/openapi.json")).json
     assert document["info"]["title"] == "documented"
@@ -93,9 +93,9 @@ async def test_the_document():
         for status, response in document["components"]["responses"].items()
         for code in response["content"]["application/json"]["schema"]["properties"]["error"]["enum"]
     }
-    rows = re.findall(
-        r"^\| ([0-9, ]+) \| (`.*?) \|", (ROOT / "README.md").read_text(), re.MULTILINE
-    )
+    table = (ROOT / "docs" / "reference" / "errors.md").read_text()
+    rows = re.findall(r"^\| ([0-9, ]+) \| (`.*?) \|", table, re.MULTILINE)
+    assert rows
     listed = {
         (code, frozenset(map(str.strip, statuses.split(","))))
         for statuses, codes in rows
