@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
+from sybil import Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 PROGRAM = (sys.executable, "-m", "adaptive_batching")
@@ -136,3 +139,22 @@ async def test_embeddings_behind_the_sidecar_are_those_of_the_server(
             assert one["index"] == other["index"]
             # a matrix product rounds differently with other rows beside it
             assert one["embedding"] == pytest.approx(other["embedding"], abs=1e-5)
+
+
+async def test_services_moved_from_other_servers_answer_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the page on moving finds the pattern that was sent, and LitServe's in its envelope."""
+    page = EXAMPLES.parent / "how-to" / "migrating.md"
+    blocks = Sybil([PythonCodeBlockParser()], path=str(page.parent)).parse(page).examples()
+    (tmp_path / "moved.py").write_text("\n".join(block.parsed for block in blocks))
+    monkeypatch.syspath_prepend(tmp_path)
+    moved = import_module("moved")
+    pattern = moved.Nearest().patterns[7].tolist()
+    envelopes = {"litserve": ({"pixels": pattern}, {"digit": 7})}
+    for name in ("service", "litserve", "torchserve", "mosec"):
+        service = getattr(moved, name)
+        (path,) = (endpoint.path for endpoint in service)
+        body, answer = envelopes.get(name, (pattern, 7))
+        async with service.running() as running:
+            assert await ask(f"{running.url}{path}", [body]) == [(200, answer)]
