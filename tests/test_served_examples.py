@@ -144,7 +144,7 @@ async def test_embeddings_behind_the_sidecar_are_those_of_the_server(
 async def test_services_moved_from_other_servers_answer_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of the page on moving finds the pattern that was sent, and LitServe's in its envelope."""
+    """Each of the page on moving finds the pattern that was sent."""
     page = EXAMPLES.parent / "how-to" / "migrating.md"
     blocks = Sybil([PythonCodeBlockParser()], path=str(page.parent)).parse(page).examples()
     (tmp_path / "moved.py").write_text("\n".join(block.parsed for block in blocks))
