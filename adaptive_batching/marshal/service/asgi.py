@@ -88,12 +88,14 @@ class AsgiService:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
+        phase = "startup"
         try:
             async with self.running_workers():
                 await send({"type": "lifespan.startup.complete"})
+                phase = "shutdown"
                 await receive()
         except Exception as error:  # noqa: BLE001  the server says it, and ends
-            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            await send({"type": f"lifespan.{phase}.failed", "message": str(error)})
         else:
             await send({"type": "lifespan.shutdown.complete"})
 

@@ -231,6 +231,20 @@ async def test_workers_that_can_not_be_started(caplog):
     assert "no model" in caplog.text
 
 
+async def test_an_end_that_fails():
+    """An ASGI server is told of the end, not of a second start."""
+    received, sent = iter([{"type": "lifespan.startup"}]), []
+
+    async def receive():
+        return next(received)  # then it raises
+
+    async def send(message):
+        sent.append(message["type"])
+
+    await Mounted().service({"type": "lifespan"}, receive, send)
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.failed"]
+
+
 async def test_the_example_in_the_documentation():
     """As its first lines say."""
     with socket.socket() as free:
