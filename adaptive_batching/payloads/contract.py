@@ -11,6 +11,7 @@ from adaptive_batching.payloads.payload import Payload
 from adaptive_batching.payloads.schemas import check_schema
 from adaptive_batching.payloads.writing import make_converter
 from adaptive_batching.wire import strict_json
+from adaptive_batching.workers.warm_up import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +106,12 @@ class Contract:
         """Items as clients send them that don't say how.
 
         Raises:
-            TypeError: One has no form in the codec.
+            TypeError: They are no list, or one has no form in the codec.
             ValueError: One is not of the declared type.
         """
         convert = make_converter(self.item.codecs[0], self.item.kind)
         try:
-            return tuple(convert(example) for example in examples)
+            return tuple(convert(example) for example in listed(examples))
         except InvalidItem as error:
             raise ValueError(f"examples: expected {self.item.kind}, got {error}") from error
 

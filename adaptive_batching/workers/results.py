@@ -73,10 +73,24 @@ def check_results(value: object, expected: int) -> Sequence[Any]:
 
 
 def as_sequence(value: object, expected: int) -> Sequence[Any]:
-    """Return a list or tuple as it is, another sequence as a list, an array as that of its rows.
+    """Return a value as `sequence_of` does.
 
     Raises:
-        BatchFunctionError: It is neither.
+        BatchFunctionError: It is no sequence.
+    """
+    sequence = sequence_of(value)
+    if sequence is not None:
+        return sequence
+    cure = "one dict for each item" if isinstance(value, dict) else "one result for each item"
+    msg = f"expected a list of {expected} results, got {qualname_of(type(value))}"
+    raise BatchFunctionError(f"{msg}: return a list with {cure}")
+
+
+def sequence_of(value: object) -> Sequence[Any] | None:
+    """Return a list or tuple as it is, another sequence as a list, an array as that of its rows.
+
+    Returns:
+        None if it is none of these: a text is one value, and so is a dict.
     """
     if type(value) in {list, tuple}:
         return value  # type: ignore[return-value]
@@ -86,6 +100,4 @@ def as_sequence(value: object, expected: int) -> Sequence[Any]:
         array = value.__array__()  # a data frame iterates over its columns, its array over rows
         if array.ndim:
             return list(array)
-    cure = "one dict for each item" if isinstance(value, dict) else "one result for each item"
-    msg = f"expected a list of {expected} results, got {qualname_of(type(value))}"
-    raise BatchFunctionError(f"{msg}: return a list with {cure}")
+    return None

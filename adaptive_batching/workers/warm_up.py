@@ -8,7 +8,7 @@ from typing import Any
 
 from adaptive_batching.errors import WorkerStartError
 from adaptive_batching.exception_text import message_of, qualname_of
-from adaptive_batching.workers.results import check_results
+from adaptive_batching.workers.results import check_results, sequence_of
 
 Durations = list[tuple[int, float]]
 Run = Callable[[list[Any]], Awaitable[Sequence[Any]]]
@@ -77,14 +77,20 @@ NO_WARM_UP = WarmUp((), 1)
 
 
 def make_warm_up(examples: Sequence[Any], max_batch_size: int) -> WarmUp:
-    """A warm-up with these examples, or none if there are none.
+    """A warm-up with these examples, or none if there are none; see `listed`."""
+    return WarmUp(items, max_batch_size) if (items := listed(examples)) else NO_WARM_UP
+
+
+def listed(examples: object) -> Sequence[Any]:
+    """The items of a list of examples.
 
     Raises:
-        TypeError: The examples are no sequence.
+        TypeError: It is no list.
     """
-    if not hasattr(examples, "__len__"):
+    items = sequence_of(examples)
+    if items is None:
         raise TypeError(f"examples: expected a list of items, got {examples!r}")
-    return WarmUp(examples, max_batch_size) if len(examples) else NO_WARM_UP
+    return items
 
 
 async def warmed(warm_up: WarmUp, name: str, run: Run) -> Durations:
