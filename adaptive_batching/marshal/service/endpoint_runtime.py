@@ -155,7 +155,11 @@ class EndpointRuntime:
 
     async def answer(self, item: Any, within: float, *key: Hashable) -> bytes:
         """Let an item join a batch, and wait for its answer; see `submit`."""
-        call = self.post(settle, item, within, *key)
+        answer: bytes = await self.outcome_of(self.post(settle, item, within, *key))
+        return answer
+
+    async def outcome_of(self, call: Any) -> Any:
+        """Wait for the end of a call that was made with `settle`; left early, it is withdrawn."""
         call.future = asyncio.get_running_loop().create_future()
         try:
             return await call.future

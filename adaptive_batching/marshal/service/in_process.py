@@ -1,17 +1,20 @@
 """Calls an endpoint's handler from the program that runs its service."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from adaptive_batching.errors import InvalidItem, JobTooLarge, NoWorkers, WrongEventLoop
+from adaptive_batching.exception_text import qualname_of
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.payloads.reading import make_reader
 from adaptive_batching.payloads.writing import make_item_writer
+from adaptive_batching.workers.results import sequence_of
 
 if TYPE_CHECKING:  # worker processes import this module, but serve nothing
     from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
     from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
+    from adaptive_batching.marshal.service.intake import IntakeRuntime
 
 
 class InProcessEndpoint:
@@ -57,7 +60,8 @@ class InProcessEndpoint:
 
         Raises:
             InvalidItem: The item is not of the endpoint's type.
-            Refused: Before any work was done: Overloaded, QueueFull, Draining.
+            Refused: Before any work was done: Overloaded, QueueFull, Draining. Of several items
+                that find no room together none stays in the queue.
             NoWorkers: The service does not run in this program, or its workers still load.
             DeadlineExceeded: The deadline came before the result.
             WrongEventLoop: The service runs on another event loop.
@@ -65,35 +69,40 @@ class InProcessEndpoint:
             Exception: What the handler raised, or returned in this item's place; of several the
                 first in the order of the items.
         """
-        runtime = self._runtime()
-        headers = {}
-        if key is not None:
-            if self._header is None:
-                raise TypeError(f"key: expected none, for no header is the key of {self._path}")
-            headers[self._header.lower()] = key
+        runtime, headers = self._runtime(), self._headers(key)
         within = runtime.max_latency
         if max_latency is not None:
             within = min(within, max_latency)
         if self._most is None:
-            return await self._one(runtime, item, within, headers)
-        if len(item) > self._most:
-            raise JobTooLarge(f"expected at most {self._most} items in one call, got {len(item)}")
-        each_answered = [self._one(runtime, each, within, headers) for each in item]
-        results = await asyncio.gather(*each_answered, return_exceptions=True)
-        for index, result in enumerate(results):
-            if isinstance(result, InvalidItem):
-                raise result.within(index)
-            if isinstance(result, BaseException):
-                raise result
-        return results
+            body, formats = self._write(item), runtime.negotiation.default
+            keys = runtime.key_arguments(headers, formats.reads, body)
+            return self._read(await runtime.answer(formats.item(body), within, *keys))
+        bodies = self._bodies(item, self._most)
+        answers = await cast("IntakeRuntime", runtime).answer_all(bodies, within, headers)
+        return [*map(self._read, answers)]
 
-    async def _one(
-        self, runtime: "EndpointRuntime", item: Any, within: float, headers: Mapping[str, str]
-    ) -> Any:
-        body = self._write(item)
-        formats = runtime.negotiation.default
-        key = runtime.key_arguments(headers, formats.reads, body)
-        return self._read(await runtime.answer(formats.item(body), within, *key))
+    def _headers(self, key: str | None) -> dict[str, str]:
+        """Those of a request with this key."""
+        if key is None:
+            return {}
+        if self._header is None:
+            raise TypeError(f"key: expected none, for no header is the key of {self._path}")
+        return {self._header.lower(): key}
+
+    def _bodies(self, items: object, most: int) -> list[bytes]:
+        """The body of each item of a list."""
+        listed = sequence_of(items)
+        if listed is None:
+            raise InvalidItem("$", f"expected a list of items, got a {qualname_of(type(items))}")
+        if len(listed) > most:
+            raise JobTooLarge(f"expected at most {most} items in one call, got {len(listed)}")
+        bodies = []
+        for index, each in enumerate(listed):
+            try:
+                bodies.append(self._write(each))
+            except InvalidItem as error:
+                raise error.within(index) from error
+        return bodies
 
     def _runtime(self) -> "EndpointRuntime":
         loop = asyncio.get_running_loop()

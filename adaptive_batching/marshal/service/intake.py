@@ -3,15 +3,17 @@
 import asyncio
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from adaptive_batching.dispatcher.calls import PENDING, OnEnd
+from adaptive_batching.dispatcher.calls import PENDING, OnEnd, settle
 from adaptive_batching.errors import BatchFunctionError, InvalidItem
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
 from adaptive_batching.marshal.service.endpoint_runtime import EndpointCall, EndpointRuntime
 from adaptive_batching.marshal.service.endpoints import Endpoint
+from adaptive_batching.marshal.service.negotiation import Formats
 from adaptive_batching.payloads.payload import Payload
 from adaptive_batching.wire.error_reply import ItemFailed
 
@@ -81,17 +83,40 @@ class IntakeRuntime(EndpointRuntime):
         if request.size > self.max_body:
             raise Rejected(413, "body_too_large", closes=True)
         formats: Any = request.context
-
-        def post(told: OnEnd, body: bytes) -> EndpointCall:
-            more = self.key_arguments(request.headers, formats.reads, body)
-            return self.post(told, formats.item(body), within, *more)
-
+        post = partial(self._post, request.headers, formats, within)
         if not self.most:
             return post(on_end, request.body)
         from adaptive_batching.payloads import lists  # noqa: PLC0415  it imports NumPy
 
         codec = self.negotiation.contract.item.codecs[formats.reads]
         return CallOfSeveral(lists.cut(codec, request.body, self.most), post, self, on_end)
+
+    async def answer_all(
+        self, bodies: Sequence[bytes], within: float, headers: Mapping[str, str]
+    ) -> Sequence[bytes]:
+        """Let items in the first codec join batches, and wait for all their answers.
+
+        Raises:
+            Exception: An item is refused, and then none is left in a queue; or what the first of
+                those that failed ended with.
+        """
+        post = partial(self._post, headers, self.negotiation.default, within)
+        outcomes: list[Any] = await self.outcome_of(CallOfSeveral(bodies, post, self, settle))
+        failure = _first_failure(outcomes)
+        if failure is not None:
+            raise failure.error if isinstance(failure, ItemFailed) else failure
+        return outcomes
+
+    def _post(
+        self,
+        headers: Mapping[str, str],
+        formats: Formats,
+        within: float,
+        on_end: OnEnd,
+        body: bytes,
+    ) -> EndpointCall:
+        key = self.key_arguments(headers, formats.reads, body)
+        return self.post(on_end, formats.item(body), within, *key)
 
     def withdraw(self, call: Any) -> None:
         """No answer to a call is wanted any more."""
@@ -108,11 +133,9 @@ class IntakeRuntime(EndpointRuntime):
         """
         if not self.most:
             return super(IntakeRuntime, self).response(request, outcome, now)
-        for index, each in enumerate(outcome):
-            if isinstance(each, InvalidItem):
-                return each.within(index)
-            if isinstance(each, Exception):
-                return ItemFailed(index, each)
+        failure = _first_failure(outcome)
+        if failure is not None:
+            return failure
         from adaptive_batching.payloads import lists  # noqa: PLC0415  it imports NumPy
 
         formats: Any = request.context
@@ -131,10 +154,13 @@ class CallOfSeveral:
 
     Attributes:
         outcome: The outcomes of the items, in their order.
+        future: As a `Call`'s.
 
     Raises:
         Exception: An item is refused at once: then no item is left in a queue.
     """
+
+    future: "asyncio.Future[list[bytes | Exception]]"
 
     def __init__(
         self,
@@ -172,6 +198,16 @@ class CallOfSeveral:
         if self._on_end is not None:
             self.outcome = [call.outcome for call in self._calls]
             self._on_end(self)
+
+
+def _first_failure(outcomes: Sequence[bytes | Exception]) -> InvalidItem | ItemFailed | None:
+    """What the first of the items that failed ended with, by its index."""
+    for index, each in enumerate(outcomes):
+        if isinstance(each, InvalidItem):
+            return each.within(index)
+        if isinstance(each, Exception):
+            return ItemFailed(index, each)
+    return None
 
 
 def _posted(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adaptive_batching import SharedWorkers
-from adaptive_batching.errors import InvalidItem, JobTooLarge, MalformedBody
+from adaptive_batching.errors import InvalidItem, JobTooLarge, MalformedBody, QueueFull
 from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.payloads import npy
 from adaptive_batching.payloads.codecs import Codec
@@ -151,6 +151,12 @@ async def test_the_first_item_that_fails_is_told(several):
         assert client.running.endpoints["/lengths"].responses == {422: 2, 500: 1, 400: 1, 413: 1}
         with pytest.raises(InvalidItem, match=r"\$\[1\].text: expected str, got int"):
             await several["/lengths"]([Text("a"), {"text": 3}])
+        with pytest.raises(InvalidItem, match=r"\$\[1\]: got a object, which can't be written"):
+            await several["/lengths"]([Text("a"), object()])
+        with pytest.raises(InvalidItem, match="expected a list of items, got a dict"):
+            await several["/lengths"]({"text": "a"})
+        with pytest.raises(ValueError, match="secret"):
+            await several["/lengths"]([Text("a"), Text("bad"), {"text": 3}])
         assert not client.stats("/lengths").queued
 
 
@@ -168,6 +174,8 @@ async def test_what_is_refused_is_refused_whole():
         await until(lambda: client.stats("/slow").queued == 2)
         second = await client.post("/slow", [4, 5, 6])
         assert (second.status, second.error) == (503, "queue_full")
+        with pytest.raises(QueueFull):
+            await service["/slow"]([4, 5, 6])
         assert client.stats("/slow").queued == 2
         gate.set()
         assert (await first).json == [1, 2, 3]
@@ -204,6 +212,7 @@ async def test_mistakes():
         ({"key": 5}, "key: expected a function or the name of a header, got 5"),
         ({"key": "two words"}, "key: expected the name of a header"),
         ({"key": "X", "workers": SharedWorkers()}, "key: expected none with SharedWorkers"),
+        ({"examples": 5}, "examples: expected a list of items, got 5"),
         ({"many": True, "codec": "raw"}, "codec: expected json, msgpack or npy .* got raw"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
