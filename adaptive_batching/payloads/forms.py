@@ -171,9 +171,15 @@ def _fields_of(kind: Any) -> Mapping[str, _Field]:
     if not isinstance(kind, type) or not getattr(kind, "__annotations__", None):
         msg = "expected a type with fields, such as a msgspec.Struct, for the codec multipart"
         raise TypeError(f"{msg}, got {kind}")
-    return {
-        name: _field_of(hint) for name, hint in get_type_hints(kind, include_extras=True).items()
-    }
+    hints, renamed = get_type_hints(kind, include_extras=True), _renamed(kind)
+    return {renamed.get(name, name): _field_of(hint) for name, hint in hints.items()}
+
+
+def _renamed(kind: type) -> Mapping[str, str]:
+    """What fields are called in bodies, by their names in Python."""
+    if issubclass(kind, msgspec.Struct):
+        return {each.name: each.encode_name for each in msgspec.structs.fields(kind)}
+    return pydantic_types.aliases(kind)
 
 
 def _field_of(hint: Any) -> _Field:

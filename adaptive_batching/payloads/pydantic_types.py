@@ -50,6 +50,14 @@ def values(item: Any) -> Any:
     return item.model_dump(by_alias=True)
 
 
+def aliases(kind: Any) -> dict[str, str]:
+    """What fields of a model are called in bodies, by their names in Python; of others none."""
+    named = [
+        (name, each.validation_alias) for name, each in getattr(kind, "model_fields", {}).items()
+    ]
+    return {name: alias for name, alias in named if isinstance(alias, str)}
+
+
 def schema(kind: Any, template: str) -> dict[str, Any]:
     """Its JSON schema, with `$defs` beside it; `template` says where those are referred to.
 

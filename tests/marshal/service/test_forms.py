@@ -13,8 +13,9 @@ import pytest
 from adaptive_batching.errors import InvalidItem, MalformedBody
 from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.payloads.codecs import Codec
-from adaptive_batching.payloads.forms import MOST_PARTS
+from adaptive_batching.payloads.forms import MOST_PARTS, form_schema
 from adaptive_batching.payloads.reading import make_reader
+from adaptive_batching.payloads.writing import make_item_writer
 from tests.marshal.client import client_of
 
 
@@ -36,6 +37,14 @@ class Upload(msgspec.Struct):
 class Signed(pydantic.BaseModel):
     image: bytes
     width: int
+
+
+class Renamed(msgspec.Struct, rename="camel"):
+    line_count: int
+
+
+class Aliased(pydantic.BaseModel):
+    lines: list[int] = pydantic.Field(alias="theLines")
 
 
 service = Service("forms")
@@ -131,6 +140,15 @@ async def test_forms_that_are_refused():
         for body in (b"", b"--b", b"--b\r\n\r\nx\r\n--b--", b"--b\r\nA: b\r\n\r\nx"):
             answer = await client.post("/uploads", body, headers=kind)
             assert (answer.status, answer.error) == (400, "malformed")
+
+
+@pytest.mark.parametrize("item", [Renamed(2), Aliased(theLines=[1, 2])])
+def test_fields_that_have_other_names_in_bodies(item):
+    """A part is read as the field of that name, is written under it, and described by it."""
+    kind = type(item)
+    write, read = make_item_writer(Codec.MULTIPART, kind), make_reader(Codec.MULTIPART, kind)
+    assert read(write(item)) == item
+    assert form_schema(kind)["properties"].keys() <= {"lineCount", "theLines"}
 
 
 def test_hostile_forms_cost_little():
