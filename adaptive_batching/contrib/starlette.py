@@ -30,12 +30,12 @@ def install(app: "Starlette") -> None:
     answers = ErrorAnswers()
 
     async def answer(request: Any, error: Any) -> Any:
+        given = request.headers.get("x-request-id")
+        reply = answers.reply(error, given, _route_of(request.scope))
         if request.scope["type"] == "websocket":
             code = _TRY_AGAIN_LATER if isinstance(error, Refused) else _INTERNAL_ERROR
             await request.close(code)
             return None
-        given = request.headers.get("x-request-id")
-        reply = answers.reply(error, given, _route_of(request.scope))
         return Response(reply.body, reply.status, reply.headers)
 
     app.add_exception_handler(BatchingError, answer)

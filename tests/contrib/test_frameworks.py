@@ -17,7 +17,7 @@ from adaptive_batching import batched
 from adaptive_batching.contrib import aiohttp as for_aiohttp
 from adaptive_batching.contrib import fastapi as for_fastapi
 from adaptive_batching.contrib import starlette as for_starlette
-from adaptive_batching.errors import InvalidItem, TenantQueueFull
+from adaptive_batching.errors import InvalidItem, TenantQueueFull, WorkerLost
 from tests.marshal.client import Answer, until
 
 
@@ -175,15 +175,18 @@ def test_what_has_no_life_is_refused_where_it_is_given(made):
         made(Model)
 
 
-async def test_a_websocket_is_closed():
-    """With a code that says whether to come again."""
+@pytest.mark.parametrize(
+    ("error", "code"), [(TenantQueueFull("too many"), 1013), (WorkerLost("it died"), 1011)]
+)
+async def test_a_websocket_is_closed(error, code, caplog):
+    """With a code that says whether to come again; the log says what was our fault."""
     app = Starlette()
     for_starlette.install(app)
 
     async def route(scope, receive, send):
         await receive()
         await send({"type": "websocket.accept"})
-        raise TenantQueueFull("too many")
+        raise error
 
     app.mount("/", route)
     sent, received = [], iter([{"type": "websocket.connect"}])
@@ -196,4 +199,5 @@ async def test_a_websocket_is_closed():
         sent.append(message)
 
     await app(scope, receive, send)
-    assert [message.get("code") for message in sent] == [None, 1013]
+    assert [message.get("code") for message in sent] == [None, code]
+    assert [each.code for each in caplog.records] == ["worker_lost"] * (code == 1011)
