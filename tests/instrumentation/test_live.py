@@ -71,8 +71,10 @@ def test_a_second_counts_what_ended_in_it_and_what_came():
             one = (await model.at(0.15)).seconds[0]
             assert (one.arrived, one.done, one.batches, one.items) == (5, 4, 1, 4)
             assert (one.queued, one.running, one.workers, one.length) == (0, 1, 1, 0.15)
+            assert one.busy == pytest.approx(0.15)  # one batch has ended, another is under way
             two = (await model.at(1.0)).seconds[0]
             assert (two.arrived, two.done, two.batches) == (0, 1, 1)
+            assert two.busy == pytest.approx(0.05)
             three = await model.at(2.0)
             assert three.seconds[0].p50 is None
             assert three.requests["done"] == three.items == 5

@@ -24,6 +24,7 @@ class Second(msgspec.Struct, frozen=True, array_like=True):
         queued: Items that wait, at the end.
         running: Batches that run, at the end.
         workers: Workers that are alive, at the end.
+        busy: Seconds for which workers held a batch, all of them together.
         releases: Batches that ended, by why they left; without reasons that there were none for.
     """
 
@@ -44,4 +45,5 @@ class Second(msgspec.Struct, frozen=True, array_like=True):
     queued: int
     running: int
     workers: int
+    busy: float
     releases: dict[str, int]

@@ -48,6 +48,7 @@ class _Look(NamedTuple):
     now: float
     stats: Stats
     latencies: tuple[int, ...]
+    held: float  # seconds for which workers have held batches
 
 
 class Watch:
@@ -90,7 +91,10 @@ class Watch:
 
     def _seen(self, now: float) -> _Look:
         watched = self._watched
-        return _Look(now, watched.dispatcher.stats(), tuple(watched.histograms.latency.counts))
+        stats, histograms = watched.dispatcher.stats(), watched.histograms
+        begun = [each.busy_since for each in stats.per_worker if each.busy_since is not None]
+        held = histograms.duration.total + sum(now - since for since in begun)
+        return _Look(now, stats, tuple(histograms.latency.counts), held)
 
     def _percentiles(self, since: _Look) -> Percentiles:
         """Of the answers; a request let in that got none waited for as long as was promised."""
@@ -154,6 +158,7 @@ def _second(before: _Look, after: _Look, percentiles: Percentiles) -> Second:
         later.queued,
         later.running,
         later.workers,
+        round(max(0.0, after.held - before.held), DIGITS),
         {
             reason.value: count - earlier.releases[reason]
             for reason, count in later.releases.items()

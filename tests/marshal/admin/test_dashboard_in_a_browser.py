@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from adaptive_batching.core import JobOutcome
 from tests.marshal import apps
 from tests.marshal.admin.test_admin import LOOPBACK, ask
 from tests.marshal.client import client_of
@@ -19,8 +20,45 @@ TOTALS = """Object.fromEntries([
 ]))"""
 LIVE = """document.getElementById('link').dataset.state === 'live'
     && document.querySelector('[data-total]')"""
+OUTCOMES = {each.value for each in JobOutcome}
 CHOSEN = "document.getElementById('endpoint').value"
 FOCUSED = "document.activeElement.id || document.activeElement.textContent"
+DRAWN = """window.drawn = new Map();
+const draw = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    const key = `${this.textAlign} ${text}`;
+    drawn.set(this.canvas, (drawn.get(this.canvas) ?? new Set()).add(key));
+    draw.call(this, text, ...place);
+}"""
+LABELS = (
+    "Object.fromEntries([...drawn].map(([on, texts]) => [on.closest('figure').id, [...texts]]))"
+)
+OVERLAPPING = """(() => {
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), boxes = [];
+    while (texts.nextNode()) {
+        const range = document.createRange();
+        range.selectNodeContents(texts.currentNode);
+        for (const box of range.getClientRects()) boxes.push([texts.currentNode.data, box]);
+    }
+    return boxes.flatMap(([text, box], index) => boxes.slice(index + 1).filter(([_, other]) =>
+        Math.min(box.right, other.right) - Math.max(box.left, other.left) > 1
+        && Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top) > 4
+    ).map(([other]) => `${text} | ${other}`));
+})()"""
+MUCH = """Promise.all([
+    import("./dashboard/panels.js"), import("./dashboard/store.js"),
+    fetch("debug/live").then(answer => answer.json()),
+]).then(([panels, { Store }, view]) => {
+    const store = new Store();
+    store.news(view);
+    const endpoint = store.endpoints.get("/slow");
+    const busiest = { length: 1, arrived: 98765, shed: 12345, queueFull: 12345, done: 74075,
+        batches: 12345, items: 98765, releases: { full: 12345 }, workers: 1, busy: 1 };
+    const requests = { ...endpoint.requests, done: 9876543210 };
+    const much = { ...endpoint, requests, seconds: [busiest], queued: 98765, saturation: 12.34 };
+    for (const show of ["showReasons", "showTiles", "showTotals"]) panels[show](much);
+    window.overlapping = OVERLAPPING;
+}), 1""".replace("OVERLAPPING", OVERLAPPING)
 SCROLLED = "document.documentElement.scrollWidth > innerWidth"
 CONTRAST = """[...document.querySelectorAll("main *")].filter(each => {
     const channels = colour => (colour.match(/[\\d.]+/g) ?? []).map(Number);
@@ -101,15 +139,40 @@ async def test_it_asks_nobody_else_and_complains_of_nothing(tab, client):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_it_can_be_read_on_any_screen(tab, client, scheme):
-    """Nothing has to be scrolled sideways on a phone; all text stands out from what is behind."""
+    """On a phone nothing scrolls sideways or overlaps; text stands out, and long numbers fit."""
     feature = {"name": "prefers-color-scheme", "value": scheme}
     await tab.call("Emulation.setEmulatedMedia", features=[feature])
     for width in (360, 800, 1200):
         await opened(tab, client, width)
         assert not await tab.value(SCROLLED)
         assert await tab.value(CONTRAST) == []
+        assert await tab.value(OVERLAPPING) == []
+        await tab.value(MUCH)
+        await tab.becomes("window.overlapping !== undefined")
+        assert await tab.value("overlapping") == []
     page = await tab.value("getComputedStyle(document.body).backgroundColor")
     assert page == {"light": "rgb(244, 246, 249)", "dark": "rgb(16, 21, 28)"}[scheme]
+
+
+async def test_figures_count_whole_items_and_the_last_minute(tab, client):
+    """Axes of items have whole numbers; reasons are of the last minute, totals from the start."""
+    await tab.call("Page.enable")
+    await tab.call("Page.addScriptToEvaluateOnNewDocument", source=DRAWN)
+    await opened(tab, client)
+    await tab.becomes(f"({TOTALS}).done + ({TOTALS}).failed === 65")
+    labels = await tab.value(LABELS)
+    for figure, axis in (("sizes", "right"), ("queue", "right"), ("fit", "center")):
+        shown = [text.split()[1] for text in labels[figure] if text.startswith(axis)]
+        assert {"0", "1"} <= set(shown)
+        assert [text for text in shown if not text.isdigit()] == []
+    before = await tab.value(TOTALS)
+    reasons = before.keys() - {"batches", "items", *OUTCOMES}
+    assert sum(before[each] for each in reasons) == before["batches"] > 0
+    for _ in range(61):  # each is taken for a second later
+        client.running.broadcast.look()
+    await tab.becomes("document.querySelector('#reasons td').className === 'empty'")
+    after = await tab.value(TOTALS)
+    assert after == {name: before[name] for name in before if name not in reasons}
 
 
 async def test_it_works_by_keyboard(tab, client):

@@ -1,17 +1,21 @@
 // Figures with axes, by uPlot: over the last two minutes, or durations by batch size.
 
-import { number } from "./format.js";
+import { count, number } from "./format.js";
 import { colour } from "./reasons.js";
 
 const HEIGHT = 180;
 const WINDOW = 120; // seconds
+const WHOLE = [0, 1, 2, 3, 4, 5].flatMap(power => [1, 2, 5].map(step => step * 10 ** power)); // of items
+const NEAR = 1 / 3; // of a limit, from where a figure is drawn as high as that
 const FONT = "12px system-ui, sans-serif";
 
 export class Chart {
-  // series: [{ label, colour, value: second => number | null, dashed, fill }]
-  constructor(figure, series, { scatter = false, empty = "Nothing in the last two minutes" } = {}) {
+  // series: [{ label, colour, value: second => number | null, dashed, fill, far: may lie above the figure }]
+  // items: the axis, x or y, that counts items, which are whole.
+  constructor(figure, series, { scatter = false, items = "", empty = "Nothing in the last two minutes" } = {}) {
     this.series = series;
     this.scatter = scatter;
+    this.items = items;
     this.empty = empty;
     this.place = document.createElement("div");
     this.place.className = "plot";
@@ -56,16 +60,17 @@ export class Chart {
         ...(this.scatter ? {} : { sync: { key: "seconds" } }) },
       scales: {
         x: this.scatter ? { time: false, range: (_, low, high) => [0, Math.max(1, high) * 1.05] } : { time: true },
-        y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] },
+        y: { range: (_, low, high) => [0, this.top(high)] },
       },
       axes: [
-        { ...axis, size: 32, space: 70, values: this.scatter ? undefined : clock },
-        { ...axis, size: 52, values: (_, ticks) => ticks.map(short) },
+        { ...axis, size: 32, space: 70, values: this.scatter ? undefined : clock, ...this.steps("x") },
+        { ...axis, size: 52, values: (_, ticks) => ticks.map(short), ...this.steps("y") },
       ],
       series: [{}, ...this.series.map(each => ({
         label: each.label,
         stroke: colour(each.colour),
         width: 1.8,
+        auto: !each.far,
         dash: each.dashed ? [6, 4] : undefined,
         fill: each.fill ? `${colour(each.colour)}30` : undefined,
         paths: each.points ? () => null : undefined,
@@ -75,6 +80,18 @@ export class Chart {
     }, this.data, this.place);
     this.plot.setData(this.data, false);
     this.rescale();
+  }
+
+  steps(axis) {
+    return this.items === axis ? { incrs: WHOLE } : {};
+  }
+
+  // Where the figure ends, above its highest value.
+  top(high) {
+    const limits = this.data.slice(1).filter((_, index) => this.series[index].far).map(column => column.at(-1) ?? 0);
+    const highest = Math.max(high, ...limits.filter(limit => high >= limit * NEAR));
+    if (this.items === "y") return Math.ceil(highest * 1.1) || 1;
+    return highest > 0 ? highest * 1.1 : 1;
   }
 
   get width() {
@@ -114,7 +131,7 @@ export class Chart {
     const said = this.series.map((series, number_) => {
       const value = this.data[number_ + 1][index];
       const unsaid = this.scatter && this.plot.cursor.idx == null;
-      const text = unsaid ? "" : value == null ? "–" : number(value);
+      const text = unsaid ? "" : value == null ? "–" : Number.isInteger(value) ? count(value) : number(value);
       this.values[number_].value.textContent = text;
       return text && `${series.label} ${text}`;
     });

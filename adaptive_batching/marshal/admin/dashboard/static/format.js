@@ -29,6 +29,11 @@ export function share(value) {
   return `${percent.toFixed(digits)} %`;
 }
 
+// For a glance: no decimals from one per cent on.
+export function percent(value) {
+  return `${value && value < 0.01 ? "< 1" : Math.round(value * 100)} %`;
+}
+
 export function plural(value, one, many) {
   return `${count(value)} ${value === 1 ? one : many}`;
 }

@@ -27,15 +27,15 @@ const charts = {
   ]),
   sizes: new Chart(figure("sizes"), [
     { label: "mean", colour: "teal", fill: true, value: second => second.batches ? second.items / second.batches : null },
-    { label: "at most", colour: "grey", dashed: true, value: second => second.most },
-  ]),
+    { label: "at most", colour: "grey", dashed: true, far: true, value: second => second.most },
+  ], { items: "y" }),
   queue: new Chart(figure("queue"), [
     { label: "waiting", colour: "amber", fill: true, value: second => second.queued },
-  ], { empty: "Nobody has waited in the last two minutes" }),
+  ], { items: "y", empty: "No item has waited in the last two minutes" }),
   fit: new Chart(figure("fit"), [
     { label: "batches", colour: "teal", points: true, value: batch => milliseconds(batch.taken) },
     { label: "fitted", colour: "red", value: batch => milliseconds(batch.fitted) },
-  ], { scatter: true, empty: "No batch yet" }),
+  ], { scatter: true, items: "x", empty: "No batch yet" }),
 };
 const timeline = new Timeline(figure("timeline"), figure("timeline-span"));
 const picker = figure("endpoint");

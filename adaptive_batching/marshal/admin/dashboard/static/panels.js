@@ -1,6 +1,6 @@
 // What is said in words and tables: the promise, figures of now, reasons, totals, all endpoints.
 
-import { count, number, plural, seconds, share } from "./format.js";
+import { count, number, percent, plural, seconds, share } from "./format.js";
 import { colour, reason, REASONS } from "./reasons.js";
 import { lately } from "./store.js";
 
@@ -41,12 +41,14 @@ export function showTiles(endpoint) {
   text("batch", now.batches ? number(now.items / now.batches) : "–", `of ${endpoint.max_batch_size}`);
   text("batch-detail", `${number(rate(now.batches))} batches/s`);
   text("queued", count(endpoint.queued), "items");
-  text("queued-detail", endpoint.queued ? `${seconds(endpoint.queued_seconds)} of work` : "nobody");
+  text("queued-detail", endpoint.queued ? `${seconds(endpoint.queued_seconds)} of work` : "nothing waits");
   const alive = endpoint.workers.filter(worker => worker.alive);
   const busy = alive.filter(worker => worker.busy_since !== null).length;
-  text("workers", `${alive.length}`, `${busy} busy`);
+  text("workers", `${alive.length}`, `${busy} busy now`);
   const slow = alive.filter(worker => worker.slowness >= 1.5).length;
-  text("workers-detail", slow ? `${plural(slow, "is", "are")} slow` : `${share(endpoint.saturation)} of full load`);
+  const held = now.available ? `busy ${percent(now.busy / now.available)}, ` : "";
+  const carried = `${held}${percent(endpoint.saturation)} of what full batches could carry`;
+  text("workers-detail", slow ? `${plural(slow, "is", "are")} slow; ${carried}` : carried);
   document.title = `${word.replace(/^\W+/, "")} · ${endpoint.name} · adaptive_batching`;
 }
 
@@ -58,23 +60,23 @@ function refusals(now) {
 
 export function showReasons(endpoint) {
   const { releases, batches } = lately(endpoint, MINUTE);
-  const names = Object.keys(REASONS).concat(Object.keys(endpoint.releases).filter(name => !(name in REASONS)));
-  const rows = names.filter(name => endpoint.releases[name]).map(name => {
+  const names = Object.keys(REASONS).concat(Object.keys(releases).filter(name => !(name in REASONS)));
+  const rows = names.filter(name => releases[name]).map(name => {
     const [title, meaning, hue] = reason(name);
-    const part = batches ? (releases[name] ?? 0) / batches : 0;
+    const part = releases[name] / batches;
     const head = cell("th", swatch(hue), title, small(meaning));
     head.scope = "row";
     const bar = document.createElement("i");
-    bar.style.width = `${Math.round(part * 60)}%`;
+    bar.className = "bar";
+    bar.style.width = `${part * 100}%`;
     bar.style.background = colour(hue);
-    const line = document.createElement("div");
-    line.className = "bar";
-    line.append(bar, share(part));
-    const total = cell("td", count(endpoint.releases[name]));
-    total.dataset.reason = name;
-    return row(head, cell("td", line), total);
+    head.append(bar);
+    const left = cell("td", count(releases[name]));
+    left.dataset.reason = name;
+    return row(head, cell("td", share(part)), left);
   });
-  fill("reasons-rows", rows, "No batch has left yet");
+  document.querySelector("#reasons thead").hidden = !rows.length;
+  fill("reasons-rows", rows, "No batch has left in the last minute");
 }
 
 export function showTotals(endpoint) {

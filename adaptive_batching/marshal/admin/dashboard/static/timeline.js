@@ -3,9 +3,9 @@
 import { count, seconds } from "./format.js";
 import { colour, reason } from "./reasons.js";
 
-const LANES = 170; // pixels, all together, unless there are so many that each has only the least
-const LEAST_LANE = 24;
-const MOST_LANE = 60;
+const LEAST_LANE = 24; // pixels; lanes fill the card, which is as high as the one beside it
+const MOST_LANE = 120;
+const LEAST = 72; // of all lanes together
 const AXIS = 22;
 const NAMES = 30;
 const BARS = 12; // batches of each worker that are shown, about
@@ -44,10 +44,10 @@ export class Timeline {
   }
 
   draw() {
-    const width = this.place.clientWidth;
     const lanes = Math.max(1, this.lanes?.length ?? 0);
-    this.lane = Math.min(Math.max(LANES / lanes, LEAST_LANE), MOST_LANE);
-    const height = Math.max(LANES, lanes * this.lane) + AXIS;
+    this.place.style.minHeight = `${Math.max(LEAST, lanes * LEAST_LANE) + AXIS}px`;
+    const { clientWidth: width, clientHeight: height } = this.place;
+    this.lane = Math.min((height - AXIS) / lanes, MOST_LANE);
     const dots = window.devicePixelRatio || 1;
     Object.assign(this.canvas, { width: width * dots, height: height * dots });
     Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
@@ -91,7 +91,7 @@ export class Timeline {
     pen.fillRect(x, y, wide, this.lane - 8);
     pen.globalAlpha = 1;
     pen.fillStyle = colour("card");
-    const text = bar.running ? "" : String(bar.size);
+    const text = bar.running ? "" : count(bar.size);
     if (text && pen.measureText(text).width + 6 < wide) pen.fillText(text, x + 3, y + this.lane / 2 - 3.5);
   }
 }
