@@ -58,7 +58,7 @@ def _lines(endpoint: EndpointView, state: LastMinute) -> Iterator[tuple[str, Ren
     yield "leave", leave or "none in the last minute"
     waiting = f"{counted(endpoint.queued, 'item')} of {endpoint.max_queue:,}"
     yield "waiting", f"{waiting}, {format_duration(endpoint.queued_seconds)} of work"
-    yield "workers", _workers(endpoint)
+    yield "workers", _workers(endpoint, now, length)
 
 
 def _promise(endpoint: EndpointView) -> str:
@@ -89,13 +89,23 @@ def _batches(endpoint: EndpointView, now: Sequence[Second], length: float) -> st
     return f"{size} items of {endpoint.max_batch_size}, {_rate(batches / length)}; they take {line}"
 
 
-def _workers(endpoint: EndpointView) -> Text:
+def _workers(endpoint: EndpointView, now: Sequence[Second], length: float) -> Text:
+    """A mark for each, how much they had to do, and those that need a look by their index."""
     said = Text()
-    for index, worker in enumerate(endpoint.workers):
+    for worker in endpoint.workers:
         mark = _DEAD if not worker.alive else _IDLE if worker.busy_since is None else _BUSY
-        slow = f" {worker.slowness:.1f}x slow" if worker.slowness >= _SLOW else ""
-        said.append(f"{index}{mark}{slow} ", style="red" if slow or not worker.alive else "")
-    return said.append(f" {_share(endpoint.saturation)} of full load", style="dim")
+        said.append(f"{mark} ", style="" if worker.alive else "red")
+    alive = sum(second.workers * second.length for second in now) / length
+    busy = sum(second.busy for second in now) / length
+    if alive:
+        said.append(f" busy {_share(min(1.0, busy / alive))},")
+    said.append(f" {_share(endpoint.saturation)} of what full batches could carry")
+    for index, worker in enumerate(endpoint.workers):
+        if not worker.alive:
+            said.append(f"; worker {index} is down", style="red")
+        elif worker.slowness >= _SLOW:
+            said.append(f"; worker {index} takes {worker.slowness:.1f} times as long", style="red")
+    return said
 
 
 def _rate(value: float) -> str:

@@ -3,8 +3,10 @@
 import asyncio
 import os
 import pty
+import re
 import signal
 import sys
+import termios
 from asyncio.subprocess import PIPE
 
 import pytest
@@ -42,6 +44,7 @@ async def test_one_look():
         assert "none is promised" in square
         assert "items of 8" in square
         assert "idle" in square
+        assert re.search(r"workers +□ +busy [\d.<]+ %, [\d.<]+ % of what full batches", square)
         assert slow.startswith("/slow  idle\n")
         status, output, _ = await top(client.running.admin_url, "--once", "--endpoint", "/slow")
         assert "/slow" in output
@@ -53,6 +56,7 @@ async def test_one_look():
     [
         ("nonsense", "expected the URL of an admin port, such as http://127.0.0.1:9000"),
         ("http://127.0.0.1:{nobody}", "can't be reached: Connect"),
+        ("{nobody}", "http://127.0.0.1:{nobody} can't be reached"),
         ("http://127.0.0.1:{data}", "start the service with --admin-port, and give that port"),
     ],
 )
@@ -61,7 +65,7 @@ async def test_a_wrong_url_is_told_in_a_sentence(url, told, unused_tcp_port):
         data = client.running.url.rpartition(":")[2]
         status, output, complaint = await top(url.format(nobody=unused_tcp_port, data=data))
         assert status in {1, 2}
-        assert told in complaint
+        assert told.format(nobody=unused_tcp_port) in complaint
         assert "Traceback" not in complaint
         assert output == ""
 
@@ -97,6 +101,10 @@ class Terminal:
         await until(lambda: what in self._text)
         self._text = self._text.partition(what)[2]
 
+    def type(self, keys):
+        """Press some keys."""
+        os.write(self._ours, keys.encode())
+
     def close(self):
         asyncio.get_running_loop().remove_reader(self._ours)
         os.close(self._ours)
@@ -121,4 +129,23 @@ async def test_it_goes_on_and_comes_back(unused_tcp_port):
         process.send_signal(signal.SIGINT)
         _, complaint = await process.communicate()
     assert (process.returncode, complaint) == (130, b"")
+    terminal.close()
+
+
+async def test_q_ends_it():
+    """With success, and with a terminal that shows what is typed as before."""
+    terminal = Terminal()
+    before = termios.tcgetattr(terminal.theirs)
+    async with client_of(apps.service, admin=LOOPBACK) as client:
+        port = client.running.admin_url.rpartition(":")[2]
+        command = [sys.executable, "-m", "adaptive_batching", "top", port]
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=terminal.theirs, stdout=terminal.theirs, stderr=PIPE
+        )
+        await terminal.shows(f"http://127.0.0.1:{port} (q ends)")
+        await until(lambda: not termios.tcgetattr(terminal.theirs)[3] & termios.ECHO)
+        terminal.type("xq")
+        _, complaint = await process.communicate()
+    assert (process.returncode, complaint) == (0, b"")
+    assert termios.tcgetattr(terminal.theirs) == before
     terminal.close()
