@@ -41,13 +41,23 @@ def test_code_in_the_documentation_runs(page: Path, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-W", "error", script], check=True)
 
 
+def anchors_of(page: Path) -> set[str]:
+    """What a link to one of a page's headings has after its `#`."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
-    """Every link to a file of the project finds it."""
+    """Every link to a file of the project finds it, with the heading that it names."""
     prose = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    links = [part.split(")")[0] for part in prose.split("](")[1:]]
-    local = [link.split("#")[0] for link in links if not link.startswith("http")]
-    assert [link for link in local if link and not (page.parent / link).exists()] == []
+    links = re.findall(r"\]\(([^)]*)|src(?:set)?=\"([^\"]*)", prose)
+    local = [link for link in map("".join, links) if not link.startswith("http")]
+    for file, _, heading in (link.partition("#") for link in local):
+        target = page.parent / file if file else page
+        assert target.exists(), file
+        assert not heading or heading in anchors_of(target), f"{file}#{heading}"
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer.stem)
