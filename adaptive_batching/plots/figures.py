@@ -10,7 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from adaptive_batching.core import BatchRecord, JobOutcome
 from adaptive_batching.plots.runs import Load, PolicyRun
@@ -119,6 +119,7 @@ def batch_sizes(runs: Sequence[PolicyRun]) -> str:
             axes.plot(times, sizes, ".", markersize=3, alpha=0.7, color=color, label=run.name)
         axes.set(xlabel="seconds", ylabel="items")
         axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
     return _svg("Batch sizes", draw)
 
@@ -156,6 +157,8 @@ def durations(runs: Sequence[PolicyRun], mean: Curve | None) -> str:
             axes.plot(sizes, truth, color=_LIMIT, linewidth=1, linestyle="--", label="true mean")
         axes.set(xlabel="items", ylabel="ms")
         axes.set_ylim(bottom=0)
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
     return _svg("Duration of a batch: learned line and samples", draw)
 
@@ -171,6 +174,7 @@ def queues(runs: Sequence[PolicyRun]) -> str:
             axes.fill_between(times, means, peaks, alpha=0.2, color=line["color"], linewidth=0)
         axes.set(xlabel="seconds", ylabel="items")
         axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
     return _svg("Queue when a batch leaves: mean and peak", draw)
 

@@ -8,7 +8,7 @@ from adaptive_batching.plots import figures
 from adaptive_batching.plots.runs import Load, PolicyRun
 from adaptive_batching.simulation import Limit, Row
 from adaptive_batching.simulation.servers.curves import Curve
-from adaptive_batching.simulation.study.report import grid
+from adaptive_batching.simulation.study.report import MEANINGS, grid
 
 _CSS = """
 :root { color-scheme: light dark; --ink: #1c2126; --soft: #5b6570; --grid: #d5dade;
@@ -21,6 +21,7 @@ body { margin: 0 auto; max-width: 72rem; padding: 1rem; background: var(--page);
   color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.4rem; line-height: 1.25; margin: .5rem 0; overflow-wrap: anywhere; }
 p { color: var(--soft); margin: .25rem 0; max-width: 44rem; }
+b { color: var(--ink); }
 .wide { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; white-space: nowrap;
   font-size: .9rem; }
@@ -88,4 +89,5 @@ def _table(rows: Sequence[Row], limit: Limit | None) -> str:
     body = "\n".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines
     )
-    return f'<div class="wide"><table>\n<tr>{heads}</tr>\n{body}\n</table></div>'
+    told = "; ".join(f"<b>{name}</b>: {MEANINGS[name]}" for name in headings if name in MEANINGS)
+    return f'<div class="wide"><table>\n<tr>{heads}</tr>\n{body}\n</table></div>\n<p>{told}.</p>'

@@ -83,6 +83,8 @@ def test_it_shows_the_table_and_a_figure_for_each_question(page):
         "requests per second",
         "of limit",
         "true mean",
+        "gap CV",
+        ": how unevenly batches leave: 0 at equal distances, 1 at random, more in bunches;",
     ):
         assert text in checked.texts
     assert "var(--ink)" in page
@@ -101,12 +103,18 @@ def test_without_loads_there_are_no_curves_over_the_load(tmp_path):
 
 
 def test_a_lone_request(tmp_path):
-    """Has no gaps and no queue, and figures that say nothing say it quietly."""
+    """Has no gaps and no queue; figures that say nothing say it quietly, and items are whole."""
     trace, path = tmp_path / "lone.csv", tmp_path / "out.html"
     trace.write_text("t_seconds,size\n0,1\n")
     result = run(trace, "--report", path, "--load", 0.5, "--load", 2)
     assert result.exit_code == 0, result.output
-    assert Checked(path.read_text()).tags.count("svg") == 7
+    page = path.read_text()
+    assert Checked(page).tags.count("svg") == 7
+    for figure, anchor in (("Batch sizes", "end"), ("Queue", "end"), ("Duration", "middle")):
+        [drawn] = re.findall(rf'aria-label="{figure}.*?</svg>', page, re.DOTALL)
+        ticks = re.findall(rf"text-anchor: {anchor}[^>]*>([\d.]+)<", drawn)
+        assert ticks
+        assert not [tick for tick in ticks if "." in tick]
 
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):

@@ -245,6 +245,19 @@ def _plain(value: float | None, style: str) -> str:
     return "-" if value is None else format(value, style)
 
 
+MEANINGS = {
+    "goodput": "share of all requests that were answered in time",
+    "late": "share that was answered after its deadline",
+    "shed": "share that was refused, found the queue full or expired in it",
+    "failed": "share that got an error, or whose client gave up",
+    "answers/s": "answers a second",
+    "batch": "mean items in a batch",
+    "gap CV": "how unevenly batches leave: 0 at equal distances, 1 at random, more in bunches",
+    "jobs/s": "how fast this was simulated: requests in a second of real time",
+    "of limit": "goodput as a share of what no policy beats",
+}
+"""What a column of `grid` says, by its heading; the others say it themselves."""
+
 _COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("policy", lambda row: row.policy),
     ("workers", lambda row: str(row.workers)),
