@@ -145,8 +145,14 @@ async def test_the_page_in_a_browser(tmp_path):
         await tab.becomes("document.querySelector('output').textContent.includes('sun')")
         said = await tab.value("document.querySelector('output').textContent")
         assert said == '200\n{"bright":true,"name":"sun"}'
+        await tab.value("document.querySelectorAll('form button').forEach(each => each.click()), 1")
+        outputs = "JSON.stringify([...document.querySelectorAll('output')].map(o => o.textContent))"
+        await tab.becomes(f"!{outputs}.includes('…')")
+        said = json.loads(await tab.value(outputs))
+        assert [each.partition("\n")[0] for each in said] == ["200"] * len(said)
         asked = {each["request"]["url"] for each in tab.named("Network.requestWillBeSent")}
-        assert asked - {"data:,"} == {page, f"{client.running.url}/images"}
+        assert {url.removeprefix(client.running.url) for url in asked} >= {"/images", "/docs"}
+        assert {url for url in asked if not url.startswith(client.running.url)} <= {"data:,"}
         assert tab.named("Log.entryAdded", "Runtime.exceptionThrown") == []
 
 

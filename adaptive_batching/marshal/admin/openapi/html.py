@@ -8,7 +8,11 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from adaptive_batching.marshal.admin.openapi.examples import make_example
+
 Part = dict[str, Any]
+
+_LONG = 120  # characters of an item, from where it has no spaces and a shell takes it from a file
 
 _CSS = (files(__package__) / "page.css").read_text()
 _SCRIPT = (files(__package__) / "page.js").read_text()
@@ -47,12 +51,13 @@ def render(document: Part) -> str:
 
 def _endpoint(path: str, post: Part, document: Part) -> str:
     body, answer = post["requestBody"]["content"], post["responses"]["200"]["content"]
+    trial = _trial(path, body, document["components"]["schemas"])
     details = f"<p>{escape(post['description'])}</p>" if "description" in post else ""
     return (
         f'<section id="{_anchor(path)}"><h2><span>POST</span> {escape(path)}</h2>'
         f"<p>{escape(post['summary'])}</p>{details}"
         f"<h3>Item</h3>{_content(body)}<h3>Result</h3>{_content(answer)}"
-        f"{_trial(path, body)}{_statuses(post['responses'], document)}</section>"
+        f"{trial}{_statuses(post['responses'], document)}</section>"
     )
 
 
@@ -86,18 +91,23 @@ def _linked(schema: str) -> str:
     return "".join(linked)
 
 
-def _trial(path: str, content: Part) -> str:
+def _trial(path: str, content: Part, types: Part) -> str:
     """A form, where an item can be written by hand, and the same for a shell."""
     written = [each for each in content if each == "application/json" or each.startswith("text/")]
     if not written:
         return ""
     media_type = written[0]
-    examples = content[media_type].get("examples", {"none": {"value": ""}})
-    example = next(iter(examples.values()))["value"]
-    text = example if isinstance(example, str) and media_type.startswith("text/") else ""
-    if media_type == "application/json" and "examples" in content[media_type]:
-        text = json.dumps(example, ensure_ascii=False)
-    command = f"curl -H 'Content-Type: {media_type}' -d {shlex.quote(text)} $URL{path}"
+    examples = content[media_type].get("examples")
+    if examples:
+        example = next(iter(examples.values()))["value"]
+    else:
+        example = make_example(content[media_type]["schema"], types)
+    text = str(example)
+    if media_type == "application/json":
+        separators = None if len(str(example)) < _LONG else (",", ":")
+        text = json.dumps(example, ensure_ascii=False, separators=separators)
+    data = shlex.quote(text) if len(text) < _LONG else "@item.json"
+    command = f"curl -H 'Content-Type: {media_type}' -d {data} $URL{path}"
     return (
         f'<form data-path="{escape(path)}" data-type="{media_type}"><label>Try an item'
         f'<textarea rows="4" spellcheck="false">{escape(text)}</textarea></label>'
