@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_origin
 
-from adaptive_batching.workers.handler import ConfiguredHandler, name_of
+from adaptive_batching.workers.handler import ConfiguredHandler, call_of, name_of
 
 if TYPE_CHECKING:
     from adaptive_batching.payloads.array_stacking import Stacking
@@ -69,9 +69,8 @@ def _may_take_arrays(handler: Any) -> bool:
     """Whether annotations are worth a second look: most say at a glance that they want lists."""
     if "numpy" not in sys.modules:  # nor is torch there, then
         return False
-    call = handler if inspect.isroutine(handler) else getattr(handler, "__call__", None)  # noqa: B004
     try:
-        annotations = getattr(call, "__annotations__", {})
+        annotations = getattr(call_of(handler), "__annotations__", {})
     except NameError:  # as soon as they are looked at, from Python 3.14 on
         return False
     taken = [hint for name, hint in annotations.items() if name != "return"]
@@ -85,7 +84,7 @@ def _stacking(handler: Any) -> "Stacking | None":
     from adaptive_batching.payloads import annotations  # noqa: PLC0415
     from adaptive_batching.payloads.array_stacking import Stacking  # noqa: PLC0415
 
-    call = annotations.batch_call(handler)
+    call = call_of(handler)
     try:
         hint, _ = annotations.signature_types(call)
     except TypeError:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -415,9 +415,28 @@ async def too_many(self: object, items: list[int], extra: int) -> list[int]:
     return items
 
 
+class Uncallable:
+    """A class whose instances are no handlers."""
+
+
+def yields(items: list[int]) -> Iterator[int]:
+    yield from items
+
+
+class Yields:
+    """A class whose instances yield their results."""
+
+    async def __call__(self, items: list[int]) -> AsyncIterator[int]:
+        for item in items:
+            yield item
+
+
 @pytest.mark.parametrize(
     ("handler", "complaint"),
     [
+        (Uncallable, r"expected Uncallable to define __call__\(self, items\), got a class without"),
+        (yields, "expected one that returns a list, got yields, which yields"),
+        (Yields, r"expected one that returns a list, got Yields.__call__, which yields"),
         (3, "expected a function, a method or a class as handler, got 3"),
         (None, "expected a function, a method or a class as handler, got None"),
         (too_many, r"expected a handler of \(items\), or \(self, items\) in a class"),

@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any
 
 from adaptive_batching.errors import SettingError
+from adaptive_batching.workers.handler import call_of, name_of
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 
@@ -98,18 +99,14 @@ def check_takes_a_list(handler: Callable[..., Any], *, lengths: bool = False) ->
         lengths: Whether it gets the lengths of padded arrays besides.
 
     Raises:
-        TypeError: It would need more, or takes nothing, or it yields its results.
+        TypeError: It would need more, or takes nothing.
     """
-    called: Callable[..., Any] = handler
+    called = call_of(handler)
     arguments: tuple[object, ...] = ([],)
     if inspect.isclass(handler):
-        called = _call_of(handler)
         arguments = (handler, [])  # in the place of the instance that does not exist yet
-        if not inspect.isfunction(called):
+        if not inspect.isfunction(inspect.getattr_static(handler, "__call__")):
             return  # something with a binding of its own
-    name = getattr(called, "__qualname__", repr(called))
-    if inspect.isasyncgenfunction(called) or inspect.isgeneratorfunction(called):
-        raise TypeError(f"handler: expected one that returns a list, got {name}, which yields")
     try:
         signature = inspect.signature(called)
     except (TypeError, ValueError):
@@ -119,12 +116,4 @@ def check_takes_a_list(handler: Callable[..., Any], *, lengths: bool = False) ->
     except TypeError:
         own = "self, " if inspect.isclass(handler) else ""
         expected = f"a handler that takes one list, such as ({own}items)"
-        raise TypeError(f"handler: expected {expected}, got {name}{signature}") from None
-
-
-def _call_of(handler: type) -> Any:
-    for base in handler.__mro__:
-        if "__call__" in vars(base):
-            return vars(base)["__call__"]
-    expected = f"{handler.__qualname__} to define __call__(self, items)"
-    raise TypeError(f"handler: expected {expected}, got a class without")
+        raise TypeError(f"handler: expected {expected}, got {name_of(called)}{signature}") from None

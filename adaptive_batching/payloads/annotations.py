@@ -7,6 +7,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from adaptive_batching.payloads.kinds import stacked_item, stacked_row
+from adaptive_batching.workers.handler import call_of, name_of
 
 UNDECLARED: Any = Any
 
@@ -30,12 +31,12 @@ def declared_types(handler: Callable[..., Any], *, takes_one: bool = False) -> t
         TypeError: A name in an annotation means nothing where the handler is defined, or an
             annotation says that the handler takes or returns something else than a list.
     """
-    call = batch_call(handler)
+    call = call_of(handler)
     before = getattr(handler, "preprocess", None)
     after = getattr(handler, "postprocess", None)
     taken, _ = signature_types(before or call)
     _, returned = signature_types(after or call)
-    name = getattr(call, "__qualname__", repr(call))
+    name = name_of(call)
     item, result = taken, returned
     if not (before or takes_one):
         expected = f"{name} to take a list of items, such as list[{_shown(taken)}]"
@@ -44,13 +45,6 @@ def declared_types(handler: Callable[..., Any], *, takes_one: bool = False) -> t
         expected = f"{name} to return a list with one result for each item"
         result = stacked_row(returned) or _element(returned, expected)
     return _value(item), _value(_without_exceptions(result))
-
-
-def batch_call(handler: Any) -> Any:
-    """What of a handler has the annotations of its batches."""
-    if inspect.isclass(handler) or not inspect.isroutine(handler):
-        return getattr(handler, "__call__", handler)  # noqa: B004  its annotations are wanted
-    return handler
 
 
 def signature_types(function: Callable[..., Any]) -> tuple[Any, Any]:
@@ -63,7 +57,7 @@ def signature_types(function: Callable[..., Any]) -> tuple[Any, Any]:
         parameters = list(inspect.signature(function).parameters.values())
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:
-        name = getattr(function, "__qualname__", repr(function))
+        name = name_of(function)
         msg = (
             f"handler: expected annotations that mean something when {name} is registered, got"
             f" {error}: import it, define it before, or declare item= and result="

@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
@@ -179,15 +180,24 @@ class HandlerReference:
             raise HandlerNotFound(msg) from error
 
 
+def call_of(handler: Any) -> Any:
+    """What of a handler is called with a batch: a function itself, else its `__call__`.
+
+    Returns:
+        That of a class takes `self` first; None if a class has none.
+    """
+    if inspect.isroutine(handler) or isinstance(handler, partial):
+        return handler
+    if inspect.isclass(handler) and not any("__call__" in vars(base) for base in handler.__mro__):
+        return None  # but for that of its metaclass, which builds it
+    return getattr(handler, "__call__", None)  # noqa: B004  not whether there is one, but which
+
+
 def is_async(handler: Any) -> bool:
     """Whether calling the handler, or an instance of it if it is a class, has to be awaited."""
     if isinstance(handler, ConfiguredHandler):
         handler = handler.handler
-    if inspect.isclass(handler):
-        return inspect.iscoroutinefunction(handler.__call__)
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-        getattr(handler, "__call__", None)  # noqa: B004 - its kind is asked for, not its presence
-    )
+    return any(map(inspect.iscoroutinefunction, (handler, call_of(handler))))
 
 
 def name_of(handler: Any) -> str:

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import isclass
+from inspect import isasyncgenfunction, isclass, isgeneratorfunction
 from math import inf
 from typing import Any, TypeAlias
 
 from adaptive_batching.wire.frames import MAX_CHATTER, MAX_FRAME, MAX_LENGTH
 from adaptive_batching.workers.external.named_socket import PREFIX, check_path
-from adaptive_batching.workers.handler import is_async
+from adaptive_batching.workers.handler import call_of, is_async, name_of
 
 # seconds; proxies in front give up after a minute by default, so no one is left for a later answer
 _TIMEOUT = 60.0
@@ -223,15 +223,13 @@ def place(
     `threads:2`, `processes:2`, `ray:4`, `unix:/run/model.sock`.
 
     Raises:
-        TypeError: The handler can't be called.
+        TypeError: The handler can't be called with a batch, or yields its results.
         ValueError: Cores are named for something that isn't a process, or named twice, or the
             text names nothing.
     """
     if isinstance(workers, str):
         workers = _named(workers)
-    if not callable(handler):
-        msg = f"expected a function, a method or a class as handler, got {handler!r}"
-        raise TypeError(msg)
+    _check_returns(handler)
     if isclass(handler) and not isinstance(workers, Placement):
         return Processes(workers, cpus=cpus)
     if cpus is not None:
@@ -240,6 +238,24 @@ def place(
     if isinstance(workers, Placement):
         return workers
     return Tasks(workers) if is_async(handler) else Threads(workers)
+
+
+def _check_returns(handler: Any) -> None:
+    """See whether a handler, or an instance of it if it is a class, can be called and returns.
+
+    Raises:
+        TypeError: It can't, or doesn't.
+    """
+    if not callable(handler):
+        msg = f"expected a function, a method or a class as handler, got {handler!r}"
+        raise TypeError(msg)
+    call = call_of(handler)
+    if call is None:
+        expected = f"{name_of(handler)} to define __call__(self, items)"
+        raise TypeError(f"handler: expected {expected}, got a class without")
+    if isgeneratorfunction(call) or isasyncgenfunction(call):
+        expected = "one that returns a list"
+        raise TypeError(f"handler: expected {expected}, got {name_of(call)}, which yields")
 
 
 def _named(workers: str) -> Placement:
