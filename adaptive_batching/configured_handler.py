@@ -2,11 +2,12 @@
 
 import inspect
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import TYPE_CHECKING, Any
 
+from adaptive_batching.payloads.annotations import UnknownName, declared_types, signature_types
+from adaptive_batching.payloads.kinds import stacking_of
 from adaptive_batching.workers.handler import ConfiguredHandler, call_of, name_of
 
 if TYPE_CHECKING:
@@ -27,15 +28,10 @@ def configured(
 
     Raises:
         TypeError: A function has no constructor, the class's takes other arguments, or an
-            annotation asks for arrays and does not say of what.
+            annotation says that the handler takes or returns something else than lists or arrays.
     """
     _check_init_args(handler, init_args or {})
-    adapt = None
-    if not takes_one and _may_take_arrays(handler):
-        try:
-            adapt = _stacking(handler)
-        except TypeError as error:
-            raise TypeError(f"handler {name_of(handler)}: {error}") from None
+    adapt = None if takes_one else _stacking(handler)
     if adapt is None and not init_args:
         return handler
     return ConfiguredHandler(handler, dict(init_args or {}), adapt)
@@ -65,36 +61,28 @@ def _check_init_args(handler: Any, init_args: Mapping[str, Any]) -> None:
         raise TypeError(f"{msg}, got {dict(init_args)}: {error}") from None
 
 
-def _may_take_arrays(handler: Any) -> bool:
-    """Whether annotations are worth a second look: most say at a glance that they want lists."""
-    if "numpy" not in sys.modules:  # nor is torch there, then
-        return False
-    try:
-        annotations = getattr(call_of(handler), "__annotations__", {})
-    except NameError:  # as soon as they are looked at, from Python 3.14 on
-        return False
-    taken = [hint for name, hint in annotations.items() if name != "return"]
-    is_list = not taken or taken[0] is list or get_origin(taken[0]) is list
-    return not (is_list or str(taken[0]).startswith("list["))
-
-
 def _stacking(handler: Any) -> "Stacking | None":
     """What stacks the items of a handler; None if it takes a list."""
-    # they import msgspec, for which handlers of lists need not wait
-    from adaptive_batching.payloads import annotations  # noqa: PLC0415
-    from adaptive_batching.payloads.array_stacking import Stacking  # noqa: PLC0415
-
     call = call_of(handler)
     try:
-        hint, _ = annotations.signature_types(call)
-    except TypeError:
-        if _ARRAYS.search(str(call.__annotations__)):
+        declared_types(handler)  # whether it can take and return lists
+        hint, _ = signature_types(call)
+        stacking = stacking_of(hint)
+    except UnknownName:
+        if _speaks_of_arrays(call):
             raise
-        return None  # whatever its names mean, they are no arrays
-    stacking = Stacking.of(hint)
+        return None  # whatever its names will mean, they are no arrays
     if stacking is None or "lengths" not in list(inspect.signature(call).parameters)[1:]:
         return stacking
     if all(column.padded is None for column in stacking.columns.values()):
-        msg = "lengths: expected a padded array before it, as in Annotated[np.ndarray,"
+        msg = f"handler {name_of(handler)}: lengths: expected a padded array before it, as in"
+        msg = f"{msg} Annotated[np.ndarray,"
         raise TypeError(f"{msg} Shape(None, 80), DType('float32'), Padded(axis=0)], got {hint}")
     return replace(stacking, hands_lengths=True)
+
+
+def _speaks_of_arrays(call: Any) -> bool:
+    try:
+        return bool(_ARRAYS.search(str(getattr(call, "__annotations__", ""))))
+    except NameError:  # as soon as they are looked at, from Python 3.14 on
+        return False

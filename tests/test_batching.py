@@ -415,6 +415,18 @@ async def too_many(self: object, items: list[int], extra: int) -> list[int]:
     return items
 
 
+def takes_one(item: int) -> list[int]:
+    return [item]
+
+
+def takes_a_dict(items: dict[str, int]) -> list[int]:
+    return list(items.values())
+
+
+def returns_a_dict(items: list[int]) -> dict[str, list[int]]:
+    return {"results": items}
+
+
 class Uncallable:
     """A class whose instances are no handlers."""
 
@@ -434,6 +446,9 @@ class Yields:
 @pytest.mark.parametrize(
     ("handler", "complaint"),
     [
+        (takes_one, r"takes_one to take a list of items, such as list\[int\], got .* int"),
+        (takes_a_dict, r"takes_a_dict to take a list of items.*got the annotation dict"),
+        (returns_a_dict, r"to return a list with one result for each item, got .*dict\[str"),
         (Uncallable, r"expected Uncallable to define __call__\(self, items\), got a class without"),
         (yields, "expected one that returns a list, got yields, which yields"),
         (Yields, r"expected one that returns a list, got Yields.__call__, which yields"),
@@ -441,13 +456,24 @@ class Yields:
         (None, "expected a function, a method or a class as handler, got None"),
         (too_many, r"expected a handler of \(items\), or \(self, items\) in a class"),
         (lambda x, temperature: x, r"expected a handler of \(items\).*belongs into the item"),
-        (nothing, r"expected a handler of \(items\)"),
+        (nothing, "expected nothing to return a list with one result for each item"),
+        (lambda: [], r"expected a handler of \(items\)"),
     ],
 )
 def test_what_is_no_handler(handler: Any, complaint: str) -> None:
     """A TypeError at decoration that says what was expected."""
     with pytest.raises(TypeError, match=complaint):
         batched()(handler)
+
+
+def test_a_name_in_an_annotation_that_means_nothing_yet() -> None:
+    """It may be defined below the handler, or only for type checkers."""
+
+    @batched
+    def later(items: "list[Later]") -> "list[Later]":  # type: ignore[name-defined]  # noqa: F821
+        return items
+
+    assert later.__name__ == "later"
 
 
 async def test_without_parentheses() -> None:

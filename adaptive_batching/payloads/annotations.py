@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from adaptive_batching.payloads.kinds import stacked_item, stacked_row
+from adaptive_batching.payloads.kinds import stacked_row, stacking_of
 from adaptive_batching.workers.handler import call_of, name_of
 
 UNDECLARED: Any = Any
@@ -15,6 +15,10 @@ _LISTS = {list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable}
 _SINGLE = (bool, int, float, complex, str, bytes, bytearray, NoneType, None)
 _UNORDERED = (abc.Mapping, abc.Set)
 _AWAITED = {abc.Awaitable, abc.Coroutine}
+
+
+class UnknownName(TypeError):
+    """A name in an annotation means nothing where its function is defined."""
 
 
 def declared_types(handler: Callable[..., Any], *, takes_one: bool = False) -> tuple[Any, Any]:
@@ -28,8 +32,9 @@ def declared_types(handler: Callable[..., Any], *, takes_one: bool = False) -> t
         takes_one: Whether it is called with one item instead of a list.
 
     Raises:
-        TypeError: A name in an annotation means nothing where the handler is defined, or an
-            annotation says that the handler takes or returns something else than a list.
+        UnknownName: A name in an annotation means nothing where the handler is defined.
+        TypeError: An annotation says that the handler takes or returns something else than a list,
+            or asks for arrays and does not say of what.
     """
     call = call_of(handler)
     before = getattr(handler, "preprocess", None)
@@ -40,7 +45,11 @@ def declared_types(handler: Callable[..., Any], *, takes_one: bool = False) -> t
     item, result = taken, returned
     if not (before or takes_one):
         expected = f"{name} to take a list of items, such as list[{_shown(taken)}]"
-        item = stacked_item(taken) or _element(taken, expected)
+        try:
+            stacking = stacking_of(taken)
+        except TypeError as error:
+            raise TypeError(f"handler {name}: {error}") from None
+        item = stacking.item if stacking else _element(taken, expected)
     if not (after or takes_one):
         expected = f"{name} to return a list with one result for each item"
         result = stacked_row(returned) or _element(returned, expected)
@@ -51,7 +60,7 @@ def signature_types(function: Callable[..., Any]) -> tuple[Any, Any]:
     """What a function takes first, beside `self`, and what it returns, once that is awaited.
 
     Raises:
-        TypeError: A name in an annotation means nothing where the function is defined.
+        UnknownName: A name in an annotation means nothing where the function is defined.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -62,7 +71,7 @@ def signature_types(function: Callable[..., Any]) -> tuple[Any, Any]:
             f"handler: expected annotations that mean something when {name} is registered, got"
             f" {error}: import it, define it before, or declare item= and result="
         )
-        raise TypeError(msg) from error
+        raise UnknownName(msg) from error
     except (TypeError, ValueError):
         return UNDECLARED, UNDECLARED  # written in C
     parameters = [each for each in parameters if each.name != "self"]

@@ -1,10 +1,11 @@
 """Which library knows a declared type; none is imported that its author did not import."""
 
 import sys
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 if TYPE_CHECKING:
     from adaptive_batching.payloads.array_fields import ArrayFields
+    from adaptive_batching.payloads.array_stacking import Stacking
     from adaptive_batching.payloads.arrays import ArrayType
 
 
@@ -21,27 +22,31 @@ def array_type(kind: Any) -> "ArrayType | ArrayFields | None":
     return kind if hasattr(kind, "is_one_array") else ArrayType.of(kind)
 
 
-def stacked_item(hint: Any) -> "ArrayType | ArrayFields | None":
-    """The type of one item, if a parameter is annotated so that it takes stacked arrays.
+def stacking_of(hint: Any) -> "Stacking | None":
+    """What stacks the items of a batch, if a parameter is annotated so; None if it takes a list.
 
     Raises:
         TypeError: The annotation does not say enough of one item, or can be read in two ways.
     """
-    if "numpy" not in sys.modules:
+    if _says_nothing_of_arrays(hint):
         return None
     from adaptive_batching.payloads.array_stacking import Stacking  # noqa: PLC0415  it has NumPy
 
-    stacking = Stacking.of(hint)
-    return None if stacking is None else stacking.item
+    return Stacking.of(hint)
 
 
 def stacked_row(hint: Any) -> "ArrayType | ArrayFields | None":
     """The type of one row, if a result is annotated as arrays whose rows are the items' own."""
-    if "numpy" not in sys.modules:
+    if _says_nothing_of_arrays(hint):
         return None
     from adaptive_batching.payloads.array_stacking import row_type  # noqa: PLC0415  it has NumPy
 
     return row_type(hint)
+
+
+def _says_nothing_of_arrays(hint: Any) -> bool:
+    """Whether that is seen at a glance, as of most: what reads the others takes long to import."""
+    return "numpy" not in sys.modules or hint is Any or list in {hint, get_origin(hint)}
 
 
 def is_pydantic(kind: Any) -> bool:

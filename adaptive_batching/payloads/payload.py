@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import adaptive_batching.payloads.type_pickle  # noqa: F401  a declared type has to travel
 from adaptive_batching.payloads.annotations import UNDECLARED
 from adaptive_batching.payloads.codecs import Codec
 from adaptive_batching.payloads.reading import Read, make_reader

@@ -196,7 +196,7 @@ def test_names_that_mean_nothing_yet():
 
     def other(x: "Missing") -> Any: ...  # noqa: F821
 
-    with pytest.raises(TypeError, match=r"handler .*arrays.* name 'Missing' is not defined"):
+    with pytest.raises(TypeError, match=r"handler: .*arrays.* name 'Missing' is not defined"):
         batched(arrays)
     batched(other)
 
