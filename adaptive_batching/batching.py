@@ -2,14 +2,16 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Concatenate, Protocol, TypeVar, overload
 
 from adaptive_batching.batched_function import Batched, BatchedMethod
-from adaptive_batching.configured_handler import configured, takes_lengths
+from adaptive_batching.configured_handler import check_takes_a_list, configured, takes_lengths
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.workers.factory import make_workers
+from adaptive_batching.workers.handler import ConfiguredHandler
 from adaptive_batching.workers.placement import Placement, place
 from adaptive_batching.workers.warm_up import make_warm_up
 
@@ -212,13 +214,12 @@ def batched(
 
     def decorate(handler: Any) -> Any:
         placement = place(handler, workers, cpus)
-        configured_handler = configured(handler, init_args)
+        runs = configured(handler, init_args)
 
         def bind(bound: Callable[..., Any]) -> Batched[Any, Any]:
-            runs = configured_handler if bound is handler else configured(bound)
-            workers = make_workers(runs, placement, warm_up=warm_up)
+            run = replace(runs, handler=bound) if isinstance(runs, ConfiguredHandler) else bound
             dispatcher: Dispatcher[Any, Any] = Dispatcher(
-                workers,
+                make_workers(run, placement, warm_up=warm_up),
                 limits,
                 policy=policy,
                 idempotent=idempotent,
@@ -226,36 +227,23 @@ def batched(
             )
             return Batched(bound, dispatcher)
 
-        is_method = _is_method(handler, 1 + takes_lengths(configured_handler))
-        return BatchedMethod(handler, bind) if is_method else bind(handler)
+        if _needs_self(handler, 1 + takes_lengths(runs)):
+            return BatchedMethod(handler, bind)
+        check_takes_a_list(runs)
+        return bind(handler)
 
     return decorate if handler is None else decorate(handler)
 
 
-def _is_method(handler: Any, arguments: int) -> bool:
-    """Whether a function takes (self, items), in a class, rather than (items).
-
-    Args:
-        handler: The function.
-        arguments: How many it takes beside `self`: two if it is told the lengths of padded arrays.
-
-    Raises:
-        TypeError: It takes something else.
-    """
-    if isinstance(handler, type):
+def _needs_self(handler: Any, arguments: int) -> bool:
+    """Whether a handler is a function in a class that takes `self` before so many arguments."""
+    owner = getattr(handler, "__qualname__", "").rpartition(".")[0]
+    if isinstance(handler, type) or not owner or owner.endswith("<locals>"):
         return False
     try:
         parameters = inspect.signature(handler).parameters.values()
     except (TypeError, ValueError):  # written in C: takes what it is given
         return False
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    taken = [p for p in parameters if p.kind in kinds]
-    needed = sum(p.default is p.empty for p in taken)
-    owner = getattr(handler, "__qualname__", "").rpartition(".")[0]
-    if needed == arguments + 1 and owner and not owner.endswith("<locals>"):
-        return True
-    takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    if needed == arguments or (needed == 0 and (taken or takes_any)):
-        return False
-    msg = f"batched: expected a handler of (items), or (self, items) in a class, got {handler!r}"
-    raise TypeError(f"{msg}: what differs from call to call belongs into the item")
+    needed = sum(each.kind in kinds and each.default is each.empty for each in parameters)
+    return needed == arguments + 1

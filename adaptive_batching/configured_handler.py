@@ -42,6 +42,33 @@ def takes_lengths(handler: Any) -> bool:
     return bool(getattr(getattr(handler, "adapt", None), "hands_lengths", False))
 
 
+def check_takes_a_list(handler: Any) -> None:
+    """See to it that a configured handler, or an instance of it, is called with one list.
+
+    Raises:
+        TypeError: It would need more, or takes nothing.
+    """
+    more: dict[str, object] = {"lengths": []} if takes_lengths(handler) else {}
+    if isinstance(handler, ConfiguredHandler):
+        handler = handler.handler
+    arguments: tuple[object, ...] = ([],)
+    if inspect.isclass(handler):
+        arguments = (handler, [])  # in the place of the instance that does not exist yet
+        if not inspect.isfunction(inspect.getattr_static(handler, "__call__")):
+            return  # something with a binding of its own
+    call = call_of(handler)
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):
+        return  # written in C: takes what it is given
+    try:
+        signature.bind(*arguments, **more)
+    except TypeError:
+        msg = "handler: expected a handler of (items), or of (self, items) in a class, got"
+        cure = "what differs from call to call belongs into the item"
+        raise TypeError(f"{msg} {name_of(call)}{signature}: {cure}") from None
+
+
 def _check_init_args(handler: Any, init_args: Mapping[str, Any]) -> None:
     if not isinstance(init_args, Mapping):
         msg = f'init_args: expected a dict such as {{"path": "model.pt"}}, got {init_args!r}'

@@ -435,6 +435,13 @@ def yields(items: list[int]) -> Iterator[int]:
     yield from items
 
 
+class NeedsMore:
+    """A class whose instances can't be called with items alone."""
+
+    def __call__(self, items: list[int], *, scale: int) -> list[int]:
+        return [scale * item for item in items]
+
+
 class Yields:
     """A class whose instances yield their results."""
 
@@ -454,10 +461,10 @@ class Yields:
         (Yields, r"expected one that returns a list, got Yields.__call__, which yields"),
         (3, "expected a function, a method or a class as handler, got 3"),
         (None, "expected a function, a method or a class as handler, got None"),
-        (too_many, r"expected a handler of \(items\), or \(self, items\) in a class"),
+        (NeedsMore, r"got NeedsMore.__call__\(self, items: .*, \*, scale: int\)"),
+        (too_many, r"expected a handler of \(items\), or of \(self, items\) in a class"),
         (lambda x, temperature: x, r"expected a handler of \(items\).*belongs into the item"),
         (nothing, "expected nothing to return a list with one result for each item"),
-        (lambda: [], r"expected a handler of \(items\)"),
     ],
 )
 def test_what_is_no_handler(handler: Any, complaint: str) -> None:

@@ -1,13 +1,9 @@
 """Mistakes in the description of a service, found where they are made."""
 
-import inspect
 import re
-from collections.abc import Callable
 from math import isfinite
-from typing import Any
 
 from adaptive_batching.errors import SettingError
-from adaptive_batching.workers.handler import call_of, name_of
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 
@@ -89,31 +85,3 @@ def check_shared(policy: object, cpus: object, key: object) -> None:
         if given != default:
             msg = f"{name}: expected it in SharedWorkers({name}=...), which all its endpoints have"
             raise ValueError(f"{msg} in common, got {given!r}")
-
-
-def check_takes_a_list(handler: Callable[..., Any], *, lengths: bool = False) -> None:
-    """See to it that a handler, or an instance of it if it is a class, is called with one list.
-
-    Args:
-        handler: A function or a class.
-        lengths: Whether it gets the lengths of padded arrays besides.
-
-    Raises:
-        TypeError: It would need more, or takes nothing.
-    """
-    called = call_of(handler)
-    arguments: tuple[object, ...] = ([],)
-    if inspect.isclass(handler):
-        arguments = (handler, [])  # in the place of the instance that does not exist yet
-        if not inspect.isfunction(inspect.getattr_static(handler, "__call__")):
-            return  # something with a binding of its own
-    try:
-        signature = inspect.signature(called)
-    except (TypeError, ValueError):
-        return  # written in C: takes what it is given
-    try:
-        signature.bind(*arguments, **({"lengths": []} if lengths else {}))
-    except TypeError:
-        own = "self, " if inspect.isclass(handler) else ""
-        expected = f"a handler that takes one list, such as ({own}items)"
-        raise TypeError(f"handler: expected {expected}, got {name_of(called)}{signature}") from None

@@ -6,7 +6,7 @@ from inspect import isclass
 from math import inf
 from typing import Any
 
-from adaptive_batching.configured_handler import configured
+from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.workers.factory import make_workers
@@ -60,7 +60,7 @@ class Stage:
             expected = "expected max_batch_size for a handler with preprocess or postprocess"
             raise TypeError(f"{expected}, which are for each item of a list; {self} takes one item")
         make_policy(self.policy)
-        self._configured()
+        check_takes_a_list(self._configured())  # or one item, which is one argument, too
         if self.limits.max_queue < self.limits.max_batch_size:
             full = f"a batch of max_batch_size={self.max_batch_size}"
             raise ValueError(f"max_queue: expected room for {full}, got {self.max_queue}")

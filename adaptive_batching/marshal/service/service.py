@@ -14,7 +14,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from adaptive_batching.configured_handler import configured, takes_lengths
+from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
 from adaptive_batching.marshal.checks import (
@@ -23,7 +23,6 @@ from adaptive_batching.marshal.checks import (
     check_path,
     check_seconds,
     check_shared,
-    check_takes_a_list,
 )
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.in_process import InProcessEndpoint
@@ -220,7 +219,7 @@ class Service:
             else:
                 placement = place(handler, workers, cpus)
             runs = configured(handler, init_args)
-            check_takes_a_list(handler, lengths=takes_lengths(runs))
+            check_takes_a_list(runs)
             contract = Contract.of(declaration, handler, handler)
             if many:
                 contract.check_lists()
