@@ -499,7 +499,9 @@ async def test_reload_starts_the_changed_service(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(Path.cwd()), "PYTHONDONTWRITEBYTECODE": "1"},
+        env=os.environ
+        | {"PYTHONPATH": str(Path.cwd()), "PYTHONDONTWRITEBYTECODE": "1"}
+        | {"ADAPTIVE_BATCHING_RELOAD": "1"},  # which the command started anew has, too
     )
     async with told_to_end(process):
         assert (await process.stdout.readline()).endswith(b"/before\n")

@@ -53,6 +53,7 @@ _endpoints = options_in("Endpoints")
 @_endpoints(
     "--reload",
     is_flag=True,
+    allow_from_autoenv=False,  # the command that is started anew would inherit the variable
     help="Start the service anew when a Python file below this directory changes; for development.",
 )
 @admin_options
