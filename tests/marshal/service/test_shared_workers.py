@@ -35,7 +35,7 @@ async def test_one_process_runs_the_batches_of_all():
         one, other = client.stats("/square"), client.stats("/slow")
         assert (sum(one.requests.values()), sum(other.requests.values())) == (20, 20)
         assert other.batches >= 5  # of four at the most
-        assert one.fixed + one.per_item < 0.01 < other.fixed + other.per_item
+        assert one.fixed + one.per_item < other.fixed + other.per_item
 
 
 async def test_an_endpoint_that_fails_harms_no_other():
