@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_type
 
 import numpy as np
 
-from adaptive_batching.errors import BatchFunctionError, InvalidItem
+from adaptive_batching.errors import BatchFunctionError
 from adaptive_batching.payloads.array_fields import ArrayFields
 from adaptive_batching.payloads.arrays import ArrayType, number_type, split_annotation
 from adaptive_batching.payloads.marks import Padded, Shape
@@ -174,7 +174,7 @@ class Stacking:
         """What two items have in common that can share a call."""
         if self.item.is_one_array:
             return self.columns[_SINGLE].layout(checked)
-        return tuple((name, self.column(name).layout(checked[name])) for name in sorted(checked))
+        return frozenset((name, self.column(name).layout(checked[name])) for name in checked)
 
     def column(self, name: str) -> Column:
         """How the arrays of a name are stacked."""
@@ -252,7 +252,7 @@ class _Batch:
         for place, item in enumerate(items):
             try:
                 checked = stacking.check(item)
-            except InvalidItem as error:
+            except Exception as error:  # noqa: BLE001  its own: an item may have code of its own
                 self._checked.append(None)
                 self.results[place] = error
                 self._failed = True

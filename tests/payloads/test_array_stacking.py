@@ -97,10 +97,16 @@ def test_padding_reaches_no_neighbour(lengths):
         assert result == {"sum": 2 * (number * length - padding), "padding": padding}
 
 
+class Raising:
+    def __array__(self, dtype=None, copy=None):
+        raise LookupError("no array")
+
+
 def test_an_item_of_another_shape_or_dtype_fails_alone():
     """Its own error stands in its place; lists, which have no dtype yet, get the declared one."""
     items = [np.ones(3, np.float32), np.ones(2, np.float32), [1, 2, 3], np.ones(3), "text", {}]
-    first, short, listed, wide, text, other = run(summed, items)
+    first, short, listed, wide, text, other, raising = run(summed, [*items, Raising()])
+    assert isinstance(raising, LookupError)
     assert (first, listed) == (3, 6)
     assert str(short) == "$: expected shape (3), got (2)"
     assert str(wide) == "$: expected dtype float32, got float64"
@@ -118,7 +124,10 @@ def test_arrays_by_name():
     assert (one, two) == (31, 2)
     assert str(missing) == "$: expected ids, kind, got ids"
     assert str(wrong) == "$.kind: expected shape (), got (1)"
-    assert run(unnamed, [{"a": [1.0]}, {"b": [1.0], "a": [2.0]}, {}])[:2] == [["a"], ["a", "b"]]
+    assert run(unnamed, [{"a": [1.0]}, {"b": [1.0], "a": [2.0]}, {}, {1: 1, "a": 2}])[:2] == [
+        ["a"],
+        ["a", "b"],
+    ]
 
 
 def test_what_is_raised_over_one_shape_is_not_the_others_fault():
