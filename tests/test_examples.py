@@ -60,6 +60,12 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not heading or heading in anchors_of(target), f"{file}#{heading}"
 
 
+def test_a_how_to_is_short() -> None:
+    """None has more than 1,200 words, code included."""
+    pages = (ROOT / "docs" / "how-to").rglob("*.md")
+    assert [page for page in pages if len(page.read_text().split()) > 1200] == []
+
+
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer.stem)
 def test_simulations_still_answer_the_same(answer: Path) -> None:
     """What a simulation prints is the answer beside it, to the last digit.
