@@ -1,7 +1,10 @@
 """How Sphinx makes the site: `uv run sphinx-build -W docs site`."""
 
+import shutil
 import sys
 from pathlib import Path
+
+from sphinx.application import Sphinx
 
 sys.path.append(str(Path(__file__).parent / "figures"))
 
@@ -39,3 +42,9 @@ plot_formats = ["svg"]
 plot_html_show_formats = False
 plot_html_show_source_link = False
 plot_working_directory = "."
+
+
+def setup(app: Sphinx) -> None:
+    """Put the pictures of the README, which is the first page, where its HTML looks for them."""
+    images, target = Path(app.srcdir) / "images", Path(app.outdir) / "docs" / "images"
+    app.connect("build-finished", lambda *_: shutil.copytree(images, target, dirs_exist_ok=True))
