@@ -70,7 +70,11 @@ def command() -> None:
 
 
 @command.command("cooperative")
-@click.option("--stress", is_flag=True, help="32 threads with 20,000 calls each: is each its own?")
+@click.option(
+    "--stress",
+    is_flag=True,
+    help="Check that 32 threads with 20,000 calls each get their own results.",
+)
 @_quick
 @FORMAT
 def _cooperative(form: str, *, stress: bool, quick: bool) -> None:
@@ -102,16 +106,18 @@ def _walk(form: str) -> None:
 
 
 @command.command("chaos")
-@click.option("--duration", type=SECONDS, default=60.0, show_default=True, help="Of each run.")
+@click.option(
+    "--duration", type=SECONDS, default=60.0, show_default=True, help="Duration of each run."
+)
 @click.option(
     "--every",
     type=SECONDS,
     default=3.0,
     show_default=True,
-    help="From attack to attack, in the mean.",
+    help="Mean time between two attacks.",
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), help="Of calls and attacks; a new one if not given."
+    "--seed", type=click.IntRange(min=0), help="Seed of calls and attacks; by default a new one."
 )
 @_loop
 @FORMAT

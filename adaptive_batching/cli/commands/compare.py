@@ -52,38 +52,39 @@ _compared = options_in("Comparison")
     type=POLICY,
     multiple=True,
     required=True,
-    help="Twice: the one that is used, then the one that may replace it.",
+    help="Policy; give the one in use first, then the one that may replace it.",
 )
 @_compared("--workers", type=WORKERS, default=1)
 @_compared(
     "--replications",
     type=REPLICATIONS,
     default=5,
-    help="Runs with the seeds that follow --seed: other luck, the same for both policies.",
+    help="Runs, with the seeds that follow --seed; both policies get the same seeds.",
 )
 @_compared(
     "--max-goodput-loss",
     type=SHARE,
     default="0.5%",
-    help="What the second may lose, of all requests.",
+    help="Share of all requests that the second policy may lose.",
 )
 @_compared(
     "--max-throughput-loss",
     type=SHARE,
-    help="What it may lose of the first's answers a second. Without closed traffic these follow "
-    "the arrivals, and goodput says more.  [default: 1% with --arrivals closed, else any]",
+    help="Share of the first policy's answers a second that the second may lose. Without closed "
+    "traffic these follow the arrivals, and goodput says more.  [default: 1% with --arrivals "
+    "closed, else any]",
 )
 @_compared(
     "--max-mean-increase",
     type=SHARE,
     default="5%",
-    help="How much longer its mean latency may be, of the first's.",
+    help="Share of the first policy's mean latency by which the second's may be longer.",
 )
 @_compared(
     "--max-p99-increase",
     type=SHARE,
     default="5%",
-    help="How much longer its p99 may be, of the first's.",
+    help="Share of the first policy's p99 by which the second's may be longer.",
 )
 @FORMAT
 def command(

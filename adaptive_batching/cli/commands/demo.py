@@ -20,7 +20,7 @@ from adaptive_batching.cli.options.parameters import FORMAT
     "--seconds",
     default=4.0,
     type=click.FloatRange(min=0.1),
-    help="How long each of the five rows is measured.",
+    help="Seconds for which each of the five rows is measured.",
 )
 def command(form: str, *, keep: bool, seconds: float) -> None:
     """Batch single requests for a real model over HTTP and compare every answer.

@@ -46,18 +46,18 @@ _asked = options_in("Question")
     "recommend", no_args_is_help=True, context_settings={"show_default": True}, cls=SectionedCommand
 )
 @condition_options
-@_asked("--policy", type=POLICY, default="cork", help="As of simulate.")
-@_asked("--workers", type=RANGE, default="1..8", help="To choose from.")
+@_asked("--policy", type=POLICY, default="cork", help="Policy, as in simulate.")
+@_asked("--workers", type=RANGE, default="1..8", help="Numbers of workers to choose from.")
 @_asked(
     "--goodput",
     type=GOODPUT,
     default="99%",
-    help="Share of all requests that are to be answered within --max-latency.",
+    help="Share of all requests that have to be answered within --max-latency.",
 )
 @_asked(
     "--throughput",
     type=RATE,
-    help="Of closed traffic: answers a second that the users are to get.",
+    help="Answers a second that the users have to get; for closed traffic.",
 )
 @FORMAT
 def command(

@@ -38,12 +38,12 @@ from adaptive_batching.units import counted
 @click.command(no_args_is_help=True)
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--live", is_flag=True, help="Send real requests; `simulate` is for the rest.")
-@click.option("--speedup", type=float, default=1.0, help="Divide the times of the trace by this.")
-@click.option("--duration", type=SECONDS, default=60.0, help="Send no more than so many seconds.")
+@click.option("--speedup", type=float, default=1.0, help="Divisor of the trace's times.")
+@click.option("--duration", type=SECONDS, default=60.0, help="Longest time to send requests.")
 @click.option(
     "--trace-format",
     type=click.Choice(list(FORMATS)),
-    help="Of the trace; by default its content tells.",
+    help="Format of the trace, if its content does not tell.",
 )
 @click.option("--policy", type=POLICY, default="cork", show_default=True)
 @click.option("--workers", type=WORKERS, default=1, show_default=True)
@@ -52,22 +52,39 @@ from adaptive_batching.units import counted
     type=Parsed("fixed+per_item", parse_latency),
     default="5ms+0.05ms",
     show_default=True,
-    help="How long the model sleeps over a batch: fixed, and for each item.",
+    help="Time that the model sleeps for a batch: fixed and per item.",
 )
-@click.option("--max-latency", type=DURATION, default=inf, help="From arrival to answer.")
-@click.option("--max-batch-size", type=ITEMS, default=64, show_default=True, help="Requests.")
-@click.option("--max-queue", type=ITEMS, default=1024, show_default=True, help="Requests waiting.")
+@click.option(
+    "--max-latency", type=DURATION, default=inf, help="Longest time from arrival to answer."
+)
+@click.option(
+    "--max-batch-size",
+    type=ITEMS,
+    default=64,
+    show_default=True,
+    help="Requests in a batch at most.",
+)
+@click.option(
+    "--max-queue", type=ITEMS, default=1024, show_default=True, help="Requests that may wait."
+)
 @click.option(
     "--timer-resolution",
     type=DURATION,
-    help="Of the simulation's wake-ups; measured if left out.",
+    help="Interval of the simulation's timers; measured by default.",
 )
-@click.option("--warmup", type=SECONDS, default=1.0, help="Seconds left out of the statistics.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the simulated workers.")
+@click.option(
+    "--warmup",
+    type=SECONDS,
+    default=1.0,
+    help="Time at the beginning that is left out of the statistics.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, help="Seed of the simulated workers."
+)
 @click.option(
     "--apart",
     is_flag=True,
-    help="Measure what the machine adds on other traffic, before and after, not on this.",
+    help="Measure the machine's own delays on other traffic, before and after, instead of on this.",
 )
 @FORMAT
 def command(

@@ -41,14 +41,14 @@ _endpoints = options_in("Endpoints")
     metavar="[PATH=]WHERE",
     multiple=True,
     envvar="ADAPTIVE_BATCHING_WORKERS",
-    help="Where a handler runs, instead of where its endpoint says: 4, threads:2, processes:2, "
-    "ray:4, unix:/run/model.sock; /predict=ray:4 if there are several endpoints.",
+    help="Workers of a handler, instead of those in the module: 4, threads:2, processes:2, ray:4, "
+    "unix:/run/model.sock; /predict=ray:4 if there are several endpoints.",
 )
 @_endpoints(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="TOML: policy and limits of endpoints, instead of what the module says; read again at"
-    " SIGHUP and when it is written.",
+    help="TOML file with policies and limits of endpoints, instead of those in the module; read "
+    "again at SIGHUP and when it is written.",
 )
 @_endpoints(
     "--reload",

@@ -56,8 +56,8 @@ _several = options_in("Several routes, and KServe")
 @_several(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="TOML: routes, instead of the options of a single one; read again at SIGHUP and when it"
-    " is written.",
+    help="TOML file with routes, instead of the options of a single route; read again at SIGHUP "
+    "and when it is written.",
 )
 @_several(
     "--compat",

@@ -64,8 +64,8 @@ _compared = options_in("Comparison")
     "--replications",
     type=REPLICATIONS,
     default=1,
-    help="Seeds, one after the other, with 95 % confidence intervals; policies are compared "
-    "seed by seed with the first.",
+    help="Runs with successive seeds, for 95 % confidence intervals; policies are compared with "
+    "the first seed by seed.",
 )
 @options_in(OUTPUT)(
     "--limit",

@@ -15,8 +15,8 @@ class AdminOptions(msgspec.Struct, frozen=True):
     admin_port: Annotated[
         Port | None,
         means(
-            "Port of operators: a dashboard, /debug/batches, /healthz, /readyz, /metrics, POST"
-            " /reload; 0 takes a free one. Default: none."
+            "Port for operators: dashboard, /debug/batches, /healthz, /readyz, /metrics, POST "
+            "/reload; 0 takes a free one. Default: none."
         ),
     ] = None
     admin_host: Annotated[str, means("Address of the admin port.")] = "127.0.0.1"

@@ -44,14 +44,20 @@ _RUN_OPTIONS = (
         type=DURATION,
         default=inf,
         show_default="none",
-        help="From arrival to answer; a request's own in the trace goes before it.",
+        help="Longest time from arrival to answer; a request's own limit in the trace overrides "
+        "it.",
     ),
-    _limits("--max-batch-size", type=ITEMS, default=64, help="Items in a batch at the most."),
-    _limits("--max-queue", type=ITEMS, default=65_536, help="Items that may wait."),
+    _limits("--max-batch-size", type=ITEMS, default=64, help="Items in a batch at most."),
+    _limits(
+        "--max-queue",
+        type=ITEMS,
+        default=65_536,
+        help="Items that may wait; further requests are refused.",
+    ),
     _kinds(
         "--first-come",
         is_flag=True,
-        help="Serve the requests of --tenants in order of arrival.",
+        help="Serve the requests of --tenants in the order of arrival, without fairness.",
     ),
     _kinds(
         "--ageing",
@@ -60,12 +66,12 @@ _RUN_OPTIONS = (
         "[default: a quarter of --max-latency, or 1s]",
     ),
     _dispatchers(
-        "--timer-resolution", type=DURATION, default=0.0, help="Timers ring at multiples of this."
+        "--timer-resolution", type=DURATION, default=0.0, help="Timers fire at multiples of this."
     ),
     _dispatchers(
         "--loop-delay",
         type=DURATION,
-        help="How much later the event loop notices what happens; 0ms for a perfect one.  "
+        help="Delay with which the event loop notices events; 0ms for a perfect loop.  "
         f"[default: {LOOP_DELAY * 1e3:g}ms, or as --latency-from was recorded]",
     ),
     _dispatchers(
@@ -77,18 +83,18 @@ _RUN_OPTIONS = (
     _dispatchers(
         "--balance",
         type=click.Choice(["in-turn", "random", "least"]),
-        help="Which dispatcher gets a request; least: with the fewest under way.  "
+        help="Rule by which a dispatcher gets a request; least: the one with the fewest requests.  "
         "[default: in-turn]",
     ),
     _dispatchers(
         "--shared-workers",
         is_flag=True,
-        help="Every dispatcher sends to all workers, which take batches as they come.",
+        help="Let every dispatcher send to all workers, which run batches in the order of arrival.",
     ),
     _clients(
         "--retries",
         type=int,
-        help="How often a refused or late request is sent again at the most; goodput counts a "
+        help="Times that a refused or late request is sent again at most; goodput counts a "
         "request once.",
     ),
     _clients(
@@ -100,10 +106,13 @@ _RUN_OPTIONS = (
     _limits(
         "--idempotent",
         is_flag=True,
-        help="Run a batch that --failures or --crashes spoiled again, in parts.",
+        help="Run batches that fail by --failures or --crashes again, in parts.",
     ),
     _output(
-        "--warmup", type=SECONDS, default=0.0, help="Leave out the first seconds of the statistics."
+        "--warmup",
+        type=SECONDS,
+        default=0.0,
+        help="Time at the beginning that is left out of the statistics.",
     ),
 )
 

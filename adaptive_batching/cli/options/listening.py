@@ -35,41 +35,49 @@ class Listening(msgspec.Struct, frozen=True):
     """Where a program listens, and how it ends."""
 
     host: Annotated[str, means("Address to listen on.", section="Listening")] = "127.0.0.1"
-    port: Annotated[Port, means("Port; 0 takes a free one.", section="Most needed")] = 8000
+    port: Annotated[
+        Port, means("Port to listen on; 0 takes a free one.", section="Most needed")
+    ] = 8000
     unix_socket: Annotated[
         str | None,
         means(
-            "Listen on a Unix socket instead, as open as a port of this machine; the rights of its"
-            " directory limit it to some users.",
+            "Unix socket to listen on instead. Every user of this machine may connect unless the "
+            "rights of its directory forbid it.",
             metavar="PATH",
             section="Listening",
         ),
     ] = None
     reuse_port: Annotated[
-        bool, means("Let other processes listen on the same port, for a rolling restart.")
+        bool, means("Let other processes listen on the same port too, for a rolling restart.")
     ] = False
     tls_cert: Annotated[
         Path | None,
         means(
-            "Speak TLS, with this certificate and those that lead to its authority; read again at"
-            " SIGHUP."
+            "PEM file of the certificate for TLS, with the chain to its authority; read again at "
+            "SIGHUP."
         ),
     ] = None
     tls_key: Annotated[
-        Path | None, means("Its key, if that is not in the same file; without a password.")
+        Path | None,
+        means(
+            "PEM file of the certificate's key, if --tls-cert does not hold it; without a password."
+        ),
     ] = None
     tls_client_ca: Annotated[
         Path | None,
-        means("Let in only clients with a certificate that one of these authorities has signed."),
+        means("PEM file of authorities; clients need a certificate that one of them has signed."),
     ] = None
     drain_delay: Annotated[
         Delay,
-        means("How long to go on accepting after the first signal, while /readyz says no."),
+        means(
+            "Time after the first signal in which connections are still accepted, while /readyz "
+            "answers 503."
+        ),
     ] = Delay(0.2)
-    drain_timeout: Annotated[Delay, means("How long the last requests may take.")] = Delay(30.0)
+    drain_timeout: Annotated[Delay, means("Time that the last requests have to end.")] = Delay(30.0)
     uvloop: Annotated[
         bool | None,
-        means("Default: uvloop if it is installed.", option="--uvloop/--no-uvloop"),
+        means("Event loop. Default: uvloop if it is installed.", option="--uvloop/--no-uvloop"),
     ] = None
 
 

@@ -25,20 +25,21 @@ class TelemetryOptions(msgspec.Struct, frozen=True):
 
     log_format: Annotated[
         Format,
-        means("Lines for people, or a JSON object in each, with request_id, endpoint and code."),
+        means("Format of log lines: text, or JSON objects with request_id, endpoint and code."),
     ] = "text"
     log_level: Annotated[
         str,
         means(
-            "From which level on; debug tells of clients' own mistakes as well.",
+            "Lowest level that is logged; debug includes mistakes of clients.",
             choices=[*_LEVELS],
         ),
     ] = "info"
     trace: Annotated[
         Share | None,
         means(
-            "Make OpenTelemetry spans of so many requests (100%), and of their batches; where they"
-            " go, the environment says: start it with opentelemetry-instrument."
+            "Share of requests with OpenTelemetry spans, such as 100%, for them and their "
+            "batches. Start the program with opentelemetry-instrument, whose variables say where "
+            "spans go."
         ),
     ] = None
 

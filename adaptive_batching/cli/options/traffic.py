@@ -34,10 +34,11 @@ TRAFFIC_OPTIONS = (
     _made(
         "--arrivals",
         type=click.Choice([*sorted(GENERATORS), "closed"]),
-        help="Make traffic instead of reading a TRACE; closed: users who send again when answered.",
+        help="Make traffic instead of reading a TRACE; closed: users that send again when they "
+        "are answered.",
     ),
     _made("--rate", type=float, help="Requests a second; not with closed."),
-    _made("--duration", type=SECONDS, help="How long requests arrive."),
+    _made("--duration", type=SECONDS, help="Time in which requests arrive."),
     _made("--users", type=int, help="Users of closed traffic."),
     _made(
         "--think",
@@ -47,19 +48,20 @@ TRAFFIC_OPTIONS = (
     _made(
         "--turnaround",
         type=_SPAN,
-        help="Network and client of a user, there and back.  [default: 0.3ms-2.3ms]",
+        help="Time that network and client take between an answer and the next request.  "
+        "[default: 0.3ms-2.3ms]",
     ),
     _made(
         "--seed",
         type=click.IntRange(min=0),
         default=0,
-        help="Of the random numbers, for traffic and workers.",
+        help="Seed of the random numbers for traffic and workers.",
     ),
-    _recording("--superpose", type=int, help="Add this many shifted copies of the trace."),
+    _recording("--superpose", type=int, help="Number of shifted copies of the trace to add."),
     _recording(
-        "--rate-scale", type=float, help="Multiply the requests of the trace in the same time."
+        "--rate-scale", type=float, help="Factor for the number of requests in the same time."
     ),
-    _recording("--speedup", type=float, help="Divide the times of the trace by this."),
+    _recording("--speedup", type=float, help="Divisor of the trace's times."),
     _recording(
         "--trace-format",
         type=click.Choice(list(FORMATS)),
@@ -69,27 +71,26 @@ TRAFFIC_OPTIONS = (
         "--sizes",
         type=click.Choice(["ignore", "items", "tokens", "cost"]),
         default="ignore",
-        help="What the trace's sizes are, and so what --latency, --max-batch-size and --max-queue "
-        "count: `ignore` counts each request as one item; `items`, `tokens` (of the prompt) and "
-        "`cost` (all tokens, milliseconds, bytes) take what the format recorded.",
+        help="Unit of a request's size, which --latency, --max-batch-size and --max-queue count: "
+        "`ignore` counts each request as one item; `items`, `tokens` (of the prompt) and `cost` "
+        "(all tokens, milliseconds, bytes) take the sizes in the trace.",
     ),
     _kinds(
         "--keys",
         type=Parsed("keys", parse_keys),
-        help="Only requests with the same batch key share a batch: `recorded` takes the keys of "
-        "the trace; 8 draws each request's key from 8, zipf:8 or zipf:8:1.2 the first of them far "
-        "more often.",
+        help="Batch keys; only requests with the same key share a batch. `recorded` takes those "
+        "of the trace; 8 draws from 8 keys; zipf:8 or zipf:8:1.2 draws the first ones more often.",
     ),
     _kinds(
         "--tenants",
         type=Parsed("tenants", parse_tenants),
-        help="Draw the tenant of each request: flood:0.9,quiet:0.1. The tenants share the workers, "
-        "by weight if there is a third number: gold:1:3,other:9.",
+        help="Tenants and their shares of the requests: flood:0.9,quiet:0.1. A third number is a "
+        "tenant's weight: gold:1:3,other:9.",
     ),
     _kinds(
         "--high-priority",
         type=SHARE,
-        help="This share of each tenant's requests has high priority, such as 10%.",
+        help="Share of each tenant's requests with high priority, such as 10%.",
     ),
     _recording(
         "--stream",

@@ -56,20 +56,21 @@ WORKER_OPTIONS = (
         "server",
         type=Parsed("fixed+per_item or table", parse_server),
         show_default=_LATENCY,
-        help="How long a batch takes: 5ms, or fixed and for each item, 5ms+0.05ms; or by size, "
+        help="Duration of a batch: constant, 5ms; fixed and per item, 5ms+0.05ms; or by size, "
         "1:5ms,8:5.5ms,64:8ms.",
     ),
     _workers(
         "--latency-from",
         type=Parsed("file", read_model),
-        help="The file that `fit --save` wrote: how long batches took, with their scatter.",
+        help="File that `fit --save` wrote: the durations of batches and their scatter.",
     ),
     _workers(
         "--worker",
         "servers",
         type=Parsed("[number x] latency", parse_servers),
         multiple=True,
-        help="A --latency of one worker, or of two, 2x5ms+0.05ms, where workers differ; repeat.",
+        help="--latency of one worker, 5ms+0.05ms, or of two, 2x5ms+0.05ms, if workers differ; "
+        "repeat.",
     ),
     _workers(
         "--pad-to",
@@ -79,21 +80,21 @@ WORKER_OPTIONS = (
     options_in(KEYS_AND_TENANTS)(
         "--key-cost",
         type=Parsed("multiples", parse_key_costs),
-        help="How many times as long the batches of each key take: 1,8 with --keys 2, or "
-        "resnet=1,bert=8 with --keys recorded, where other keys cost 1.",
+        help="Factor for the duration of each key's batches: 1,8 with --keys 2, or "
+        "resnet=1,bert=8 with --keys recorded, where other keys have 1.",
     ),
     _workers(
         "--drift",
         "drifts",
         type=Parsed("factor@time", parse_drift),
         multiple=True,
-        help="2x@6s: batches take twice as long from 6 s on; 2x@6s-20s: little by little; 3:2x@6s: "
-        "on worker 3 alone, where the first is 0. Repeat.",
+        help="Change of durations. 2x@6s: batches take twice as long from 6 s on; 2x@6s-20s: "
+        "gradually; 3:2x@6s: on worker 3 only; the first worker is 0. Repeat.",
     ),
     _workers(
         "--cold-start",
         type=Parsed("batches:duration", parse_cold_start),
-        help="The first batches take longer: 5:200ms.",
+        help="Extra duration of each worker's first batches: 5:200ms is for the first 5.",
     ),
     _workers(
         "--failures", type=Parsed("percent", parse_failures), help="Share of batches that fail."
@@ -101,12 +102,12 @@ WORKER_OPTIONS = (
     _workers(
         "--crashes",
         type=Parsed("percent:duration", parse_crashes),
-        help="Share of batches that kill their worker, and how long until it is back: 0.1%:2s.",
+        help="Share of batches that kill their worker, and the time until it is back: 0.1%:2s.",
     ),
     _workers(
         "--shared-device",
         type=Parsed("percent", parse_shared),
-        help="A batch takes this much longer for each batch that runs when it begins: 30%.",
+        help="Increase of a batch's duration for each other batch that runs when it begins: 30%.",
     ),
     _workers(
         "--jitter", type=float, default=0.0, help="Sigma of lognormal noise on durations: 0.1."
@@ -115,8 +116,8 @@ WORKER_OPTIONS = (
         "--pause",
         type=Parsed("duration/duration", _pause),
         default="0%:0ms",
-        help="Pauses of the machine: their length and the mean time between two of a worker, "
-        "10ms/2s; or the share of batches that meet one and its length, 0.5%:10ms.",
+        help="Pauses of the machine: length and mean time between two pauses of a worker, "
+        "10ms/2s; or share of delayed batches and length, 0.5%:10ms.",
     ),
 )
 

@@ -28,11 +28,15 @@ T = TypeVar("T")
 class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One table `[endpoints."/path"]`; its keys are arguments of `Service.endpoint`."""
 
-    max_latency: Annotated[Duration | None, means("From a request to its answer.")] = None
-    max_batch_size: Annotated[Count | None, means("Items of a batch.")] = None
-    max_queue: Annotated[Count | None, means("Items that may wait.")] = None
-    max_body: Annotated[Bytes | None, means("Of one request.")] = None
-    policy: Annotated[Text | None, means("When a batch leaves.")] = None
+    max_latency: Annotated[
+        Duration | None, means("Longest time from a request's arrival to its answer.")
+    ] = None
+    max_batch_size: Annotated[Count | None, means("Items in a batch at most.")] = None
+    max_queue: Annotated[
+        Count | None, means("Items that may wait; further requests are refused.")
+    ] = None
+    max_body: Annotated[Bytes | None, means("Largest body of a request.")] = None
+    policy: Annotated[Text | None, means("Policy that decides when a batch leaves.")] = None
 
     def applied(self, endpoint: Endpoint) -> Endpoint:
         """Return the endpoint with the settings of the file.

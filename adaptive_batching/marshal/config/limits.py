@@ -14,20 +14,20 @@ class Bounds(msgspec.Struct, frozen=True):
     """Limits of all routes together."""
 
     max_queue_bytes: Annotated[
-        Bytes, means("Bytes of all requests that arrive, wait and run in batches.")
+        Bytes, means("Bytes of all requests that arrive, wait or run in batches.")
     ] = Bytes(2**30)
     max_in_flight: Annotated[Count, means("Requests at a time.")] = 4096
     max_connections: Annotated[
         int,
         msgspec.Meta(ge=1),
         means(
-            "Clients at a time; never more than three quarters of the open files that are allowed.",
-            default="by the open files that are allowed",
+            "Connections of clients at a time; at most three quarters of the allowed open files.",
+            default="from the allowed open files",
         ),
     ] = sys.maxsize
-    tenant_header: Annotated[Header, means("Tells tenants apart: X-Tenant.", section="Tenants")] = (
-        Header()
-    )
+    tenant_header: Annotated[
+        Header, means("Header that tells tenants apart, such as X-Tenant.", section="Tenants")
+    ] = Header()
     max_per_tenant: Annotated[Count, means("Requests of one tenant at a time.")] = 256
 
     def check(self, routes: Iterable[Route]) -> Self:

@@ -39,8 +39,8 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         tuple[str, ...],
         msgspec.Meta(min_length=1),
         means(
-            "Model servers that are alike: http://127.0.0.1:8000, https://… or unix:/run/m.sock;"
-            " behind a name there may be several.",
+            "Equal model servers, such as http://127.0.0.1:8000, https://… or unix:/run/m.sock; a "
+            "name may have several addresses.",
             option="--upstream",
             metavar="URL",
             section="Most needed",
@@ -49,14 +49,16 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     protocol: Annotated[
         str,
         means(
-            "What the server speaks; json and msgpack are any API with a list in and a list out.",
+            "Protocol of the server; json and msgpack are for any API that takes a list and "
+            "answers with a list.",
             choices=PROTOCOLS,
         ),
     ]
     prefix: Annotated[
         str,
         means(
-            "Paths of the route; the longest that fits counts, with or without / at its end.",
+            "Beginning of the route's paths, with or without / at its end; the route with the "
+            "longest that fits gets a request.",
             option=None,
             tunable=True,
         ),
@@ -64,7 +66,8 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     items: Annotated[
         str,
         means(
-            "Of json, msgpack, bentoml: a JSON pointer to the list of a request: /inputs.",
+            "JSON pointer to the list of a request, such as /inputs; for json, msgpack and "
+            "bentoml.",
             default="the whole body",
             section="Protocol",
         ),
@@ -72,35 +75,40 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     results: Annotated[
         str,
         means(
-            "Of json, msgpack: a JSON pointer to the list of an answer: /outputs.",
+            "JSON pointer to the list of an answer, such as /outputs; for json and msgpack.",
             default="the whole body",
         ),
     ] = ""
     secret_file: Annotated[
         Path | None,
-        means("Of packed: holds what the application asks of a client that packs requests."),
+        means("File with the secret that the application shares with the sidecar; for packed."),
     ] = None
     packed_path: Annotated[
         Text | None,
         means(
-            "Of packed: where the application takes requests of all paths in one list, also PUT and"
-            " PATCH.",
+            "Path where the application takes requests of all paths in one list, also PUT and "
+            "PATCH; for packed.",
             metavar="PATH",
         ),
     ] = None
     max_latency: Annotated[
         Duration | None,
-        means("From a request to its answer: 100ms.", tunable=True, section="Most needed"),
+        means(
+            "Longest time from a request's arrival to its answer, such as 100ms.",
+            tunable=True,
+            section="Most needed",
+        ),
     ] = None
     max_batch_size: Annotated[
-        Count, means("Items that are sent together.", tunable=True, section="Batching")
+        Count, means("Items in a batch at most.", tunable=True, section="Batching")
     ] = 64
-    policy: Annotated[str, means("When a batch leaves.", tunable=True)] = "cork"
+    policy: Annotated[str, means("Policy that decides when a batch leaves.", tunable=True)] = "cork"
     partition_by: Annotated[
         tuple[Text, ...],
         means(
-            "Keeps requests apart by this header as well, and sends it on: X-Tenant. Headers of"
-            " identity (Authorization, Cookie, X-Api-Key, ...) do so in any case.",
+            "Requests share a batch only if this header is equal, such as X-Tenant; it is sent "
+            "on. Headers of identity (Authorization, Cookie, X-Api-Key, ...) keep requests apart "
+            "in any case.",
             metavar="HEADER",
             tunable=True,
         ),
@@ -108,8 +116,8 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     shared_headers: Annotated[
         tuple[Text, ...],
         means(
-            "Does not keep requests apart by this header, and never sends it to the servers:"
-            " Cookie.",
+            "Requests share a batch even if this header differs, such as Cookie; it is never sent "
+            "to the servers.",
             option="--shared-header",
             metavar="HEADER",
             tunable=True,
@@ -118,43 +126,47 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     concurrency: Annotated[
         int,
         msgspec.Meta(ge=1, le=1000),
-        means("Batches at a time that each server takes.", section="Model servers"),
+        means("Batches that each server runs at a time.", section="Model servers"),
     ] = 1
     timeout: Annotated[
-        Duration, means("How long a batch may take at its server.", tunable=True)
+        Duration, means("Longest time that a server may take for a batch.", tunable=True)
     ] = Duration(60.0)
     passed_timeout: Annotated[
         Duration,
         means(
-            "How long a server may send nothing of an answer that is passed on, and a client take"
-            " nothing of it.",
+            "Longest pause in an answer that is passed on, of the server or of the client that "
+            "reads it.",
             tunable=True,
         ),
     ] = Duration(600.0)
     max_passed: Annotated[
         Count,
         means(
-            "Requests that are passed on to a server at a time, WebSockets among them; others get"
-            " 503.",
+            "Requests that are passed on to a server at a time, WebSockets included; further ones "
+            "get 503.",
             tunable=True,
         ),
     ] = 1024
     idempotent: Annotated[
         bool,
         means(
-            "Whether a request may be sent twice, to find the one that spoils a batch.",
+            "Whether a request may be sent twice, to find the failing one of a batch.",
             option="--idempotent/--not-idempotent",
             section="Batching",
         ),
     ] = True
     verify: Annotated[
         Share,
-        means("Send so many requests alone as well, and batch no more where answers differ: 0.1%."),
+        means(
+            "Share of requests that are sent alone as well, such as 0.1%; if an answer differs, "
+            "its path is batched no more."
+        ),
     ] = Share(0.0)
     tenant_weights: Annotated[
         tuple[Text, ...],
         means(
-            "A tenant's part of the servers, gold=3; 1 for all others; needs --tenant-header.",
+            "Weight of a tenant's share of the servers, such as gold=3; other tenants have 1. "
+            "Needs --tenant-header.",
             option="--tenant-weight",
             metavar="TENANT=WEIGHT",
             section="Tenants",
@@ -162,7 +174,10 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = ()
     priority_header: Annotated[
         Header | None,
-        means("In which requests say `high`, to go before others of their tenant: X-Priority."),
+        means(
+            "Header such as X-Priority; requests with the value `high` go before others of their "
+            "tenant."
+        ),
     ] = None
     ageing: Annotated[
         Delay | None,
@@ -174,27 +189,37 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     latency_from: Annotated[
         Path | None,
         means(
-            "How long batches took, until that is learned: what `fit --save` wrote.",
+            "File that `fit --save` wrote: how long batches take, until the sidecar has learned "
+            "it.",
             section="Batching",
         ),
     ] = None
     upstream_ca: Annotated[
         Path | None,
-        means("PEM: the authorities that sign the servers' certificates.", section="Model servers"),
+        means(
+            "PEM file of the authorities that sign the servers' certificates.",
+            section="Model servers",
+        ),
     ] = None
-    upstream_cert: Annotated[Path | None, means("PEM: our own certificate, and its key.")] = None
-    max_queue: Annotated[Count, means("Items that may wait.", tunable=True, section="Limits")] = (
-        1024
-    )
+    upstream_cert: Annotated[
+        Path | None, means("PEM file of the sidecar's own certificate and its key.")
+    ] = None
+    max_queue: Annotated[
+        Count,
+        means("Items that may wait; further requests are refused.", tunable=True, section="Limits"),
+    ] = 1024
     max_body: Annotated[
         Bytes,
-        means("Of a request that shares a batch; larger ones are passed on.", tunable=True),
+        means(
+            "Largest body of a request that shares a batch; larger ones are passed on.",
+            tunable=True,
+        ),
     ] = Bytes(8 * 2**20)
-    max_answer: Annotated[Bytes, means("Of a server's answer to a batch.", tunable=True)] = Bytes(
-        256 * 2**20
+    max_answer: Annotated[Bytes, means("Largest answer of a server to a batch.", tunable=True)] = (
+        Bytes(256 * 2**20)
     )
     body_timeout: Annotated[
-        Duration, means("How long a client may take to send its body.", tunable=True)
+        Duration, means("Longest time that a client may take to send its body.", tunable=True)
     ] = Duration(10.0)
 
 
