@@ -11,6 +11,7 @@ from adaptive_batching.payloads.payload import Payload
 from adaptive_batching.payloads.schemas import check_schema
 from adaptive_batching.payloads.writing import make_converter
 from adaptive_batching.wire import strict_json
+from adaptive_batching.workers.handler import name_of
 from adaptive_batching.workers.warm_up import listed
 
 
@@ -74,7 +75,9 @@ class Contract:
         codecs = parse_codecs("codec", declaration.codec)
         answered = declaration.result_codec
         result_codecs = _of_results(codecs, answered)
-        made = cls(Payload(codecs, item, _name(first)), Payload(result_codecs, result, _name(last)))
+        made = cls(
+            Payload(codecs, item, name_of(first)), Payload(result_codecs, result, name_of(last))
+        )
         _check("item", made.item)
         _check("result", made.result, "" if answered is not None else _HOW_RESULTS_GO)
         return made
@@ -84,10 +87,9 @@ class Contract:
         """Whether each request says in which codecs it and its answer are."""
         return len(self.item.codecs) > 1 or len(self.result.codecs) > 1
 
-    @property
-    def writes_by_default(self) -> int:
-        """The place of the codec of results where a client says nothing."""
-        asked, answered = self.item.codecs[0], self.result.codecs
+    def writes(self, reads: int) -> int:
+        """The place of the codec of a result, by that of its item, where a client says nothing."""
+        asked, answered = self.item.codecs[reads], self.result.codecs
         return answered.index(asked) if asked in answered else 0
 
     def check_lists(self) -> None:
@@ -152,7 +154,3 @@ def _check(parameter: str, payload: Payload, advice: str = "") -> None:
         payload.writers()
     except TypeError as error:
         raise TypeError(f"{parameter}: {error}{advice}") from error
-
-
-def _name(handler: Any) -> str:
-    return str(getattr(handler, "__qualname__", type(handler).__qualname__))

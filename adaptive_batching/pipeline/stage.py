@@ -10,7 +10,7 @@ from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.handler import is_async
+from adaptive_batching.workers.handler import is_async, name_of
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.placement import External, Placement, place
 from adaptive_batching.workers.warm_up import make_warm_up
@@ -66,7 +66,7 @@ class Stage:
             raise ValueError(f"max_queue: expected room for {full}, got {self.max_queue}")
 
     def __str__(self) -> str:
-        return str(getattr(self.handler, "__qualname__", type(self.handler).__qualname__))
+        return name_of(self.handler)
 
     @property
     def takes_one(self) -> bool:

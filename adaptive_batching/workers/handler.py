@@ -204,7 +204,7 @@ def name_of(handler: Any) -> str:
     """What a handler is called in messages."""
     if isinstance(handler, ConfiguredHandler):
         handler = handler.handler
-    return str(getattr(handler, "__qualname__", repr(handler)))
+    return str(getattr(handler, "__qualname__", type(handler).__qualname__))
 
 
 def build(handler: Any) -> tuple[_Call, Callable[[], Any]]:

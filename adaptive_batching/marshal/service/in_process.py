@@ -41,8 +41,7 @@ class InProcessEndpoint:
             self._header = endpoint.key if isinstance(endpoint.key, str) else None
         self._at_work = at_work
         self._write = make_item_writer(contract.item.codecs[0], contract.item.kind)
-        writes = contract.writes_by_default
-        self._read = make_reader(contract.result.codecs[writes], contract.result.kind)
+        self._read = make_reader(contract.result.codecs[contract.writes(0)], contract.result.kind)
 
     def __repr__(self) -> str:
         return f"<InProcessEndpoint {self._path}>"

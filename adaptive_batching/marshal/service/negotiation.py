@@ -95,10 +95,10 @@ class Negotiation:
         raise Rejected(415, "unsupported_media_type", headers={"Accept": spoken}, message=message)
 
     def _writer_of(self, accepted: _Ranges, reads: int) -> int:
-        asked, answered = self.contract.item.codecs[reads], self.contract.result.codecs
-        places = sorted(range(len(answered)), key=lambda place: answered[place] != asked)
+        usual = self.contract.writes(reads)
         if not accepted:
-            return places[0]
+            return usual
+        places = sorted(range(len(self._media_types)), key=lambda place: place != usual)
         best = max(places, key=lambda place: _quality(self._media_types[place], accepted))
         if not _quality(self._media_types[best], accepted):
             raise Rejected(406, "not_acceptable")
