@@ -20,12 +20,11 @@ from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
 from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
+from adaptive_batching.marshal.service.endpoints import PAGES
 from adaptive_batching.marshal.service.mounted import ClientGone, answer
 from adaptive_batching.marshal.service.router import ServiceRouter
 
 _log = logging.getLogger("adaptive_batching")
-
-_PAGES = ("/healthz", "/readyz", "/metrics")
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -59,7 +58,7 @@ class AsgiService:
         self._deep_check = check_of_examples(runtimes.by_path)
         self._router = ServiceRouter(
             runtimes.by_path,
-            dict.fromkeys([*_PAGES, *documents], _not_here),
+            dict.fromkeys([*PAGES, *documents], _not_here),
             max_in_flight=max_in_flight,
             body_timeout=body_timeout,
         )
@@ -132,7 +131,7 @@ class AsgiService:
     async def _page(self, request: Request, scope: Message) -> Response:
         path = request.target
         document = self._documents.get(path)
-        if document is None and path not in _PAGES:
+        if document is None and path not in PAGES:
             raise Rejected(404, "not_found")
         if request.method not in {"GET", "HEAD"}:
             raise Rejected(405, "method_not_allowed", headers={"Allow": "GET, HEAD"})

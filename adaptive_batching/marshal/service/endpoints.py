@@ -12,6 +12,11 @@ from adaptive_batching.payloads.contract import Contract
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.workers.placement import Placement
 
+PAGES = ("/healthz", "/readyz", "/metrics")
+"""Where each service says how it is."""
+
+LONGEST_KEY = 256  # characters of a header: the last thousand keys are remembered
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:

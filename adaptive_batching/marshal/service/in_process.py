@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from adaptive_batching.errors import InvalidItem, JobTooLarge, NoWorkers, WrongEventLoop
 from adaptive_batching.exception_text import qualname_of
-from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.service.endpoints import LONGEST_KEY, Endpoint, PipelineEndpoint
 from adaptive_batching.payloads.reading import make_reader
 from adaptive_batching.payloads.writing import make_item_writer
 from adaptive_batching.workers.results import sequence_of
@@ -65,6 +65,7 @@ class InProcessEndpoint:
             DeadlineExceeded: The deadline came before the result.
             WrongEventLoop: The service runs on another event loop.
             TypeError: A key is given, and no header is the endpoint's.
+            ValueError: The key is no text, or longer than a header's may be.
             Exception: What the handler raised, or returned in this item's place; of several the
                 first in the order of the items.
         """
@@ -80,12 +81,15 @@ class InProcessEndpoint:
         answers = await cast("IntakeRuntime", runtime).answer_all(bodies, within, headers)
         return [*map(self._read, answers)]
 
-    def _headers(self, key: str | None) -> dict[str, str]:
+    def _headers(self, key: object) -> dict[str, str]:
         """Those of a request with this key."""
         if key is None:
             return {}
         if self._header is None:
             raise TypeError(f"key: expected none, for no header is the key of {self._path}")
+        if not (isinstance(key, str) and len(key) <= LONGEST_KEY):
+            msg = f"key: expected a text of at most {LONGEST_KEY} characters, got {key!r:.300}"
+            raise ValueError(msg)
         return {self._header.lower(): key}
 
     def _bodies(self, items: object, most: int) -> list[bytes]:

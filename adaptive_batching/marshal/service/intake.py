@@ -12,12 +12,10 @@ from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
 from adaptive_batching.marshal.service.endpoint_runtime import EndpointCall, EndpointRuntime
-from adaptive_batching.marshal.service.endpoints import Endpoint
+from adaptive_batching.marshal.service.endpoints import LONGEST_KEY, Endpoint
 from adaptive_batching.marshal.service.negotiation import Formats
 from adaptive_batching.payloads.payload import Payload
 from adaptive_batching.wire.error_reply import ItemFailed
-
-_LONGEST_KEY = 256  # characters of a header: the last thousand keys are remembered
 
 KeyOf = Callable[[Mapping[str, str], int, bytes], Hashable]
 """The key of an item, of the headers of its request, the place of its codec, and its body."""
@@ -38,7 +36,7 @@ def _key_of_header(name: str) -> KeyOf:
 
     def key_of(headers: Mapping[str, str], _reads: int, _body: bytes) -> Hashable:
         value = headers.get(lower, "")
-        if len(value) > _LONGEST_KEY:
+        if len(value) > LONGEST_KEY:
             raise Rejected(431, "headers_too_large")
         return value
 

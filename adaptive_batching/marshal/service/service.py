@@ -24,7 +24,7 @@ from adaptive_batching.marshal.checks import (
     check_seconds,
     check_shared,
 )
-from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.service.endpoints import PAGES, Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.in_process import InProcessEndpoint
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.payloads.contract import Contract, Declaration
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 H = TypeVar("H", bound=Callable[..., Any])
 
-RESERVED = ("/healthz", "/readyz", "/metrics", "/openapi.json", "/docs")
+RESERVED = (*PAGES, "/openapi.json", "/docs")
 
 
 class Service:
@@ -403,8 +403,7 @@ class Service:
         """What describes it where it is mounted."""
         from adaptive_batching.marshal.admin.openapi.pages import make_documents  # noqa: PLC0415
 
-        others = ("/healthz", "/readyz", "/metrics")
-        return make_documents(self.name, list(self), others) if self.documented else {}
+        return make_documents(self.name, list(self), PAGES) if self.documented else {}
 
     def _check(self, path: str, max_body: int) -> None:
         check_path(path)

@@ -221,3 +221,8 @@ async def test_mistakes():
     async with service.running():
         with pytest.raises(TypeError, match="key: expected none, for no header is the key of /d"):
             await service["/double"](1, key="a")
+    service = Batches(key="X-Model").service
+    async with service.running():
+        for key in (5, "x" * 257):
+            with pytest.raises(ValueError, match="key: expected a text of at most 256 characters"):
+                await service["/double"](1, key=key)
