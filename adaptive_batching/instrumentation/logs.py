@@ -69,13 +69,14 @@ class Logs:
     @contextmanager
     def collected(self, level: int = logging.INFO) -> Iterator[Self]:
         """Take the lines of all loggers, our own from a level on, while the block runs."""
-        root = logging.getLogger()
+        root, level_before = logging.getLogger(), _log.level
         self._thread.start()
         root.addHandler(self._handler)
         _log.setLevel(level)
         try:
             yield self
         finally:
+            _log.setLevel(level_before)
             root.removeHandler(self._handler)
             self._stop()
 

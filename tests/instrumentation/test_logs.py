@@ -46,6 +46,15 @@ def test_a_line_of_json_holds_what_it_is_about():
     }
 
 
+def test_the_level_holds_for_the_block(pipe):
+    """A program that collects lines of its own leaves the logger as it was."""
+    logger = logging.getLogger("adaptive_batching")
+    before = logger.level
+    with Logs("text", pipe[1]).collected(logging.DEBUG):
+        assert logger.level == logging.DEBUG
+    assert logger.level == before
+
+
 def test_nobody_forges_a_line():
     """Line ends of a client stay within the line, in whatever field (T12)."""
     line = JsonFormatter().format(record("got %s", "a\n\x1b[2J\u2028b", request_id="x\r\ny"))
