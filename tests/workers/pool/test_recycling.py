@@ -8,8 +8,8 @@ import pytest
 
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.placement import Processes
+from adaptive_batching.workers.pool.backoff import Relief
 from adaptive_batching.workers.pool.recycling import Lifetimes
-from adaptive_batching.workers.pool.relief import Relief
 from tests.workers import handlers
 from tests.workers.conditions import until
 from tests.workers.handlers import dead
