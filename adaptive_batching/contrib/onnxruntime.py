@@ -42,10 +42,11 @@ class OnnxModel:
         self._session = onnxruntime.InferenceSession(fspath(path), options, providers=providers)
         self._inputs = {each.name: each for each in self._session.get_inputs()}
         self._outputs = list(outputs or [each.name for each in self._session.get_outputs()])
-        fixed = [each for each in self._inputs.values() if isinstance(each.shape[0], int)]
-        if fixed:
-            msg = f"{path}: input {fixed[0].name} takes batches of {fixed[0].shape[0]} only"
-            raise ValueError(f"{msg}: export the model with a dynamic first axis")
+        for each in self._inputs.values():
+            if not each.shape or isinstance(each.shape[0], int):
+                size = each.shape[0] if each.shape else 1
+                msg = f"{path}: input {each.name} takes batches of {size} only"
+                raise ValueError(f"{msg}: export the model with a dynamic first axis")
 
     def preprocess(self, item: Any) -> list[Any]:
         """Return the array of each input, or raise `InvalidItem` if it does not fit."""

@@ -60,8 +60,9 @@ def model(path, *, batch="batch", inputs=("x", "y"), outputs=("sum", "product"))
     operands = [inputs[0], inputs[-1]]
     nodes = [helper.make_node("Add", operands, ["sum"])]
     nodes += [helper.make_node("Mul", operands, ["product"])]
+    shape = [batch, 2] if batch else []
     values, made = (
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [batch, 2]) for name in names]
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in names]
         for names in (inputs, outputs)
     )
     graph = helper.make_graph(nodes, "tiny", values, made)
@@ -96,10 +97,11 @@ async def test_a_model_of_onnx_with_several_inputs_and_outputs(tmp_path):
             await both([1, 2])
 
 
-def test_a_model_of_onnx_that_can_not_batch(tmp_path):
+@pytest.mark.parametrize("batch", [1, None])
+def test_a_model_of_onnx_that_can_not_batch(tmp_path, batch):
     """It is told at its start, with what to do."""
     with pytest.raises(ValueError, match=r"takes batches of 1 only: export .* dynamic first axis"):
-        OnnxModel(model(tmp_path / "fixed.onnx", batch=1))
+        OnnxModel(model(tmp_path / "fixed.onnx", batch=batch))
 
 
 async def test_embeddings_of_langchain_share_batches():
