@@ -26,13 +26,14 @@ def test_pictures_that_pages_show_are_there_and_small() -> None:
 
 
 def test_the_demo_is_drawn_as_it_went(tmp_path: Path) -> None:
-    """Numbers of all rows, for light pages and dark ones."""
+    """Numbers of all rows, for light pages and dark ones; a busy machine is named."""
     phases = [
         {"max_batch_size": 1, "mean_batch_size": 1.0, "offered": 555.0, "on_time_per_second": 77.0},
         {"max_batch_size": 64, "mean_batch_size": 9.0, "offered": 556.0, "on_time_per_second": 432},
     ]
-    demo = {"max_latency": 0.12, "disturbed": False, "phases": phases}
+    demo = {"max_latency": 0.12, "disturbed": True, "phases": phases}
     subprocess.run([*DRAW, tmp_path], input=json.dumps(demo), text=True, check=True)
     for scheme in ("light", "dark"):
         drawn = (tmp_path / f"demo-{scheme}.svg").read_text()
+        assert "on a busy machine" in drawn
         assert [number for number in (555, 77, 556, 432) if f">{number}<" not in drawn] == []
