@@ -1,4 +1,4 @@
-"""How the package writes: a sentence's subject is the thing's own name; only people are "who"."""
+"""How code and pages are written: a sentence names its subject, and only people are "who"."""
 
 import ast
 import re
@@ -9,10 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "adaptive_batching").rglob("*.py"))
+HISTORY = ROOT / "docs" / "changelog.md"  # its older lines have the words of their time
+PAGES = {ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {HISTORY}
 
 BEGINNINGS = re.compile(r"(Who|Whose|Whoever|Nobody|Somebody|Likewise|The same)\b")
 NAMELESS = re.compile(r"\b(nobody|somebody|everybody|whoever|whom|he|his|him)\b", re.IGNORECASE)
-PEOPLE = r"(callers?|clients?|others|users?),?"
+PEOPLE = r"(anyone|callers?|clients?|operators?|others|people|person|users?),?"
 WHO = re.compile(r"\bwho\b", re.IGNORECASE)
 PERSON = re.compile(rf"\b{PEOPLE}\s+(\w+\s+){{0,2}}who\b", re.IGNORECASE)
 
@@ -22,6 +24,12 @@ def sentences(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.lineno, node.value
+
+
+def passages(page: str) -> Iterator[str]:
+    """Paragraphs, list items and cells of tables, without code, pictures and addresses of links."""
+    prose = re.sub(r"^```.*?^```$|`[^`]*`|\]\([^)]*\)", "", page, flags=re.MULTILINE | re.DOTALL)
+    yield from re.split(r"\n\s*\n|\n\s*[*-] |\n\s*\d+\. |\|", prose)
 
 
 def faults(text: str) -> Iterator[str]:
@@ -42,6 +50,22 @@ def test_sentences_name_their_subject():
         for fault in faults(text)
     ]
     assert not found, "\n".join(found)
+
+
+def test_pages_name_their_subject():
+    """No page speaks of nobody, or of a thing as who."""
+    found = [
+        f"{page.relative_to(ROOT)}: {fault}: {text.strip()[:60]!r}"
+        for page in sorted(PAGES)
+        for text in passages(page.read_text())
+        for fault in faults(text)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_readme_is_short():
+    """Its first screens have to be read."""
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
 
 
 @pytest.mark.parametrize(
