@@ -64,8 +64,8 @@ _loop = click.option(
 def command() -> None:
     """Measure the cost of batching beside bare baselines.
 
-    Every ratio is of figures from the same run, taken by turns; absolute figures are this machine's
-    and this hour's. A requirement that is not met is reported, and is no error.
+    Both figures of a ratio come from the same run, in turns. Absolute figures depend on the machine
+    and its load. A requirement that is not met is reported, without an error status.
     """
 
 

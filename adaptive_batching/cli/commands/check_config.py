@@ -61,9 +61,9 @@ command = _Check(
     context_settings=sidecar.command.context_settings,
     callback=sidecar.command.callback,
     params=[*_params()],
-    help="""Read a FILE of routes as `sidecar --config FILE` does, and the environment with it.
+    help="""Check a FILE of routes, with the environment, as `sidecar --config FILE` reads them.
 
-    Say what is said to the sidecar beside the file: it has to go together. No server is asked. The
-    exit status is 0 if all is well.
+    Give the same options as to the sidecar: they are checked together with the file. No server is
+    contacted. The exit status is 0 if there is no error.
     """,
 )

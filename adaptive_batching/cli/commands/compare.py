@@ -103,8 +103,9 @@ def command(
 ) -> None:
     """Compare two policies on TRACE and exit with status 1 if the second is worse.
 
-    Both meet the same arrivals and the same durations in each run; the means over the runs are held
-    against the limits. The status is 1, too, if neither answers anything in time.
+    In each run both policies get the same arrivals and the same durations. The means over the runs
+    are compared with the limits. The status is also 1 if neither policy answers any request in
+    time.
     """
     if len(policies) != 2:
         raise click.UsageError(f"expected --policy twice, got {len(policies)}")

@@ -32,8 +32,9 @@ _MOST_LEVELS = 24  # lines of a table that people read
 def command(recorded: Path, *, save: Path | None, form: str) -> None:
     """Learn from RECORDED how long a batch of each size takes, and say how good that is.
 
-    RECORDED is what `serve --record` or a `Recorder` wrote. Batches that failed as a whole are left
-    out, and so are the first two of each power of two, as models compile for new shapes.
+    RECORDED is a recording of `serve --record` or of a `Recorder`. Batches that failed as a whole
+    are left out, and so are the first two of each power of two, because models compile for new
+    shapes.
     """
     try:
         model = fit_recording(recorded)

@@ -73,12 +73,13 @@ def command(
 ) -> None:
     """Find the fewest workers that answer TRACE in time, and the best batch limit for them.
 
-    They hold the goodput, and the p99 of what is answered is within --max-latency. The limits tried
-    are --max-batch-size and the powers of two below it. Then the curve: the same workers under less
-    and more of the traffic. Exit status 1 if no number of --workers is enough.
+    With these workers the goodput is at least --goodput, and the p99 of the answered requests is
+    within --max-latency. The batch limits tried are --max-batch-size and the powers of two below
+    it. A curve then shows the same workers under less and more traffic. The exit status is 1 if no
+    number of --workers is enough.
 
-    With --arrivals closed it is the fewest workers for so many --users, and --throughput may be
-    asked for as well as, or instead of, --max-latency.
+    With --arrivals closed it finds the fewest workers for the given --users. The goal is then
+    --max-latency, --throughput, or both.
     """
     expect_worker(options["drifts"], workers[-1])
     try:

@@ -101,12 +101,12 @@ def command(
     apart: bool,
     **conditions: Any,
 ) -> None:
-    """Send a trace to a running service and simulate it, and show both beside each other.
+    """Send a trace to a running service, simulate the same, and compare both.
 
-    The service runs here, with a model that sleeps in worker processes; the requests come from a
-    process of their own, at the instants of TRACE, whatever the answers do. Each request is one
-    item. The simulation is told what this machine added: how long workers were taken by batches and
-    what answers took besides, but not what waited, or for how long.
+    The service runs on this machine, with a model that sleeps in worker processes. A separate
+    process sends the requests at the instants of TRACE, without waiting for answers. Each request
+    is one item. The simulation uses this machine's measured delays: how long batches occupied
+    workers, and how long answers took besides. It does not use the measured waiting times.
     """
     if not live:
         raise click.UsageError("expected --live: without it, `simulate` replays a trace")

@@ -94,8 +94,8 @@ def command(
     \b
     adaptive-batching serve digits:service --port 8000 --admin-port 9000
 
-    SIGTERM and Ctrl-C end it once everything it accepted is answered, a second one at once.
-    SIGHUP renews the worker processes one after the other, and no request fails.
+    SIGTERM or Ctrl-C ends it when all accepted requests are answered; a second one ends it at once.
+    SIGHUP replaces the worker processes one after the other, without a failed request.
     """  # noqa: D301 - \b keeps the example's lines
     if reload:
         _start_anew_at_changes()

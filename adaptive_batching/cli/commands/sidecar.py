@@ -97,8 +97,8 @@ def command(
     adaptive-batching sidecar --upstream http://127.0.0.1:8501 --protocol tensorflow \\
       --max-latency 100ms --port 8000
 
-    Whatever the protocol has no batches for is passed on as it comes. SIGTERM and Ctrl-C end it
-    once everything it accepted is answered, a second one at once.
+    Requests that the protocol can't batch are passed on unchanged. SIGTERM or Ctrl-C ends it when
+    all accepted requests are answered; a second one ends it at once.
     """  # noqa: D301 - \b keeps the example's lines
     try:
         if config is not None:

@@ -101,9 +101,9 @@ def command(
 ) -> None:
     """Replay traffic through the scheduler in virtual time and compare policies.
 
-    TRACE is recorded traffic, plain or gzipped: what `serve --record` wrote, CSV with the header
-    t_seconds,size, a trace of Azure (LLM 2023, functions 2021), Mooncake or DISB, an access log, or
-    a time a line.
+    TRACE is recorded traffic, plain or gzipped: a recording of `serve --record`, CSV with the
+    header t_seconds,size, a trace of Azure (LLM 2023, functions 2021), Mooncake or DISB, an access
+    log, or one time per line.
     """
     if loads and report is None:
         raise click.UsageError("expected --report with --load")

@@ -28,8 +28,8 @@ _AGAIN = 1.0  # seconds after which a program that hung up is asked again
 def command(url: str, only: tuple[str, ...], *, once: bool) -> None:
     """Show what the service or sidecar with the admin port at URL does, second by second.
 
-    URL is http://127.0.0.1:9000 unless another is given; a number is a port of this machine. The
-    key q ends it. Where standard output is no terminal, what is known now is printed once.
+    URL is http://127.0.0.1:9000 by default; a number is a port of this machine. The key q ends it.
+    If standard output is no terminal, the present figures are printed once.
     """
     address = _address(url)
     console = Console(highlight=False, markup=False, emoji=False)
