@@ -85,8 +85,8 @@ def _sentences(findings: Findings) -> Iterator[str]:
         )
     if findings.disturbed:
         yield (
-            "Other programs wanted this machine's cores as well, so these figures say more of them"
-            " than of batching: run the demo again when it is quiet."
+            "Other programs used this machine's cores as well, which these figures show more than"
+            " they show batching: run the demo again when the machine is quiet."
         )
 
 

@@ -182,6 +182,7 @@ def _show_settings(best: Trial, policy: str, max_latency: float) -> None:
     if policy != "cork":
         said.append(f"policy={policy!r}")
         table.append(f'policy = "{policy}"')
+    click.echo("Of the limits that hold, this one has the most goodput, and then the least p99.")
     click.echo(f"in a program: {', '.join(said)}")
     click.echo(f"or for `serve --workers {workers} --config service.toml`, in service.toml:\n")
     click.echo("\n".join(table))
