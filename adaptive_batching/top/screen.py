@@ -12,9 +12,9 @@ from adaptive_batching.units import counted, format_duration
 
 _WORDS = {
     SloState.IDLE: ("idle", "dim"),
-    SloState.KEPT: ("kept", "bold green"),
-    SloState.REFUSING: ("kept by refusing", "bold yellow"),
-    SloState.BROKEN: ("broken", "bold red"),
+    SloState.KEPT: ("met", "bold green"),
+    SloState.REFUSING: ("met by refusing", "bold yellow"),
+    SloState.BROKEN: ("missed", "bold red"),
     SloState.FAILING: ("failing", "bold red"),
 }
 _BUSY, _IDLE, _DEAD = "■", "□", "✕"
@@ -46,7 +46,7 @@ def _of(endpoint: EndpointView, state: LastMinute) -> RenderableType:
 def _lines(endpoint: EndpointView, state: LastMinute) -> Iterator[tuple[str, RenderableType]]:
     promise, now = endpoint.promise, state.now(endpoint.name)
     length = sum(second.length for second in now) or 1.0
-    yield "promise", _promise(endpoint)
+    yield "SLO", _slo(endpoint)
     yield "latency", _latency(endpoint)
     came = sum(second.arrived for second in now) / length
     done = sum(second.done for second in now) / length
@@ -61,11 +61,11 @@ def _lines(endpoint: EndpointView, state: LastMinute) -> Iterator[tuple[str, Ren
     yield "workers", _workers(endpoint, now, length)
 
 
-def _promise(endpoint: EndpointView) -> str:
+def _slo(endpoint: EndpointView) -> str:
     promise = endpoint.promise
     if promise.verdict is SloState.IDLE:
-        return "no request came in the last minute"
-    said = f"{_share(promise.in_time)} of those let in were answered"
+        return "no request arrived in the last minute"
+    said = f"{_share(promise.in_time)} of accepted requests were answered"
     in_time = "" if endpoint.max_latency is None else " in time"
     return (
         f"{said}{in_time} in the last minute: {promise.expired:,} late, {promise.failed:,} failed"
@@ -76,8 +76,8 @@ def _latency(endpoint: EndpointView) -> str:
     values = zip(("p50", "p90", "p99"), endpoint.lately, strict=True)
     said = [f"{name} {format_duration(value)}" for name, value in values if value is not None]
     latest = endpoint.max_latency
-    promised = "none is promised" if latest is None else f"{format_duration(latest)} is promised"
-    return ", ".join([*said, promised])
+    limit = "no max_latency" if latest is None else f"max_latency {format_duration(latest)}"
+    return ", ".join([*said, limit])
 
 
 def _batches(endpoint: EndpointView, now: Sequence[Second], length: float) -> str:

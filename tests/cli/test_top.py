@@ -37,11 +37,14 @@ async def test_one_look():
         status, output, complaint = await top(client.running.admin_url, "--once")
         assert (status, complaint) == (0, "")
         square, slow = output.split("\n\n")[1:]
-        assert square.startswith("/square  kept\n")
-        assert "100 % of those let in were answered in the last minute: 0 late, 0 failed" in square
+        assert square.startswith("/square  met\n")
+        assert (
+            "100 % of accepted requests were answered in the last minute: 0 late, 0 failed"
+            in square
+        )
         assert "p50" in square
         assert "p99" in square
-        assert "none is promised" in square
+        assert "no max_latency" in square
         assert "items of 8" in square
         assert "idle" in square
         assert re.search(r"workers +□ +busy [\d.<]+ %, [\d.<]+ % of what full batches", square)
@@ -122,7 +125,7 @@ async def test_it_goes_on_and_comes_back(unused_tcp_port):
         )
         await terminal.shows("no request")
         await client.post("/square", 3)
-        await terminal.shows("100 % of those let in")
+        await terminal.shows("100 % of accepted requests")
     await terminal.shows("no data; trying again")
     async with client_of(apps.service, admin=at):
         await terminal.shows("no request")

@@ -17,10 +17,10 @@ const charts = {
     { label: "p50", colour: "sky", value: second => milliseconds(second.p50) },
     { label: "p90", colour: "blue", value: second => milliseconds(second.p90) },
     { label: "p99", colour: "violet", value: second => milliseconds(second.p99) },
-    { label: "promise", colour: "red", dashed: true, value: second => milliseconds(second.promise) },
+    { label: "max_latency", colour: "red", dashed: true, value: second => milliseconds(second.promise) },
   ]),
   rates: new Chart(figure("rates"), [
-    { label: "came", colour: "grey", value: rate("arrived") },
+    { label: "arrived", colour: "grey", value: rate("arrived") },
     { label: "answered", colour: "blue", fill: true, value: rate("done") },
     { label: "refused", colour: "amber", value: second => (second.shed + second.queueFull) / second.length },
     { label: "late or failed", colour: "red", value: second => (second.expired + second.failed) / second.length },

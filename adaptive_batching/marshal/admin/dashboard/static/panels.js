@@ -1,4 +1,4 @@
-// What is said in words and tables: the promise, figures of now, reasons, totals, all endpoints.
+// What is said in words and tables: the SLO, figures of now, reasons, totals, all endpoints.
 
 import { count, number, percent, plural, seconds, share } from "./format.js";
 import { colour, reason, REASONS } from "./reasons.js";
@@ -7,16 +7,16 @@ import { lately } from "./store.js";
 const NOW = 10; // seconds that "now" is the mean of
 const MINUTE = 60;
 const OUTCOMES = {
-  done: "answered in time", failed: "failed", expired: "let in, but late", shed: "refused: would be late",
+  done: "answered in time", failed: "failed", expired: "accepted, but late", shed: "refused: would be late",
   queue_full: "refused: queue full", cancelled: "client left",
 };
 
-const WORDS = { idle: "Idle", kept: "✓ Kept", refusing: "▲ Kept by refusing", broken: "✕ Broken", failing: "✕ Failing" };
+const WORDS = { idle: "Idle", kept: "✓ Met", refusing: "▲ Met by refusing", broken: "✕ Missed", failing: "✕ Failing" };
 
-// Whether the promise was kept in the last minute: to those let in, and at what price to others.
+// Whether max_latency held for the accepted requests of the last minute, and how many were refused for it.
 export function verdict({ promise, max_latency: latest }) {
   if (promise.verdict === "idle") return ["idle", WORDS.idle, "No requests in the last minute"];
-  const said = `${share(promise.in_time)} of those let in were answered${latest === null ? "" : " in time"}`;
+  const said = `${share(promise.in_time)} of accepted requests were answered${latest === null ? "" : " in time"}`;
   const word = promise.verdict === "kept" && latest === null ? "✓ All answered" : WORDS[promise.verdict];
   const more = {
     kept: ", in the last minute",
@@ -29,13 +29,13 @@ export function showTiles(endpoint) {
   const now = lately(endpoint, NOW);
   const [kind, word, sentence] = verdict(endpoint);
   const p99 = endpoint.lately[2];
-  const promise = endpoint.max_latency === null ? "no promise" : `of ${seconds(endpoint.max_latency)}`;
+  const promise = endpoint.max_latency === null ? "no max_latency" : `of ${seconds(endpoint.max_latency)}`;
   text("promise-verdict", word, p99 === null ? promise : `p99 ${seconds(p99)} ${promise}`);
   text("promise-detail", sentence);
   document.getElementById("promise").dataset.verdict = kind;
   const rate = value => now.length ? value / now.length : 0;
   text("answered", number(rate(now.done)), "/s");
-  text("arrived", `of ${number(rate(now.arrived))} /s that came`);
+  text("arrived", `of ${number(rate(now.arrived))} /s that arrived`);
   text("refused", now.arrived ? share(now.refused / now.arrived) : "–");
   text("refused-detail", refusals(now));
   text("batch", now.batches ? number(now.items / now.batches) : "–", `of ${endpoint.max_batch_size}`);

@@ -2,7 +2,7 @@
 
 export const REASONS = {
   full: ["full", "could take no more", "blue"],
-  idle: ["idle", "a worker was idle, nothing spoke for waiting", "teal"],
+  idle: ["idle", "a worker was idle, and waiting gained nothing", "teal"],
   not_worth_waiting: ["not worth waiting", "holding it would have cost more than it gained", "violet"],
   deadline: ["deadline", "its oldest request would have been late", "amber"],
   timeout: ["timeout", "the time to fill was over", "rose"],
