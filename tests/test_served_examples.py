@@ -141,15 +141,38 @@ async def test_embeddings_behind_the_sidecar_are_those_of_the_server(
             assert one["embedding"] == pytest.approx(other["embedding"], abs=1e-5)
 
 
+def module_of(page: Path, folder: Path) -> Any:
+    """The Python blocks of a page as a module, which lies in a folder that is searched."""
+    blocks = Sybil([PythonCodeBlockParser()], path=str(page.parent)).parse(page).examples()
+    (folder / f"{page.stem}_page.py").write_text("\n".join(block.parsed for block in blocks))
+    return import_module(f"{page.stem}_page")
+
+
+async def test_arrays_get_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each endpoint of the page on arrays answers an item as the page says."""
+    (page,) = (EXAMPLES.parent / "how-to").rglob("arrays.md")
+    monkeypatch.syspath_prepend(tmp_path)
+    asked = {
+        "/pictures": ([[1.0] * 28] * 28, 1.0),
+        "/vectors": ([3.0, 4.0], 5.0),
+        "/embed": ([2.0] + [0.0] * 511, [1.0] + [0.0] * 511),
+        "/loudness": ([[1.0] * 80] * 3, 80.0),
+        "/tokens": ({"ids": [4, 5], "mask": [1, 1]}, {"vector": [2.0], "tokens": 2}),
+    }
+    service = module_of(page, tmp_path).service
+    assert {endpoint.path for endpoint in service} == asked.keys()
+    async with service.running() as running:
+        for path, (item, row) in asked.items():
+            assert await ask(f"{running.url}{path}", [item]) == [(200, row)]
+
+
 async def test_services_moved_from_other_servers_answer_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of the page on moving finds the pattern that was sent."""
     page = EXAMPLES.parent / "how-to" / "migrating.md"
-    blocks = Sybil([PythonCodeBlockParser()], path=str(page.parent)).parse(page).examples()
-    (tmp_path / "moved.py").write_text("\n".join(block.parsed for block in blocks))
     monkeypatch.syspath_prepend(tmp_path)
-    moved = import_module("moved")
+    moved = module_of(page, tmp_path)
     pattern = moved.Nearest().patterns[7].tolist()
     envelopes = {"litserve": ({"pixels": pattern}, {"digit": 7})}
     for name in ("service", "litserve", "torchserve", "mosec"):

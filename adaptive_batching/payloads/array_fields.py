@@ -50,18 +50,29 @@ class ArrayFields:
         """
         return self._each("from_lists", lists)
 
-    def from_result(self, result: Any) -> dict[str, Any]:
+    def from_item(self, item: Any) -> dict[str, Any]:
         """Take arrays as they are; make arrays of numbers and lists.
 
         Raises:
             InvalidItem: They have other names, or one is not of its type.
         """
+        return self._checked("from_item", item)
+
+    def from_result(self, result: Any) -> dict[str, Any]:
+        """As of an item, with floats in the declared precision.
+
+        Raises:
+            InvalidItem: They have other names, or one is not of its type.
+        """
+        return self._checked("from_result", result)
+
+    def _checked(self, method: str, result: Any) -> dict[str, Any]:
         if not isinstance(result, Mapping):
             fault = f"expected a dict of arrays, got {qualname_of(type(result))}"
             raise InvalidItem("$", fault)
         if self.fields and result.keys() != self.fields.keys():
             raise InvalidItem("$", f"expected {_listed(self.fields)}, got {_listed(result)}")
-        return self._each("from_result", result)
+        return self._each(method, result)
 
     def _each(self, method: str, values: Mapping[str, Any]) -> dict[str, Any]:
         if not values:

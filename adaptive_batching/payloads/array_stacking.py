@@ -168,7 +168,7 @@ class Stacking:
             and (kind.lengths is None or kind.lengths == item.shape)
         ):
             return item  # as most are, which is seen at a glance
-        return kind.from_result(item)
+        return kind.from_item(item)
 
     def layout(self, checked: Any) -> Hashable:
         """What two items have in common that can share a call."""

@@ -102,15 +102,29 @@ class ArrayType:
             return array
         return array.reshape(array.shape + tuple(each or 0 for each in self.lengths[array.ndim :]))
 
-    def from_result(self, result: Any) -> Any:
+    def from_item(self, item: Any) -> Any:
         """An array as it is; numbers and lists, which have no dtype yet, as what is declared.
 
         Raises:
             InvalidItem: It is not of this type.
         """
-        if isinstance(result, np.ndarray | np.generic):
-            return self.check(np.asarray(result))
-        return self.from_lists(result)
+        if isinstance(item, np.ndarray | np.generic):
+            return self.check(np.asarray(item))
+        return self.from_lists(item)
+
+    def from_result(self, result: Any) -> Any:
+        """As an item, but floats of another precision become the declared ones.
+
+        NumPy makes float64 of float32 and int64, so that a quotient is seldom what its operand was.
+
+        Raises:
+            InvalidItem: It is not of this type, or has a number too large for it.
+        """
+        if isinstance(result, np.ndarray | np.generic) and self.dtype is not None:
+            own = result.dtype
+            if own.kind == self.dtype.kind == "f" and own != self.dtype:
+                result = _rounded(result, self.dtype)
+        return self.from_item(result)
 
     def check(self, array: Any) -> Any:
         """Return an array in the machine's order of bytes if it is of this type.
@@ -172,6 +186,15 @@ def _converted(array: Any, lists: Any, dtype: np.dtype[Any] | None) -> Any:
         return np.array(lists, dtype)  # from Python's integers: too large ones are refused
     with np.errstate(over="raise"):
         return array.astype(dtype)
+
+
+def _rounded(floats: Any, dtype: np.dtype[Any]) -> Any:
+    try:
+        with np.errstate(over="raise"):
+            return floats.astype(dtype)
+    except FloatingPointError:
+        most = np.finfo(dtype).max
+        raise InvalidItem("$", f"expected numbers up to {most:g} for {dtype}, got larger") from None
 
 
 def _of_numpy(arguments: tuple[Any, ...]) -> tuple[Any, Any]:

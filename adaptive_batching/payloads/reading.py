@@ -108,7 +108,7 @@ def _npy_reader(array: "ArrayType | ArrayFields | None", kind: Any) -> Read:
         return npy.load
     if array is None or not array.is_one_array:
         raise TypeError(f"expected an array for the codec npy, got {kind}")
-    return lambda body: array.from_result(npy.load(body))
+    return lambda body: array.from_item(npy.load(body))
 
 
 def _raw_reader(kind: Any) -> Read:
