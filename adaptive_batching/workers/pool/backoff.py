@@ -11,6 +11,9 @@ _HEALTHY = 30.0  # seconds of life after which earlier crashes are forgotten
 class Backoff:
     """Doubles with every short life, from 0.1 to 10 seconds.
 
+    The pause is for workers that are no use however often they start. A worker that answered a
+    batch was of use, and what it died of later may have been one item: the pool forgets then.
+
     Args:
         random: Returns numbers from 0 to 1, so that workers that died together start apart.
     """
@@ -22,10 +25,14 @@ class Backoff:
     def after(self, lived: float) -> float:
         """Seconds to wait, after a worker that was alive for `lived` seconds."""
         if lived >= _HEALTHY:
-            self._next = _FIRST
+            self.forget()
         delay = self._next
         self._next = min(2 * delay, _LONGEST)
         return delay * (0.5 + 0.5 * self._random())
+
+    def forget(self) -> None:
+        """Take the next death for the first one."""
+        self._next = _FIRST
 
 
 class Relief:

@@ -27,8 +27,8 @@ _T = TypeVar("_T")
 class WorkerPool:
     """Runs batches on workers that it keeps alive, each on the one that it is for.
 
-    A worker that died is started again in the background, sooner after the first death than after
-    many. Whatever ends the event loop ends the workers.
+    A worker that died is started again in the background, later with each death in a row between
+    which no batch was answered. Whatever ends the event loop ends the workers.
 
     Args:
         launcher: Makes the workers.
@@ -56,6 +56,7 @@ class WorkerPool:
         self._worn_out = worn_out
         self._warm_up = warm_up
         self._cold: set[PoolWorker] = set()
+        self._useful: set[PoolWorker] = set()  # have answered a batch
         self._timings: tuple[Timing, ...] = ()
         self._workers: list[PoolWorker] = []
         self._keepers: list[asyncio.Task[None]] = []
@@ -127,6 +128,8 @@ class WorkerPool:
             raise
         finally:
             restart.ended(chosen)
+            if chosen.alive:  # else it died over the batch
+                self._useful.add(chosen)
             if self._worn_out is not None and self._worn_out(chosen):
                 restart.renew_soon(worker, chosen)
 
@@ -209,6 +212,9 @@ class WorkerPool:
             while True:
                 worker = self._workers[number]
                 await worker.exited()
+                if worker in self._useful:
+                    self._useful.remove(worker)
+                    backoff.forget()
                 if worker is self._workers[number]:  # else it made way for a successor
                     delay = backoff.after(loop.time() - born)
                     self._report(worker, delay)
@@ -219,6 +225,7 @@ class WorkerPool:
                         await self._replace(number)
         finally:
             await self._workers[number].aclose()
+            self._useful.discard(self._workers[number])
 
     def _relieve(self, worker: PoolWorker) -> float:
         pause = self._relief.pause()

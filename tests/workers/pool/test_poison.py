@@ -69,6 +69,17 @@ async def test_a_pool_of_one_survives_a_lone_killer():
         assert pool.health.crash_loop is None
 
 
+async def test_a_killer_that_comes_again_and_again(caplog):
+    """Its deaths don't add up: a worker that answers in between is started soon after each."""
+    async with Dispatcher(make_workers(Delicate, Processes(1)), Limits(), idempotent=True) as used:
+        for number in range(3):
+            with pytest.raises(Quarantined):
+                await used.submit(EXITS)
+            assert await used.submit(number) == 2 * number
+    pauses = [text.split()[-2:] for text in caplog.messages if "another one is started" in text]
+    assert [unit for _, unit in pauses] == ["ms"] * 6
+
+
 async def test_without_idempotent_a_death_is_everybodys():
     """To run anything twice is not ours to decide."""
     ends, stats, _ = await endings([1, 2, EXITS])
