@@ -13,7 +13,7 @@ _COMMANDS = {
     "demo": "Batch single requests for a real model over HTTP and compare every answer.",
     "fit": "Learn from a recording how long a batch of each size takes.",
     "replay": "Send a trace to a running service and show the simulation beside it.",
-    "recommend": "Find the fewest workers that hold a promise under some traffic.",
+    "recommend": "Find the fewest workers that meet an SLO under some traffic.",
     "serve": "Run a service: MODULE:SERVICE.",
     "sidecar": "Batch requests before a model server, without touching it.",
     "top": "Show what a running service or sidecar does, second by second.",

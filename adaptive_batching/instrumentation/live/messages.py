@@ -54,7 +54,7 @@ class EndpointView(msgspec.Struct, frozen=True):
     Attributes:
         name: As in metrics.
         max_batch_size: Items.
-        max_latency: What is promised; None for nothing.
+        max_latency: Seconds; None for no limit.
         max_queue: Items that may wait.
         promise: How it was kept in the last minute.
         requests: Since the start, ended requests by outcome.

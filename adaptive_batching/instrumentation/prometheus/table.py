@@ -34,7 +34,7 @@ class Reading:
 
     Attributes:
         stats: What its dispatcher has done, and has before it.
-        limits: What it promises.
+        limits: Its `Limits`, with `max_latency`.
         health: How its workers are.
         histograms: Of its batches so far.
     """

@@ -64,7 +64,7 @@ class Destination(Protocol):
 
     @property
     def max_latency(self) -> float:
-        """Seconds from a request's arrival to its answer; infinite for no promise."""
+        """Seconds from a request's arrival to its answer; infinite for no limit."""
         ...
 
     @property

@@ -56,7 +56,7 @@ class EndpointRuntime:
             seconds until the answer, and a key where the endpoint has any. Raises NoWorkers while
             the workers are not ready.
         dispatcher: Forms its batches, and its answers: of a pipeline, the last stage's.
-        max_latency: Seconds from a request's arrival to its answer; infinite for no promise.
+        max_latency: Seconds from a request's arrival to its answer; infinite for no limit.
         max_body: Bytes that a body may have.
         body_timeout: Seconds that a body may take to arrive.
         watched: Where batches are formed on the way.

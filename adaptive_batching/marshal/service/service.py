@@ -1,4 +1,4 @@
-"""A model behind HTTP: which handler answers which path, and what it promises."""
+"""A model behind HTTP: which handler answers which path, and within which limits."""
 
 from collections.abc import (
     AsyncIterator,

@@ -17,7 +17,7 @@ class Terms:
     """What is asked of the clients of a route.
 
     Attributes:
-        max_latency: Seconds from a request's arrival to its answer; infinite for no promise.
+        max_latency: Seconds from a request's arrival to its answer; infinite for no limit.
         max_batch_size: Items that are sent together.
         max_body: Bytes that a request may have to share a batch; larger ones are passed on.
         body_timeout: Seconds that a body may take to arrive.

@@ -142,7 +142,7 @@ class RouteRuntime:
 
     @property
     def max_latency(self) -> float:
-        """Seconds from a request's arrival to its answer; infinite for no promise."""
+        """Seconds from a request's arrival to its answer; infinite for no limit."""
         return self._terms.max_latency
 
     @property

@@ -1,1 +1,1 @@
-"""One page that shows operators whether the promise is kept, and why batches leave."""
+"""One page that shows operators whether the SLO is met, and why batches leave."""
