@@ -170,7 +170,7 @@ async def test_services_moved_from_other_servers_answer_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of the page on moving finds the pattern that was sent."""
-    page = EXAMPLES.parent / "how-to" / "migrating.md"
+    page = EXAMPLES.parent / "how-to" / "migrate" / "migrating.md"
     monkeypatch.syspath_prepend(tmp_path)
     moved = module_of(page, tmp_path)
     pattern = moved.Nearest().patterns[7].tolist()

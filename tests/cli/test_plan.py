@@ -16,7 +16,7 @@ from adaptive_batching.marshal.config.endpoints_file import EndpointSettings
 from adaptive_batching.marshal.config.toml_file import read_table
 from adaptive_batching.simulation import ArrivalStream, Server, drive, poisson
 
-GUIDE = Path(__file__).parents[2] / "docs/how-to/plan.md"
+GUIDE = Path(__file__).parents[2] / "docs/how-to/plan/plan.md"
 COMMANDS = [
     line.removeprefix("$ adaptive-batching ")
     for line in GUIDE.read_text().splitlines()

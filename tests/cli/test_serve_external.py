@@ -12,7 +12,7 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 from tests.cli.test_serve import served
 from tests.marshal.client import until
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/external_workers.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/serve/external_workers.md"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The program of docs/how-to/fastapi.md, under uvicorn in a process of its own."""
+"""The program of docs/how-to/build/fastapi.md, under uvicorn in a process of its own."""
 
 import asyncio
 import io
@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "fastapi.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "build" / "fastapi.md"
 PROGRAM = re.compile(r"^```python\n# app.py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 IMAGES, DIGITS = load_digits(return_X_y=True)
 COMMAND = (sys.executable, "-m", "uvicorn", "app:app", "--port", "0", "--no-access-log")

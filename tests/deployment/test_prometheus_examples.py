@@ -13,7 +13,7 @@ from tests.deployment.promql import known_labels, known_names, labels_of, named
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 RULES = EXAMPLES / "prometheus" / "alerts.yml"
 DASHBOARD = EXAMPLES / "grafana" / "dashboard.json"
-HOW_TO = EXAMPLES.parent / "how-to" / "metrics.md"
+HOW_TO = EXAMPLES.parent / "how-to" / "operate" / "metrics.md"
 
 needs_promtool = pytest.mark.skipif(
     not shutil.which("promtool"), reason="promtool is not installed"

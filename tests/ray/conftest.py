@@ -1,7 +1,7 @@
 """A Ray cluster of two nodes on this machine, and pools of actors for the tests.
 
 Ray looks up the machine's address in the network and tells everything to it, so that these tests
-run where there is loopback only; docs/how-to/ray.md has the command.
+run where there is loopback only; docs/how-to/serve/ray.md has the command.
 """
 
 import os
@@ -25,7 +25,7 @@ MEMORY = 100 * 2**20  # bytes of Ray's object store; it would take a third of th
 
 def pytest_collection_modifyitems(items):
     """Whatever needs the cluster is marked, and skipped where Ray would talk to a network."""
-    outside = pytest.mark.skip(reason="not in a network of its own: see docs/how-to/ray.md")
+    outside = pytest.mark.skip(reason="not in a network of its own: see docs/how-to/serve/ray.md")
     networks = {name for _, name in socket.if_nameindex()}
     for item in items:
         if Path(__file__).parent in item.path.parents:

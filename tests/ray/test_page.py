@@ -1,4 +1,4 @@
-"""What docs/how-to/ray.md shows, run as it stands by a program that joins the cluster."""
+"""What docs/how-to/serve/ray.md shows, run as it stands by a program that joins the cluster."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 from sybil import Sybil
 from sybil.parsers.markdown import CodeBlockParser
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "ray.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "serve" / "ray.md"
 
 
 class _Shown(CodeBlockParser):
