@@ -92,7 +92,7 @@ def _stacking(handler: Any) -> "Stacking | None":
     """What stacks the items of a handler; None if it takes a list."""
     call = call_of(handler)
     try:
-        declared_types(handler)  # whether it can take and return lists
+        declared_types(call)  # whether it can take and return lists, also between other steps
         hint, _ = signature_types(call)
         stacking = stacking_of(hint)
     except UnknownName:

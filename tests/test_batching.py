@@ -455,7 +455,10 @@ class Yields:
     [
         (takes_one, r"takes_one to take a list of items, such as list\[int\], got .* int"),
         (takes_a_dict, r"takes_a_dict to take a list of items.*got the annotation dict"),
-        (returns_a_dict, r"to return a list with one result for each item, got .*dict\[str"),
+        (
+            returns_a_dict,
+            r"to return a list with one result for each item, such as .*, got .*dict\[str",
+        ),
         (Uncallable, r"expected Uncallable to define __call__\(self, items\), got a class without"),
         (yields, "expected one that returns a list, got yields, which yields"),
         (Yields, r"expected one that returns a list, got Yields.__call__, which yields"),

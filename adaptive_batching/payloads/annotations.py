@@ -2,18 +2,31 @@
 
 import inspect
 from collections import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import date, time, timedelta
+from enum import Enum
+from numbers import Number
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
 
 from adaptive_batching.payloads.kinds import stacked_row, stacking_of
+from adaptive_batching.payloads.marks import split_annotation
 from adaptive_batching.workers.handler import call_of, name_of
 
 UNDECLARED: Any = Any
 
 _LISTS = {list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable}
-_SINGLE = (bool, int, float, complex, str, bytes, bytearray, NoneType, None)
+_UNIONS = {Union, UnionType}
+_SINGLE = (Number, str, bytes, bytearray, NoneType, Enum, date, time, timedelta, UUID)
 _UNORDERED = (abc.Mapping, abc.Set)
+_FIELDS = (
+    "__struct_fields__",
+    "__dataclass_fields__",
+    "__pydantic_validator__",
+    "__attrs_attrs__",
+    "_fields",
+)
 _AWAITED = {abc.Awaitable, abc.Coroutine}
 
 
@@ -44,7 +57,7 @@ def declared_types(handler: Callable[..., Any], *, takes_one: bool = False) -> t
     name = name_of(call)
     item, result = taken, returned
     if not (before or takes_one):
-        expected = f"{name} to take a list of items, such as list[{_shown(taken)}]"
+        expected = f"{name} to take a list of items"
         try:
             stacking = stacking_of(taken)
         except TypeError as error:
@@ -84,13 +97,39 @@ def signature_types(function: Callable[..., Any]) -> tuple[Any, Any]:
     return taken, returned
 
 
+def _members(hint: Any) -> Sequence[Any]:
+    """The types of a union; of any other annotation, that alone."""
+    bare, _ = split_annotation(hint)
+    return get_args(bare) if get_origin(bare) in _UNIONS else (bare,)
+
+
 def _check_list(hint: Any, expected: str) -> None:
-    """Refuse an annotation of what can't stand for a list."""
-    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    kind = get_origin(kind) or kind
-    is_unordered = isinstance(kind, type) and issubclass(kind, _UNORDERED)
-    if is_unordered or kind in _SINGLE:
-        raise TypeError(f"handler: expected {expected}, got the annotation {_shown(hint)}")
+    """Refuse an annotation of what can't stand for a list, and name one that can.
+
+    A class that is unknown here may be one, such as a data frame.
+    """
+    members = _members(hint)
+    lists = [each for each in members if not _is_one_value(each)]
+    if len(lists) < len(members):
+        such = " | ".join(map(_shown, lists)) or f"list[{_shown(hint)}]"
+        msg = f"handler: expected {expected}, such as {such}"
+        raise TypeError(f"{msg}, got the annotation {_shown(hint)}")
+
+
+def _is_one_value(hint: Any) -> bool:
+    """Whether an annotation is certainly of one item or one result."""
+    bare, _ = split_annotation(hint)
+    kind = get_origin(bare) or bare
+    if kind is tuple:  # of any length, or of parts of their own
+        return bool(get_args(bare)) and Ellipsis not in get_args(bare)
+    if kind is None or kind is Literal:
+        return True
+    if not isinstance(kind, type):
+        return False
+    has_fields = any(hasattr(kind, each) for each in _FIELDS)
+    if has_fields and (issubclass(kind, tuple) or not hasattr(kind, "__len__")):
+        return True
+    return issubclass(kind, _SINGLE + _UNORDERED)
 
 
 def _shown(hint: Any) -> str:
@@ -100,19 +139,17 @@ def _shown(hint: Any) -> str:
 def _element(hint: Any, expected: str) -> Any:
     """Of a list, or of what can stand for one."""
     _check_list(hint, expected)
-    if get_origin(hint) is Annotated:
-        hint = get_args(hint)[0]
-    arguments = get_args(hint)
-    if get_origin(hint) in _LISTS:
-        return arguments[0]
-    if get_origin(hint) is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
-        return arguments[0]
-    return UNDECLARED
+    bare, _ = split_annotation(hint)
+    arguments = get_args(bare)
+    if get_origin(bare) in _UNIONS:
+        elements = tuple(_element(each, expected) for each in arguments)
+        return UNDECLARED if UNDECLARED in elements else Union[elements]  # noqa: UP007  likewise
+    return arguments[0] if get_origin(bare) in {*_LISTS, tuple} else UNDECLARED
 
 
 def _without_exceptions(hint: Any) -> Any:
     """An exception may stand in the place of any result, and many handlers say so."""
-    members = get_args(hint) if get_origin(hint) in {Union, UnionType} else [hint]
+    members = get_args(hint) if get_origin(hint) in _UNIONS else [hint]
     kept = [each for each in members if not _is_exception(each)]
     if len(kept) == 1:
         return kept[0]

@@ -18,8 +18,8 @@ import numpy as np
 
 from adaptive_batching.errors import BatchFunctionError
 from adaptive_batching.payloads.array_fields import ArrayFields
-from adaptive_batching.payloads.arrays import ArrayType, number_type, split_annotation
-from adaptive_batching.payloads.marks import Padded, Shape
+from adaptive_batching.payloads.arrays import ArrayType, number_type
+from adaptive_batching.payloads.marks import Padded, Shape, split_annotation
 from adaptive_batching.workers.handler import is_async
 from adaptive_batching.workers.results import BatchRaised, check_results
 

@@ -7,7 +7,6 @@
 are all understood. In JSON and MessagePack an array is its nested lists.
 """
 
-import typing
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
@@ -15,9 +14,8 @@ import msgspec
 import numpy as np
 
 from adaptive_batching.errors import InvalidItem
-from adaptive_batching.payloads.marks import NUMBERS, DType, Shape
+from adaptive_batching.payloads.marks import NUMBERS, DType, Shape, split_annotation
 
-_ALIASES: Any = getattr(typing, "TypeAliasType", ())
 _MOST_DIMENSIONS = 64  # that NumPy knows
 _FITTING = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}  # what can become what, without a loss
 
@@ -142,23 +140,6 @@ class ArrayType:
             fault = f"expected shape {_shown(self.lengths)}, got {_shown(array.shape)}"
             raise InvalidItem("$", fault)
         return array if self.lengths != () else array[()]
-
-
-def split_annotation(hint: Any) -> tuple[Any, list[Any]]:
-    """A type without aliases, and the marks that stand beside it in an `Annotated`.
-
-    From Python 3.12 on `type Vector = ...` makes an alias, and NumPy's `NDArray` may be one.
-    """
-    marks: list[Any] = []
-    while True:
-        alias, arguments = get_origin(hint) or hint, get_args(hint)
-        if alias is Annotated:
-            hint, *own = arguments
-            marks = [*own, *marks]
-        elif isinstance(alias, _ALIASES):
-            hint = alias.__value__[arguments] if arguments else alias.__value__
-        else:
-            return hint, marks
 
 
 def _check_lengths(lists: Any, lengths: tuple[int | None, ...], path: str) -> None:

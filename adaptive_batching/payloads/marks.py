@@ -1,11 +1,13 @@
 """What stands beside an array in an `Annotated`: its shape, its elements' type, its padding."""
 
-from typing import TYPE_CHECKING
+import typing
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 NUMBERS = "biuf"  # bools, integers, unsigned integers and floats
+_ALIASES: Any = getattr(typing, "TypeAliasType", ())
 
 
 class Shape:
@@ -70,3 +72,20 @@ class DType:
 
     def __repr__(self) -> str:
         return f"DType({self.dtype.name!r})"
+
+
+def split_annotation(hint: Any) -> tuple[Any, list[Any]]:
+    """A type without aliases, and the marks that stand beside it in an `Annotated`.
+
+    From Python 3.12 on `type Vector = ...` makes an alias, and NumPy's `NDArray` may be one.
+    """
+    marks: list[Any] = []
+    while True:
+        alias, arguments = get_origin(hint) or hint, get_args(hint)
+        if alias is Annotated:
+            hint, *own = arguments
+            marks = [*own, *marks]
+        elif isinstance(alias, _ALIASES):
+            hint = alias.__value__[arguments] if arguments else alias.__value__
+        else:
+            return hint, marks

@@ -1,9 +1,14 @@
 """What a handler says about its items and results by its annotations."""
 
+import re
+from collections import deque
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import Annotated, Any, Optional, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple, Optional, TypeVar
 
+import msgspec
 import numpy as np
+import pydantic
 import pytest
 from numpy.typing import NDArray
 
@@ -102,6 +107,63 @@ class HalfStepped:
 def test_what_is_declared(handler, item, result):
     """The elements of the lists, without exceptions; of a class, what its steps take and return."""
     assert declared_types(handler) == (item, result)
+
+
+class Fields(msgspec.Struct):
+    x: int
+
+
+class Pair(NamedTuple):
+    x: int
+    y: int
+
+
+class Columns(pydantic.BaseModel):
+    x: list[int]
+
+    def __len__(self) -> int: ...
+
+
+@dataclass
+class Row:
+    x: int
+
+
+@pytest.mark.parametrize(
+    ("hint", "such"),
+    [
+        (Fields, "list[Fields]"),
+        (Row, "list[Row]"),
+        (Pair, "list[Pair]"),
+        (pydantic.create_model("Model", x=int), "list[Model]"),
+        (Annotated[Fields, "one"], "list["),
+        (Optional[list[int]], "list[int]"),  # noqa: UP045  also as it was
+        (int | list[int], "list[int]"),
+        (NDArray[np.float32] | None, "numpy.ndarray["),
+        (tuple[int, str], "list[tuple[int, str]]"),
+        (np.float32, "list[float32]"),
+        (Literal["a"], "list[typing.Literal['a']]"),
+    ],
+)
+def test_one_value_is_no_list(hint, such):
+    """As a batch or as its results it is refused at registration, with the form that is right."""
+    for annotations in ({"items": hint}, {"return": hint}):
+
+        def handler(items): ...
+
+        handler.__annotations__ = annotations
+        with pytest.raises(TypeError, match=re.escape(f"such as {such}")):
+            declared_types(handler)
+
+
+@pytest.mark.parametrize("hint", [Columns, list[int] | NDArray[np.int64], object, T, deque[int]])
+def test_what_may_be_a_list(hint):
+    """It is taken, and its elements are not validated."""
+
+    def handler(items): ...
+
+    handler.__annotations__ = {"items": hint, "return": hint}
+    assert declared_types(handler) == (UNDECLARED, UNDECLARED)
 
 
 def test_a_stage_that_takes_one_item():

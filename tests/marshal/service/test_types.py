@@ -242,7 +242,7 @@ async def test_handlers_that_can_not_work():
     wrong = {
         yields: "expected one that returns a list, got .*yields, which yields",
         takes_one: r"to take a list of items, such as list\[int\], got the annotation int",
-        returns_a_dict: r"to return a list with one result for each item, got .*dict\[str",
+        returns_a_dict: r"to return a list with one result for each item, such as .*dict\[str",
     }
     for handler, message in wrong.items():
         with pytest.raises(TypeError, match=message):
