@@ -1,6 +1,7 @@
 """The command line, one command a file; each is imported only when it is called."""
 
 import importlib
+from difflib import get_close_matches
 
 import click
 
@@ -38,6 +39,15 @@ class _Lazy(click.Group):
         module = importlib.import_module(f"{__name__}.commands.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first argument names, or suggest the nearest one."""
+        near = get_close_matches(args[0], _COMMANDS, n=1)
+        if near and args[0] not in _COMMANDS and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -145,7 +145,7 @@ class Dispatcher(Generic[T, R]):
     ) -> R:
         """Let one item join a batch and return its own result.
 
-        The first call starts the workers, and its time begins when they are ready.
+        The first call starts the workers; its `max_latency` counts from when they are ready.
 
         Args:
             item: What the handler gets in its list.

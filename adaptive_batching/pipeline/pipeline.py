@@ -27,8 +27,8 @@ class Pipeline(Generic[T, R]):
     later stages never see it.
 
     `max_latency` is one budget. Each stage has to be done with an item by the item's deadline less
-    what the later stages are predicted to need, so what can't make it is refused at the entrance
-    rather than at the end.
+    what the later stages are predicted to need, so an item that can't be in time is refused at the
+    entrance rather than at the end.
 
     Args:
         stages: What every item goes through, in this order.
@@ -78,7 +78,7 @@ class Pipeline(Generic[T, R]):
     async def __call__(self, item: T, /, *, max_latency: float | None = None) -> R:
         """Send one item through all stages.
 
-        The first call starts the workers, and its time begins when they are ready.
+        The first call starts the workers; its `max_latency` counts from when they are ready.
 
         Args:
             item: What the first stage gets.

@@ -30,7 +30,7 @@ _LONGEST_MESSAGE = 300  # characters: it may quote what the client sent
 _OWN = (MalformedBody, JobTooLarge)  # what they say is of nothing but the client's own body
 _LOGGED = "the server's log says more under this request_id"
 MESSAGES: Final = {
-    "bad_batch_result": f"the handler returned what its endpoint does not declare; {_LOGGED}",
+    "bad_batch_result": f"the handler's results don't fit its batch or its endpoint; {_LOGGED}",
     "bad_config": f"the server's settings can't be; {_LOGGED}",
     "bad_limit": "expected limit=N with a positive integer",
     "body_timeout": "the body took too long to arrive",

@@ -488,6 +488,36 @@ async def test_nobody_reads_what_it_says():
             await process.wait()
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "def f():\n    raise ValueError(3)\nf()\n",
+            'Traceback (most recent call last):\n  File "',
+        ),
+        (
+            "from starlette.applications import Starlette as S\nservice = S()\n",
+            "run that with uvicorn",
+        ),
+    ],
+)
+def test_a_module_that_can_not_be_served(text, says, tmp_path, monkeypatch):
+    """What is said begins in the user's module, and shows none of our frames."""
+    (tmp_path / f"unserved_{len(text)}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    result = CliRunner().invoke(main, ["serve", f"unserved_{len(text)}:service"])
+    assert says in result.stderr
+    assert result.stderr.count("File") == 2 * ("ValueError: 3" in result.stderr)
+    assert result.exit_code
+
+
+def test_a_command_that_is_misspelt():
+    """The nearest command is suggested."""
+    said = CliRunner().invoke(main, ["serv"]).stderr
+    assert "No such command 'serv'. Did you mean 'serve'?" in said
+
+
 async def test_reload_starts_the_changed_service(tmp_path):
     """A change of the module is served without a command; one signal ends both processes."""
     module = tmp_path / "growing.py"

@@ -7,6 +7,8 @@ import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+from traceback import format_exception
+from typing import NoReturn
 
 import click
 
@@ -29,6 +31,7 @@ from adaptive_batching.marshal.service.runner import Running
 from adaptive_batching.marshal.service.service import Service
 
 _endpoints = options_in("Endpoints")
+_IMPORTING = (__name__, "importlib", "_frozen_importlib")  # modules on the way to the user's
 
 
 @click.command(
@@ -148,16 +151,33 @@ def _load(target: str) -> Service:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise  # one of its own imports
+            _exit_with_traceback(error)  # one of its own imports
         msg = f"there is no module {error.name!r} here or among the installed ones"
         raise click.BadParameter(msg) from error
+    except Exception as error:  # noqa: BLE001  whatever the user's own code raises
+        _exit_with_traceback(error)
     service = getattr(loaded, attribute, None)
     if not isinstance(service, Service):
         found = "nothing" if service is None else f"a {type(service).__name__}"
-        raise click.BadParameter(f"expected a Service at {target}, found {found}")
+        hint = ": run that with uvicorn, and mount a Service in it" if _is_app(service) else ""
+        raise click.BadParameter(f"expected a Service at {target}, found {found}{hint}")
     if not list(service):
         raise click.BadParameter(f"expected endpoints in {target}, found a Service without any")
     return service
+
+
+def _is_app(found: object) -> bool:
+    """Whether it is an application of FastAPI or Starlette."""
+    return hasattr(found, "mount")
+
+
+def _exit_with_traceback(error: Exception) -> NoReturn:
+    """Print a traceback that begins in the user's module: what led there is the same for all."""
+    frames = error.__traceback__
+    while frames and frames.tb_frame.f_globals.get("__name__", "").startswith(_IMPORTING):
+        frames = frames.tb_next
+    click.echo("".join(format_exception(type(error), error, frames)), err=True, nl=False)
+    sys.exit(1)
 
 
 def _parts(target: str) -> tuple[str, str]:

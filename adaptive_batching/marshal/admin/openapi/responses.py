@@ -31,7 +31,7 @@ class Refusal:
 OF_ENDPOINTS = (
     Refusal(
         400,
-        "The body can't be read, or the request is not HTTP as we speak it.",
+        "The body can't be read, or the request is not HTTP as this server reads it.",
         (errors.MalformedBody.code,),
     ),
     Refusal(405, "Endpoints take POST.", ("method_not_allowed",), ("Allow",)),
