@@ -543,3 +543,26 @@ async def test_reload_starts_the_changed_service(tmp_path):
     assert "starting anew: growing.py\n" in said
     assert "loading 1 worker" in said
     assert "listening on http://127.0.0.1:" in said
+
+
+async def test_reloaded_service_ends_with_its_parent(tmp_path):
+    """A parent that is killed leaves no service behind that keeps the port."""
+    (tmp_path / "lone.py").write_text(
+        "from adaptive_batching import Service\nservice = Service()\n"
+        "@service.endpoint('/')\nasync def echo(items): return items\n"
+    )
+    parent = await asyncio.create_subprocess_exec(
+        *(*SERVE, "lone:service", "--reload", "--port=0", "--drain-delay=0s"),
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path.cwd())},
+        start_new_session=True,
+    )
+    try:
+        assert (await parent.stdout.readline()).startswith(b"POST")
+        parent.kill()
+        async with asyncio.timeout(60):
+            await parent.stdout.read()  # its service held the other end
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(parent.pid, signal.SIGKILL)

@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator
+from math import ceil
 from pathlib import Path
 from traceback import format_exception
 from typing import NoReturn
@@ -31,6 +32,7 @@ from adaptive_batching.marshal.service.runner import Running
 from adaptive_batching.marshal.service.service import Service
 
 _endpoints = options_in("Endpoints")
+_STOP = 5  # seconds; the time of watchfiles, for what is not the drain
 _IMPORTING = (__name__, "importlib", "_frozen_importlib")  # modules on the way to the user's
 
 
@@ -101,7 +103,7 @@ def command(
     SIGHUP replaces the worker processes one after the other, without a failed request.
     """  # noqa: D301 - \b keeps the example's lines
     if reload:
-        _start_anew_at_changes()
+        _start_anew_at_changes(listening)
         return
     with telemetry.logs() as logs:
         warn_of_unknown(context, os.environ, of_a_file=True)
@@ -121,13 +123,19 @@ def command(
             serve_until_told(running, listening, admin, _addresses, marshal_cpus)
 
 
-def _start_anew_at_changes() -> None:
+def _start_anew_at_changes(listening: Listening) -> None:
     """Run the same command without --reload, and again each time that a file changes."""
     try:
         import watchfiles  # noqa: PLC0415  an extra
     except ModuleNotFoundError:
         raise click.UsageError("--reload needs watchfiles: pip install watchfiles") from None
-    again = [sys.executable, "-m", "adaptive_batching", *sys.argv[1:]]
+    again = [
+        sys.executable,
+        "-m",
+        "adaptive_batching.cli.reloaded",
+        str(os.getpid()),
+        *sys.argv[1:],
+    ]
     again.remove("--reload")
     watchfiles.run_process(
         Path.cwd(),
@@ -135,6 +143,7 @@ def _start_anew_at_changes() -> None:
         target_type="command",
         watch_filter=watchfiles.PythonFilter(),
         callback=_tell,
+        sigint_timeout=ceil(listening.drain_delay + listening.drain_timeout) + _STOP,
     )
 
 
