@@ -54,8 +54,8 @@ class Processes:
     """In processes of their own, that may crash or hang without harm to this one.
 
     Attributes:
-        count: Processes, each of which runs one batch at a time; by default as many as `devices`,
-            or else one.
+        count: Processes, each of which runs one batch at a time; by default as many as `cpus`,
+            `env` or `devices` are for, or else one.
         cpus: One core or several for each process; None leaves them on all.
         timeout: Seconds that a batch may take before its process is killed and replaced.
         start_timeout: Seconds that a process may take to load its handler and warm it up.
@@ -71,7 +71,7 @@ class Processes:
             program sees, or its name. `[0, 0, 1, 1]` is four processes, two on each of two GPUs.
     """
 
-    count: int = None  # type: ignore[assignment]  # it is known once `devices` is
+    count: int = None  # type: ignore[assignment]  # it is known once the others are
     cpus: Sequence[int | Sequence[int]] | None = None
     timeout: float = _TIMEOUT
     start_timeout: float = _START_TIMEOUT
@@ -85,8 +85,9 @@ class Processes:
     def __post_init__(self) -> None:
         _check_each("env", "a dict of texts", self.env, _are_variables)
         _check_each("devices", "the number or the name of a GPU", self.devices, _is_device)
+        _check_each("cpus", "the number of a core, or a list of them", self.cpus, _are_cores)
         if self.count is None:
-            object.__setattr__(self, "count", len(self.devices or [0]))
+            object.__setattr__(self, "count", self.most or 1)
         check_count(self.count)
         _check_at_least("shared_memory", 0, self.shared_memory, "bytes")
         _check_positive("timeout", self.timeout)
@@ -96,7 +97,6 @@ class Processes:
         if not _LEAST_RESULT_BYTES <= self.max_result_bytes <= MAX_LENGTH:
             msg = f"expected max_result_bytes from {_LEAST_RESULT_BYTES} to {MAX_LENGTH}"
             raise ValueError(f"{msg}, got {self.max_result_bytes!r}")
-        _check_each("cpus", "the number of a core, or a list of them", self.cpus, _are_cores)
         for name in ("cpus", "env", "devices"):
             own = getattr(self, name)
             if own is not None and len(own) != self.count:

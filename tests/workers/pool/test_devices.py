@@ -49,6 +49,11 @@ async def test_threads_have_indexes_as_well():
 @pytest.mark.parametrize(
     ("arguments", "error", "told"),
     [
+        (
+            {"env": [{}], "devices": [0, 1]},
+            ValueError,
+            "devices for 1 processes, got devices for 2",
+        ),
         ({"count": 2, "devices": [0]}, ValueError, "devices for 2 processes, got devices for 1"),
         ({"count": 2, "env": [{}]}, ValueError, "expected env for 2 processes, got env for 1"),
         ({"devices": [0, -1]}, TypeError, "devices: expected the number or the name of a GPU"),
@@ -63,6 +68,12 @@ def test_devices_that_do_not_fit(arguments, error, told):
     """What was expected and what was given."""
     with pytest.raises(error, match=told):
         Processes(**arguments)
+
+
+@pytest.mark.parametrize("own", [{"devices": [0, 0]}, {"env": [{}, {}]}, {"cpus": [0, [1, 2]]}])
+def test_what_each_process_gets_says_how_many_there_are(own):
+    """Where no count is given."""
+    assert Processes(**own).count == 2
 
 
 async def test_a_class_is_built_with_its_arguments(started):
