@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from uuid import UUID
 
 from adaptive_batching.payloads.kinds import stacked_row, stacking_of
-from adaptive_batching.payloads.marks import split_annotation
+from adaptive_batching.payloads.marks import Padded, split_annotation
 from adaptive_batching.workers.handler import call_of, name_of
 
 UNDECLARED: Any = Any
@@ -65,6 +65,7 @@ def declared_types(handler: Callable[..., Any], *, takes_one: bool = False) -> t
         item = stacking.item if stacking else _element(taken, expected)
     if not (after or takes_one):
         expected = f"{name} to return a list with one result for each item"
+        _check_unpadded(returned)
         result = stacked_row(returned) or _element(returned, expected)
     return _value(item), _value(_without_exceptions(result))
 
@@ -132,6 +133,19 @@ def _is_one_value(hint: Any) -> bool:
     return issubclass(kind, _SINGLE + _UNORDERED)
 
 
+def _check_unpadded(hint: Any) -> None:
+    """Refuse padding where nothing is stacked."""
+    if _is_padded(hint):
+        msg = "handler: expected Padded beside the array that a handler takes for its whole batch"
+        form = "Annotated[NDArray[np.float32], Shape(None), Padded()]"
+        raise TypeError(f"{msg}, as in {form}, got it in {_shown(hint)}")
+
+
+def _is_padded(hint: Any) -> bool:
+    bare, marks = split_annotation(hint)
+    return any(isinstance(each, Padded) for each in marks) or any(map(_is_padded, get_args(bare)))
+
+
 def _shown(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
 
@@ -139,6 +153,7 @@ def _shown(hint: Any) -> str:
 def _element(hint: Any, expected: str) -> Any:
     """Of a list, or of what can stand for one."""
     _check_list(hint, expected)
+    _check_unpadded(hint)
     bare, _ = split_annotation(hint)
     arguments = get_args(bare)
     if get_origin(bare) in _UNIONS:

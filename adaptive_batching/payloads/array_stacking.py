@@ -8,6 +8,7 @@ before it is stacked, so a wrong one fails alone. Items of different shapes can'
 of each shape go to the handler in a call of their own, so that no caller's shape rules another's.
 """
 
+import math
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -310,15 +311,9 @@ def _check(hint: Any, bare: Any, kind: ArrayType, padded: Padded | None) -> None
         msg = f"expected what one item is of the arrays to stack: {forms}, or list[{name}] for a"
         raise TypeError(f"{msg} list of arrays; {named}")
     if padded is not None:
-        axis = padded.axis
-        if lengths is None or axis >= len(lengths) or lengths[axis] is not None:
-            shape = ", ".join(
-                ["None" if each == axis else "80" for each in range(max(2, axis + 1))]
-            )
-            msg = (
-                f"expected None for the padded axis in the shape of one item, as in Shape({shape})"
-            )
-            raise TypeError(f"{msg} beside {padded}, {named}")
+        fault = _fault_of_padding(padded, kind)
+        if fault:
+            raise TypeError(f"{fault} beside {padded}, {named}")
     if lengths and lengths[0] is None and (padded is None or padded.axis != 0):
         rest = ", ".join(map(str, lengths[1:]))
         msg = (
@@ -326,6 +321,31 @@ def _check(hint: Any, bare: Any, kind: ArrayType, padded: Padded | None) -> None
             " beside it if the first axis of the items themselves differs in length"
         )
         raise TypeError(f"{msg}, {named}")
+
+
+def _fault_of_padding(padded: Padded, kind: ArrayType) -> str:
+    """What items of a type would need to be padded so; empty if nothing."""
+    axis, lengths = padded.axis, kind.lengths
+    if lengths is None:
+        return "expected a Shape of one item with None for the padded axis, as Shape(None, 80),"
+    if axis >= len(lengths):
+        return f"expected one of the {len(lengths)} axes of {Shape(*lengths)}, counted from 0,"
+    if lengths[axis] is not None:
+        shape = Shape(*lengths[:axis], None, *lengths[axis + 1 :])
+        return f"expected None for the padded axis in the shape of one item, as in {shape}"
+    if kind.dtype is not None and not _holds(kind.dtype, padded.value):
+        return f"expected a value that {kind.dtype} can hold"
+    return ""
+
+
+def _holds(dtype: np.dtype[Any], value: float) -> bool:
+    """Whether an array can hold a number, which a float may round."""
+    try:
+        with np.errstate(all="ignore"):
+            held = np.array(value).astype(dtype)
+        return math.isinf(held) == math.isinf(value) if dtype.kind == "f" else bool(held == value)
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _cut(value: Any, count: int) -> Any:

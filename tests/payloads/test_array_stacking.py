@@ -173,7 +173,25 @@ def test_results_with_other_numbers_of_rows(returned, told):
         (Annotated[np.ndarray, Shape(None, 512), DType("f4")], r"without the batch: Shape\(512\)"),
         (np.ndarray[tuple[int, int], np.dtype[np.float32]], r"as Annotated\[..., Shape\(512\)\]"),
         (Annotated[np.ndarray, Shape(3), Padded()], r"expected None for the padded axis in"),
-        (Annotated[NDArray[np.int8], Shape(3, 4), Padded(axis=2)], r"Shape\(80, 80, None\) beside"),
+        (
+            Annotated[NDArray[np.int8], Shape(3, 4), Padded(axis=1)],
+            r"as in Shape\(3, None\) beside",
+        ),
+        (
+            Annotated[NDArray[np.int8], Shape(3, 4), Padded(5)],
+            r"one of the 2 axes of Shape\(3, 4\),",
+        ),
+        (
+            Annotated[NDArray[np.int8], Padded(5)],
+            r"expected a Shape of one item .* Shape\(None, 80\)",
+        ),
+        (
+            Annotated[NDArray[np.uint8], Shape(None), Padded(value=1000)],
+            "value that uint8 can hold",
+        ),
+        (Annotated[NDArray[np.int64], Shape(None), Padded(value=np.nan)], "that int64 can hold"),
+        (Annotated[NDArray[np.float16], Shape(None), Padded(value=1e9)], "that float16 can hold"),
+        (list[Frames], "expected Padded beside the array that a handler takes for its whole batch"),
     ],
 )
 def test_annotations_that_say_too_little(hint, told):
