@@ -18,7 +18,7 @@ import pytest
 from adaptive_batching.batched_function import Batched
 from adaptive_batching.batching import batched
 from adaptive_batching.core import JobOutcome
-from adaptive_batching.errors import Draining, HandlerNotFound
+from adaptive_batching.errors import BatchFunctionError, Draining, HandlerNotFound
 from adaptive_batching.workers.placement import Processes, Tasks, Threads
 
 # ------------------------------------------------------------------------------- what it batches
@@ -148,6 +148,27 @@ async def test_a_function_with_defaults() -> None:
 
     async with scale:
         assert await scale(2) == 8
+
+
+async def short(items: list[int]) -> list[int]:
+    return items[:-1]
+
+
+class Shortens:
+    def preprocess(self, item: int) -> int:
+        return item
+
+    def __call__(self, items: list[int]) -> list[int]:
+        return items[:-1]
+
+
+@pytest.mark.parametrize(("handler", "where"), [(short, Tasks(1)), (Shortens, Threads(1))])
+async def test_another_number_of_results(handler: Any, where: Any) -> None:
+    """The error names the handler, the number expected and the number returned."""
+    message = f"^{handler.__name__}: expected 1 results for a batch of 1, got 0$"
+    async with batched(max_batch_size=1, workers=where)(handler) as function:
+        with pytest.raises(BatchFunctionError, match=message):
+            await function(1)
 
 
 async def test_an_array_is_shared_out_by_rows() -> None:

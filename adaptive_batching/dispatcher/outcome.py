@@ -71,13 +71,13 @@ class Ended:
     interrupted: BaseException | None = None
 
     @classmethod
-    def returned(cls, batch: Batch, answer: Any) -> Self:
-        """The worker answered.
+    def returned(cls, batch: Batch, answer: Any, handler: str) -> Self:
+        """The worker answered; `handler` is the name of its handler, if that is known.
 
         Raises:
             BatchFunctionError: Not with a result for each member.
         """
-        results = check_results(answer, len(batch.jobs))
+        results = check_results(answer, len(batch.jobs), handler)
         if not hold_exceptions(results):
             return cls(Outcome.DONE, results)
         failed = [issubclass(type(result), BaseException) for result in results]

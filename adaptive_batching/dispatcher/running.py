@@ -30,7 +30,16 @@ class RunningBatches:
         on_expired: Told of jobs that were failed because their deadline came under way.
     """
 
-    __slots__ = ("_context", "_deadlines", "_loop", "_observers", "_on_ended", "_tasks", "_workers")
+    __slots__ = (
+        "_context",
+        "_deadlines",
+        "_handler",
+        "_loop",
+        "_observers",
+        "_on_ended",
+        "_tasks",
+        "_workers",
+    )
 
     def __init__(
         self,
@@ -44,6 +53,7 @@ class RunningBatches:
         self._loop = loop
         self._context = context
         self._workers = workers
+        self._handler: str = getattr(workers, "handler", "")  # others check what they return
         self._observers = observers
         self._on_ended = on_ended
         self._deadlines = Deadlines(loop, on_expired)
@@ -78,7 +88,7 @@ class RunningBatches:
         """Run one batch; whatever happens, its end is reported, so that its permit returns."""
         try:
             answer = await self._workers.run(list(map(_item, batch.jobs)), batch.worker)
-            ended = Ended.returned(batch, answer)
+            ended = Ended.returned(batch, answer, self._handler)
         except BaseException as error:  # noqa: BLE001  no member may be left waiting
             ended = Ended.raising(batch, error)
         self._end(batch, ended)

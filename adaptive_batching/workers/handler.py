@@ -223,17 +223,18 @@ def build(handler: Any) -> tuple[_Call, Callable[[], Any]]:
 
 
 def _with_own_steps(call: _Call, instance: Any) -> _Call:
+    name = type(instance).__qualname__
     before = getattr(instance, "preprocess", None)
     after = getattr(instance, "postprocess", None)
     if before is None and after is None:
         return call
     if is_async(call):
-        return with_awaited_steps(call, before, after)
+        return with_awaited_steps(call, before, after, name)
     for step in (before, after):
         if inspect.iscoroutinefunction(step):
             msg = f"expected {step.__qualname__} to be a plain function, as __call__ is"
             raise UsageError(msg)
-    return with_steps(call, before, after)
+    return with_steps(call, before, after, name)
 
 
 def ready(handler: Any, runner: asyncio.Runner) -> Callable[[list[Any]], Any]:

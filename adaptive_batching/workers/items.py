@@ -24,7 +24,7 @@ class _Failed:
         self.error = error
 
 
-def with_steps(call: _Call, before: Step | None, after: Step | None) -> _Call:
+def with_steps(call: _Call, before: Step | None, after: Step | None, handler: str = "") -> _Call:
     """Return a batch call that takes each item through a step before it, and each result after it.
 
     A result that is an exception stands for its item and skips the step after.
@@ -33,6 +33,7 @@ def with_steps(call: _Call, before: Step | None, after: Step | None) -> _Call:
         call: Takes the list of what `before` returned.
         before: Takes one item; None if there is no such step.
         after: Takes one result; None if there is no such step.
+        handler: The name of what is called, for messages.
     """
 
     def run(items: list[Any]) -> Sequence[Any]:
@@ -41,7 +42,7 @@ def with_steps(call: _Call, before: Step | None, after: Step | None) -> _Call:
         results: Sequence[Any] = []
         if good:
             try:
-                results = check_results(call(good), len(good))
+                results = check_results(call(good), len(good), handler)
             except Exception as error:
                 if len(good) == len(taken):
                     raise
@@ -51,7 +52,9 @@ def with_steps(call: _Call, before: Step | None, after: Step | None) -> _Call:
     return run
 
 
-def with_awaited_steps(call: _Call, before: Step | None, after: Step | None) -> _Call:
+def with_awaited_steps(
+    call: _Call, before: Step | None, after: Step | None, handler: str = ""
+) -> _Call:
     """As `with_steps`, of a batch call that is awaited.
 
     Steps may be async, too: those of one batch are under way side by side.
@@ -63,7 +66,7 @@ def with_awaited_steps(call: _Call, before: Step | None, after: Step | None) -> 
         results: Sequence[Any] = []
         if good:
             try:
-                results = check_results(await call(good), len(good))
+                results = check_results(await call(good), len(good), handler)
             except Exception as error:
                 if len(good) == len(taken):
                     raise

@@ -34,6 +34,8 @@ class TaskWorkers:
         if not is_async(handler):
             msg = f"expected an async handler, got {handler!r}: it needs threads or processes"
             raise TypeError(msg)
+        self.handler = name_of(handler)
+        """What it is called in messages."""
         self._handler = handler
         self._wrap = wrap
         self._count = count
@@ -88,6 +90,8 @@ class ThreadWorkers:
         if is_async(handler):
             msg = f"expected a handler that isn't async, got {handler!r}: it needs no threads"
             raise TypeError(msg)
+        self.handler = name_of(handler)
+        """What it is called in messages."""
         self._handler = handler
         self._wrap = wrap
         self._count = count

@@ -59,20 +59,25 @@ def merge(own: Sequence[BaseException | None], results: Iterable[Any]) -> list[A
     return [next(answers) if error is None else error for error in own]
 
 
-def check_results(value: object, expected: int) -> Sequence[Any]:
+def check_results(value: object, expected: int, handler: str = "") -> Sequence[Any]:
     """Return `value` as a sequence of `expected` results; arrays become lists of their rows.
+
+    Args:
+        value: What a handler returned.
+        expected: How many items it got.
+        handler: Its name, for the message; "" where that is not known.
 
     Raises:
         BatchFunctionError: It is none, or has another length.
     """
-    results = value if type(value) is list else as_sequence(value, expected)
+    results = value if type(value) is list else as_sequence(value, expected, handler)
     if len(results) != expected:
         msg = f"expected {expected} results for a batch of {expected}, got {len(results)}"
-        raise BatchFunctionError(msg)
+        raise BatchFunctionError(_named(handler, msg))
     return results
 
 
-def as_sequence(value: object, expected: int) -> Sequence[Any]:
+def as_sequence(value: object, expected: int, handler: str = "") -> Sequence[Any]:
     """Return a value as `sequence_of` does.
 
     Raises:
@@ -83,7 +88,11 @@ def as_sequence(value: object, expected: int) -> Sequence[Any]:
         return sequence
     cure = "one dict for each item" if isinstance(value, dict) else "one result for each item"
     msg = f"expected a list of {expected} results, got {qualname_of(type(value))}"
-    raise BatchFunctionError(f"{msg}: return a list with {cure}")
+    raise BatchFunctionError(_named(handler, f"{msg}: return a list with {cure}"))
+
+
+def _named(handler: str, fault: str) -> str:
+    return f"{handler}: {fault}" if handler else fault
 
 
 def sequence_of(value: object) -> Sequence[Any] | None:

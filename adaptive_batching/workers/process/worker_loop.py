@@ -38,6 +38,7 @@ class WorkerLoop:
         self._runner = runner
         self._memory = memory
         self._call: _Call = _not_prepared
+        self._name = ""
 
     def prepare(
         self, load: Callable[[], tuple[Any, Callable[[_Call], _Call] | None]]
@@ -45,6 +46,7 @@ class WorkerLoop:
         """Build and warm up what `load` returns: a handler, and what to wrap it in."""
         try:
             handler, wrap = load()
+            self._name = handlers.name_of(handler)
             call = handlers.ready(handler, self._runner)
             self._call = wrap(call) if wrap else call
         except BaseException as error:  # noqa: BLE001 - the other side is to know
@@ -63,7 +65,7 @@ class WorkerLoop:
         memory = self._memory
         items = unpack_items(payload, memory)
         value = self._call(items)
-        results = check_results(value, len(items))
+        results = check_results(value, len(items), self._name)
         if memory is not None and memory.borrows and begins_with_array(results):
             untouched = find_untouched(results, memory)  # type: ignore[arg-type]
             if untouched is not None:

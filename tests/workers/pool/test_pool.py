@@ -102,7 +102,7 @@ async def test_whatever_a_handler_does_its_worker_answers(started):
         ("text", BatchFunctionError, "got str"),
         ("mapping", BatchFunctionError, "got dict"),
         ("generator", BatchFunctionError, "got generator"),
-        ("too_short", BatchFunctionError, "expected 2 results for a batch of 2, got 1"),
+        ("too_short", BatchFunctionError, "Obeys: expected 2 results for a batch of 2, got 1"),
     ]:
         with pytest.raises(error, match=message):
             await pool.run([order, "other"], 0)
