@@ -10,6 +10,7 @@ from typing import TypeAlias
 _ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None]
 
 _LONGEST = 10_000  # characters of a message: one may hold a whole batch, and every log line costs
+_ON_THE_WAY = (f"{__package__}.", "asyncio.", "importlib", "_frozen_importlib")
 _LONGEST_TRACE = 10 * _LONGEST
 # What `type` itself knows of a class: asked for as an attribute, a metaclass answers, or raises.
 _QUALNAME, _MODULE = type.__dict__["__qualname__"], type.__dict__["__module__"]
@@ -73,8 +74,19 @@ def exc_info(error: BaseException) -> _ExcInfo:
 
 
 def trace(error: BaseException) -> str:
-    """Return the traceback of an exception as Python prints it."""
-    return "".join(traceback.format_exception(*exc_info(error)))
+    """Return the traceback of an exception as Python prints it, from the user's code on."""
+    kind, shown, frames = exc_info(error)
+    return "".join(traceback.format_exception(kind, shown, users_frames(frames) or frames))
+
+
+def users_frames(frames: TracebackType | None) -> TracebackType | None:
+    """Return what remains without the frames of ours, and of Python's, that lead to user code."""
+    while frames is not None:
+        module = frames.tb_frame.f_globals.get("__name__")
+        if not isinstance(module, str) or not module.startswith(_ON_THE_WAY):
+            break
+        frames = frames.tb_next
+    return frames
 
 
 def _frames(error: BaseException) -> TracebackType | None:

@@ -62,7 +62,9 @@ async def test_an_item_that_can_not_be_sent_has_its_own_error(started):
         await pool.run(["not a number", lambda: 0, "0"], 0)
     assert [type(each) for each in raised.value.own] == [ValueError, HandlerError, type(None)]
     assert isinstance(raised.value.error, ZeroDivisionError)
-    assert "In the worker process" in raised.value.error.__notes__[0]
+    where, _, first, *_ = raised.value.error.__notes__[0].splitlines()
+    assert where == "In the worker process:"
+    assert "tests/workers/handlers.py" in first  # none of our frames stands before the handler's
 
 
 @pytest.mark.parametrize("wrap", [with_steps, with_awaited_steps])

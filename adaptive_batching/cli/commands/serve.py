@@ -26,6 +26,7 @@ from adaptive_batching.cli.options.recorders import make_recorders, opened
 from adaptive_batching.cli.options.sections import options_in
 from adaptive_batching.cli.options.telemetry import TelemetryOptions, telemetry_options
 from adaptive_batching.errors import ConfigError
+from adaptive_batching.exception_text import users_frames
 from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.service.endpoints import Endpoint
 from adaptive_batching.marshal.service.runner import Running
@@ -33,7 +34,6 @@ from adaptive_batching.marshal.service.service import Service
 
 _endpoints = options_in("Endpoints")
 _STOP = 5  # seconds; the time of watchfiles, for what is not the drain
-_IMPORTING = (__name__, "importlib", "_frozen_importlib")  # modules on the way to the user's
 
 
 @click.command(
@@ -182,9 +182,7 @@ def _is_app(found: object) -> bool:
 
 def _exit_with_traceback(error: Exception) -> NoReturn:
     """Print a traceback that begins in the user's module: what led there is the same for all."""
-    frames = error.__traceback__
-    while frames and frames.tb_frame.f_globals.get("__name__", "").startswith(_IMPORTING):
-        frames = frames.tb_next
+    frames = users_frames(error.__traceback__)
     click.echo("".join(format_exception(type(error), error, frames)), err=True, nl=False)
     sys.exit(1)
 
