@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypedDict
 from adaptive_batching.errors import InvalidItem
 from adaptive_batching.exception_text import qualname_of
 from adaptive_batching.payloads.arrays import ArrayType
+from adaptive_batching.payloads.faults import in_field
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class ArrayFields:
             try:
                 made[name] = getattr(kind, method)(value)
             except InvalidItem as error:
-                raise InvalidItem(f"$.{name}{error.path[1:]}", error.fault) from None
+                raise in_field(name, error) from None
         return made
 
 

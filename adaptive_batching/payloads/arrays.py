@@ -86,7 +86,13 @@ class ArrayType:
             InvalidItem: A list is longer or shorter than it should be, or it is not of numbers.
         """
         try:
-            return self.check(self._shaped(_converted(np.array(lists), lists, self.dtype)))
+            array = np.array(lists)
+        except ValueError:
+            _check_lengths(lists, self.lengths or (), "$")
+            fault = f"expected {self}, got lists of several lengths side by side"
+            raise InvalidItem("$", fault) from None
+        try:
+            return self.check(self._shaped(_converted(array, lists, self.dtype)))
         except InvalidItem:
             _check_lengths(lists, self.lengths or (), "$")
             raise

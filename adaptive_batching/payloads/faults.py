@@ -21,6 +21,11 @@ def of_msgspec(error: msgspec.ValidationError) -> InvalidItem:
     return InvalidItem(path[:_LONGEST], (fault[:1].lower() + fault[1:])[:_LONGEST])
 
 
+def in_field(name: str, fault: InvalidItem) -> InvalidItem:
+    """That of a value which a dict or an object has under a name."""
+    return InvalidItem(f"$.{name}{fault.path[1:]}"[:_LONGEST], fault.fault)
+
+
 def of_location(location: tuple[int | str, ...], message: str) -> InvalidItem:
     """As pydantic says it: ("pixels", 3)."""
     steps = [f"[{each}]" if isinstance(each, int) else f".{each}" for each in location]

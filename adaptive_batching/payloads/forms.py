@@ -127,7 +127,12 @@ def check_parser() -> None:
 
 def _parts(body: bytes) -> list[tuple[str, bool, bytes]]:
     """The name of each part, whether it is a file, and what it holds."""
-    from multipart import MultipartError, MultipartSegment, PushMultipartParser  # noqa: PLC0415
+    from multipart import (  # noqa: PLC0415
+        MultipartError,
+        MultipartSegment,
+        ParserLimitReached,
+        PushMultipartParser,
+    )
 
     begin = _BEGIN.match(body)
     if begin is None:
@@ -147,6 +152,9 @@ def _parts(body: bytes) -> list[tuple[str, bool, bytes]]:
                     parts.append((head.name, is_file, b"".join(held)))
                 else:
                     held.append(event)
+    except ParserLimitReached as error:
+        most = f"at most {MOST_PARTS} parts, with {_MOST_HEADERS} headers each"
+        raise MalformedBody(f"expected a form of {most}: {error.args[0]}") from None
     except MultipartError as error:
         raise MalformedBody(f"the form can't be read: {error.args[0]}") from None
     return parts

@@ -1,7 +1,7 @@
 """From a body to an item of the declared type."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import msgspec
 
@@ -9,7 +9,7 @@ from adaptive_batching.errors import InvalidItem, MalformedBody
 from adaptive_batching.payloads import pydantic_types
 from adaptive_batching.payloads.annotations import UNDECLARED
 from adaptive_batching.payloads.codecs import Codec
-from adaptive_batching.payloads.faults import of_msgspec
+from adaptive_batching.payloads.faults import in_field, of_msgspec
 from adaptive_batching.payloads.forms import form_reader
 from adaptive_batching.payloads.kinds import array_type, is_pydantic
 from adaptive_batching.wire import strict_json
@@ -46,7 +46,7 @@ def make_reader(codec: Codec, kind: Any) -> Read:
             return _array_reader(codec, array)
         if is_pydantic(kind):
             return _pydantic_reader(codec, kind)
-        return _checked(_decode(codec, kind))
+        return _checked(codec, kind)
     return _raw_reader(kind) if codec is Codec.RAW else form_reader(kind, _from_values(kind))
 
 
@@ -68,20 +68,42 @@ def _no_extension(code: int, _data: memoryview) -> Any:
     raise MalformedBody(f"expected MessagePack without extensions of its own, got code {code}")
 
 
-def _checked(decode: Read) -> Read:
+def _checked(codec: Codec, kind: Any) -> Read:
+    decode, decode_any = _decode(codec, kind), _decode(codec, Any)
+
     def read(body: bytes) -> Any:
         try:
             return decode(body)
         except msgspec.ValidationError as error:
-            raise of_msgspec(error) from None
+            fault = of_msgspec(error)
+            if get_origin(kind) is dict and fault.path.startswith("$[...]"):
+                fault = _fault_by_name(decode_any, body, get_args(kind)[1]) or fault
+            raise fault from None
         except _MALFORMED as error:
             raise MalformedBody(str(error)) from None
 
     return read
 
 
+def _fault_by_name(decode: Read, body: bytes, kind: Any) -> InvalidItem | None:
+    """What is wrong with the first value of a dict that is not of a type.
+
+    msgspec does not say under which name it is; None if the rest of the body can't be read.
+    """
+    try:
+        values = decode(body)
+    except _MALFORMED:
+        return None
+    for name, value in values.items():
+        try:
+            msgspec.convert(value, kind, dec_hook=array_field)
+        except msgspec.ValidationError as error:
+            return in_field(name, of_msgspec(error))
+    return None
+
+
 def _array_reader(codec: Codec, array: "ArrayType | ArrayFields") -> Read:
-    read_lists = _checked(_decode(codec, array.read_as))
+    read_lists = _checked(codec, array.read_as)
     return lambda body: array.from_lists(read_lists(body))
 
 
@@ -95,7 +117,7 @@ def _pydantic_reader(codec: Codec, kind: Any) -> Read:
 
         return read
     unpack, validate_values = (
-        _checked(_decode(codec, Any)),
+        _checked(codec, Any),
         pydantic_types.validator(kind, json=False),
     )
     return lambda body: validate_values(unpack(body))

@@ -166,6 +166,8 @@ def test_hostile_forms_cost_little():
     ):
         with pytest.raises((MalformedBody, InvalidItem)):
             read(body)
+    with pytest.raises(MalformedBody, match="expected a form of at most 128 parts"):
+        read(part * 1000 + b"--b--\r\n")
 
 
 def test_the_parser_is_missing(monkeypatch):
