@@ -39,6 +39,12 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
+def wrong_max_latency(got: object) -> ValueError:
+    """What to raise for a `max_latency` of a call that is not positive, or no number."""
+    msg = "max_latency: expected a positive number of seconds, such as 0.001 for 1 ms"
+    return ValueError(f"{msg}, got {got!r}")
+
+
 def format_duration(seconds: float) -> str:
     """Write seconds in the unit that leaves one to three digits before the point.
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from adaptive_batching import Pipeline, Service, Stage
 from adaptive_batching.batched_function import Batched
 from adaptive_batching.batching import batched
 from adaptive_batching.core import JobOutcome
@@ -592,6 +593,24 @@ def test_arguments_of_the_wrong_type(arguments: dict[str, Any]) -> None:
         @batched(**arguments)
         async def handler(items: list[int]) -> list[int]:
             return items
+
+
+async def test_a_latency_of_a_call_that_is_no_number_of_seconds() -> None:
+    """A call says the form of one, in a program, a pipeline and a service."""
+
+    def same(items: list[int]) -> list[int]:
+        return items
+
+    function: Any = batched()(same)
+    pipeline: Any = Pipeline([Stage(same)])
+    service = Service()
+    service.endpoint("/same")(same)
+    told = "max_latency: expected a positive number of seconds, such as 0.001 for 1 ms, got '1ms'"
+    latency: Any = "1ms"
+    async with function, pipeline, service.running_workers():
+        for call in (function, pipeline, service["/same"]):
+            with pytest.raises(ValueError, match=told):
+                await call(1, max_latency=latency)
 
 
 def test_the_parentheses_are_not_optional() -> None:

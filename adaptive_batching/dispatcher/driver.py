@@ -34,6 +34,7 @@ from adaptive_batching.dispatcher.running import RunningBatches
 from adaptive_batching.dispatcher.slow_workers import SlowWorkers
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.errors import Draining, PolicyError, QueueFull, Refused
+from adaptive_batching.units import wrong_max_latency
 from adaptive_batching.workers.interface import Workers
 
 T = TypeVar("T")
@@ -119,7 +120,7 @@ class Driver(Generic[T, R]):
         if self.readiness.failure is not None:
             raise self.readiness.failure
 
-    def admit(
+    def admit(  # noqa: C901  a function of its own would cost each request
         self,
         on_end: OnEnd,
         item: T,
@@ -136,12 +137,13 @@ class Driver(Generic[T, R]):
             ValueError: `max_latency` is not positive.
             WorkerStartError: There are no workers, nor will there be.
         """
-        if max_latency is None:
-            max_latency = self._scheduler.limits.max_latency
-        elif not max_latency > 0:
-            raise ValueError(
-                f"max_latency: expected a positive number of seconds, got {max_latency}"
-            )
+        try:
+            if max_latency is None:
+                max_latency = self._scheduler.limits.max_latency
+            elif not max_latency > 0:
+                raise wrong_max_latency(max_latency)
+        except TypeError:
+            raise wrong_max_latency(max_latency) from None
         now = self._clock()
         due = now + max_latency
         call: Call[T, R]

@@ -13,6 +13,7 @@ from adaptive_batching.errors import WrongEventLoop
 from adaptive_batching.pipeline.execution import Execution
 from adaptive_batching.pipeline.stage import Stage, Wrap
 from adaptive_batching.pipeline.stats import PipelineStats
+from adaptive_batching.units import wrong_max_latency
 from adaptive_batching.workers.interface import Restartable
 
 T = TypeVar("T")
@@ -202,6 +203,9 @@ class Pipeline(Generic[T, R]):
 
 
 def _checked(max_latency: float) -> float:
-    if not max_latency > 0:
-        raise ValueError(f"max_latency: expected a positive number of seconds, got {max_latency}")
-    return max_latency
+    try:
+        if max_latency > 0:
+            return max_latency
+    except TypeError:
+        pass
+    raise wrong_max_latency(max_latency)

@@ -9,6 +9,7 @@ from adaptive_batching.exception_text import qualname_of
 from adaptive_batching.marshal.service.endpoints import LONGEST_KEY, Endpoint, PipelineEndpoint
 from adaptive_batching.payloads.reading import make_reader
 from adaptive_batching.payloads.writing import make_item_writer
+from adaptive_batching.units import wrong_max_latency
 from adaptive_batching.workers.results import sequence_of
 
 if TYPE_CHECKING:  # worker processes import this module, but serve nothing
@@ -65,14 +66,18 @@ class InProcessEndpoint:
             DeadlineExceeded: The deadline came before the result.
             WrongEventLoop: The service runs on another event loop.
             TypeError: A key is given, and no header is the endpoint's.
-            ValueError: The key is no text, or longer than a header's may be.
+            ValueError: The key is no text, or longer than a header's may be; `max_latency` is no
+                number.
             Exception: What the handler raised, or returned in this item's place; of several the
                 first in the order of the items.
         """
         runtime, headers = self._runtime(), self._headers(key)
         within = runtime.max_latency
         if max_latency is not None:
-            within = min(within, max_latency)
+            try:
+                within = min(within, max_latency)
+            except TypeError:
+                raise wrong_max_latency(max_latency) from None
         if self._most is None:
             body, formats = self._write(item), runtime.negotiation.default
             keys = runtime.key_arguments(headers, formats.reads, body)
