@@ -25,6 +25,7 @@ from adaptive_batching.workers.placement import External, Processes, RayWorkers,
 from tests.marshal.client import client_of, until
 from tests.workers.external.guest import HELLO, Guest
 from tests.workers.external.scene import Scene, asked
+from tests.workers.handlers import Obeys
 
 NONE: frozenset[int] = frozenset()
 
@@ -471,14 +472,14 @@ def test_a_socket_is_named_where_workers_are(tmp_path):
     """A text is one; other texts are mistakes."""
     assert place(elsewhere, "unix:/run/model.sock") == External("/run/model.sock")
     assert place(elsewhere, "threads:3") == Threads(3)
-    assert place(Scene, "processes:2") == Processes(2)
-    assert place(Scene, "ray:4") == RayWorkers(4)
-    assert place(Scene, External("/x", max_workers=2)) == External("/x", max_workers=2)
+    assert place(Obeys, "processes:2") == Processes(2)
+    assert place(Obeys, "ray:4") == RayWorkers(4)
+    assert place(Obeys, External("/x", max_workers=2)) == External("/x", max_workers=2)
     with pytest.raises(ValueError, match=r"ray:2 or unix:/run/model.sock, got '2'"):
         place(elsewhere, "2")
     with pytest.raises(ValueError, match="only worker processes are pinned"):
         place(elsewhere, "unix:/x", cpus=[0])
-    assert isinstance(place(Scene, 2), Processes)
+    assert isinstance(place(Obeys, 2), Processes)
 
 
 async def test_calls_wait_for_a_worker(tmp_path):
