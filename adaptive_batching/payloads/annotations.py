@@ -52,21 +52,30 @@ def declared_types(handler: Callable[..., Any], *, takes_one: bool = False) -> t
     call = call_of(handler)
     before = getattr(handler, "preprocess", None)
     after = getattr(handler, "postprocess", None)
-    taken, _ = signature_types(before or call)
-    _, returned = signature_types(after or call)
+    batch, results = signature_types(call)
     name = name_of(call)
-    item, result = taken, returned
-    if not (before or takes_one):
-        expected = f"{name} to take a list of items"
+    stacking = None
+    if not takes_one:
         try:
-            stacking = stacking_of(taken)
+            stacking = stacking_of(batch)
         except TypeError as error:
             raise TypeError(f"handler {name}: {error}") from None
-        item = stacking.item if stacking else _element(taken, expected)
-    if not (after or takes_one):
+    if before:
+        item, _ = signature_types(before)
+    elif takes_one:
+        item = batch
+    else:
+        expected = f"{name} to take a list of items"
+        item = stacking.item if stacking else _element(batch, expected)
+    if after:
+        _, result = signature_types(after)
+    elif takes_one:
+        result = results
+    else:
         expected = f"{name} to return a list with one result for each item"
-        _check_unpadded(returned)
-        result = stacked_row(returned) or _element(returned, expected)
+        _check_unpadded(results)
+        several = stacking is not None and _is_mapping(results)  # arrays by name, a row for each
+        result = stacked_row(results) or (UNDECLARED if several else _element(results, expected))
     return _value(item), _value(_without_exceptions(result))
 
 
@@ -131,6 +140,12 @@ def _is_one_value(hint: Any) -> bool:
     if has_fields and (issubclass(kind, tuple) or not hasattr(kind, "__len__")):
         return True
     return issubclass(kind, _SINGLE + _UNORDERED)
+
+
+def _is_mapping(hint: Any) -> bool:
+    bare, _ = split_annotation(hint)
+    kind = get_origin(bare) or bare
+    return isinstance(kind, type) and issubclass(kind, abc.Mapping)
 
 
 def _check_unpadded(hint: Any) -> None:

@@ -50,6 +50,9 @@ def generic(items: list[T]) -> list[T]: ...
 def arrays(items: NDArray[np.int64]) -> NDArray[np.float32]: ...
 
 
+def by_name(items: NDArray[np.int64]) -> dict[str, Any]: ...
+
+
 def rows(items: list[int]) -> np.ndarray: ...
 
 
@@ -92,6 +95,7 @@ class HalfStepped:
         (optional, int | None, int | None),
         (generic, UNDECLARED, UNDECLARED),
         (arrays, ArrayType(None, np.dtype("int64")), RowType(None, np.dtype("float32"))),
+        (by_name, ArrayType(None, np.dtype("int64")), UNDECLARED),
         (rows, int, UNDECLARED),
         (anything, UNDECLARED, UNDECLARED),
         (bare, UNDECLARED, UNDECLARED),
