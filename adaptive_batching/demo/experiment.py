@@ -121,7 +121,7 @@ class Demonstration:
         measured = await asyncio.to_thread(measure, model, samples)
         self.findings.measured = measured
         self.findings.max_latency = ceil(_BATCHES_WITHIN * measured.of(MAX_BATCH_SIZE) * 100) / 100
-        self._unbatched_rate = round(_UNBATCHED * measured.most_per_second(1), -1)
+        self._unbatched_rate = _UNBATCHED * measured.most_per_second(1)
         async with self._service(max_batch_size=1) as running:
             await self._phase(running, 1, self._unbatched_rate, f"{_UNBATCHED:g} alone")
 
@@ -135,8 +135,7 @@ class Demonstration:
             for share in _BATCHED:
                 # By what batches take here: with HTTP beside it, and whatever else runs.
                 most = self._learned(running).most_per_second(MAX_BATCH_SIZE)
-                rate = round(share * most, -1)
-                await self._phase(running, MAX_BATCH_SIZE, rate, f"{share:g} batched")
+                await self._phase(running, MAX_BATCH_SIZE, share * most, f"{share:g} batched")
                 if self.findings.not_sent is not None:
                     break
             self.findings.fitted = self._learned(running)
