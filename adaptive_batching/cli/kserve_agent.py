@@ -94,5 +94,5 @@ def _flags(args: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _name(arg: str) -> str:
-    """Of a flag, be it with one dash or two; empty if it is none."""
+    """Return the name of a flag with one dash or two; empty if it is none."""
     return arg.lstrip("-").partition("=")[0] if arg.startswith("-") else ""

@@ -30,7 +30,7 @@ class Load(NamedTuple):
     def of(
         cls, scheduler: Scheduler, now: float, among: Callable[[Hashable], bool] = lambda _: True
     ) -> Self:
-        """Of a scheduler at work, or of some of its batch keys; `now` is the present (seconds)."""
+        """The load of a scheduler, or of some of its batch keys; `now` is the present (seconds)."""
         queues = [view for key, view in scheduler.queues.items() if among(key)]
         again = [job for job in scheduler.suspects if among(job.key)]
         workers = max(1, scheduler.permits.capacity)

@@ -35,7 +35,7 @@ class BatchRecord(NamedTuple):
 
     @classmethod
     def of(cls, batch: Batch, outcome: Outcome, now: float) -> Self:
-        """Of a batch that ends now."""
+        """The record of a batch that ends now."""
         return cls(  # by position: keywords double its cost
             batch.released,
             now,

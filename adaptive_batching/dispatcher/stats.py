@@ -41,7 +41,7 @@ class WorkerStats:
 
     @classmethod
     def of(cls, worker: Worker, max_batch_size: int, line: LinearLatency) -> Self:
-        """Of a worker as the scheduler knows it, for batches that have this line on most."""
+        """The stats of a worker that the scheduler knows, for batches with this line on most."""
         latency = worker.latency_by(line)
         return cls(
             worker.alive,
@@ -103,7 +103,7 @@ class Stats:
 
     @classmethod
     def of(cls, scheduler: Scheduler, counters: Counters, now: float) -> Self:
-        """Of a dispatcher at work; `now` is the present (seconds)."""
+        """The stats of a dispatcher at work; `now` is the present (seconds)."""
         full = scheduler.limits.max_batch_size
         load = Load.of(scheduler, now)
         return cls(
@@ -132,7 +132,7 @@ class Stats:
 
     @classmethod
     def of_class(cls, scheduler: Scheduler, key: Hashable, counters: Counters, now: float) -> Self:
-        """Of one class of its jobs, which has counters of its own."""
+        """The stats of one class of its jobs, which has counters of its own."""
         of_class = scheduler.classes[key]
         full, line = of_class.limits.max_batch_size, of_class.latency
         load = Load.of(scheduler, now, lambda other: other == key)
@@ -154,7 +154,7 @@ class Stats:
 
     @classmethod
     def nothing(cls) -> Self:
-        """Of a dispatcher that was not used yet."""
+        """The stats of a dispatcher that was not used yet."""
         requests = dict.fromkeys(JobOutcome, 0)
         releases, verdicts = dict.fromkeys(Reason, 0), dict.fromkeys(Verdict, 0)
         return cls(

@@ -166,7 +166,7 @@ def _shown(hint: Any) -> str:
 
 
 def _element(hint: Any, expected: str) -> Any:
-    """Of a list, or of what can stand for one."""
+    """The type of an element of a list, or of what can stand for one."""
     _check_list(hint, expected)
     _check_unpadded(hint)
     bare, _ = split_annotation(hint)

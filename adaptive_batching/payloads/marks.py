@@ -54,7 +54,7 @@ class Padded:
 
 
 class DType:
-    """Of which type the elements of an array are: `Annotated[np.ndarray, DType("float32")]`.
+    """The type of the elements of an array: `Annotated[np.ndarray, DType("float32")]`.
 
     Args:
         dtype: Whatever `numpy.dtype` takes.

@@ -76,7 +76,7 @@ class Stage:
 
     @property
     def limits(self) -> Limits:
-        """Of its dispatcher; each item brings its own deadline."""
+        """The limits of its dispatcher; each item brings its own deadline."""
         size = 1 if self.max_batch_size is None else self.max_batch_size
         return Limits(size, inf, self.max_queue)
 

@@ -97,7 +97,7 @@ class Watch:
         return _Look(now, stats, tuple(histograms.latency.counts), held)
 
     def _percentiles(self, since: _Look) -> Percentiles:
-        """Of the answers; a request let in that got none waited for as long as was promised."""
+        """Percentiles of the answers; an accepted request without one counts with `max_latency`."""
         steps, now = self._watched.histograms.latency.steps, self._looks[-1]
         counts = list(map(sub, now.latencies, since.latencies))
         promised = self._watched.dispatcher.limits.max_latency

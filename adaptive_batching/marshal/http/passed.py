@@ -160,7 +160,7 @@ class PassedRequest(asyncio.Transport):
     # ---------------------------------------------------------------- as aiohttp sees a connection
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Of the connection."""
+        """What the transport of the connection knows; see `asyncio.BaseTransport`."""
         return self._transport.get_extra_info(name, default)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:

@@ -91,7 +91,10 @@ def _spread(residuals: Array) -> float:
 
 
 def _standard_errors(design: Array, residuals: Array) -> Array:
-    """Of an M-estimator (the sandwich), in units of the scale: right whatever the noise is."""
+    """The standard errors of an M-estimator (the sandwich), in units of the scale.
+
+    They are right whatever the noise is.
+    """
     squares = 1.0 + residuals**2
     influence, curvature = residuals / np.sqrt(squares), squares**-1.5
     bread = np.linalg.inv(design.T @ (design * curvature[:, np.newaxis]))
