@@ -120,8 +120,10 @@ async def test_every_line_of_a_service_is_json_under_the_clients_id(tmp_path):
     """A handler that raises is found by the id that its client was told."""
     written = tmp_path / "log"
     with written.open("wb") as file:
-        async with served(file, "--log-format=json") as session:
-            response = await session.post("/echo", json="raise")
+        async with (
+            served(file, "--log-format=json") as session,
+            session.post("/echo", json="raise") as response,
+        ):
             name = response.headers["X-Request-Id"]
             assert response.status == 500
     lines = [json.loads(line) for line in written.read_text().splitlines()]
