@@ -26,18 +26,19 @@ async def measure(*, loop: str, quick: bool) -> Report:
     """
     if importlib.util.find_spec("sklearn") is None:
         raise Unavailable("scikit-learn is not installed: pip install scikit-learn")
-    seconds, rounds, step = (0.3, 1, 3) if quick else (2.0, 3, 1)
-    options = ("--protocol", "tensorflow", "--max-latency", f"{_WITHIN}s")
+    seconds, rounds, step = (1.0, 1, 3) if quick else (2.0, 3, 1)
+    within = 10 * _WITHIN if quick else _WITHIN  # quick runs judge nothing
+    options = ("--protocol", "tensorflow", "--max-latency", f"{within}s")
     async with one_at_a_time() as direct, sidecar(direct.url, loop, *options) as ours:
         contestants = {
-            name: partial(_best, server, _CLIENTS[name][::step], seconds)
+            name: partial(_best, server, _CLIENTS[name][::step], seconds, within)
             for name, server in {"direct": direct, "sidecar": ours}.items()
         }
         found = await hold(contestants, rounds, quick=quick)
     rows = found.rows("way", "direct", {"times direct": "requests/s"})
     title = (
         "digits: a random forest behind a server that answers one request at a time, the most"
-        f" clients in a closed loop whose p99 is within {_WITHIN * 1e3:.0f} ms, {loop}"
+        f" clients in a closed loop whose p99 is within {within * 1e3:.0f} ms, {loop}"
     )
     times = found.times("sidecar", "direct")
     return Report(
@@ -46,7 +47,7 @@ async def measure(*, loop: str, quick: bool) -> Report:
 
 
 async def _best(
-    server: ServerProcess, clients: tuple[int, ...], seconds: float
+    server: ServerProcess, clients: tuple[int, ...], seconds: float, within: float
 ) -> dict[str, float]:
     """The best that any number of clients gets in time; the fewest clients if none does."""
     tried = [
@@ -56,5 +57,5 @@ async def _best(
         }
         for number in clients
     ]
-    in_time = [each for each in tried if each["p99 ms"] <= _WITHIN * 1e3]
+    in_time = [each for each in tried if each["p99 ms"] <= within * 1e3]
     return max(in_time, key=lambda each: each["requests/s"], default=tried[0])
