@@ -228,19 +228,19 @@ class UpstreamAnswered(WorkerError):
 
 
 class UpstreamRefusal(UpstreamAnswered):
-    """It refused this batch (400, 413, 422, 500); one of its members may be to blame."""
+    """A server refused this batch (400, 413, 422, 500); one of its members may be to blame."""
 
 
 class UpstreamOutOfMemory(UpstreamAnswered):
-    """It had too little memory for so large a batch (507, or it says so)."""
+    """A server had too little memory for so large a batch (507, or it says so)."""
 
 
 class UpstreamBusy(UpstreamAnswered):
-    """It has no time (429, 503), and has not begun."""
+    """A server has no time (429, 503), and has not begun."""
 
 
 class UpstreamDenial(UpstreamAnswered):
-    """Its answer is about the whole batch, and would be the same for each member."""
+    """A server's answer is about the whole batch, and would be the same for each member."""
 
 
 class UpstreamLost(WorkerError):

@@ -34,7 +34,7 @@ class Turns:
         return waiter
 
     def leave(self, waiter: Waiter) -> None:
-        """It has woken, rung or not."""
+        """A waiter has woken, rung or not."""
         self._followers.pop(waiter, None)
         if waiter.silent:
             return
@@ -43,7 +43,7 @@ class Turns:
             self.gathering.ring()
 
     def wake(self, waiters: Iterable[Waiter]) -> None:
-        """Their answer is there."""
+        """The answers of these waiters are there."""
         for waiter in waiters:
             self._followers.pop(waiter, None)
             self.waking += waiter.ring()

@@ -32,9 +32,9 @@ class NoOutcome(enum.Enum):
     """What a call has instead of an outcome."""
 
     PENDING = "pending"
-    """It has not ended."""
+    """The call has not ended."""
     LEFT = "left"
-    """Its caller has gone."""
+    """The caller has gone."""
 
 
 PENDING, LEFT = NoOutcome.PENDING, NoOutcome.LEFT

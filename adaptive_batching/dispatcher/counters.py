@@ -69,7 +69,7 @@ class CountersByClass:
         return (self.whole, self._of_class[key]) if self._of_class else (self.whole,)
 
     def enter_verdicts(self, key: Hashable, verdicts: Collection[Verdict]) -> None:
-        """It is known what becomes of some members of a failed batch."""
+        """Count what becomes of some members of a failed batch."""
         for counters in self.of(key):
             counters.verdicts.update(verdicts)
 

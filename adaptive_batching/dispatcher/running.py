@@ -125,7 +125,7 @@ class Deadlines:
             self._timers[batch] = self._loop.call_at(due, self._expire, batch, due)
 
     def forget(self, batch: Batch) -> None:
-        """It has ended."""
+        """A batch has ended: its time limit is lifted."""
         timer = self._timers.pop(batch, None)
         if timer is not None:
             timer.cancel()

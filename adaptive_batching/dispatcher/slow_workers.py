@@ -68,6 +68,6 @@ class SlowWorkers:
 
 
 def _name(worker: Worker) -> str:
-    """Its index, and what it calls itself if it does."""
+    """A worker's index, and its own name if it has one."""
     named = isinstance(worker.identity, str)
     return f"{worker.index} ({worker.identity!r})" if named else str(worker.index)

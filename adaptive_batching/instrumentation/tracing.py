@@ -101,7 +101,7 @@ class RequestSpan:
         self._token: Token[context.Context] | None = attached
 
     def set_aside(self) -> None:
-        """It is not the current one any more; it ends elsewhere."""
+        """The span is not the current one any more; it ends elsewhere."""
         if self._token is not None:
             context.detach(self._token)
             self._token = None

@@ -31,7 +31,7 @@ class ArrayFields:
 
     @property
     def nested(self) -> Any:
-        """Its type with nested lists, as msgspec knows it."""
+        """The type with nested lists, as msgspec knows it."""
         if self.every is not None:
             return dict[str, self.every.nested]  # type: ignore[name-defined]
         return _typed_dict(self.title, {name: each.nested for name, each in self.fields.items()})

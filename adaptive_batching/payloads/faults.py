@@ -11,7 +11,7 @@ _LONGEST = 300  # characters: a message may quote what the client sent
 
 
 def of_msgspec(error: msgspec.ValidationError) -> InvalidItem:
-    """Its message says both: "Expected `float`, got `str` - at `$.pixels[3]`".
+    """A message of msgspec says what and where: "Expected `float`, got `str` - at `$.pixels[3]`".
 
     A field that is checked by a hook has two paths, its own and, before that, the one within.
     """

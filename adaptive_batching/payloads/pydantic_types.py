@@ -59,9 +59,9 @@ def aliases(kind: Any) -> dict[str, str]:
 
 
 def schema(kind: Any, template: str) -> dict[str, Any]:
-    """Its JSON schema, with `$defs` beside it; `template` says where those are referred to.
+    """A type's JSON schema, with `$defs` beside it; `template` says where those are referred to.
 
-    It is that of what is validated, for results as well: they are.
+    The schema is that of what is validated, for results as well: they are.
     """
     from pydantic import TypeAdapter  # noqa: PLC0415  only where it is used
 

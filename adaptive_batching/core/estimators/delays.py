@@ -56,7 +56,7 @@ class TimerLateness(Ewma):
         """When the next wake-up was asked for (seconds)."""
 
     def woke(self, now: float) -> None:
-        """It is `due` or later."""
+        """A wake-up came, at `due` or later."""
         self.saw(now - self.due)
         self.late = self.nearly_all
         self.due = inf

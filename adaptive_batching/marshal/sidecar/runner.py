@@ -160,6 +160,10 @@ class SidecarRunning(Operated):
         """Let nothing depend on the servers: they have probes of their own.
 
         One that has no time is not to make others get what is sent here.
+
+        Raises:
+            Draining: The sidecar is about to end.
+            NoWorkers: Addresses of servers are not known yet.
         """
         if self.draining:
             raise Draining("no more requests should be sent here")

@@ -77,7 +77,7 @@ class History:
     batches: list[BatchRecord] = field(default_factory=list)
 
     def batch_released(self, batch: Batch) -> None:
-        """Its record comes when it has ended."""
+        """Keep nothing: the record of a batch comes when it has ended."""
 
     def batch_ended(self, record: BatchRecord) -> None:
         """Keep it."""

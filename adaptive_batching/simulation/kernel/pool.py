@@ -25,10 +25,10 @@ class Owner(Protocol):
         """The batch has ended."""
 
     def worker_lost(self, worker: int, now: float, restart: float) -> None:
-        """A worker died; it is back after so many seconds."""
+        """A worker died; it is back after `restart` seconds."""
 
     def worker_back(self, worker: int, now: float) -> None:
-        """It is."""
+        """A worker that died is back."""
 
 
 class Pool:

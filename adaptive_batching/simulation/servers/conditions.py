@@ -43,7 +43,7 @@ class Condition(Protocol):
     """Something that changes runs."""
 
     def begin(self, seed: int) -> Change:
-        """Its effect in one simulation; the same luck for the same seed."""
+        """Return the effect on one simulation; the same luck for the same seed."""
 
 
 class Situated:
@@ -85,7 +85,7 @@ class KeyCosts:
         return f"costs {', '.join(costs)}"
 
     def begin(self, seed: int) -> Change:
-        """It knows no luck."""
+        """Return the effect, which is the same for every seed."""
         cost = self.costs.get
         return lambda run: run._replace(seconds=run.seconds * cost(run.key, 1.0))
 
@@ -112,7 +112,7 @@ class Drift:
             raise ValueError(f"{msg}, got {self.factor}")
 
     def begin(self, seed: int) -> Change:
-        """It knows no luck."""
+        """Return the effect, which is the same for every seed."""
         return self._slower
 
     def _slower(self, run: Run) -> Run:
@@ -280,7 +280,7 @@ class SharedDevice:
             raise ValueError(f"shared: expected a share of 0 or more, got {self.slowdown}")
 
     def begin(self, seed: int) -> Change:
-        """It knows no luck."""
+        """Return the effect, which is the same for every seed."""
         return lambda run: run._replace(seconds=run.seconds * (1 + self.slowdown * run.beside))
 
 

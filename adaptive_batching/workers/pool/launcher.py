@@ -13,7 +13,7 @@ class PoolWorker(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Its process id, once it has one on this machine."""
+        """The process id, once there is a process on this machine."""
 
     @property
     def fate(self) -> str:

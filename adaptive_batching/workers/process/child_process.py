@@ -49,7 +49,7 @@ class ChildProcess:
 
     @property
     def pid(self) -> int | None:
-        """Its process id, once it has one."""
+        """The process id, once there is a process."""
         return self._process.pid if self._process else None
 
     @property

@@ -67,7 +67,7 @@ class ProcessWorker:
 
     @property
     def pid(self) -> int | None:
-        """Its process id, once it has one."""
+        """The process id, once there is a process."""
         return self._child.pid
 
     @property
