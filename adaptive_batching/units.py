@@ -2,6 +2,7 @@
 
 import math
 import re
+from typing import TypeGuard
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
@@ -37,6 +38,16 @@ def parse_duration(text: str) -> float:
     if seconds > LONGEST:
         raise ValueError(f"expected at most {LONGEST:g} s, got {text!r}")
     return seconds
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a number; True and False are answers, not 1 and 0."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_whole_number(value: object) -> TypeGuard[int]:
+    """Whether a value is an integer; True and False are answers, not 1 and 0."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def wrong_max_latency(got: object) -> ValueError:

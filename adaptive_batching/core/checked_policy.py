@@ -17,6 +17,7 @@ from adaptive_batching.core.queues.queues import Queues, Triage
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.errors import PolicyError
 from adaptive_batching.exception_text import describe
+from adaptive_batching.units import is_number
 
 _ENDLESS = 1e308  # seconds; whole numbers beyond that are none that can be reckoned with
 
@@ -129,7 +130,7 @@ class CheckedPolicy:
 
     def _seconds(self, method: str, answer: object, otherwise: str = "") -> float:
         asked = f"{type(self._policy).__name__}.{method}: expected"
-        if isinstance(answer, bool) or not isinstance(answer, int | float):
+        if not is_number(answer):
             raise PolicyError(f"{asked} {otherwise}seconds, got {answer!r}")
         if not answer >= 0:
             raise PolicyError(f"{asked} 0 seconds or more, got {answer!r}")

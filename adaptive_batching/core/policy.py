@@ -12,6 +12,7 @@ from adaptive_batching.core.estimators.peak_size import PeakSize
 from adaptive_batching.core.job import Batch, Job, Reason
 from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
+from adaptive_batching.units import is_number, is_whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,11 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("max_batch_size", "max_queue"):
             items = getattr(self, name)
-            if not (isinstance(items, int) and items >= 1):
+            if not (is_whole_number(items) and items >= 1):
                 msg = f"{name}: expected at least 1 item, as a whole number, got {items!r}"
                 raise ValueError(msg)
         seconds: object = self.max_latency
-        if not (isinstance(seconds, int | float) and seconds > 0):
+        if not (is_number(seconds) and seconds > 0):
             msg = "max_latency: expected a positive number of seconds, such as 0.1"
             raise ValueError(f"{msg}, got {self.max_latency!r}")
 

@@ -4,6 +4,7 @@ import re
 from math import isfinite
 
 from adaptive_batching.errors import SettingError
+from adaptive_batching.units import is_number, is_whole_number
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 
@@ -15,7 +16,7 @@ def check_count(name: str, count: object) -> None:
         TypeError: It is no integer.
         ValueError: It is less.
     """
-    if not isinstance(count, int):
+    if not is_whole_number(count):
         raise TypeError(f"{name}: expected an integer, got {count!r}")
     if count < 1:
         raise ValueError(f"{name}: expected at least 1, got {count}")
@@ -28,7 +29,7 @@ def check_seconds(name: str, seconds: object) -> None:
         TypeError: It is no number.
         SettingError: It is not positive, or endless.
     """
-    if not isinstance(seconds, int | float):
+    if not is_number(seconds):
         raise TypeError(f"{name}: expected seconds, got {seconds!r}")
     if not (seconds > 0 and isfinite(seconds)):
         raise SettingError(name, f"expected a positive number of seconds, got {seconds}")

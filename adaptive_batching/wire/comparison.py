@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from adaptive_batching.units import is_number
 from adaptive_batching.wire.exchange import Message
 from adaptive_batching.wire.pieces import whole
 from adaptive_batching.wire.tensor_messages import open_message
@@ -48,16 +49,12 @@ def _same(one: Any, other: Any, tolerance: float) -> bool:
         return len(one) == len(other) and all(
             _same(*pair, tolerance) for pair in zip(one, other, strict=True)
         )
-    if _is_number(one) and _is_number(other):
+    if is_number(one) and is_number(other):
         return _close(one, other, tolerance)
     if isinstance(one, str) and isinstance(other, str) and one != other:
         floats = _floats_of(one), _floats_of(other)
         return None not in floats and _same(*floats, tolerance)
     return type(one) is type(other) and bool(one == other)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _close(one: float, other: float, tolerance: float) -> bool:

@@ -7,6 +7,7 @@ from inspect import isasyncgenfunction, isclass, isgeneratorfunction
 from math import inf
 from typing import Any, TypeAlias
 
+from adaptive_batching.units import is_number, is_whole_number
 from adaptive_batching.wire.frames import MAX_CHATTER, MAX_FRAME, MAX_LENGTH
 from adaptive_batching.workers.external.named_socket import PREFIX, check_path
 from adaptive_batching.workers.handler import call_of, is_async, name_of
@@ -162,7 +163,7 @@ class RayWorkers:
         check_count(self.count)
         for name in ("num_cpus", "num_gpus"):
             amount = getattr(self, name)
-            if not (isinstance(amount, int | float) and 0 <= amount < inf):
+            if not (is_number(amount) and 0 <= amount < inf):
                 raise ValueError(f"{name}: expected 0 or more, got {amount!r}")
         _check_positive("timeout", self.timeout)
         _check_positive("start_timeout", self.start_timeout)
@@ -276,7 +277,7 @@ def check_count(count: object) -> None:
     Raises:
         ValueError: It is no number, or less than 1.
     """
-    if not (isinstance(count, int) and count >= 1):
+    if not (is_whole_number(count) and count >= 1):
         msg = f"expected a count of at least 1, got {count!r}"
         raise ValueError(msg)
 
@@ -298,7 +299,7 @@ def _are_variables(env: object) -> bool:
 
 
 def _is_device(device: object) -> bool:
-    return isinstance(device, str) or (isinstance(device, int) and device >= 0)
+    return isinstance(device, str) or (is_whole_number(device) and device >= 0)
 
 
 def _name_of_gpu(device: int | str) -> str:
@@ -319,8 +320,8 @@ def _name_of_gpu(device: int | str) -> str:
 
 def _are_cores(cpus: object) -> bool:
     if isinstance(cpus, Sequence) and not isinstance(cpus, str | bytes):
-        return all(isinstance(each, int) for each in cpus)
-    return isinstance(cpus, int)
+        return all(map(is_whole_number, cpus))
+    return is_whole_number(cpus)
 
 
 def _check_positive(name: str, seconds: float) -> None:
@@ -330,5 +331,5 @@ def _check_positive(name: str, seconds: float) -> None:
 
 
 def _check_at_least(name: str, least: int, value: object, unit: str = "") -> None:
-    if value is not None and not (isinstance(value, int) and value >= least):
+    if value is not None and not (is_whole_number(value) and value >= least):
         raise ValueError(f"{name}: expected at least {least} {unit}".rstrip() + f", got {value!r}")
