@@ -96,21 +96,41 @@ def test_late_timers_are_allowed_for(load: float) -> None:
     assert decision.reason is Reason.DEADLINE
 
 
-def test_in_overload_a_batch_waits_until_it_is_full_or_due() -> None:
-    """Full batches answer most for each second of a worker; one that is due leaves as it is."""
+def overloaded(patience: float) -> KeyQueue:
+    """An empty queue at 0.3 s, to which three times as much came as can be done."""
     latency = LinearLatency()
     for size in [1, 8, 32, 64] * 10:
         latency.observe(size, 5e-3 + 0.05e-3 * size)
-    queue = KeyQueue(JobQueue(), Permits(1), Limits(64, PROMISE), latency, TimerLateness())
+    queue = KeyQueue(JobQueue(), Permits(1), Limits(64, patience), latency, TimerLateness())
     for number in range(round(0.9 * CAPACITY)):
         queue.arrivals.arrived(number / (3.0 * CAPACITY))
     queue.digest(0.3)
+    return queue
+
+
+def test_in_overload_a_batch_waits_until_it_is_full_or_due() -> None:
+    """Full batches answer most for each second of a worker; one that is due leaves as it is."""
+    patience = 0.6 * PROMISE
+    queue = overloaded(patience)
     for _ in range(40):
-        queue.queue.append(Job(0.3, deadline=0.3 + PROMISE))
+        queue.queue.append(Job(0.3, deadline=0.3 + patience))
     hold = Cork().decide(queue.situation(0.3))
     assert isinstance(hold, Hold)
-    assert hold.until < 0.3 + PROMISE - latency.predict(40)
+    assert hold.until < 0.3 + patience - queue.line.predict(40)
     assert Cork().decide(queue.situation(hold.until)) == Dispatch(64, Reason.DEADLINE)
     for _ in range(24):
-        queue.queue.append(Job(0.3, deadline=0.3 + PROMISE))
+        queue.queue.append(Job(0.3, deadline=0.3 + patience))
     assert Cork().decide(queue.situation(0.3)) == Dispatch(64, Reason.FULL)
+
+
+def test_a_job_alone_after_overload_waits_no_longer_than_a_full_batch_takes() -> None:
+    """The hold ends where the rest of a full batch would have come: nothing else wakes the worker,
+    and at the latest release any delay would make the job late.
+    """
+    patience = 10 * PROMISE
+    queue = overloaded(patience)
+    queue.queue.append(Job(0.3, deadline=0.3 + patience))
+    hold = Cork().decide(queue.situation(0.3))
+    assert isinstance(hold, Hold)
+    assert hold.until <= 0.3 + queue.line.predict(64)
+    assert isinstance(Cork().decide(queue.situation(hold.until)), Dispatch)

@@ -51,8 +51,9 @@ class Cork:
         filled = at.items >= limit or at.items >= at.limits.max_queue  # no other job may join
         if filled or now >= due:
             return Dispatch(limit, Reason.FULL if filled else Reason.DEADLINE)
-        if overloaded and now < at.arrivals.newest + full:  # the rest of a full batch is on its way
-            return Hold(due)
+        rest = at.arrivals.newest + full  # until then the rest of a full batch is on its way
+        if overloaded and now < rest:
+            return Hold(min(rest, due))
         if at.idle >= at.workers:
             until, reason = gathered_until(at, due, parameters), Reason.IDLE
         else:
