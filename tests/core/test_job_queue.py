@@ -216,3 +216,16 @@ def test_who_has_left_may_wait_elsewhere() -> None:
     assert queue.take_expired(1.0) == []
     assert other.take_expired(1.0) == [soon]
     assert (queue.requests, other.requests) == (2, 0)
+
+
+def test_all_that_wait_expire_beside_many_that_were_cancelled() -> None:
+    """Deadlines in another order than the jobs, and two in three jobs have left already."""
+    queue = JobQueue()
+    cancelled = [Job(float(n), deadline=2000.0 - n) for n in range(100)]
+    late = [Job(100.0 + n, deadline=1000.0 - n) for n in range(40)]
+    for job in cancelled + late:
+        queue.append(job)
+    for job in cancelled:
+        queue.remove(job)
+    assert queue.take_expired(1500.0) == late
+    assert (queue.items, queue.requests) == (0, 0)

@@ -79,10 +79,9 @@ class _Deadlines:
 
     def expired(self, now: float) -> list[Job]:
         """The jobs whose deadline has come, the oldest first; for `left` to count them out."""
-        due = []
-        while self.heap and self.heap[0][0] <= now:
-            due.append(heappop(self.heap))
-        due.sort(key=itemgetter(1))
+        due = sorted(
+            takewhile(lambda entry: entry[0] <= now, ascending(self.heap)), key=itemgetter(1)
+        )
         return [job for _, _, job in due if job.queue is self._queue]
 
     def items_until(self, deadline: float, arrived: float) -> int:
