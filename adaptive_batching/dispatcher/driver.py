@@ -219,6 +219,7 @@ class Driver(Generic[T, R]):
             self._completion.give_up(closed)
             await self._running.stop()
         self._starting.cancel()
+        await asyncio.gather(self._starting, return_exceptions=True)
         if self._timer is not None:
             self._timer.cancel()
         await self._workers.aclose()

@@ -18,6 +18,7 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.pipeline.stage import Stage
 from adaptive_batching.pipeline.stats import outcome_of
+from adaptive_batching.side_by_side import side_by_side
 
 
 class Execution:
@@ -75,7 +76,7 @@ class Execution:
         self.under_way += 1
         try:
             if not self._started:
-                await asyncio.gather(*(each.start() for each in self._dispatchers))
+                await side_by_side(each.start() for each in self._dispatchers)
                 self._started = True
             now = self._clock()
             deadline = now + max_latency

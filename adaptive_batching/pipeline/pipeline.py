@@ -13,6 +13,7 @@ from adaptive_batching.errors import WrongEventLoop
 from adaptive_batching.pipeline.execution import Execution
 from adaptive_batching.pipeline.stage import Stage, Wrap
 from adaptive_batching.pipeline.stats import PipelineStats
+from adaptive_batching.side_by_side import all_to_the_end, side_by_side
 from adaptive_batching.units import wrong_max_latency
 from adaptive_batching.workers.interface import Restartable
 
@@ -143,7 +144,7 @@ class Pipeline(Generic[T, R]):
             self._execution = None
         self._current()
         try:
-            await asyncio.gather(*(each.start() for each in self.dispatchers))
+            await side_by_side(each.start() for each in self.dispatchers)
         except BaseException:
             await self.aclose(0.0)
             raise
@@ -178,7 +179,7 @@ class Pipeline(Generic[T, R]):
                 await execution.emptied()
         except TimeoutError:
             timeout = 0.0
-        await asyncio.gather(*(each.aclose(timeout) for each in self.dispatchers))
+        await all_to_the_end(each.aclose(timeout) for each in self.dispatchers)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -10,6 +10,7 @@ from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.make_runtimes import make_runtimes
+from adaptive_batching.side_by_side import all_to_the_end, side_by_side
 from adaptive_batching.workers.interface import Restartable
 
 
@@ -50,12 +51,16 @@ class EndpointRuntimes:
         """Start the workers; returns when they are ready.
 
         Raises:
-            WorkerStartError: A worker could not load its handler.
+            WorkerStartError: A worker could not load its handler; none is left running.
         """
         self.loop = asyncio.get_running_loop()
         self._at_work.append(self)
         self.metrics.loop_lag.start()
-        await asyncio.gather(*(each.backend.start() for each in self.by_path.values()))
+        try:
+            await side_by_side(each.backend.start() for each in self.by_path.values())
+        except BaseException:
+            await self.aclose(0.0)
+            raise
 
     @property
     def wanted_workers(self) -> int:
@@ -98,9 +103,12 @@ class EndpointRuntimes:
             each.backend.flush()
 
     async def aclose(self, timeout: float) -> None:  # noqa: ASYNC109  a drain, not a wait
-        """Let what waits finish, for at most so many seconds, then stop the workers."""
+        """Let what waits finish, for at most so many seconds, then stop the workers.
+
+        An endpoint that fails at that leaves no other one running.
+        """
         try:
-            await asyncio.gather(*(each.backend.aclose(timeout) for each in self.by_path.values()))
+            await all_to_the_end(each.backend.aclose(timeout) for each in self.by_path.values())
         finally:
             self.metrics.loop_lag.stop()
             if self in self._at_work:

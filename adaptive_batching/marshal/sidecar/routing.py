@@ -11,6 +11,7 @@ from adaptive_batching.marshal.http.tracing import Tracer
 from adaptive_batching.marshal.sidecar.route import Route
 from adaptive_batching.marshal.sidecar.route_runtime import RouteRuntime
 from adaptive_batching.marshal.sidecar.upstream.messages import Forwarded, Reply
+from adaptive_batching.side_by_side import all_to_the_end, side_by_side
 
 
 class RouteRuntimes:
@@ -62,7 +63,7 @@ class RouteRuntimes:
 
     async def start(self) -> None:
         """Be ready to answer."""
-        await asyncio.gather(*(each.start() for each in self._runtimes))
+        await side_by_side(each.start() for each in self._runtimes)
 
     async def replace(self, routes: Sequence[Route]) -> None:
         """Let other routes take over; requests that are here end as they began.
@@ -79,9 +80,9 @@ class RouteRuntimes:
         going_on = [(there[route.essence], route) for route in routes if route.essence in there]
         fresh = [self._made(route) for route in routes if route.essence not in there]
         try:
-            await asyncio.gather(*(each.start() for each in fresh))
+            await side_by_side(each.start() for each in fresh)
         except BaseException:
-            await asyncio.gather(*(each.aclose(0.0) for each in fresh))
+            await all_to_the_end(each.aclose(0.0) for each in fresh)
             raise
         for each, route in going_on:
             if route.source != each.route.source:
@@ -108,7 +109,7 @@ class RouteRuntimes:
             task.cancel()
         await asyncio.gather(*retiring, return_exceptions=True)
         leaving = [*self._runtimes, *retiring.values()]
-        await asyncio.gather(*(each.aclose(timeout) for each in leaving))
+        await all_to_the_end(each.aclose(timeout) for each in leaving)
 
     def _made(self, route: Route) -> RouteRuntime:
         observers = self._observers.get(route.name, ())

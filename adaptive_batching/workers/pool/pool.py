@@ -4,12 +4,13 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
-from typing import Any, TypeVar
+from typing import Any
 
 from adaptive_batching.errors import HandlerNotFound, WorkerLost, WorkerStartError
+from adaptive_batching.side_by_side import side_by_side
 from adaptive_batching.units import format_duration
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.pool.backoff import Backoff, Relief
@@ -20,8 +21,6 @@ from adaptive_batching.workers.results import BatchRaised
 from adaptive_batching.workers.warm_up import NO_WARM_UP, Durations, Timing, WarmUp, faster, timings
 
 _log = logging.getLogger("adaptive_batching.workers")
-
-_T = TypeVar("_T")
 
 
 class WorkerPool:
@@ -97,10 +96,10 @@ class WorkerPool:
             self._workers, self._launch, self._begin, self._changed
         )
         try:
-            await _side_by_side(self._begin, self._workers)
+            await side_by_side(map(self._begin, self._workers))
             # now that none of them loads any more and takes the others' time
-            first = await _side_by_side(self._warm, self._workers)
-            second = await _side_by_side(self._warm, self._workers)
+            first = await side_by_side(map(self._warm, self._workers))
+            second = await side_by_side(map(self._warm, self._workers))
             self._timings = timings(map(faster, first, second))
         except BaseException:
             await self.aclose()
@@ -175,7 +174,7 @@ class WorkerPool:
     async def _grow(self, count: int, restart: RollingRestart) -> None:
         fresh = [self._launch(number) for number in range(self._count, count)]
         try:
-            await _side_by_side(self._begin, fresh)
+            await side_by_side(map(self._begin, fresh))
         except BaseException:
             await asyncio.gather(*(worker.aclose() for worker in fresh))
             raise
@@ -284,15 +283,3 @@ class WorkerPool:
 
 def _nobody() -> None:
     pass
-
-
-async def _side_by_side(
-    do: Callable[[PoolWorker], Coroutine[Any, Any, _T]], workers: Sequence[PoolWorker]
-) -> list[_T]:
-    try:
-        async with asyncio.TaskGroup() as group:
-            done = [group.create_task(do(worker)) for worker in workers]
-    except BaseExceptionGroup as errors:
-        first = errors.exceptions[0]
-        raise first from first.__cause__
-    return [each.result() for each in done]

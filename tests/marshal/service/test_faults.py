@@ -6,6 +6,7 @@ import re
 import signal
 import time
 
+import psutil
 import pytest
 from yarl import URL
 
@@ -13,7 +14,9 @@ from adaptive_batching.core import JobOutcome
 from adaptive_batching.errors import WorkerStartError
 from adaptive_batching.marshal.http.error_log import ErrorLog
 from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
+from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
 from adaptive_batching.marshal.service.service import Service
+from adaptive_batching.pipeline import Pipeline, Stage
 from tests.marshal import apps
 from tests.marshal.client import client_of, until
 
@@ -224,3 +227,64 @@ async def test_an_exception_that_cannot_be_printed_is_logged_all_the_same(caplog
         assert (await client.post("/", "good")).json == "good"
     assert [each.levelname for each in caplog.records] == ["WARNING"]
     assert "Unspeakable: (its message can't be printed)" in caplog.text
+
+
+class Loads:
+    """A handler that is there at once."""
+
+    def __call__(self, items):
+        return items
+
+
+class LoadsLong(Loads):
+    """A handler whose model takes longer than any test waits."""
+
+    def __init__(self):
+        time.sleep(600)
+
+
+@pytest.mark.parametrize("other", [Loads, LoadsLong])
+async def test_an_endpoint_that_can_not_start_leaves_none_running(other):
+    """The workers of the others are ended, whether they were ready or not, by whoever starts."""
+    service, at_work = Service(), []
+    service.endpoint("/other")(other)
+    service.endpoint("/bad")(apps.Unloadable)
+    service.add_pipeline("/staged", Pipeline([Stage(Loads, 4), Stage(sorted)]))
+    runtimes = EndpointRuntimes(service, at_work=at_work)
+    before = {*psutil.Process().children()}
+    with pytest.raises(WorkerStartError, match="no model"):
+        await runtimes.start()
+    assert at_work == []
+    assert {*psutil.Process().children()} <= before
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_an_endpoint_that_can_not_end_leaves_none_running():
+    """The others answer what waits and end before its error is raised."""
+    puppet = Puppet()
+    puppet.service.add_pipeline("/bad", Pipeline([Stage(Loads, 4)]))
+    at_work = []
+    runtimes = EndpointRuntimes(puppet.service, at_work=at_work)
+    await runtimes.start()
+    bad = runtimes.by_path["/bad"].backend.dispatchers[0].workers
+    ending, failed = bad.aclose, asyncio.Event()
+
+    async def failing():
+        await ending()
+        failed.set()
+        raise OSError("no way to end")
+
+    bad.aclose = failing
+    puppet_runtime = runtimes.by_path["/"]
+    waiting = asyncio.create_task(puppet_runtime.answer(b"1", 60.0))
+    await until(lambda: puppet.batches)
+    closing = asyncio.create_task(runtimes.aclose(60.0))
+    await failed.wait()
+    for _ in range(10):  # turns, in which its error is seen
+        await asyncio.sleep(0)
+    assert not closing.done()
+    puppet.released.set()
+    with pytest.raises(OSError, match="no way to end"):
+        await closing
+    assert await waiting == b"1"
+    assert at_work == []
