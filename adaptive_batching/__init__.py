@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from adaptive_batching.marshal.service.shared_workers import SharedWorkers
     from adaptive_batching.payloads.marks import DType, Padded, Shape
     from adaptive_batching.pipeline import Pipeline, PipelineStats, Stage
-    from adaptive_batching.workers.placement import External, Processes, RayWorkers, Tasks, Threads
+    from adaptive_batching.workers.elsewhere import External, Processes, RayWorkers
+    from adaptive_batching.workers.placement import Tasks, Threads
     from adaptive_batching.workers.worker_index import worker_index
 
 # Each name is imported when it is asked for. All programs import this package, worker processes
@@ -47,7 +48,7 @@ _MODULES = {
     "DeadlineExceeded": "errors",
     "Dispatch": "core",
     "ExecutionLock": "cooperation",
-    "External": "workers.placement",
+    "External": "workers.elsewhere",
     "Handle": "cooperation",
     "Hold": "core",
     "Overloaded": "errors",
@@ -55,9 +56,9 @@ _MODULES = {
     "Pipeline": "pipeline",
     "PipelineStats": "pipeline",
     "Policy": "core",
-    "Processes": "workers.placement",
+    "Processes": "workers.elsewhere",
     "QueueFull": "errors",
-    "RayWorkers": "workers.placement",
+    "RayWorkers": "workers.elsewhere",
     "Reason": "core",
     "Recorder": "instrumentation.recording",
     "Refused": "errors",

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Concatenate, Protocol, TypeVar, overload
 
@@ -12,7 +11,8 @@ from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler import ConfiguredHandler
-from adaptive_batching.workers.placement import Placement, place
+from adaptive_batching.workers.place import place
+from adaptive_batching.workers.placement import Placement
 from adaptive_batching.workers.warm_up import make_warm_up
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def batched(
         runs = configured(handler, init_args)
 
         def bind(bound: Callable[..., Any]) -> Batched[Any, Any]:
-            run = replace(runs, handler=bound) if isinstance(runs, ConfiguredHandler) else bound
+            run = runs._replace(handler=bound) if isinstance(runs, ConfiguredHandler) else bound
             dispatcher: Dispatcher[Any, Any] = Dispatcher(
                 make_workers(run, placement, warm_up=warm_up),
                 limits,

@@ -20,7 +20,8 @@ from adaptive_batching.batched_function import Batched
 from adaptive_batching.batching import batched
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.errors import BatchFunctionError, Draining, HandlerNotFound
-from adaptive_batching.workers.placement import Processes, Tasks, Threads
+from adaptive_batching.workers.elsewhere import Processes
+from adaptive_batching.workers.placement import Tasks, Threads
 
 # ------------------------------------------------------------------------------- what it batches
 

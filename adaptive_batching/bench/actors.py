@@ -14,7 +14,7 @@ from adaptive_batching.batching import batched
 from adaptive_batching.bench.contest import take_turns
 from adaptive_batching.bench.loops import loop_name
 from adaptive_batching.bench.report import Report, Row, Verdict, ratio
-from adaptive_batching.workers.placement import RayWorkers
+from adaptive_batching.workers.elsewhere import RayWorkers
 
 _ITEM = bytes(64)
 _BATCH = 16  # items: 1 kB

@@ -19,8 +19,8 @@ import numpy as np
 from adaptive_batching.bench.contest import hold
 from adaptive_batching.bench.loops import loop_name
 from adaptive_batching.bench.report import Report, Row, Verdict
+from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.placement import Processes
 
 _OURS = "WorkerPool"
 _FRAMES = "WorkerPool without shared memory"

@@ -9,10 +9,12 @@ from typing import Any
 from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
+from adaptive_batching.workers.elsewhere import External
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler import is_async, name_of
 from adaptive_batching.workers.interface import Workers
-from adaptive_batching.workers.placement import External, Placement, place
+from adaptive_batching.workers.place import place
+from adaptive_batching.workers.placement import Placement
 from adaptive_batching.workers.warm_up import make_warm_up
 
 Wrap = Callable[[Any], Callable[[list[Any]], Any]]

@@ -3,8 +3,6 @@
 Reads frames from the inherited socket and answers each, one at a time, until the other end closes.
 Large arrays are in the inherited shared memory, if there is any.
 Whatever the handler does, short of ending the process, becomes an answer.
-
-With `--connect PATH` it is a worker that inherits no socket; see `workers.puller`.
 """
 
 import asyncio
@@ -110,11 +108,5 @@ def _refusal(length: int, most: int) -> list[Part]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] and sys.argv[1].isdigit():
-        with contextlib.suppress(ConnectionError):  # no parent is left to answer to
-            main(*map(int, sys.argv[1:]))
-    else:
-        # its messages and its command line are no use to workers that inherit a socket
-        from adaptive_batching.workers.external import puller
-
-        puller.main(sys.argv[1:])
+    with contextlib.suppress(ConnectionError):  # no parent is left to answer to
+        main(*map(int, sys.argv[1:]))

@@ -4,25 +4,16 @@ Processes, actors and sockets are imported when a placement asks for them: toget
 long as all the rest of what a decorated function needs.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
-from adaptive_batching.workers.multi_handler import (
-    NamedHandler,
-    WarmUps,
-    multi_handler,
-)
-from adaptive_batching.workers.placement import (
-    External,
-    Placement,
-    Processes,
-    RayWorkers,
-    Tasks,
-    Threads,
-)
+from adaptive_batching.workers.placement import Placement, Tasks, Threads
 from adaptive_batching.workers.warm_up import NO_WARM_UP, WarmUp
+
+if TYPE_CHECKING:
+    from adaptive_batching.workers.elsewhere import External
 
 
 def make_workers(
@@ -51,6 +42,19 @@ def make_workers(
             return TaskWorkers(handler, count, wrap, warm_up)
         case Threads(count):
             return ThreadWorkers(handler, count, wrap, warm_up)
+    return _elsewhere(handler, placement, wrap, warm_up)
+
+
+def _elsewhere(
+    handler: Any, placement: Placement, wrap: Callable[[Any], Any] | None, warm_up: WarmUp
+) -> Workers:
+    from adaptive_batching.workers.elsewhere import (  # noqa: PLC0415
+        External,
+        Processes,
+        RayWorkers,
+    )
+
+    match placement:
         case Processes():
             from adaptive_batching.workers.pooled import processes  # noqa: PLC0415
 
@@ -63,33 +67,10 @@ def make_workers(
             if warm_up is not NO_WARM_UP:
                 raise ValueError("workers that come by themselves are warm: expected no examples")
             return _external(placement, wrap)
+    raise TypeError(f"workers: expected one of the package's placements, got {placement!r}")
 
 
-def make_shared_workers(members: Sequence[NamedHandler], placement: Placement) -> Workers:
-    """Make workers that run several handlers, not yet started; their items are `Addressed`.
-
-    Args:
-        members: The handlers, with what each is wrapped in and warmed up with.
-        placement: Where they run.
-
-    Raises:
-        TypeError: One is async where it can't be, or isn't where it must be.
-        ValueError: They can't share such workers.
-        HandlerNotFound: A worker process could not import one.
-    """
-    warm_up = WarmUps(members)
-    match placement:
-        case Processes():
-            from adaptive_batching.workers.pooled import shared_processes  # noqa: PLC0415
-
-            return shared_processes(members, placement, warm_up)
-        case Tasks() | Threads():
-            handlers = {each.name: (each.handler, each.wrap) for each in members}
-            return make_workers(multi_handler(handlers), placement, None, warm_up)
-    raise ValueError(f"only tasks, threads and processes can be shared, got {placement}")
-
-
-def _external(placement: External, wrap: Callable[[Any], Any] | None) -> Workers:
+def _external(placement: "External", wrap: Callable[[Any], Any] | None) -> Workers:
     from adaptive_batching.workers.external.connection import WorkerTerms  # noqa: PLC0415
     from adaptive_batching.workers.external.external import ExternalWorkers  # noqa: PLC0415
 

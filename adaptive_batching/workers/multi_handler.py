@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adaptive_batching.workers.handler import HandlerReference, build, is_async, name_of
-from adaptive_batching.workers.pickled import Pickled
+from adaptive_batching.workers.handler import build, is_async, name_of
 from adaptive_batching.workers.warm_up import Durations, Run, WarmUp
 
 Addressed = tuple[str, Any]
@@ -33,42 +32,6 @@ class NamedHandler:
     handler: Any
     wrap: Callable[[_Call], _Call]
     warm_up: WarmUp
-
-
-@dataclass(frozen=True, slots=True)
-class HandlerReferences:
-    """Where another process finds the handlers; stands in for a `HandlerReference`.
-
-    Attributes:
-        found: By name, each handler and what it is wrapped in.
-    """
-
-    found: Mapping[str, tuple[HandlerReference, Pickled]]
-
-    @classmethod
-    def to(cls, members: Sequence[NamedHandler]) -> "HandlerReferences":
-        """Refer to some handlers.
-
-        Raises:
-            HandlerNotFound: Another process could not find one.
-        """
-        return cls(
-            {
-                each.name: (HandlerReference.to(each.handler), Pickled.of(each.wrap))
-                for each in members
-            }
-        )
-
-    @property
-    def qualname(self) -> str:
-        """What they are called in messages."""
-        return "+".join(handler.qualname for handler, _ in self.found.values())
-
-    def load(self) -> type:
-        """Import all, in a process of its own; returns a handler that is all of them."""
-        return multi_handler(
-            {name: (h.load(), wrap.load()) for name, (h, wrap) in self.found.items()}
-        )
 
 
 class WarmUps(WarmUp):

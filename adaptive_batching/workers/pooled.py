@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adaptive_batching.workers.handler import HandlerReference
-from adaptive_batching.workers.multi_handler import HandlerReferences, NamedHandler
+from adaptive_batching.workers.elsewhere import Processes, RayWorkers
+from adaptive_batching.workers.handler_reference import HandlerReference, HandlerReferences
+from adaptive_batching.workers.multi_handler import NamedHandler
 from adaptive_batching.workers.pickled import Pickled
-from adaptive_batching.workers.placement import Processes, RayWorkers
 from adaptive_batching.workers.pool.launcher import Launcher, PoolWorker
 from adaptive_batching.workers.pool.pool import WorkerPool
 from adaptive_batching.workers.process.process_launcher import ProcessLauncher

@@ -13,9 +13,9 @@ import pytest
 from adaptive_batching.core import JobOutcome, Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import BatchFunctionError
+from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
-from adaptive_batching.workers.placement import Processes
 from tests.virtual_time import run_virtually
 
 

@@ -28,7 +28,7 @@ async def worker():
     """The page's worker."""
     arguments = ("--connect", "digits.sock", "digits:Doubler")
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "adaptive_batching.workers.child", *arguments
+        sys.executable, "-m", "adaptive_batching.external_worker", *arguments
     )
 
 

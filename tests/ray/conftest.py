@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from adaptive_batching.workers.elsewhere import RayWorkers
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.placement import RayWorkers
 
 # Read when Ray is imported: under `uv run` it would have uv make an environment for the actors, of
 # packages from afar.

@@ -4,8 +4,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.placement import Processes
 from tests.workers.external.scene import Scene
 from tests.workers.fragile import Fragile
 

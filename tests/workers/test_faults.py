@@ -20,8 +20,8 @@ from adaptive_batching.errors import (
     WorkerLost,
     WorkerTimeout,
 )
+from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.placement import Processes
 from adaptive_batching.workers.results import BatchRaised
 from tests.workers.conditions import until
 from tests.workers.faulty import LOCK, Faulty
@@ -31,7 +31,7 @@ from tests.workers.process.test_programs import ROOT
 DOOMED = """
 import asyncio, sys
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.placement import Processes
+from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.results import BatchRaised
 from tests.workers.faulty import Faulty, LoadsForever
 

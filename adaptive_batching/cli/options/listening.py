@@ -23,7 +23,8 @@ from adaptive_batching.marshal.config.quantities import Delay, Port, means
 from adaptive_batching.marshal.http.client_tls import ClientTls
 from adaptive_batching.marshal.http.run import run_until_told
 from adaptive_batching.marshal.http.sockets import ListenError, bound_sockets, passed_socket
-from adaptive_batching.workers.external.named_socket import NamedSocket, check_path
+from adaptive_batching.workers.external.named_socket import NamedSocket
+from adaptive_batching.workers.external.socket_path import check_path
 
 P = TypeVar("P", bound=Operated)
 _log = logging.getLogger("adaptive_batching")

@@ -30,7 +30,8 @@ from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.payloads.contract import Contract, Declaration
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.workers.pinning import pinned
-from adaptive_batching.workers.placement import Placement, place
+from adaptive_batching.workers.place import place
+from adaptive_batching.workers.placement import Placement
 
 # What serves is imported where serving starts: a worker process imports the module of its handler,
 # and with it this one, but never serves, and aiohttp doubles the time that it takes to start.

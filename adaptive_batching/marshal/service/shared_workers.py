@@ -6,7 +6,8 @@ from inspect import isclass
 from typing import Any
 
 from adaptive_batching.core import PolicyLike, make_policy
-from adaptive_batching.workers.placement import Placement, place
+from adaptive_batching.workers.place import place
+from adaptive_batching.workers.placement import Placement
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,9 +13,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.workers.external.socket_path import PREFIX
 
-PREFIX = "unix:"
-_LONGEST = 107  # bytes of sockaddr_un.sun_path, without its last zero
 _BACKLOG = 64
 _PRIVATE = 0o600
 _OPEN = 0o666
@@ -36,17 +35,6 @@ def peer_of(connected: socket.socket) -> Peer:
         connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     )
     return Peer(pid, uid)
-
-
-def check_path(path: str) -> None:
-    """See to it that a socket can have this name.
-
-    Raises:
-        ValueError: It can't.
-    """
-    if not path or "\0" in path or len(os.fsencode(path)) > _LONGEST:
-        msg = f"expected the path of a socket, of 1 to {_LONGEST} bytes, got {path!r}"
-        raise ValueError(msg)
 
 
 class NamedSocket:

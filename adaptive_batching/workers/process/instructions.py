@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from adaptive_batching.workers.handler import HandlerReference
-from adaptive_batching.workers.multi_handler import HandlerReferences
+from adaptive_batching.workers.handler_reference import HandlerReference, HandlerReferences
 from adaptive_batching.workers.pickled import Pickled
 
 

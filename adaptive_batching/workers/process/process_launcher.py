@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 from adaptive_batching.errors import UsageError
 from adaptive_batching.wire.frames import MAX_LENGTH
-from adaptive_batching.workers.handler import HandlerReference, MainScript
-from adaptive_batching.workers.multi_handler import HandlerReferences
+from adaptive_batching.workers.handler_reference import (
+    HandlerReference,
+    HandlerReferences,
+    MainScript,
+)
 from adaptive_batching.workers.pickled import Pickled
 from adaptive_batching.workers.pinning import check_cpus, unpinned
 from adaptive_batching.workers.process.instructions import Instructions

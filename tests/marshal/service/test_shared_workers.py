@@ -9,7 +9,8 @@ from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.simulation.traffic.traces import read_trace
-from adaptive_batching.workers.placement import External, Threads
+from adaptive_batching.workers.elsewhere import External
+from adaptive_batching.workers.placement import Threads
 from tests.marshal import apps
 from tests.marshal.client import client_of, until
 

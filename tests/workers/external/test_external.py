@@ -19,9 +19,11 @@ from adaptive_batching.errors import (
     WorkerLost,
     WorkerTimeout,
 )
+from adaptive_batching.workers.elsewhere import External, Processes, RayWorkers
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.interface import Health
-from adaptive_batching.workers.placement import External, Processes, RayWorkers, Threads, place
+from adaptive_batching.workers.place import place
+from adaptive_batching.workers.placement import Threads
 from tests.marshal.client import client_of, until
 from tests.workers.external.guest import HELLO, Guest
 from tests.workers.external.scene import Scene, asked

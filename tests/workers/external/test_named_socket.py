@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.workers.elsewhere import External
 from adaptive_batching.workers.external.named_socket import NamedSocket, peer_of
-from adaptive_batching.workers.placement import External
 from tests.workers.external.guest import HELLO, Guest
 
 

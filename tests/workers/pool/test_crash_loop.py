@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 from adaptive_batching.marshal.service.service import Service
-from adaptive_batching.workers.placement import Processes
+from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.pool.crash_loop import DeathRegister
 from tests.marshal.client import client_of
 from tests.workers.conditions import until

@@ -9,8 +9,8 @@ from adaptive_batching.core import Limits, Reason, Verdict
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import Quarantined, WorkerLost
 from adaptive_batching.marshal.service.service import Service
+from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.placement import Processes
 from tests.marshal.client import client_of
 
 RAISES, EXITS = -1, -2

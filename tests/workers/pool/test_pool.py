@@ -17,9 +17,9 @@ from adaptive_batching.errors import (
     WorkerStartError,
     WorkerTimeout,
 )
-from adaptive_batching.workers.handler import HandlerReference
+from adaptive_batching.workers.elsewhere import Processes
+from adaptive_batching.workers.handler_reference import HandlerReference
 from adaptive_batching.workers.interface import Health
-from adaptive_batching.workers.placement import Processes
 from tests.workers import decorated, handlers
 from tests.workers.handlers import dead
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.interface import Health
-from adaptive_batching.workers.placement import Processes
 from adaptive_batching.workers.pool.backoff import Relief
 from adaptive_batching.workers.pool.recycling import Lifetimes
 from tests.workers import handlers

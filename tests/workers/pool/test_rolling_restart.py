@@ -9,9 +9,9 @@ import pytest
 from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import Draining, WorkerLost, WorkerStartError
+from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.interface import Health, Restartable
-from adaptive_batching.workers.placement import Processes
 from tests.workers import handlers
 from tests.workers.conditions import until
 from tests.workers.handlers import dead

@@ -10,8 +10,9 @@ from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.worker import Worker
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.dispatcher.slow_workers import SlowWorkers
+from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.placement import Processes, Tasks
+from adaptive_batching.workers.placement import Tasks
 from tests.workers import handlers
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from adaptive_batching.errors import BatchFunctionError, WorkerLost
 from adaptive_batching.wire.frames import encode
-from adaptive_batching.workers.placement import Processes
+from adaptive_batching.workers.elsewhere import Processes
 from tests.workers import handlers
 from tests.workers.pool.test_pool import Changes
 from tests.workers.process.test_programs import ROOT, until
@@ -107,7 +107,7 @@ BUSY = """
 import asyncio
 import numpy as np
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.placement import Processes
+from adaptive_batching.workers.elsewhere import Processes
 from tests.workers.handlers import Obeys
 
 async def main():

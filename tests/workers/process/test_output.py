@@ -24,7 +24,7 @@ QUIET_PROGRAM = """
 
 import asyncio
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.placement import Processes
+from adaptive_batching.workers.elsewhere import Processes
 from tests.workers.process.test_output import Talks
 
 async def main():

@@ -17,7 +17,7 @@ PROGRAM = """
 import asyncio
 from dataclasses import dataclass
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.placement import Processes
+from adaptive_batching.workers.elsewhere import Processes
 
 @dataclass
 class Point:
@@ -48,7 +48,7 @@ GUARDED = PROGRAM + "if __name__ == '__main__':\n    asyncio.run(main())\n"
 BUSY = """
 import asyncio
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.placement import Processes
+from adaptive_batching.workers.elsewhere import Processes
 from tests.workers.handlers import Obeys
 
 async def main():

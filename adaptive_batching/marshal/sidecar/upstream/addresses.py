@@ -9,7 +9,7 @@ from typing import Self
 
 from yarl import URL
 
-from adaptive_batching.workers.external.named_socket import check_path
+from adaptive_batching.workers.external.socket_path import check_path
 
 _LABEL = "[A-Za-z0-9_-]{1,63}"  # an underscore: names of Docker Compose have some
 _HOST_NAME = re.compile(rf"(?=.{{1,254}}$){_LABEL}(\.{_LABEL})*\.?")

@@ -1,6 +1,6 @@
 """A worker that is started apart: connects to a dispatcher's socket and pulls batches.
 
-    python -m adaptive_batching.workers.child --connect /run/model.sock module:Handler
+    python -m adaptive_batching.external_worker --connect /run/model.sock module:Handler
 
 The same in another language: `docs/reference/frames.md` says what travels.
 """
@@ -147,7 +147,7 @@ class Puller:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m adaptive_batching.workers.child",
+        prog="python -m adaptive_batching.external_worker",
         description="Serve a dispatcher's socket with a handler until SIGTERM.",
     )
     parser.add_argument("--connect", metavar="PATH", required=True, help="the dispatcher's socket")
@@ -172,3 +172,7 @@ def _load(target: str) -> Any:
     sys.path.insert(0, str(Path.cwd()))
     found = attrgetter(name)(importlib.import_module(module))
     return getattr(found, "__wrapped__", found)  # decorated with what connects to us, perhaps
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -12,8 +12,8 @@ import pytest
 from adaptive_batching.core import JobOutcome, Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import RemoteError, WorkerLost, WorkerTimeout
+from adaptive_batching.workers.elsewhere import External
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.placement import External
 from tests.marshal.client import until
 from tests.workers.external.scene import asked
 from tests.workers.external.test_external import elsewhere
@@ -29,7 +29,7 @@ async def pull(scene):
         async def start(handler, *options):
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-W", "error", "-m", "adaptive_batching.workers.child"),
+                *("-W", "error", "-m", "adaptive_batching.external_worker"),
                 *("--connect", scene.path, *options, f"tests.workers.handlers:{handler}"),
                 cwd=ROOT,
                 stderr=asyncio.subprocess.PIPE,
