@@ -47,4 +47,13 @@ plot_working_directory = "."
 def setup(app: Sphinx) -> None:
     """Put the pictures of the README, which is the first page, where its HTML looks for them."""
     images, target = Path(app.srcdir) / "images", Path(app.outdir) / "docs" / "images"
+    app.connect("autodoc-process-docstring", _without_alias)
     app.connect("build-finished", lambda *_: shutil.copytree(images, target, dirs_exist_ok=True))
+
+
+def _without_alias(
+    _app: Sphinx, _what: str, _name: str, _of: object, _as: object, lines: list[str]
+) -> None:
+    """Leave out what Python itself says of the field of a named tuple."""
+    if lines and lines[0].startswith("Alias for field number"):
+        lines.clear()

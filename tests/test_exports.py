@@ -49,6 +49,8 @@ def test_simulate_starts_without_statistics():
         ("cli.commands.serve", {"numpy", "rich", "scipy"}),
         ("cli.commands.sidecar", {"adaptive_batching.simulation", "rich", "scipy"}),
         ("batching", {"aiohttp", "msgspec", "multiprocessing", "numpy", "psutil", "scipy"}),
+        ("batching", {"pickle", "runpy", "statistics", "uuid"}),  # of workers, fits and items
+        ("batching", {f"adaptive_batching.workers.{it}" for it in ("elsewhere", "multi_handler")}),
         ("workers.child", {"adaptive_batching.core", "msgspec", "numpy", "psutil"}),
         ("marshal.service.service", {"aiohttp", "numpy", "rich", "scipy"}),  # so do workers
     ],

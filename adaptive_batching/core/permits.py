@@ -3,10 +3,10 @@
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from math import exp, inf
-from statistics import median_low
 from types import MappingProxyType
 
 from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.medians import median_low
 from adaptive_batching.core.job import Batch
 from adaptive_batching.core.worker import KeyPace, Worker
 

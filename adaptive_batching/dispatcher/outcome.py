@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from adaptive_batching.core import Batch, Outcome, Verdict
 from adaptive_batching.errors import (
@@ -54,8 +53,7 @@ _CURABLE = (  # of ours, those that another run may cure
 )
 
 
-@dataclass(slots=True)
-class Ended:
+class Ended(NamedTuple):
     """How a batch ended.
 
     Attributes:

@@ -1,8 +1,7 @@
 """What a dispatcher has done, and what waits before it."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 from adaptive_batching.core import (
     JobOutcome,
@@ -16,8 +15,7 @@ from adaptive_batching.core import (
 from adaptive_batching.dispatcher.counters import Counters
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerStats:
+class WorkerStats(NamedTuple):
     """What one worker has done so far, and how fast it is believed to be.
 
     Attributes:
@@ -54,8 +52,7 @@ class WorkerStats:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """What a dispatcher has done so far and what it has before it.
 
     Attributes:
@@ -136,8 +133,7 @@ class Stats:
         of_class = scheduler.classes[key]
         full, line = of_class.limits.max_batch_size, of_class.latency
         load = Load.of(scheduler, now, lambda other: other == key)
-        return replace(
-            cls.of(scheduler, counters, now),
+        return cls.of(scheduler, counters, now)._replace(
             fixed=line.fixed,
             per_item=line.per_item,
             error=line.error,

@@ -3,12 +3,10 @@
 import inspect
 from collections import abc
 from collections.abc import Callable, Sequence
-from datetime import date, time, timedelta
 from enum import Enum
 from numbers import Number
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
-from uuid import UUID
 
 from adaptive_batching.payloads.kinds import stacked_row, stacking_of
 from adaptive_batching.payloads.marks import Padded, split_annotation
@@ -18,7 +16,9 @@ UNDECLARED: Any = Any
 
 _LISTS = {list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable}
 _UNIONS = {Union, UnionType}
-_SINGLE = (Number, str, bytes, bytearray, NoneType, Enum, date, time, timedelta, UUID)
+_SINGLE = (Number, str, bytes, bytearray, NoneType, Enum)
+# By name, for an annotation names none of a module that its author did not import.
+_SINGLE_NAMES = {"datetime.date", "datetime.time", "datetime.timedelta", "uuid.UUID"}
 _UNORDERED = (abc.Mapping, abc.Set)
 _FIELDS = (
     "__struct_fields__",
@@ -139,7 +139,8 @@ def _is_one_value(hint: Any) -> bool:
     has_fields = any(hasattr(kind, each) for each in _FIELDS)
     if has_fields and (issubclass(kind, tuple) or not hasattr(kind, "__len__")):
         return True
-    return issubclass(kind, _SINGLE + _UNORDERED)
+    names = {f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__}
+    return issubclass(kind, _SINGLE + _UNORDERED) or not names.isdisjoint(_SINGLE_NAMES)
 
 
 def _is_mapping(hint: Any) -> bool:

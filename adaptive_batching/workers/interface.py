@@ -1,16 +1,15 @@
 """What a dispatcher asks of the workers, wherever they run."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import inf
-from typing import Any, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from adaptive_batching.errors import CrashLoop, WorkerStartError
 from adaptive_batching.workers.warm_up import Timing
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(NamedTuple):
     """How many workers can take batches.
 
     Attributes:
@@ -34,7 +33,7 @@ class Health:
     failure: WorkerStartError | None = None
     renewed: int = 0
     crash_loop: CrashLoop | None = None
-    identities: Mapping[int, Hashable] = field(default_factory=dict)
+    identities: Mapping[int, Hashable] = MappingProxyType({})
     warm_up: tuple[Timing, ...] = ()
     back_at: float = -inf
 

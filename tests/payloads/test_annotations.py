@@ -4,7 +4,9 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, NamedTuple, Optional, TypeVar
+from uuid import UUID
 
 import msgspec
 import numpy as np
@@ -147,6 +149,9 @@ class Row:
         (tuple[int, str], "list[tuple[int, str]]"),
         (np.float32, "list[float32]"),
         (Literal["a"], "list[typing.Literal['a']]"),
+        (datetime, "list[datetime]"),
+        (timedelta, "list[timedelta]"),
+        (UUID, "list[UUID]"),
     ],
 )
 def test_one_value_is_no_list(hint, such):

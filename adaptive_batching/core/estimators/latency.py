@@ -3,7 +3,6 @@
 from collections import deque
 from itertools import combinations
 from math import isfinite, sqrt
-from statistics import median
 
 from adaptive_batching.core.estimators.evidence import (
     ALARM,
@@ -14,6 +13,7 @@ from adaptive_batching.core.estimators.evidence import (
     SURE,
     TRUSTED_AFTER,
 )
+from adaptive_batching.core.estimators.medians import median
 from adaptive_batching.core.estimators.peak_size import PeakSize
 
 _LEVEL_KEPT = 1.0 - 1.0 / MEMORY

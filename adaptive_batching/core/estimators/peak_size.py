@@ -3,9 +3,9 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from math import inf
-from statistics import median
 
 from adaptive_batching.core.estimators.evidence import LONG_MEMORY, MEMORY, TRUSTED_AFTER
+from adaptive_batching.core.estimators.medians import median
 
 _FINE = 3  # bits: four groups an octave, for knees stand between powers of two
 _KEPT = 2 * TRUSTED_AFTER - 1  # batches of about one size: a line is trusted after half of them

@@ -1,42 +1,33 @@
 """The policies by name; one algorithm per file."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from importlib import import_module
 from inspect import signature
 from typing import cast
 
-from adaptive_batching.core.policies.aimd import AIMD, EndToEndAIMD
-from adaptive_batching.core.policies.bentoml import BentoML
-from adaptive_batching.core.policies.cork.cork import Cork
-from adaptive_batching.core.policies.deferred import Deferred
-from adaptive_batching.core.policies.greedy import Greedy
-from adaptive_batching.core.policies.nexus import Nexus
-from adaptive_batching.core.policies.shed_first import ShedFirst
-from adaptive_batching.core.policies.triton import Triton
-from adaptive_batching.core.policies.window import Window
 from adaptive_batching.core.policy import Policy
-from adaptive_batching.units import parse_duration
 
 PolicyLike = str | Policy | Callable[[], Policy]
 """A name such as `cork`, `window:2ms` or `my_module:MyPolicy`, a policy's class or factory, or one
 made for this use."""
 
-_PLAIN: dict[str, Callable[[], Policy]] = {
-    "cork": Cork,
-    "greedy": Greedy,
-    "aimd": AIMD,
-    "nexus": Nexus,
-    "deferred": Deferred,
-    "bentoml": BentoML,
+# Where each is, as in MODULE:CLASS: a program imports those that it names.
+_PLAIN = {
+    "cork": "cork.cork:Cork",
+    "greedy": "greedy:Greedy",
+    "aimd": "aimd:AIMD",
+    "nexus": "nexus:Nexus",
+    "deferred": "deferred:Deferred",
+    "bentoml": "bentoml:BentoML",
 }
-_WITH_ARGUMENT: dict[str, Callable[[str], Policy]] = {
-    "window": lambda text: Window(parse_duration(text)),
-    "aimd": lambda text: EndToEndAIMD() if text == "e2e" else AIMD.parse(text),
-    "triton": Triton.parse,
-    "bentoml": lambda text: BentoML(0.0 if text == "0" else parse_duration(text)),
+_WITH_ARGUMENT = {
+    "window": "window:Window.parse",
+    "aimd": "aimd:AIMD.parse",
+    "triton": "triton:Triton.parse",
+    "bentoml": "bentoml:BentoML.parse",
 }
 _DROP = "+drop"
+_SHED_FIRST = "shed_first:ShedFirst"
 KNOWN = (
     "cork",
     "greedy",
@@ -91,7 +82,7 @@ def _by_name(text: str) -> Policy:
     name = text.removesuffix(_DROP)
     try:
         policy = _make(name)
-        return policy if name == text else ShedFirst(policy)
+        return policy if name == text else _ours(_SHED_FIRST)(policy)
     except _Unknown as unknown:
         hint = f"{unknown}{_similar(name)}"
         msg = f"policy: expected one of {', '.join(KNOWN)}, got {text!r}{hint}"
@@ -104,16 +95,23 @@ def _by_name(text: str) -> Policy:
 def _make(text: str) -> Policy:
     name, colon, argument = text.partition(":")
     if not colon and name in _PLAIN:
-        return _PLAIN[name]()
+        return _ours(_PLAIN[name])()
     if colon and name in _WITH_ARGUMENT:
-        return _WITH_ARGUMENT[name](argument)
+        return _ours(_WITH_ARGUMENT[name])(argument)
     if colon and _dotted(name) and _dotted(argument):
         return make_policy(_imported(name, argument))
     raise _Unknown
 
 
+def _ours(place: str) -> Callable[..., Policy]:
+    module_name, _, path = place.partition(":")
+    return _imported(f"{__name__}.{module_name}", path)
+
+
 def _similar(text: str) -> str:
     """What may have been meant, for the end of the complaint."""
+    from difflib import get_close_matches  # noqa: PLC0415  where a name is wrong, and only there
+
     word = text.partition(":")[0].lower()
     names = dict.fromkeys([*_PLAIN, *_WITH_ARGUMENT])
     close = get_close_matches(word, names, n=1) or [name for name in names if word[:4] == name[:4]]
@@ -129,8 +127,8 @@ def _dotted(name: str) -> bool:
     return all(part.isidentifier() for part in name.split("."))
 
 
-def _imported(module_name: str, path: str) -> Callable[[], Policy]:
-    """A policy of the user's own; what its module raises while it is imported goes through."""
+def _imported(module_name: str, path: str) -> Callable[..., Policy]:
+    """What makes a policy; what its module raises while it is imported goes through."""
     found = _find_module(module_name)
     for name in path.split("."):
         found = getattr(found, name, None)
@@ -138,7 +136,7 @@ def _imported(module_name: str, path: str) -> Callable[[], Policy]:
         raise _Unknown(f" (module {module_name!r} has no {path})")
     if not callable(found):
         raise TypeError(f"expected a class or a function that makes a policy, got {found!r}")
-    return cast("Callable[[], Policy]", found)
+    return cast("Callable[..., Policy]", found)
 
 
 def _find_module(name: str) -> object:

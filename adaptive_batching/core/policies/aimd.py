@@ -34,11 +34,13 @@ class AIMD:
 
     @classmethod
     def parse(cls, text: str) -> "AIMD":
-        """Read the step.
+        """Read the step, or `e2e` for `EndToEndAIMD`.
 
         Raises:
             ValueError: It is no positive number.
         """
+        if text == "e2e":
+            return EndToEndAIMD()
         try:
             return cls(float(text))
         except ValueError:

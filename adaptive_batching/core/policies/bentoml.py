@@ -7,6 +7,7 @@ from typing import NamedTuple
 from adaptive_batching.core.job import Job, Outcome, Reason
 from adaptive_batching.core.policy import Decision, Dispatch, Hold, Shed, ShedReason, Situation
 from adaptive_batching.core.records import BatchRecord
+from adaptive_batching.units import parse_duration
 
 _TICK = 1e-3  # seconds
 _KEPT = 50  # batches
@@ -61,6 +62,15 @@ class BentoML:
         self._released = 0  # in this phase
         self._patience = 0.0  # of this phase
         self._trained_until = inf
+
+    @classmethod
+    def parse(cls, text: str) -> "BentoML":
+        """Read the tick.
+
+        Raises:
+            ValueError: It is neither 0 nor a duration.
+        """
+        return cls(0.0 if text == "0" else parse_duration(text))
 
     def decide(self, situation: Situation) -> Decision:
         """Look at the queue, if the time has come."""

@@ -3,6 +3,7 @@
 from adaptive_batching.core.job import Reason
 from adaptive_batching.core.policy import Dispatch, Hold, Situation
 from adaptive_batching.core.records import BatchRecord
+from adaptive_batching.units import parse_duration
 
 
 class Window:
@@ -17,6 +18,15 @@ class Window:
             msg = f"window: expected a timeout of 0 s or more, got {timeout}"
             raise ValueError(msg)
         self.timeout = timeout
+
+    @classmethod
+    def parse(cls, text: str) -> "Window":
+        """Read the timeout.
+
+        Raises:
+            ValueError: It is no duration.
+        """
+        return cls(parse_duration(text))
 
     def decide(self, situation: Situation) -> Dispatch | Hold:
         """Release a full batch at once, any other when its time is up."""

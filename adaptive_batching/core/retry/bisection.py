@@ -13,7 +13,6 @@ worker died.
 
 import enum
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf, isqrt
@@ -49,7 +48,6 @@ class Verdict(enum.Enum):
     """Its deadline would have come before the end of another run."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """Jobs that run again together.
 
@@ -59,9 +57,12 @@ class Group:
         reason: Why they run again.
     """
 
-    jobs: list[Job]
-    deaths: int
-    reason: Reason = Reason.BISECT
+    __slots__ = ("deaths", "jobs", "reason")
+
+    def __init__(self, jobs: list[Job], deaths: int, reason: Reason = Reason.BISECT) -> None:
+        self.jobs = jobs
+        self.deaths = deaths
+        self.reason = reason
 
 
 class Bisection:

@@ -1,12 +1,11 @@
 """Every number behind a decision of `cork` that is not learned."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from adaptive_batching.core.policies.shedding import EXTRAPOLATION
 
 
-@dataclass(frozen=True, slots=True)
-class CorkParameters:
+class CorkParameters(NamedTuple):
     """The numbers that `cork` does not learn: all are ratios, none is a time.
 
     `simulations/sensitivity.py` halves and doubles each; points are percentage points of goodput.

@@ -7,7 +7,6 @@ server's places are alive follows from how it has done: `upstream/outlier_detect
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from math import ceil, inf
@@ -112,7 +111,7 @@ class Upstreams:
     def health(self) -> Health:
         """As many workers as batches may be under way now."""
         timings = [Timing(0, size, seconds) for size, seconds in self._rehearsed]
-        return replace(self._directory.health, warm_up=tuple(timings))
+        return self._directory.health._replace(warm_up=tuple(timings))
 
     @property
     def servers(self) -> dict[str, State]:
