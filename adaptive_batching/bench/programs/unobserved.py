@@ -13,7 +13,7 @@ from adaptive_batching.bench.programs.apps import throughput
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.marshal.http.server import Server
 from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
-from adaptive_batching.marshal.service.make_runtimes import make_runtimes
+from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
 from adaptive_batching.marshal.service.router import ServiceRouter
 
 
@@ -28,9 +28,11 @@ def _unobserved(endpoint: EndpointRuntime) -> EndpointRuntime:
 
 
 async def _main() -> None:
-    endpoints = {each.path: _unobserved(each) for each in make_runtimes(throughput, {})}
+    runtimes = EndpointRuntimes(throughput, at_work=[])
+    endpoints = runtimes.by_path
+    endpoints.update({path: _unobserved(each) for path, each in endpoints.items()})
     router = ServiceRouter(
-        endpoints,
+        runtimes,
         {},
         max_in_flight=throughput.max_in_flight,
         body_timeout=throughput.body_timeout,

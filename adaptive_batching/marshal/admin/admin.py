@@ -5,17 +5,18 @@ from types import MappingProxyType
 
 from aiohttp import web
 
+from adaptive_batching.marshal.admin.page import Page, find_page
 from adaptive_batching.marshal.http.error_log import ErrorLog
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.handler import Keep, Respond
-from adaptive_batching.marshal.http.request import Request
+from adaptive_batching.marshal.http.request import Request, request_of
 from adaptive_batching.marshal.http.response import Response, as_aiohttp
 from adaptive_batching.wire.error_reply import acceptable_id, new_request_id
 
-Page = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-"""What answers a request for a page, or for something to be done; it may raise."""
+AdminPage = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+"""What answers a request for a page that may go on, or for something to be done; it may raise."""
 
-_NONE: Mapping[str, Page] = MappingProxyType({})
+_NONE: Mapping[str, AdminPage] = MappingProxyType({})
 
 
 class Admin:
@@ -26,7 +27,9 @@ class Admin:
         actions: What can be done, by path: POST, from anything but a web page of another site.
     """
 
-    def __init__(self, pages: Mapping[str, Page], actions: Mapping[str, Page] = _NONE) -> None:
+    def __init__(
+        self, pages: Mapping[str, AdminPage], actions: Mapping[str, AdminPage] = _NONE
+    ) -> None:
         self._pages = pages
         self._actions = actions
         self._errors = ErrorLog()
@@ -55,7 +58,7 @@ class Admin:
         try:
             action = self._actions.get(request.path)
             if action is None:
-                return await find_page(self._pages, request)(request)
+                return await find_page(self._pages, request.path, request.method)(request)
             _check_action(request)
             return await action(request)
         except ConnectionError:
@@ -68,18 +71,13 @@ class Admin:
         """No request's work waits for an operator."""
 
 
-def find_page(pages: Mapping[str, Page], request: web.BaseRequest) -> Page:
-    """Which page is asked for.
+def as_admin_page(page: Page) -> AdminPage:
+    """A page that is a whole answer, as aiohttp shows it."""
 
-    Raises:
-        Rejected: There is none, or it can't be done to it what is asked for.
-    """
-    page = pages.get(request.path)
-    if page is None:
-        raise Rejected(404, "not_found")
-    if request.method not in {"GET", "HEAD"}:
-        raise Rejected(405, "method_not_allowed", headers={"Allow": "GET, HEAD"})
-    return page
+    async def shown(request: web.BaseRequest) -> web.StreamResponse:
+        return as_aiohttp(await page(request_of(request)))
+
+    return shown
 
 
 def _check_action(request: web.BaseRequest) -> None:

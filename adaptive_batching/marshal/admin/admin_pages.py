@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from adaptive_batching.errors import BatchingError
-from adaptive_batching.marshal.admin import health
-from adaptive_batching.marshal.admin.admin import Admin
+from adaptive_batching.marshal.admin.admin import Admin, as_admin_page
 from adaptive_batching.marshal.admin.dashboard.stream import dashboard_pages
 from adaptive_batching.marshal.admin.origin_check import guarded
 from adaptive_batching.marshal.admin.recent_batches import recent_batches
@@ -21,9 +20,6 @@ if TYPE_CHECKING:  # a program makes its pages
 def make_admin(program: "Operated") -> Admin:
     """What answers on the admin port of a program."""
 
-    async def metrics(request: web.BaseRequest) -> web.Response:
-        return health.exposition(program.metrics, request)
-
     async def batches(request: web.BaseRequest) -> web.Response:
         return recent_batches(program.live.watched, request)
 
@@ -32,9 +28,7 @@ def make_admin(program: "Operated") -> Admin:
 
     return Admin(
         {
-            "/healthz": health.healthy,
-            "/readyz": program.readiness,
-            "/metrics": metrics,
+            **{path: as_admin_page(page) for path, page in program.health.items()},
             "/debug/batches": guarded(batches),
             **dashboard_pages(program.broadcast),
         },

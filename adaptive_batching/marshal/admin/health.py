@@ -1,24 +1,43 @@
 """What orchestrators and Prometheus look at; no worker is asked."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-
-from aiohttp import web
 
 from adaptive_batching.dispatcher import Forming
 from adaptive_batching.errors import Draining, NoWorkers
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.admin.active_health_check import UNREACHABLE, ActiveHealthCheck
+from adaptive_batching.marshal.admin.page import Page, page_of, query_of
+from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
 
 _JSON = MappingProxyType({"Content-Type": "application/json"})
 _READY = Response(200, _JSON, b'{"status": "ready"}')
+_HEALTHY = Response(200, _JSON, b'{"status": "ok"}')  # the loop turns: no restart would help
 
 
-async def healthy(_request: web.BaseRequest) -> web.Response:
-    """The loop turns: nothing that a restart would cure is wrong."""
-    return web.json_response({"status": "ok"})
+def health_pages(
+    check_ready: Callable[[], None], deep_check: ActiveHealthCheck, metrics: Metrics
+) -> dict[str, Page]:
+    """`/healthz`, `/readyz`, `/readyz?deep=1`, which looks behind the queues, and `/metrics`.
+
+    Args:
+        check_ready: Raises a BatchingError if no requests should be sent here.
+        deep_check: Looks whether requests would really be answered.
+        metrics: What Prometheus reads, in its text format.
+    """
+
+    async def ready(request: Request) -> Response:
+        check_ready()
+        is_deep = query_of(request).get("deep") == "1"
+        return await _deep_readiness(deep_check) if is_deep else _READY
+
+    async def exposition(request: Request) -> Response:
+        body, kind = metrics.exposition(request.headers.get("accept", ""))
+        return Response(200, {"Content-Type": kind}, body)
+
+    return {"/healthz": page_of(_HEALTHY), "/readyz": ready, "/metrics": exposition}
 
 
 def check_ready(dispatchers: Mapping[str, Forming], *, draining: bool) -> None:
@@ -40,16 +59,6 @@ def check_ready(dispatchers: Mapping[str, Forming], *, draining: bool) -> None:
         raise NoWorkers(f"no worker is alive for {', '.join(lacking)}")
 
 
-async def readiness(check: ActiveHealthCheck, *, deep: bool) -> Response:
-    """What a program that is ready answers.
-
-    Args:
-        check: Looks whether requests would be answered.
-        deep: Whether it is to look.
-    """
-    return await _deep_readiness(check) if deep else _READY
-
-
 async def _deep_readiness(check: ActiveHealthCheck) -> Response:
     """Whether all is well, with what was found of each."""
     endpoints = dict(await check())
@@ -58,9 +67,3 @@ async def _deep_readiness(check: ActiveHealthCheck) -> Response:
     status, said = (503, {"error": error}) if wrong else (200, {"status": "ready"})
     body = json.dumps({**said, "endpoints": endpoints}).encode()
     return Response(status, _JSON, body)
-
-
-def exposition(metrics: Metrics, request: web.BaseRequest) -> web.Response:
-    """All metrics in Prometheus' text format."""
-    body, content_type = metrics.exposition(request.headers.get("Accept", ""))
-    return web.Response(body=body, headers={"Content-Type": content_type})

@@ -4,22 +4,18 @@ import asyncio
 import logging
 import sys
 import time
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
-
-from aiohttp import web
 
 from adaptive_batching.dispatcher import Forming
 from adaptive_batching.errors import BatchingError
 from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
-from adaptive_batching.marshal.admin import health
-from adaptive_batching.marshal.admin.active_health_check import ActiveHealthCheck
 from adaptive_batching.marshal.admin.admin_pages import make_admin
 from adaptive_batching.marshal.admin.dashboard.broadcast import Broadcast
-from adaptive_batching.marshal.http.response import as_aiohttp
+from adaptive_batching.marshal.admin.page import Page
 from adaptive_batching.marshal.http.router import UNROUTED, Router
 from adaptive_batching.marshal.http.run import Program
 from adaptive_batching.marshal.http.server import Server
@@ -53,7 +49,7 @@ class Operated(Program, ABC):
         metrics: What operators see.
         live: What happened lately.
         router: Answers clients.
-        deep_check: Looks whether requests would really be answered.
+        health: What orchestrators and Prometheus look at, by path.
         admin: Host and port of the pages of operators; None for nowhere.
         tracer: Makes spans of requests.
         max_connections: Of clients at a time.
@@ -63,6 +59,7 @@ class Operated(Program, ABC):
         admin_url: Of the pages of operators; empty without `admin`.
         metrics: As it was given.
         live: As it was given.
+        health: As it was given.
         broadcast: Tells the viewers of the dashboard.
     """
 
@@ -73,7 +70,7 @@ class Operated(Program, ABC):
         live: LiveView,
         router: Router[Any],
         *,
-        deep_check: ActiveHealthCheck,
+        health: Mapping[str, Page],
         admin: tuple[str, int] | None,
         tracer: Tracer | None,
         max_connections: int = sys.maxsize,
@@ -81,7 +78,8 @@ class Operated(Program, ABC):
         self.url = self.admin_url = ""
         self.metrics, self.live = metrics, live
         self.broadcast = Broadcast(live)
-        self._batching, self._router, self._deep_check = batching, router, deep_check
+        self.health = health
+        self._batching, self._router = batching, router
         self._server = server = Server(traced(router, tracer, self._label), max_connections)
         self._admin_address = admin
         self._admin = Server(make_admin(self))
@@ -101,16 +99,6 @@ class Operated(Program, ABC):
     def draining(self) -> bool:
         """Whether clients are told to go elsewhere; what comes is answered all the same."""
         return self._router.draining
-
-    async def readiness(self, request: web.BaseRequest) -> web.Response:
-        """What `/readyz` answers, and `/readyz?deep=1`, which looks behind the queues.
-
-        Raises:
-            BatchingError: No requests should be sent here.
-        """
-        self._check_ready()
-        deep = request.query.get("deep") == "1"
-        return as_aiohttp(await health.readiness(self._deep_check, deep=deep))
 
     def announce_end(self) -> None:
         """Be not ready, and close each connection with its next answer."""
@@ -143,14 +131,6 @@ class Operated(Program, ABC):
             self.broadcast.stop()
             await self._admin.aclose()
             self.metrics.loop_lag.stop()
-
-    @abstractmethod
-    def _check_ready(self) -> None:
-        """See to it that requests may be sent here.
-
-        Raises:
-            BatchingError: They should not.
-        """
 
     async def _begin(self) -> None:
         """Be stopped from now on, and let operators look."""

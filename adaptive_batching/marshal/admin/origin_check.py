@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from adaptive_batching.marshal.admin.admin import Page
+from adaptive_batching.marshal.admin.admin import AdminPage
 from adaptive_batching.marshal.http.error_responses import Rejected
 
 HEADERS = {
@@ -25,7 +25,7 @@ HEADERS = {
 }
 
 
-def guarded(page: Page) -> Page:
+def guarded(page: AdminPage) -> AdminPage:
     """A page only for requests that name this host and come from no other site."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:

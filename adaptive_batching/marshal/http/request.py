@@ -2,8 +2,11 @@
 
 import re
 from math import inf
+from time import monotonic
 from typing import cast
 from urllib.parse import unquote
+
+from aiohttp import web
 
 from adaptive_batching.marshal.http import limits
 from adaptive_batching.marshal.http.error_responses import Rejected
@@ -82,6 +85,17 @@ class Request:
         return not (self.size or self.is_http_1_0) and (
             self.headers.get("expect", "").lower() == "100-continue"
         )
+
+
+def request_of(request: web.BaseRequest, target: str | None = None) -> Request:
+    """The line and headers of a request that aiohttp has read.
+
+    Args:
+        request: As aiohttp has it.
+        target: What to take for its target; by default, its own.
+    """
+    target = request.raw_path if target is None else target
+    return Request(request.method, target, request.raw_headers, monotonic())
 
 
 def check_head(request: Request, version: str) -> None:

@@ -4,24 +4,20 @@ The ASGI server speaks HTTP here; what is asked of a request, and what it is ans
 before our own server (https://asgi.readthedocs.io/en/latest/specs/www.html).
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from time import monotonic
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import quote
 
 from adaptive_batching.errors import NoWorkers
-from adaptive_batching.marshal.admin.active_health_check import check_of_examples
-from adaptive_batching.marshal.admin.health import check_ready, readiness
 from adaptive_batching.marshal.admin.openapi.pages import Documents
-from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
 from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
-from adaptive_batching.marshal.service.endpoints import PAGES
-from adaptive_batching.marshal.service.mounted import ClientGone, answer
+from adaptive_batching.marshal.service.mounted import ClientGone, answer, show
 from adaptive_batching.marshal.service.router import ServiceRouter
 
 _log = logging.getLogger("adaptive_batching")
@@ -54,11 +50,9 @@ class AsgiService:
         drain_timeout: float,
     ) -> None:
         self.runtimes = runtimes
-        self._documents = documents
-        self._deep_check = check_of_examples(runtimes.by_path)
         self._router = ServiceRouter(
-            runtimes.by_path,
-            dict.fromkeys([*PAGES, *documents], _not_here),
+            runtimes,
+            documents,
             max_in_flight=max_in_flight,
             body_timeout=body_timeout,
         )
@@ -100,9 +94,8 @@ class AsgiService:
 
     async def _respond(self, scope: Message, receive: Receive, send: Send) -> None:
         path = _below(scope.get("root_path", ""), scope["path"])
-        request = Request(
-            scope["method"], path, scope["headers"], asyncio.get_running_loop().time()
-        )
+        target = f"{quote(path)}?{scope.get('query_string', b'').decode('latin-1')}"
+        request = Request(scope["method"], target, scope["headers"], monotonic())
         try:
             if path in self.runtimes.by_path:
                 self._check_started()
@@ -110,7 +103,7 @@ class AsgiService:
                     self._router, request, _body(receive), partial(_left, receive)
                 )
             else:
-                response = await self._page(request, scope)
+                response = await show(self._router, request)
         except ClientGone:
             return
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
@@ -127,29 +120,6 @@ class AsgiService:
             )
             self._started = True  # said once; the endpoint knows that it has no workers
             raise NoWorkers("the workers were never started")
-
-    async def _page(self, request: Request, scope: Message) -> Response:
-        path = request.target
-        document = self._documents.get(path)
-        if document is None and path not in PAGES:
-            raise Rejected(404, "not_found")
-        if request.method not in {"GET", "HEAD"}:
-            raise Rejected(405, "method_not_allowed", headers={"Allow": "GET, HEAD"})
-        if document is not None:
-            return document
-        if path == "/metrics":
-            body, kind = self.runtimes.metrics.exposition(request.headers.get("accept", ""))
-            return Response(200, {"Content-Type": kind}, body)
-        if path == "/readyz":
-            query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
-            check_ready(self.runtimes.dispatchers, draining=False)
-            return await readiness(self._deep_check, deep=query.get("deep") == "1")
-        return Response(200, {"Content-Type": "application/json"}, b'{"status": "ok"}')
-
-
-async def _not_here(_request: Any) -> Any:
-    """The server of the application shows pages, not aiohttp."""
-    raise Rejected(404, "not_found")
 
 
 def _below(root: str, path: str) -> str:

@@ -12,7 +12,8 @@ from adaptive_batching.payloads.contract import Contract
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.workers.placement import Placement
 
-PAGES = ("/healthz", "/readyz", "/metrics")
+HEALTH = ("/healthz", "/readyz")
+PAGES = (*HEALTH, "/metrics")
 """Where each service says how it is."""
 
 LONGEST_KEY = 256  # characters of a header: the last thousand keys are remembered

@@ -8,6 +8,7 @@ from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.handler import Handler, InFlight
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
+from adaptive_batching.marshal.service.router import ServiceRouter
 
 
 class ClientGone(Exception):
@@ -50,6 +51,14 @@ async def answer(
         return begun
     assert begun is not None
     return await _unless_gone(begun, answered, leaving)
+
+
+async def show(router: ServiceRouter, request: Request) -> Response:
+    """Answer a request for a page, whatever happens."""
+    try:
+        return await router.show(request)
+    except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
+        return router.refusal(request, error)
 
 
 async def _receive(handler: Handler, request: Request, body: AsyncIterator[bytes]) -> None:

@@ -1,39 +1,55 @@
 """What answers every request of a service: its endpoints, and its pages."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from math import inf
 
 from aiohttp import web
 
-from adaptive_batching.marshal.admin.admin import Page, find_page
+from adaptive_batching.marshal.admin.active_health_check import check_of_examples
+from adaptive_batching.marshal.admin.health import check_ready, health_pages
+from adaptive_batching.marshal.admin.openapi.pages import Documents
+from adaptive_batching.marshal.admin.page import Page, find_page, page_of
 from adaptive_batching.marshal.http.limits import MemoryLimit
-from adaptive_batching.marshal.http.request import path_of
+from adaptive_batching.marshal.http.request import Request, path_of, request_of
+from adaptive_batching.marshal.http.response import Response, as_aiohttp
 from adaptive_batching.marshal.http.router import Router
 from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
+from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
+from adaptive_batching.marshal.service.endpoints import PAGES
 
 
 class ServiceRouter(Router[EndpointRuntime]):
-    """Answers all requests of a service.
+    """Answers all requests of a service, whatever speaks HTTP before it.
 
     Args:
-        endpoints: By path.
-        pages: What can be looked at, by path.
+        runtimes: The endpoints.
+        documents: What describes them.
+        shown: Which pages of its health clients may see.
         max_in_flight: Requests at a time, whose bodies have to fit into memory together.
         body_timeout: Seconds that a body may take to arrive.
+
+    Attributes:
+        health: `/healthz`, `/readyz` and `/metrics`.
+        pages: What clients may look at, by path: its health and the documents.
     """
 
     def __init__(
         self,
-        endpoints: Mapping[str, EndpointRuntime],
-        pages: Mapping[str, Page],
+        runtimes: EndpointRuntimes,
+        documents: Documents,
+        shown: Sequence[str] = PAGES,
         *,
         max_in_flight: int,
         body_timeout: float,
     ) -> None:
         super().__init__(max_in_flight, MemoryLimit(inf))
-        self._endpoints = endpoints
-        self._pages = pages
-        for endpoint in endpoints.values():
+        self._runtimes = runtimes
+        self._endpoints = runtimes.by_path
+        deep_check = check_of_examples(runtimes.by_path)
+        self.health = health_pages(self._check_ready, deep_check, runtimes.metrics)
+        self.pages: dict[str, Page] = {path: self.health[path] for path in shown}
+        self.pages.update((path, page_of(document)) for path, document in documents.items())
+        for endpoint in runtimes.by_path.values():
             endpoint.body_timeout = body_timeout
 
     def find(self, target: str) -> EndpointRuntime | None:
@@ -43,12 +59,23 @@ class ServiceRouter(Router[EndpointRuntime]):
     def label_of(self, target: str) -> str:
         """What a request for a target is called in the log: an endpoint, a page or `other`."""
         path = path_of(target)
-        return path if path in self._pages else super().label_of(target)
+        return path if path in self.pages else super().label_of(target)
 
-    async def answer_passed(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def show(self, request: Request) -> Response:
         """Show a page.
 
         Raises:
             Exception: There is none, or it has nothing to show.
         """
-        return await find_page(self._pages, request)(request)
+        return await find_page(self.pages, path_of(request.target), request.method)(request)
+
+    async def answer_passed(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Show a page to a client of our own server.
+
+        Raises:
+            Exception: There is none, or it has nothing to show.
+        """
+        return as_aiohttp(await self.show(request_of(request)))
+
+    def _check_ready(self) -> None:
+        check_ready(self._runtimes.dispatchers, draining=self.draining)

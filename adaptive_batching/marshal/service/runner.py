@@ -7,18 +7,13 @@ import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
 
-from aiohttp import web
-
 from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
-from adaptive_batching.marshal.admin import health
-from adaptive_batching.marshal.admin.active_health_check import check_of_examples
-from adaptive_batching.marshal.admin.admin import Page
-from adaptive_batching.marshal.admin.openapi.pages import as_pages, make_documents
+from adaptive_batching.marshal.admin.openapi.pages import make_documents
 from adaptive_batching.marshal.admin.operated import Operated
 from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.http.tracing import Tracer, with_tracer
 from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
-from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.service.endpoints import HEALTH, PAGES, Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.router import ServiceRouter
 from adaptive_batching.units import counted, format_duration
 
@@ -63,24 +58,27 @@ class Running(Operated):
         file: EndpointsFile | None = None,
         at_work: list[EndpointRuntimes],
     ) -> None:
-        self._name, self._described, self._file = name, list(endpoints), file
+        self._described, self._file = list(endpoints), file
         self._endpoints = self._described if file is None else file.applied(self._described)
         self.documented = documented
         labels = [label for endpoint in self._endpoints for label in endpoint.labels]
         told = with_tracer(labels, observers, tracer)
         self._runtimes = EndpointRuntimes(self._endpoints, told, at_work=at_work)
         self.endpoints = self._runtimes.by_path
+        shown = PAGES if admin is None else HEALTH
+        router = ServiceRouter(
+            self._runtimes,
+            make_documents(name, self._endpoints, shown) if documented else {},
+            shown,
+            max_in_flight=max_in_flight,
+            body_timeout=body_timeout,
+        )
         super().__init__(
             self._runtimes,
             self._runtimes.metrics,
             self._runtimes.live,
-            ServiceRouter(
-                self.endpoints,
-                self._pages(with_metrics=admin is None),
-                max_in_flight=max_in_flight,
-                body_timeout=body_timeout,
-            ),
-            deep_check=check_of_examples(self.endpoints),
+            router,
+            health=router.health,
             admin=admin,
             tracer=tracer,
         )
@@ -125,24 +123,8 @@ class Running(Operated):
             await self._runtimes.restart_workers()
             _log.info("the workers have been restarted")
 
-    def _check_ready(self) -> None:
-        health.check_ready(self.dispatchers, draining=self.draining)
-
     async def _retune(self) -> None:
         """Let hold what the file says now, if there is one; what waits, waits on."""
         if self._file is not None:
             self._runtimes.retune(self._file.applied(self._described))
             _log.info("limits and policies are as %s has them now", self._file.path)
-
-    def _pages(self, *, with_metrics: bool) -> dict[str, Page]:
-        """What clients may look at beside the endpoints."""
-
-        async def metrics(request: web.BaseRequest) -> web.Response:
-            return health.exposition(self.metrics, request)
-
-        shown: dict[str, Page] = {"/healthz": health.healthy, "/readyz": self.readiness}
-        if with_metrics:
-            shown["/metrics"] = metrics
-        if not self.documented:
-            return shown
-        return shown | as_pages(make_documents(self._name, self._endpoints, shown))

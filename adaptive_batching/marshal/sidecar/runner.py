@@ -14,6 +14,7 @@ from adaptive_batching.errors import ConfigError, Draining, NoWorkers
 from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
 from adaptive_batching.marshal.admin.active_health_check import ActiveHealthCheck, Looks
+from adaptive_batching.marshal.admin.health import health_pages
 from adaptive_batching.marshal.admin.operated import Operated
 from adaptive_batching.marshal.admin.reachability import (
     check_elsewhere,
@@ -74,7 +75,7 @@ class SidecarRunning(Operated):
             metrics,
             live,
             Sidecar(self.runtimes.find, bounds.max_in_flight, held, tenants),
-            deep_check=ActiveHealthCheck(self._looks),
+            health=health_pages(self._check_ready, ActiveHealthCheck(self._looks), metrics),
             admin=admin,
             tracer=tracer,
             max_connections=bounds.max_connections,

@@ -88,7 +88,14 @@ async def alone_in_uvicorn(mounted):
         yield url
 
 
-EVERYWHERE = pytest.mark.parametrize("place", [in_aiohttp, in_fastapi, alone_in_uvicorn])
+@asynccontextmanager
+async def by_itself(mounted):
+    """Behind our own server."""
+    async with mounted.service.running() as running:
+        yield running.url
+
+
+EVERYWHERE = pytest.mark.parametrize("place", [in_aiohttp, in_fastapi, alone_in_uvicorn, by_itself])
 
 
 @asynccontextmanager
@@ -197,6 +204,19 @@ async def test_pages(place):
         assert (begin.status, b"/double" in begin.body) == (200, True)
         assert document["servers"] == [{"url": "./"}]
         assert "post" in document["paths"]["/double"]
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"])
+async def test_pages_can_only_be_looked_at(place, path):
+    """They are answered and refused alike, whoever parses HTTP."""
+    async with place(Mounted()) as url, session_at(url) as send:
+        head = await send(None, path, "HEAD")
+        assert (head.status, head.body) == (200, b"")
+        refused = await send(b"1", path, "POST")
+        assert (refused.status, refused.error) == (405, "method_not_allowed")
+        assert refused.headers["Allow"] == "GET, HEAD"
+        assert refused.headers["X-Request-Id"] == refused.json["request_id"]
 
 
 @EVERYWHERE

@@ -8,7 +8,7 @@ from typing import cast
 
 from aiohttp import HttpVersion11, web
 
-from adaptive_batching.marshal.admin.admin import Page
+from adaptive_batching.marshal.admin.admin import AdminPage
 from adaptive_batching.marshal.admin.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.admin.origin_check import guarded
 from adaptive_batching.marshal.http.error_responses import Rejected
@@ -25,7 +25,7 @@ _TYPES = {
 }
 
 
-def dashboard_pages(broadcast: Broadcast) -> dict[str, Page]:
+def dashboard_pages(broadcast: Broadcast) -> dict[str, AdminPage]:
     """The page, and what it reads: `/debug/live` and `/debug/live/stream`."""
 
     async def live(_request: web.BaseRequest) -> web.Response:
@@ -63,7 +63,7 @@ class EventStream(web.StreamResponse):
 
 
 @lru_cache(maxsize=1)
-def asset_pages() -> dict[str, Page]:
+def asset_pages() -> dict[str, AdminPage]:
     """The page at `/`, and what it consists of below `/dashboard/`; read once."""
     pages = {}
     for file in files(__package__).joinpath("static").iterdir():
@@ -74,7 +74,7 @@ def asset_pages() -> dict[str, Page]:
     return pages
 
 
-def _page(body: bytes, content_type: str) -> Page:
+def _page(body: bytes, content_type: str) -> AdminPage:
     async def page(_request: web.BaseRequest) -> web.Response:
         return web.Response(body=body, content_type=content_type, charset="utf-8")
 

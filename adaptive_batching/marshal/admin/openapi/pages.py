@@ -3,12 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
-from aiohttp import web
 
-from adaptive_batching.marshal.admin.admin import Page
 from adaptive_batching.marshal.admin.openapi.document import Described, describe
 from adaptive_batching.marshal.admin.openapi.html import SECURITY_POLICY, render
-from adaptive_batching.marshal.http.response import Response, as_aiohttp
+from adaptive_batching.marshal.http.response import Response
 
 Documents = Mapping[str, Response]
 """The pages by path."""
@@ -43,15 +41,3 @@ def make_documents(
         _OF_PROGRAMS: Response(200, as_json, msgspec.json.encode(document)),
         _OF_PEOPLE: Response(200, as_page, render(document).encode()),
     }
-
-
-def as_pages(documents: Documents) -> dict[str, Page]:
-    """What shows them."""
-    return {path: _showing(answer) for path, answer in documents.items()}
-
-
-def _showing(answer: Response) -> Page:
-    async def page(_request: web.BaseRequest) -> web.Response:
-        return as_aiohttp(answer)
-
-    return page
