@@ -22,6 +22,17 @@ def check_count(name: str, count: object) -> None:
         raise ValueError(f"{name}: expected at least 1, got {count}")
 
 
+def check_fits(max_body: int, max_queue_bytes: int) -> None:
+    """See to it that the largest body of an endpoint finds room in memory.
+
+    Raises:
+        SettingError: It never would.
+    """
+    if max_body > max_queue_bytes:
+        fault = f"expected at most max_queue_bytes={max_queue_bytes} of the service, got {max_body}"
+        raise SettingError("max_body", fault)
+
+
 def check_seconds(name: str, seconds: object) -> None:
     """See to it that something is a time that can pass.
 

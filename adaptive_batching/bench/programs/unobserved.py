@@ -35,6 +35,7 @@ async def _main() -> None:
         runtimes,
         {},
         max_in_flight=throughput.max_in_flight,
+        max_queue_bytes=throughput.max_queue_bytes,
         body_timeout=throughput.body_timeout,
     )
     url = await Server(router).open("127.0.0.1", 0)

@@ -67,7 +67,8 @@ class MemoryLimit:
             QueueFull: They would be too many.
         """
         if self.held + size > self._limit:
-            raise QueueFull(f"{self.held} bytes of {self._limit} are held, and {size} have come")
+            full = f"bodies of {self.held} bytes are in memory, and {size} bytes have come"
+            raise QueueFull(f"{full}: max_queue_bytes is {self._limit}")
         self.held += size
 
     def give_back(self, size: int) -> None:

@@ -19,6 +19,7 @@ def make_application(
     documents: Documents,
     *,
     max_in_flight: int,
+    max_queue_bytes: int,
     body_timeout: float,
     drain_timeout: float,
 ) -> web.Application:
@@ -30,6 +31,7 @@ def make_application(
         runtimes: The endpoints, not yet started.
         documents: What describes them.
         max_in_flight: Requests at a time.
+        max_queue_bytes: Bytes of all their bodies.
         body_timeout: Seconds that a body may take to arrive.
         drain_timeout: Seconds that the last requests have at the end.
     """
@@ -37,6 +39,7 @@ def make_application(
         runtimes,
         documents,
         max_in_flight=max_in_flight,
+        max_queue_bytes=max_queue_bytes,
         body_timeout=body_timeout,
     )
     runtimes.metrics.held_bytes = lambda: router.held.held

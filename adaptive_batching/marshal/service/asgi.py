@@ -36,6 +36,7 @@ class AsgiService:
         runtimes: The endpoints, not yet started.
         documents: What describes them.
         max_in_flight: Requests at a time.
+        max_queue_bytes: Bytes of all their bodies.
         body_timeout: Seconds that a body may take to arrive.
         drain_timeout: Seconds that the last requests have at the end.
     """
@@ -46,6 +47,7 @@ class AsgiService:
         documents: Documents,
         *,
         max_in_flight: int,
+        max_queue_bytes: int,
         body_timeout: float,
         drain_timeout: float,
     ) -> None:
@@ -54,6 +56,7 @@ class AsgiService:
             runtimes,
             documents,
             max_in_flight=max_in_flight,
+            max_queue_bytes=max_queue_bytes,
             body_timeout=body_timeout,
         )
         self._drain_timeout = drain_timeout

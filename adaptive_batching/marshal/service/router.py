@@ -1,7 +1,6 @@
 """What answers every request of a service: its endpoints, and its pages."""
 
 from collections.abc import Sequence
-from math import inf
 
 from aiohttp import web
 
@@ -25,7 +24,8 @@ class ServiceRouter(Router[EndpointRuntime]):
         runtimes: The endpoints.
         documents: What describes them.
         shown: Which pages of its health clients may see.
-        max_in_flight: Requests at a time, whose bodies have to fit into memory together.
+        max_in_flight: Requests at a time.
+        max_queue_bytes: Bytes of all their bodies.
         body_timeout: Seconds that a body may take to arrive.
 
     Attributes:
@@ -40,9 +40,10 @@ class ServiceRouter(Router[EndpointRuntime]):
         shown: Sequence[str] = PAGES,
         *,
         max_in_flight: int,
+        max_queue_bytes: int,
         body_timeout: float,
     ) -> None:
-        super().__init__(max_in_flight, MemoryLimit(inf))
+        super().__init__(max_in_flight, MemoryLimit(max_queue_bytes))
         self._runtimes = runtimes
         self._endpoints = runtimes.by_path
         deep_check = check_of_examples(runtimes.by_path)

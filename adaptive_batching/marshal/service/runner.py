@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
 
 from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
+from adaptive_batching.errors import ConfigError, SettingError
 from adaptive_batching.marshal.admin.openapi.pages import make_documents
 from adaptive_batching.marshal.admin.operated import Operated
+from adaptive_batching.marshal.checks import check_fits
 from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.http.tracing import Tracer, with_tracer
 from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
@@ -27,6 +29,7 @@ class Running(Operated):
         endpoints: What is served.
         name: What it is called where it describes itself.
         max_in_flight: Requests at a time.
+        max_queue_bytes: Bytes of all their bodies.
         body_timeout: Seconds that a body may take to arrive.
         documented: Whether it describes itself to clients.
         admin: Host and port of the pages of operators; None leaves them out, and `/metrics` where
@@ -50,6 +53,7 @@ class Running(Operated):
         *,
         name: str = "service",
         max_in_flight: int,
+        max_queue_bytes: int,
         body_timeout: float,
         documented: bool = True,
         admin: tuple[str, int] | None = None,
@@ -59,7 +63,8 @@ class Running(Operated):
         at_work: list[EndpointRuntimes],
     ) -> None:
         self._described, self._file = list(endpoints), file
-        self._endpoints = self._described if file is None else file.applied(self._described)
+        self._max_queue_bytes = max_queue_bytes
+        self._endpoints = self._described if file is None else self._applied(file)
         self.documented = documented
         labels = [label for endpoint in self._endpoints for label in endpoint.labels]
         told = with_tracer(labels, observers, tracer)
@@ -71,6 +76,7 @@ class Running(Operated):
             make_documents(name, self._endpoints, shown) if documented else {},
             shown,
             max_in_flight=max_in_flight,
+            max_queue_bytes=max_queue_bytes,
             body_timeout=body_timeout,
         )
         super().__init__(
@@ -126,5 +132,19 @@ class Running(Operated):
     async def _retune(self) -> None:
         """Let hold what the file says now, if there is one; what waits, waits on."""
         if self._file is not None:
-            self._runtimes.retune(self._file.applied(self._described))
+            self._runtimes.retune(self._applied(self._file))
             _log.info("limits and policies are as %s has them now", self._file.path)
+
+    def _applied(self, file: EndpointsFile) -> Sequence[Endpoint | PipelineEndpoint]:
+        """The endpoints with what a file says now.
+
+        Raises:
+            ConfigError: It says what can't be.
+        """
+        endpoints = file.applied(self._described)
+        for endpoint in endpoints:
+            try:
+                check_fits(endpoint.max_body, self._max_queue_bytes)
+            except SettingError as error:
+                raise ConfigError(f"{file.path}: {endpoint.path}: {error}") from error
+        return endpoints

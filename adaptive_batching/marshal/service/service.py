@@ -19,6 +19,7 @@ from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
 from adaptive_batching.marshal.checks import (
     check_count,
+    check_fits,
     check_key,
     check_path,
     check_seconds,
@@ -70,6 +71,8 @@ class Service:
     Args:
         name: What it is called in messages.
         max_in_flight: Requests at a time; more are refused as overloaded.
+        max_queue_bytes: Bytes of all bodies that arrive, wait and run; a request whose body would
+            be beyond it is refused, with 503.
         body_timeout: Seconds that a request's body may take to arrive.
         drain_timeout: Seconds that the last requests have when it ends.
         documented: Whether it describes itself to clients, at `/openapi.json` and `/docs`.
@@ -84,15 +87,18 @@ class Service:
         name: str = "service",
         *,
         max_in_flight: int = 4096,
+        max_queue_bytes: int = 2**30,
         body_timeout: float = 10.0,
         drain_timeout: float = 30.0,
         documented: bool = True,
     ) -> None:
         check_count("max_in_flight", max_in_flight)
+        check_count("max_queue_bytes", max_queue_bytes)
         check_seconds("body_timeout", body_timeout)
         check_seconds("drain_timeout", drain_timeout)
         self.name = name
         self.max_in_flight = max_in_flight
+        self.max_queue_bytes = max_queue_bytes
         self.body_timeout = body_timeout
         self.drain_timeout = drain_timeout
         self.documented = documented
@@ -355,6 +361,7 @@ class Service:
             self._runtimes(),
             self._documents(),
             max_in_flight=self.max_in_flight,
+            max_queue_bytes=self.max_queue_bytes,
             body_timeout=self.body_timeout,
             drain_timeout=self.drain_timeout,
         )
@@ -373,6 +380,7 @@ class Service:
             self,
             name=self.name,
             max_in_flight=self.max_in_flight,
+            max_queue_bytes=self.max_queue_bytes,
             body_timeout=self.body_timeout,
             documented=self.documented,
             admin=admin,
@@ -389,6 +397,7 @@ class Service:
             self._runtimes(),
             self._documents(),
             max_in_flight=self.max_in_flight,
+            max_queue_bytes=self.max_queue_bytes,
             body_timeout=self.body_timeout,
             drain_timeout=self.drain_timeout,
         )
@@ -411,3 +420,4 @@ class Service:
         if path in RESERVED or path in self._endpoints:
             raise ValueError(f"path: expected one that is free, got {path}, which is taken")
         check_count("max_body", max_body)
+        check_fits(max_body, self.max_queue_bytes)

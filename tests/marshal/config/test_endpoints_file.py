@@ -122,6 +122,15 @@ async def test_a_file_that_is_wrong_changes_nothing(at_work, written, caplog):
     assert (await client.post("/double", 1)).json == 2
 
 
+async def test_a_body_that_memory_has_no_room_for(written):
+    """The largest one of an endpoint has to fit into the service's limit."""
+    service = Service(max_queue_bytes=1000)
+    service.endpoint("/double", max_body=1000)(lambda items: items)
+    file = EndpointsFile(written('[endpoints."/double"]\nmax_body = 1001\n'))
+    with pytest.raises(ConfigError, match=r"/double: max_body: expected at most max_queue_bytes"):
+        service.prepared(file=file)
+
+
 async def test_endpoints_that_share_workers_have_limits_of_their_own(at_work, written):
     """The policy is the workers'."""
     service, shared = Service(), SharedWorkers()

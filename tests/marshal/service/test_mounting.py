@@ -24,8 +24,8 @@ EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 class Mounted:
     """A service that is a part of an application, and what its handler sees."""
 
-    def __init__(self, **limits):
-        self.service = Service(body_timeout=0.3)
+    def __init__(self, *, max_queue_bytes=2**30, **limits):
+        self.service = Service(body_timeout=0.3, max_queue_bytes=max_queue_bytes)
         self.batches = []
         self.gate = asyncio.Event()
         self.gate.set()
@@ -167,6 +167,34 @@ async def test_a_body_that_does_not_come(place):
         answer = await send(slowly())
         assert (answer.status, answer.error) == (408, "body_timeout")
     assert mounted.batches == []
+
+
+@EVERYWHERE
+async def test_bodies_that_do_not_fit_into_memory_together(place):
+    """They are refused until those before them are answered, whether announced or in chunks."""
+
+    async def in_chunks():
+        for _ in range(2):
+            yield b"2" + b" " * 49
+
+    mounted = Mounted(max_queue_bytes=150, max_batch_size=1)
+    mounted.gate.clear()
+    async with place(mounted) as url, session_at(url) as send:
+        first = asyncio.create_task(send(b"1" + b" " * 99))
+        await until(lambda: mounted.batches)
+        for body in (b"2" + b" " * 99, in_chunks()):
+            refused = await send(body)
+            assert (refused.status, refused.error) == (503, "queue_full")
+            assert refused.headers["Retry-After"]
+        metrics = (await send(None, "/metrics", "GET")).body.decode()
+        assert "adaptive_batching_held_bytes 100.0" in metrics
+        second = asyncio.create_task(send(b"3" + b" " * 49))
+        mounted.gate.set()
+        assert [(await first).json, (await second).json] == [2, 6]
+        assert (await send(b"4" + b" " * 99)).json == 8
+        metrics = (await send(None, "/metrics", "GET")).body.decode()
+        assert "adaptive_batching_held_bytes 0.0" in metrics
+    assert mounted.batches == [[1], [3], [4]]
 
 
 @EVERYWHERE

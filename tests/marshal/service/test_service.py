@@ -191,6 +191,8 @@ def test_other_mistakes_in_the_decorator():
         service.endpoint(5)
     with pytest.raises(ValueError, match="max_body: expected at least 1, got 0"):
         service.endpoint("/a", max_body=0)
+    with pytest.raises(ValueError, match="max_body: expected at most max_queue_bytes=1073741824"):
+        service.endpoint("/a", max_body=2**31)
     with pytest.raises(TypeError, match="max_body: expected an integer, got '1MB'"):
         service.endpoint("/a", max_body="1MB")
 
@@ -202,6 +204,8 @@ def test_mistakes_in_a_service():
     for odd in (None, True):  # True counts as 1 in arithmetic, but is meant for something else
         with pytest.raises(TypeError, match=f"max_in_flight: expected an integer, got {odd}"):
             Service(max_in_flight=odd)
+        with pytest.raises(TypeError, match=f"max_queue_bytes: expected an integer, got {odd}"):
+            Service(max_queue_bytes=odd)
         with pytest.raises(TypeError, match=f"body_timeout: expected seconds, got {odd}"):
             Service(body_timeout=odd)
     for timeout in (-1, 0, float("nan"), float("inf")):
