@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from math import inf
 from typing import Any
 
@@ -16,6 +16,7 @@ from adaptive_batching.errors import (
     QueueFull,
     WorkerLost,
 )
+from adaptive_batching.pipeline.back_pressure import BackPressure, InFlightItem
 from adaptive_batching.pipeline.stage import Stage
 from adaptive_batching.pipeline.stats import outcome_of
 from adaptive_batching.side_by_side import side_by_side
@@ -50,43 +51,86 @@ class Execution:
         self._clock = clock
         self._limits = [BackPressure(stage.max_queue) for stage in stages]
         self._tandem = Tandem()
+        self._entering: set[InFlightItem] = (
+            set()
+        )  # have a place in the first stage, and wait not there yet
         self._started = False
         self._emptied: asyncio.Future[None] | None = None
 
-    async def take(self, item: Any, max_latency: float) -> Any:
+    async def take(self, value: Any, max_latency: float, key: Hashable) -> Any:
         """Take one item through all stages; whatever happens, it is counted once."""
+        [item] = await self._let_in([value], max_latency, [key])
+        return await self._through_all(item)
+
+    async def take_all(
+        self, values: Sequence[Any], max_latency: float, keys: Sequence[Hashable]
+    ) -> list[Any]:
+        """Let several items in, or none, and take them through all stages.
+
+        Returns:
+            The result of each, or the exception that it ended with.
+        """
+        entered = await self._let_in(values, max_latency, keys)
         try:
-            result = await self._enter(item, max_latency)
-        except BaseException as error:
-            self.requests[outcome_of(error)] += 1
-            raise
-        self.requests[JobOutcome.DONE] += 1
-        return result
+            tasks = map(self._through_all, entered)
+            return await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            for item in entered:  # a task that is cancelled before its first step ends nothing
+                self._end(item, JobOutcome.CANCELLED)
 
     async def emptied(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until nothing is under item."""
         if self.under_way:
             if self._emptied is None:
                 self._emptied = self.loop.create_future()
             await asyncio.shield(self._emptied)
 
-    async def _enter(self, item: Any, max_latency: float) -> Any:
+    async def _let_in(
+        self, values: Sequence[Any], max_latency: float, keys: Sequence[Hashable]
+    ) -> list[InFlightItem]:
+        """Give items their places in the first stage; where one finds none, none keeps its own."""
+        self.under_way += len(values)
+        entered: list[InFlightItem] = []
+        try:
+            await self._begin()
+            now = self._clock()
+            for value, key in zip(values, keys, strict=True):
+                entered.append(await self._enter(value, key, now + max_latency, now))
+        except BaseException as error:
+            for item in entered:
+                self._end(item, outcome_of(error))
+            self._count(outcome_of(error), len(values) - len(entered))
+            raise
+        return entered
+
+    async def _begin(self) -> None:
         if self.closing:
             raise Draining("this pipeline is closed and takes no more items")
-        self.under_way += 1
-        try:
-            if not self._started:
-                await side_by_side(each.start() for each in self._dispatchers)
-                self._started = True
-            now = self._clock()
-            deadline = now + max_latency
-            in_time = self._admit(deadline, now)
-            return await self._through_all(item, deadline, tight=in_time)
-        finally:
-            self.under_way -= 1
-            if not self.under_way and self._emptied is not None:
-                self._emptied.set_result(None)
-                self._emptied = None
+        if not self._started:
+            await side_by_side(each.start() for each in self._dispatchers)
+            self._started = True
+
+    async def _enter(self, value: Any, key: Hashable, deadline: float, now: float) -> InFlightItem:
+        tight = self._admit(deadline, now)
+        entrance = self._limits[0]
+        await entrance.enter(inf)  # there is room, so it returns at once
+        item = InFlightItem(value, key, deadline, entrance, tight=tight)
+        self._entering.add(item)
+        return item
+
+    def _end(self, item: InFlightItem, outcome: JobOutcome) -> None:
+        """Leave the last place and count the item; one that has ended is left as it is."""
+        if item.place is not None:
+            self._entering.discard(item)
+            item.move_to(None)
+            self._count(outcome, 1)
+
+    def _count(self, outcome: JobOutcome, items: int) -> None:
+        self.requests[outcome] += items
+        self.under_way -= items
+        if not self.under_way and self._emptied is not None:
+            self._emptied.set_result(None)
+            self._emptied = None
 
     def _admit(self, deadline: float, now: float) -> bool:
         """Whether it is expected to be in time; a refusal if not, or if there is no room."""
@@ -100,39 +144,45 @@ class Execution:
         self._tandem.let_in(now)
         return True
 
-    async def _through_all(self, item: Any, deadline: float, *, tight: bool) -> Any:
-        """Go through the stages; if tight, each has to leave the later ones the time they need."""
-        limit: BackPressure | None = None
+    async def _through_all(self, item: InFlightItem) -> Any:
+        """Go through the stages and end."""
         try:
-            for number, dispatcher in enumerate(self._dispatchers):
-                await self._move_on(number, deadline)
-                if limit is not None:
-                    limit.leave()
-                limit = self._limits[number]
-                left = self._left(number, deadline, tight=tight)
-                try:
-                    item = await dispatcher.submit(item, max_latency=left)
-                except (Overloaded, NoWorkers) as refusal:
-                    if not number:
-                        raise
-                    msg = f"stage {self._stages[number]} could not answer it in time: {refusal}"
-                    raise DeadlineExceeded(msg) from refusal  # work was done for it: not refused
-                except Draining as refusal:
-                    if not number:
-                        raise
-                    msg = f"the pipeline was closed before its turn in stage {self._stages[number]}"
-                    raise WorkerLost(msg) from refusal
-        finally:
-            if limit is not None:
-                limit.leave()
-        return item
+            value = item.value
+            for number in range(len(self._dispatchers)):
+                value = await self._through(number, item, value)
+        except BaseException as error:
+            self._end(item, outcome_of(error))
+            raise
+        self._end(item, JobOutcome.DONE)
+        return value
 
-    async def _move_on(self, number: int, deadline: float) -> None:
+    async def _through(self, number: int, item: InFlightItem, value: Any) -> Any:
+        """Go through one stage, once it has room."""
+        if number:
+            await self._move_on(number, item)
+        left = self._left(number, item.deadline, tight=item.tight)
+        self._entering.discard(item)
         try:
-            await self._limits[number].enter(deadline - self._clock())
+            return await self._dispatchers[number].submit(value, left, item.key)
+        except (Overloaded, NoWorkers) as refusal:
+            if not number:
+                raise
+            msg = f"stage {self._stages[number]} could not answer it in time: {refusal}"
+            raise DeadlineExceeded(msg) from refusal  # work was done for it: not refused
+        except Draining as refusal:
+            if not number:
+                raise
+            msg = f"the pipeline was closed before its turn in stage {self._stages[number]}"
+            raise WorkerLost(msg) from refusal
+
+    async def _move_on(self, number: int, item: InFlightItem) -> None:
+        limit = self._limits[number]
+        try:
+            await limit.enter(item.deadline - self._clock())
         except TimeoutError:
             stage = self._stages[number]
             raise DeadlineExceeded(f"stage {stage} had no room for it in time") from None
+        item.move_to(limit)
 
     def _left(self, number: int, deadline: float, *, tight: bool) -> float:
         """Seconds that a stage may take."""
@@ -151,45 +201,8 @@ class Execution:
     def _stations(self, now: float) -> list[Station]:
         """What is predicted of each stage; an item in an earlier one is ahead in the later ones."""
         stations = []
-        upstream = 0
+        ahead, upstream = len(self._entering), 0
         for dispatcher, limit in zip(self._dispatchers, self._limits, strict=True):
-            stations.append(dispatcher.station(now, upstream))
-            upstream += limit.inside
+            stations.append(dispatcher.station(now, ahead))
+            ahead = upstream = upstream + limit.inside
         return stations
-
-
-class BackPressure:
-    """Places for a stage's items, waiting or at work; without one it waits, first come first in.
-
-    Args:
-        places: How many; it belongs to the event loop that first waits for one.
-    """
-
-    def __init__(self, places: int) -> None:
-        self.places = places
-        self.inside = 0
-        """Items that are here."""
-        self._free = asyncio.Semaphore(places)
-
-    @property
-    def full(self) -> bool:
-        """Whether one that comes now would have to wait."""
-        return self._free.locked()
-
-    async def enter(self, seconds: float) -> None:
-        """Wait for a place, at most so long.
-
-        Raises:
-            TimeoutError: There was none.
-        """
-        if self.full:
-            async with asyncio.timeout(None if seconds == inf else seconds):
-                await self._free.acquire()
-        else:
-            await self._free.acquire()  # returns at once
-        self.inside += 1
-
-    def leave(self) -> None:
-        """Make way for the next."""
-        self.inside -= 1
-        self._free.release()

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import zip_longest
 from math import inf
 from typing import Any, Generic, Self, TypeVar
@@ -77,7 +77,9 @@ class Pipeline(Generic[T, R]):
     def __repr__(self) -> str:
         return f"<Pipeline {' | '.join(map(str, self.stages))}>"
 
-    async def __call__(self, item: T, /, *, max_latency: float | None = None) -> R:
+    async def __call__(
+        self, item: T, /, *, max_latency: float | None = None, key: Hashable = None
+    ) -> R:
         """Send one item through all stages.
 
         The first call starts the workers; its `max_latency` counts from when they are ready.
@@ -85,6 +87,7 @@ class Pipeline(Generic[T, R]):
         Args:
             item: What the first stage gets.
             max_latency: Seconds for this call, instead of the pipeline's.
+            key: Only equal keys share a batch, in every stage.
 
         Raises:
             QueueFull: The stages hold as much as they may.
@@ -92,11 +95,38 @@ class Pipeline(Generic[T, R]):
             DeadlineExceeded: Its deadline came between or within the stages.
             Exception: What a stage raised for it.
         """
-        patience = self.max_latency if max_latency is None else _checked(max_latency)
-        result: R = await self._current().take(item, patience)
+        result: R = await self._current().take(item, self._patience(max_latency), key)
         return result
 
-    def call_from_thread(self, item: T, /, *, max_latency: float | None = None) -> R:
+    async def call_all(
+        self,
+        items: Sequence[T],
+        *,
+        max_latency: float | None = None,
+        keys: Sequence[Hashable] | None = None,
+    ) -> list[R | BaseException]:
+        """Send several items through all stages: either all are let in, or none.
+
+        They join batches as those of single calls do. `map` takes more of them than have room.
+
+        Args:
+            items: What the first stage gets.
+            max_latency: Seconds for all of them, instead of the pipeline's.
+            keys: That of each item: only equal keys share a batch. None gives them none.
+
+        Returns:
+            The result of each item, or the exception that it ended with, in their order.
+
+        Raises:
+            QueueFull: The stages hold as much as they may, or would with these.
+            Refused: One could not have been answered in time, or the pipeline is closing.
+        """
+        keys = [None] * len(items) if keys is None else keys
+        return await self._current().take_all(items, self._patience(max_latency), keys)
+
+    def call_from_thread(
+        self, item: T, /, *, max_latency: float | None = None, key: Hashable = None
+    ) -> R:
         """Send one item of another thread through all stages, and wait there for its result.
 
         The event loop has to run elsewhere: enter `async with pipeline:` on it first.
@@ -107,7 +137,7 @@ class Pipeline(Generic[T, R]):
             Exception: As calls do.
         """
         loop = None if self._execution is None else self._execution.loop
-        return call_from_thread(loop, lambda: self(item, max_latency=max_latency))
+        return call_from_thread(loop, lambda: self(item, max_latency=max_latency, key=key))
 
     async def map(self, items: Iterable[T]) -> list[R]:
         """Run many items and return their results in the order of the items.
@@ -187,6 +217,10 @@ class Pipeline(Generic[T, R]):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+    def _patience(self, max_latency: float | None) -> float:
+        """The seconds of a call."""
+        return self.max_latency if max_latency is None else _checked(max_latency)
 
     def _current(self) -> Execution:
         """The execution of this loop; a new one if there was none or its loop has ended."""

@@ -303,6 +303,73 @@ def test_back_pressure() -> None:
     )
 
 
+def test_several_items_are_let_in_together_or_not_at_all() -> None:
+    """One that finds no room leaves no other in a stage; the rest of the places are still there."""
+    first, second = Step("a", 1.0), Step("b", 1.0)
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        ahead = asyncio.ensure_future(pipeline.call_all(["0", "1"]))
+        await asyncio.sleep(0.5)
+        with pytest.raises(QueueFull):
+            await pipeline.call_all(["2", "3", "4"])
+        together = asyncio.ensure_future(pipeline.call_all(["bad", "5"]))
+        assert await ahead == ["0ab", "1ab"]
+        failed, done = await together
+        assert (str(failed), done) == ("bad", "5ab")
+        assert pipeline.stats().under_way == 0
+        outcomes = pipeline.stats().requests
+        assert outcomes[JobOutcome.QUEUE_FULL] == 3
+        assert outcomes[JobOutcome.DONE] == 3
+
+    tell(story, Stage(first, max_batch_size=2, max_queue=4), Stage(second, max_batch_size=2))
+    assert first.batches == [["0", "1"], ["bad", "5"]]
+
+
+def test_what_several_items_need_together_is_refused_at_the_entrance() -> None:
+    """An item that is let in counts for those behind it, before any stage has seen it."""
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        await pipeline.map("1" * 50)  # batches of one, of 0.1 s each
+        with pytest.raises(Overloaded, match="out of reach"):
+            await pipeline.call_all("1" * 20, max_latency=1.0)
+        assert pipeline.stats().under_way == 0
+        assert await pipeline.call_all("1" * 5, max_latency=1.0) == ["1a"] * 5
+
+    tell(story, Stage(Step("a", 0.1), max_batch_size=1))
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_several_items_whose_caller_leaves(turns: int) -> None:
+    """Whenever that is, their places are free again, and each is counted once."""
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        left = asyncio.ensure_future(pipeline.call_all(["1", "2"]))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        left.cancel()
+        await asyncio.gather(left, return_exceptions=True)
+        assert await pipeline.call_all(["3", "4"]) == ["3a", "4a"]
+        stats = pipeline.stats()
+        assert (stats.under_way, stats.requests[JobOutcome.DONE]) == (0, 2)
+        assert stats.requests[JobOutcome.CANCELLED] == (2 if turns else 0)
+
+    tell(story, Stage(Step("a", 0.1), max_batch_size=1, max_queue=2))
+
+
+def test_items_with_unlike_keys_share_no_batch() -> None:
+    """Not in any stage."""
+    first, second = Step("a", 0.01), Step("b", 0.02)
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        calls = [pipeline(str(n), key=n % 2) for n in range(4)]
+        assert await asyncio.gather(*calls) == [f"{n}ab" for n in range(4)]
+        assert await pipeline.call_all(["4", "5"], keys=[0, 1]) == ["4ab", "5ab"]
+
+    tell(story, *(Stage(step, max_batch_size=4) for step in (first, second)))
+    for step in (first, second):
+        assert all(len({int(item[0]) % 2 for item in batch}) == 1 for batch in step.batches)
+
+
 def test_no_room_in_time() -> None:
     """An item whose deadline comes while the next stage is full is told so."""
     first, second = Step("a", 0.001), Step("b", 1.0)

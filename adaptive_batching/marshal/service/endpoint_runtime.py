@@ -16,6 +16,7 @@ from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.handler import Keep
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
+from adaptive_batching.marshal.service.keys import KeyOf
 from adaptive_batching.marshal.service.negotiation import Negotiation
 
 
@@ -62,6 +63,7 @@ class EndpointRuntime:
         watched: Where batches are formed on the way.
         examples: Items that should have an answer.
         retune: Has batches formed by another policy and other limits; None if it can't be done.
+        key_of: The key of an item; None if items have none.
         responses: Answers by status.
     """
 
@@ -75,6 +77,7 @@ class EndpointRuntime:
     watched: Sequence[Watched]
     examples: Sequence[Any]
     retune: Callable[[PolicyLike, Limits], None] | None = None
+    key_of: KeyOf | None = None
     body_timeout: float = inf
     responses: Counter[int] = field(default_factory=Counter)
 
@@ -122,11 +125,13 @@ class EndpointRuntime:
             Rejected: The body is larger than `max_body`.
             NoWorkers: They are not there yet.
             Refused: The dispatcher does not take it.
+            InvalidItem: The function that knows its key can't read it.
         """
         if request.size > self.max_body:
             raise Rejected(413, "body_too_large", closes=True)
         formats: Any = request.context
-        return self.post(on_end, formats.item(request.body), within)
+        key = self.key_arguments(request.headers, formats.reads, request.body)
+        return self.post(on_end, formats.item(request.body), within, *key)
 
     def withdraw(self, call: EndpointCall) -> None:
         """No answer to a call is wanted any more."""
@@ -150,8 +155,8 @@ class EndpointRuntime:
     def key_arguments(
         self, headers: Mapping[str, str], reads: int, body: bytes
     ) -> tuple[Hashable, ...]:
-        """What `post` is told of an item beside the usual: nothing, for items have no keys."""
-        return ()
+        """What `post` is told of an item beside the usual: its key, if items have any."""
+        return () if self.key_of is None else (self.key_of(headers, reads, body),)
 
     async def answer(self, item: Any, within: float, *key: Hashable) -> bytes:
         """Let an item join a batch, and wait for its answer; see `submit`."""

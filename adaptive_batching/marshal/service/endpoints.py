@@ -52,6 +52,11 @@ class Endpoint:
     many: bool = False
 
     @property
+    def most(self) -> int | None:
+        """Items that a request may bring; None if it brings one, and no list."""
+        return self.limits.max_queue if self.many else None
+
+    @property
     def conversion(self) -> Conversion:
         """What makes its handler one of bodies."""
         return Conversion(self.contract.item, self.contract.result, tagged=self.contract.has_choice)
@@ -72,6 +77,8 @@ class PipelineEndpoint:
         max_body: Bytes that a body may have.
         contract: What bodies hold.
         examples: Bodies with which the first stage warms up, in the first codec.
+        key: The name of a header, or what says the key of an item; None for no keys.
+        many: Whether a request brings a list of items.
     """
 
     path: str
@@ -79,6 +86,13 @@ class PipelineEndpoint:
     max_body: int
     contract: Contract
     examples: tuple[bytes, ...]
+    key: str | Callable[[Any], Hashable] | None = None
+    many: bool = False
+
+    @property
+    def most(self) -> int | None:
+        """Items that a request may bring; None if it brings one, and no list."""
+        return self.pipeline.stages[0].max_queue if self.many else None
 
     @property
     def labels(self) -> list[str]:

@@ -15,7 +15,7 @@ from adaptive_batching.workers.results import sequence_of
 if TYPE_CHECKING:  # worker processes import this module, but serve nothing
     from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
     from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
-    from adaptive_batching.marshal.service.intake import IntakeRuntime
+    from adaptive_batching.marshal.service.list_runtime import ListRuntime
 
 
 class InProcessEndpoint:
@@ -35,11 +35,8 @@ class InProcessEndpoint:
     ) -> None:
         contract = endpoint.contract
         self._path = endpoint.path
-        self._most: int | None = None
-        self._header: str | None = None
-        if isinstance(endpoint, Endpoint):
-            self._most = endpoint.limits.max_queue if endpoint.many else None
-            self._header = endpoint.key if isinstance(endpoint.key, str) else None
+        self._most = endpoint.most
+        self._header = endpoint.key if isinstance(endpoint.key, str) else None
         self._at_work = at_work
         self._write = make_item_writer(contract.item.codecs[0], contract.item.kind)
         self._read = make_reader(contract.result.codecs[contract.writes(0)], contract.result.kind)
@@ -83,7 +80,7 @@ class InProcessEndpoint:
             keys = runtime.key_arguments(headers, formats.reads, body)
             return self._read(await runtime.answer(formats.item(body), within, *keys))
         bodies = self._bodies(item, self._most)
-        answers = await cast("IntakeRuntime", runtime).answer_all(bodies, within, headers)
+        answers = await cast("ListRuntime", runtime).answer_all(bodies, within, headers)
         return [*map(self._read, answers)]
 
     def _headers(self, key: object) -> dict[str, str]:

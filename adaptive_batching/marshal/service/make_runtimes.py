@@ -1,6 +1,6 @@
 """Makes what serves the endpoints of a service: dispatchers and pipelines, not yet started."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,13 @@ from adaptive_batching.instrumentation.recent_batches import RecentBatches
 from adaptive_batching.marshal.service.conversion import conversion_of_stage
 from adaptive_batching.marshal.service.endpoint_runtime import Backend, EndpointRuntime, Post
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
-from adaptive_batching.marshal.service.intake import IntakeRuntime, key_of
+from adaptive_batching.marshal.service.keys import key_of
+from adaptive_batching.marshal.service.list_runtime import (
+    CallOfSeveral,
+    Keys,
+    ListRuntime,
+    PostAll,
+)
 from adaptive_batching.marshal.service.negotiation import Negotiation, example_items
 from adaptive_batching.marshal.service.shared_dispatcher import make_shared_dispatcher
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
@@ -99,11 +105,8 @@ def _runtime(
     watched: Watched,
     retune: Callable[[PolicyLike, Limits], None],
 ) -> EndpointRuntime:
-    make: Callable[..., EndpointRuntime] = EndpointRuntime
-    if endpoint.key is not None or endpoint.many:
-        most = endpoint.limits.max_queue if endpoint.many else 0
-        make = partial(IntakeRuntime, key_of=key_of(endpoint), most=most)
-    return make(
+    post_all = partial(CallOfSeveral, post, dispatcher.withdraw)
+    return _maker(endpoint, post_all)(
         endpoint.path,
         backend,
         Negotiation(endpoint.contract),
@@ -114,7 +117,17 @@ def _runtime(
         [watched],
         example_items(endpoint.contract, endpoint.examples),
         retune,
+        key_of(endpoint),
     )
+
+
+def _maker(
+    endpoint: Endpoint | PipelineEndpoint, post_all: PostAll
+) -> Callable[..., EndpointRuntime]:
+    """What makes the runtime of an endpoint of single items, or of lists."""
+    if endpoint.most is None:
+        return EndpointRuntime
+    return partial(ListRuntime, most=endpoint.most, post_all=post_all)
 
 
 def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> EndpointRuntime:
@@ -137,12 +150,18 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> End
     pipeline = Pipeline[bytes, bytes](stages, max_latency=described.max_latency, wraps=wraps)
     watched = list(map(Watched, labels, pipeline.dispatchers, histograms, latest))
 
-    def post(on_end: OnEnd, item: Any, within: float) -> CallInSteps[bytes]:
-        if not pipeline.ready:
-            raise NoWorkers("the workers are still loading")
-        return CallInSteps(pipeline(item, max_latency=within), on_end)
+    def post(on_end: OnEnd, item: Any, within: float, key: Hashable = None) -> CallInSteps[bytes]:
+        _check_ready(pipeline)
+        return CallInSteps(pipeline(item, max_latency=within, key=key), on_end)
 
-    return EndpointRuntime(
+    def post_all(
+        on_end: OnEnd, items: Sequence[Any], within: float, keys: Keys
+    ) -> CallInSteps[Sequence[bytes | BaseException]]:
+        _check_ready(pipeline)
+        flat = [key[0] if key else None for key in keys]
+        return CallInSteps(pipeline.call_all(items, max_latency=within, keys=flat), on_end)
+
+    return _maker(endpoint, post_all)(
         endpoint.path,
         pipeline,
         Negotiation(endpoint.contract),
@@ -152,4 +171,11 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> End
         endpoint.max_body,
         watched,
         endpoint.examples,
+        None,
+        key_of(endpoint),
     )
+
+
+def _check_ready(pipeline: Pipeline[bytes, bytes]) -> None:
+    if not pipeline.ready:
+        raise NoWorkers("the workers are still loading")

@@ -260,6 +260,8 @@ class Service:
         result: Any = None,
         codec: str = "json",
         result_codec: str | None = None,
+        key: str | Callable[[Any], Hashable] | None = None,
+        many: bool = False,
     ) -> None:
         """Serve a pipeline: what one body holds goes through its stages.
 
@@ -274,12 +276,16 @@ class Service:
             result: The type of a result.
             codec: How items come: `json`, `msgpack`, `raw` or `npy`.
             result_codec: How results go; by default, as items come.
+            key: Only items with equal keys share a batch, in every stage; see `endpoint`.
+            many: Whether a request brings a list of items, at most as many as the first stage
+                holds, and is answered with the list of their results; see `endpoint`.
 
         Raises:
             TypeError: It is no pipeline, or something is of a wrong type.
             ValueError: Something is out of its range; the message says what was expected.
         """
         self._check(path, max_body)
+        check_key(key)
         if not isinstance(pipeline, Pipeline):
             raise TypeError(f"pipeline: expected Pipeline([...]), got {pipeline!r}")
         first, last = pipeline.stages[0], pipeline.stages[-1]
@@ -292,8 +298,12 @@ class Service:
         )
         if contract.has_choice:
             raise ValueError(f"codec: expected one for a pipeline, got {codec} and {result_codec}")
+        if many:
+            contract.check_lists()
         bodies = contract.bodies(first.examples)
-        self._endpoints[path] = PipelineEndpoint(path, pipeline, max_body, contract, bodies)
+        self._endpoints[path] = PipelineEndpoint(
+            path, pipeline, max_body, contract, bodies, key, many
+        )
 
     def relocate(self, path: str, workers: int | str | Placement) -> None:
         """Let a handler run elsewhere than its endpoint says: `ray:4` instead of two processes.

@@ -1,6 +1,7 @@
 """Pipelines behind HTTP: the first stage reads JSON, the last one writes it."""
 
 import asyncio
+from itertools import chain
 
 import pytest
 
@@ -8,7 +9,7 @@ from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.pipeline import Pipeline, Stage
 from tests.marshal import apps
-from tests.marshal.client import client_of
+from tests.marshal.client import client_of, until
 
 
 @pytest.fixture
@@ -95,3 +96,91 @@ async def test_the_first_stage_warms_up_with_json():
     async with client_of(service) as client:
         assert sorted(seen, key=str) == 3 * [[(2,)]] + 3 * [[[1]]]
         assert (await client.post("/", [3])).json == [3]
+
+
+class Staged:
+    """A service with two stages that say which items were together."""
+
+    def __init__(self, *, max_queue=256, gate=None, **how):
+        self.service, self.seen = Service(), [[], []]
+
+        async def first(items: list[int]):
+            if gate is not None:
+                await gate.wait()
+            self.seen[0].append(items)
+            return items
+
+        async def second(items) -> list[int]:
+            self.seen[1].append(items)
+            return [ValueError("secret") if each == 13 else each * 2 for each in items]
+
+        policy = "window:1h" if gate is None else "greedy"
+        stages = [Stage(first, 2, policy=policy, max_queue=max_queue), Stage(second, 2)]
+        self.service.add_pipeline("/staged", Pipeline(stages), **how)
+
+
+@pytest.mark.parametrize("key", ["X-Model", lambda item: item % 3])
+async def test_keys_keep_items_apart_in_every_stage(key):
+    """Those of a header as well as those of a function, from HTTP and from the program."""
+    staged = Staged(key=key)
+    async with client_of(staged.service) as client:
+        answers = await asyncio.gather(
+            *(client.post("/staged", n, headers={"X-Model": str(n % 3)}) for n in range(6))
+        )
+        assert [answer.json for answer in answers] == [0, 2, 4, 6, 8, 10]
+        told = {"key": "x"} if key == "X-Model" else {}
+        ours = (staged.service["/staged"](n, **told) for n in (6, 9))
+        assert await asyncio.gather(*ours) == [12, 18]
+    for stage in staged.seen:
+        assert sorted(map(sorted, stage)) == [[0, 3], [1, 4], [2, 5], [6, 9]]
+
+
+async def test_a_list_goes_through_all_stages():
+    """Its items join batches, and the first that fails is told by its index."""
+    staged = Staged(many=True)
+    async with client_of(staged.service) as client:
+        assert (await client.post("/staged", [1, 2, 3, 4])).json == [2, 4, 6, 8]
+        assert (await client.post("/staged", [])).json == []
+        assert await staged.service["/staged"]([5, 6]) == [10, 12]
+        failed = await client.post("/staged", [1, 13, 3, 4])
+        assert (failed.status, failed.error, failed.json["path"]) == (500, "handler_error", "$[1]")
+        assert (await client.post("/staged", 1)).error == "invalid_item"
+        long = await client.post("/staged", [1] * 257)
+        assert (long.status, long.error) == (413, "too_many_items")
+        document = (await client.get("/openapi.json")).json
+    body = document["paths"]["/staged"]["post"]["requestBody"]["content"]["application/json"]
+    assert (body["schema"]["type"], body["schema"]["maxItems"]) == ("array", 256)
+    assert {len(batch) for stage in staged.seen for batch in stage} <= {1, 2}
+
+
+async def test_a_list_that_finds_no_room_is_refused_whole():
+    """No stage works on an item of it."""
+    gate = asyncio.Event()
+    staged = Staged(many=True, max_queue=3, gate=gate)
+    async with client_of(staged.service) as client:
+        first = asyncio.create_task(client.post("/staged", [1]))
+        entrance, _ = client.running.dispatchers.values()
+        await until(lambda: entrance.stats().running)
+        refused = await client.post("/staged", [2, 3, 4])
+        assert (refused.status, refused.error) == (503, "queue_full")
+        assert refused.headers["Retry-After"]
+        gate.set()
+        assert (await first).json == [2]
+        assert (await client.post("/staged", [5, 6, 7])).json == [10, 12, 14]
+    assert sorted(chain.from_iterable(staged.seen[0])) == [1, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"key": 5}, "key: expected a function or the name of a header, got 5"),
+        (
+            {"many": True, "codec": "raw", "item": bytes, "result_codec": "json"},
+            "codec: expected json, msgpack or npy",
+        ),
+    ],
+)
+def test_mistakes_in_keys_and_lists(how, message):
+    """They are found when the pipeline is registered."""
+    with pytest.raises((TypeError, ValueError), match=message):
+        Staged(**how)

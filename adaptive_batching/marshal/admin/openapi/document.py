@@ -68,9 +68,9 @@ def _operation(endpoint: Described, item: Schema, result: Schema) -> Part:
     contract = endpoint.contract
     examples = contract.shown(endpoint.examples)
     is_validated = contract.item.kind is not UNDECLARED
-    if isinstance(endpoint, Endpoint) and endpoint.many:
+    if endpoint.most is not None:
         is_validated = True  # that it is a list
-        item = {"type": "array", "items": item, "maxItems": endpoint.limits.max_queue}
+        item = {"type": "array", "items": item, "maxItems": endpoint.most}
         result = {"type": "array", "items": result}
         examples = [examples] if examples else []
     summary, _, more = _documentation(endpoint).partition("\n\n")

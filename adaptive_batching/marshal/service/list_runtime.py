@@ -1,0 +1,181 @@
+"""Endpoints that take several items in a request, as a list."""
+
+import asyncio
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from adaptive_batching.dispatcher.calls import PENDING, CallInSteps, OnEnd, settle
+from adaptive_batching.errors import InvalidItem
+from adaptive_batching.marshal.http.error_responses import Rejected
+from adaptive_batching.marshal.http.request import Request
+from adaptive_batching.marshal.http.response import Response
+from adaptive_batching.marshal.service.endpoint_runtime import EndpointCall, EndpointRuntime, Post
+from adaptive_batching.marshal.service.negotiation import Formats
+from adaptive_batching.wire.error_reply import ItemFailed
+
+Keys = Sequence[tuple[Hashable, ...]]
+"""What `post` is told of each item beside the usual: its key, where items have any."""
+
+
+class PostAll(Protocol):
+    """Lets items join batches, all or none."""
+
+    def __call__(
+        self, on_end: OnEnd, items: Sequence[Any], within: float, keys: Keys, /
+    ) -> "CallOfSeveral | CallInSteps[Sequence[bytes | BaseException]]":
+        """Return the call; its outcome is a list, or why the items were refused."""
+        ...
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ListRuntime(EndpointRuntime):
+    """An endpoint at work whose requests bring lists of items.
+
+    Attributes:
+        most: Items that a request may bring.
+        post_all: Lets the items of a request join batches. Raises NoWorkers while the workers are
+            not ready.
+    """
+
+    most: int
+    post_all: PostAll
+
+    def submit(self, request: Request, within: float, on_end: OnEnd) -> Any:
+        """Let the items of a request join batches; see `EndpointRuntime.submit`."""
+        if request.size > self.max_body:
+            raise Rejected(413, "body_too_large", closes=True)
+        from adaptive_batching.payloads import lists  # noqa: PLC0415  it imports NumPy
+
+        formats: Any = request.context
+        codec = self.negotiation.contract.item.codecs[formats.reads]
+        bodies = lists.cut(codec, request.body, self.most)
+        return self._posted(bodies, formats, request.headers, within, on_end)
+
+    async def answer_all(
+        self, bodies: Sequence[bytes], within: float, headers: Mapping[str, str]
+    ) -> Sequence[bytes]:
+        """Let items in the first codec join batches, and wait for all their answers.
+
+        Raises:
+            Exception: An item is refused, and then none is left in a queue; or what the first of
+                those that failed ended with.
+        """
+        formats = self.negotiation.default
+        call = self._posted(bodies, formats, headers, within, settle)
+        outcomes: list[Any] = await self.outcome_of(call)
+        failure = _first_failure(outcomes)
+        if failure is not None:
+            raise failure.error if isinstance(failure, ItemFailed) else failure
+        return outcomes
+
+    def _posted(
+        self,
+        bodies: Sequence[bytes],
+        formats: Formats,
+        headers: Mapping[str, str],
+        within: float,
+        on_end: OnEnd,
+    ) -> Any:
+        keys = []
+        for index, body in enumerate(bodies):
+            try:
+                keys.append(self.key_arguments(headers, formats.reads, body))
+            except InvalidItem as error:
+                raise error.within(index) from error
+        return self.post_all(on_end, [*map(formats.item, bodies)], within, keys)
+
+    def withdraw(self, call: Any) -> None:
+        """No answer to a call is wanted any more."""
+        call.leave()
+
+    def response(self, request: Request, outcome: Any, now: float) -> Response | Exception:
+        """The answer to a request: of its items' errors the first in their order, or all results.
+
+        Raises:
+            BatchFunctionError: The results do not make one body.
+        """
+        if isinstance(outcome, Exception):
+            return outcome
+        failure = _first_failure(outcome)
+        if failure is not None:
+            return failure
+        from adaptive_batching.payloads import lists  # noqa: PLC0415  it imports NumPy
+
+        formats: Any = request.context
+        body = lists.join(self.negotiation.contract.result.codecs[formats.writes], outcome)
+        return Response(200, {**formats.headers, "X-Request-Id": request.id}, body)
+
+
+class CallOfSeveral:
+    """The calls of a request that brings several items: it ends when all of them have.
+
+    Args:
+        post: Lets one item join a batch.
+        withdraw: Takes one out of the queue.
+        on_end: Told of the end, in a later turn of the loop.
+        items: What the handler gets in its lists.
+        within: Seconds until the answers.
+        keys: See `Keys`.
+
+    Attributes:
+        outcome: The outcomes of the items, in their order.
+        future: As a `Call`'s.
+
+    Raises:
+        Exception: An item is refused at once: then no item is left in a queue.
+    """
+
+    future: "asyncio.Future[list[bytes | Exception]]"
+
+    def __init__(
+        self,
+        post: Post,
+        withdraw: Callable[[EndpointCall], None],
+        on_end: OnEnd,
+        items: Sequence[Any],
+        within: float,
+        keys: Keys,
+    ) -> None:
+        self.outcome: Any = PENDING
+        self._withdraw = withdraw
+        self._on_end: Any = on_end
+        self._waiting = len(items)
+        self._calls: list[EndpointCall] = []
+        try:
+            for item, key in zip(items, keys, strict=True):
+                self._calls.append(post(self._one_ended, item, within, *key))
+        except InvalidItem as error:  # as it was read to know its cost
+            self.leave()
+            raise error.within(len(self._calls)) from error
+        except BaseException:
+            self.leave()
+            raise
+        if not items:
+            asyncio.get_running_loop().call_soon(self._end)
+
+    def leave(self) -> None:
+        """Take what waits out of the queue; `on_end` is not called any more."""
+        self._on_end = None
+        for call in self._calls:
+            self._withdraw(call)
+
+    def _one_ended(self, _call: object) -> None:
+        self._waiting -= 1
+        if not self._waiting:
+            self._end()
+
+    def _end(self) -> None:
+        if self._on_end is not None:
+            self.outcome = [call.outcome for call in self._calls]
+            self._on_end(self)
+
+
+def _first_failure(outcomes: Sequence[bytes | Exception]) -> InvalidItem | ItemFailed | None:
+    """What the first of the items that failed ended with, by its index."""
+    for index, each in enumerate(outcomes):
+        if isinstance(each, InvalidItem):
+            return each.within(index)
+        if isinstance(each, Exception):
+            return ItemFailed(index, each)
+    return None
