@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.exception_text import exc_info
 from adaptive_batching.wire import worker_messages as messages
 from adaptive_batching.wire.frames import MAX_FRAME, Part
@@ -54,7 +55,13 @@ def main(arguments: list[str]) -> None:
     except MalformedMessage as error:  # better now than after the model is loaded
         parser.error(str(error))
     with asyncio.Runner() as runner:
-        call = handlers.ready(_load(options.handler), runner)
+        found = _load(options.handler)
+        try:
+            handler = configured(found)
+            check_takes_a_list(handler)
+        except TypeError as error:
+            parser.error(str(error))
+        call = handlers.ready(handler, runner)
         puller = Puller(options.connect, hello, call, options.max_frame)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, puller.leave)

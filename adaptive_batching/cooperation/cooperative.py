@@ -1,19 +1,26 @@
 """`cooperative`: a handler of lists that plain threads call with one item."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import isclass
 from math import inf
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, TypeVar, overload
 
+from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.cooperation.driver import ThreadDriver
 from adaptive_batching.cooperation.handle import Handle
 from adaptive_batching.cooperation.lock import ExecutionLock
 from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
-from adaptive_batching.workers.handler import is_async
+from adaptive_batching.workers.handler import build, is_async
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    _Arrays = np.ndarray[Any, Any] | Mapping[str, object]
 
 T = TypeVar("T")
 R = TypeVar("R")
+A = TypeVar("A", bound="_Arrays")
 
 
 class Cooperative(Generic[T, R]):
@@ -21,16 +28,20 @@ class Cooperative(Generic[T, R]):
 
     Args:
         handler: Takes a list of items, returns as many results in their order; an exception may
-            stand in a result's place.
+            stand in a result's place. If its annotations say so, it takes one array with a row for
+            every item, or several by name, and may return such.
         limits: Batch size, latency, queue.
         policy: Name, class or object; see `core.policies`.
         lock: Held while the handler runs; one of its own by default.
         clock: Monotonic seconds.
+
+    Raises:
+        TypeError: The handler does not take a list, nor arrays that say what one item is.
     """
 
     def __init__(
         self,
-        handler: Callable[[list[T]], Sequence[R | BaseException]],
+        handler: Callable[[list[T]], Sequence[R | BaseException]] | Callable[..., Any],
         limits: Limits,
         *,
         policy: PolicyLike = "greedy",
@@ -38,9 +49,10 @@ class Cooperative(Generic[T, R]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.lock = ExecutionLock() if lock is None else lock
-        self._driver = ThreadDriver(
-            handler, Scheduler(make_policy(policy), limits), self.lock, clock
-        )
+        runs = configured(handler)
+        check_takes_a_list(runs)
+        call, _ = build(runs)
+        self._driver = ThreadDriver(call, Scheduler(make_policy(policy), limits), self.lock, clock)
 
     def __repr__(self) -> str:
         return f"<Cooperative {self._driver!r}>"
@@ -80,6 +92,7 @@ class Cooperative(Generic[T, R]):
         return self._driver.submit(list(items), single=False)
 
 
+@overload
 def cooperative(
     handler: Callable[[list[T]], Sequence[R | BaseException]],
     *,
@@ -88,14 +101,34 @@ def cooperative(
     policy: PolicyLike = "greedy",
     max_queue: int = 65_536,
     lock: ExecutionLock | None = None,
-) -> Cooperative[T, R]:
+) -> Cooperative[T, R]: ...
+@overload
+def cooperative(
+    handler: Callable[Concatenate[A, ...], Any],
+    *,
+    max_batch_size: int = 64,
+    max_latency: float | None = None,
+    policy: PolicyLike = "greedy",
+    max_queue: int = 65_536,
+    lock: ExecutionLock | None = None,
+) -> Cooperative[A, Any]: ...
+def cooperative(
+    handler: Callable[..., Any],
+    *,
+    max_batch_size: int = 64,
+    max_latency: float | None = None,
+    policy: PolicyLike = "greedy",
+    max_queue: int = 65_536,
+    lock: ExecutionLock | None = None,
+) -> Cooperative[Any, Any]:
     """Let plain threads share the calls of a handler of lists: `queue.call(x)` gives x's result.
 
     There is no thread of its own and no event loop: a thread that waits for a result runs batches
     for all. By default a batch leaves as soon as the one before it has ended.
 
     Args:
-        handler: Takes a list, returns as many results in the same order.
+        handler: Takes a list, returns as many results in the same order; or, if its annotations
+            say so, takes and returns one array with a row for every item, as for `batched`.
         max_batch_size: Items in a batch at the most.
         max_latency: Seconds from call to result; None promises nothing.
         policy: When a batch leaves.
@@ -103,7 +136,8 @@ def cooperative(
         lock: Shared with other code that must not run at the same time as the handler.
 
     Raises:
-        TypeError: The handler is no plain function, or the lock can't say which thread holds it.
+        TypeError: The handler is no plain function of a list or of arrays, or the lock can't
+            say which thread holds it.
         ValueError: A limit is out of its range; the message says what was expected.
     """
     if isclass(handler):

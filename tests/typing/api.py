@@ -152,6 +152,13 @@ def from_threads(texts: list[str]) -> None:
     assert_type(queue.submit("a"), Handle[bool])
     assert_type(queue.submit_many(texts).result(timeout=1.0), list[bool])
     queue.call(1)  # type: ignore[arg-type]
+    rows = cooperative(rows_here)
+    rows.call(np.zeros(3, np.float32))
+    rows.call("a")  # type: ignore[arg-type]
+
+
+def rows_here(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    return x
 
 
 def classify_here(texts: list[str]) -> list[bool]:

@@ -26,11 +26,11 @@ async def pull(scene):
     """Start a worker process for the scene's socket, and kill it afterwards."""
     async with AsyncExitStack() as stack:
 
-        async def start(handler, *options):
+        async def start(handler, *options, module="handlers"):
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *("-W", "error", "-m", "adaptive_batching.external_worker"),
-                *("--connect", scene.path, *options, f"tests.workers.handlers:{handler}"),
+                *("--connect", scene.path, *options, f"tests.workers.{module}:{handler}"),
                 cwd=ROOT,
                 stderr=asyncio.subprocess.PIPE,
             )
@@ -84,6 +84,24 @@ async def test_whatever_a_handler_does_it_answers(scene, pull):
     assert "no form for this lock" in str(lock)
     assert await workers.run(["array", 1], 0) == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
     assert workers.health.identities.keys() == {0}
+
+
+async def test_a_handler_of_arrays_gets_arrays(scene, pull):
+    """Stacked from lists of numbers, as are its results; a wrong item fails alone."""
+    workers = await scene.listen()
+    await pull("Norms", module="array_handlers")
+    await scene.changes.until(lambda: workers.health.alive)
+    good, wrong, shorter = await workers.run([[3.0, 4.0], ["x"], [2.0]], 0)
+    assert good == {"norm": 5.0, "unit": [3 / 5, 4 / 5]}
+    assert shorter == {"norm": 2.0, "unit": [1.0, 0.0]}
+    assert "InvalidItem" in str(wrong)
+
+
+async def test_a_handler_whose_annotations_say_too_little(scene, pull):
+    """It is told so before the model is loaded."""
+    status, said = await gone(await pull("unclear", module="array_handlers"))
+    assert status == 2
+    assert "expected what one item is of the arrays to stack" in said
 
 
 async def test_items_may_fail_in_a_step_of_their_own(scene, pull):
