@@ -1,5 +1,6 @@
 """Decides when a batch leaves. No clock, no loop, no I/O: `now` is always an argument."""
 
+from adaptive_batching.core.estimators.cost_latency import CostLatency
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.estimators.queueing_delay import QueueingDelay
 from adaptive_batching.core.fairness.fairness import Fairness
@@ -28,6 +29,7 @@ __all__ = [
     "Batch",
     "BatchRecord",
     "BoundedKey",
+    "CostLatency",
     "Decision",
     "Dispatch",
     "Fairness",

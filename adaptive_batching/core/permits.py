@@ -145,6 +145,7 @@ class Permits:
         duration: float,
         line: LinearLatency | None = None,
         pace: KeyPace | None = None,
+        cost: float = 0.0,
     ) -> None:
         """A batch of `size` items ran on this worker in `duration` seconds.
 
@@ -160,18 +161,19 @@ class Permits:
             line: Its kind's own; None if it has none.
             pace: Its batch key's; None if there is only one key, if the key has a line of its own,
                 or if it has been forgotten.
+            cost: What it cost; see `Costs`.
         """
         if len(self.workers) > 1:
             worker = self.workers[index]
             usual = self.latency if pace is None else pace.latency
-            worker.learn(size, duration, usual if line is None else line)
+            worker.learn(size, duration, usual if line is None else line, cost)
             duration /= worker.latency.factor
         if pace is not None:
-            pace.learn(size, duration)
+            pace.learn(size, duration, cost)
             duration /= pace.factor
-        self.latency.observe(size, duration)
+        self.latency.observe(size, duration, cost)
         if line is not None:
-            line.observe(size, duration)
+            line.observe(size, duration, cost)
         if len(self.workers) > 1:
             self._compare()
 

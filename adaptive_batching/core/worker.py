@@ -13,22 +13,15 @@ from adaptive_batching.core.estimators.evidence import (
     TRUSTED_AFTER,
 )
 from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.line import Line
 from adaptive_batching.core.estimators.peak_size import PeakSize
 from adaptive_batching.core.job import Batch
 
 _NOTICEABLE = 0.1  # of a batch's duration; what differs less is not worth any other decision
 
 
-class Latency(Protocol):
+class Latency(Line, Protocol):
     """What is known of how long a batch takes; see `LinearLatency`."""
-
-    @property
-    def fixed(self) -> float:
-        """Seconds that any batch takes."""
-
-    @property
-    def per_item(self) -> float:
-        """Seconds that each item adds."""
 
     @property
     def per_item_at_most(self) -> float:
@@ -47,15 +40,11 @@ class Latency(Protocol):
         """From which size on fewer items are answered in a second."""
 
     @property
-    def margin(self) -> float:
-        """How much longer than predicted nine batches in ten stay below, relative."""
-
-    @property
     def trusted(self) -> bool:
         """Whether enough batches were seen to refuse work on its word."""
 
-    def predict(self, size: float) -> float:
-        """Expected seconds for a batch of `size` items."""
+    def predict(self, size: float, cost: float | None = None) -> float:
+        """Expected seconds for a batch of `size` items; None for the usual cost of so many."""
 
 
 class Pace:
@@ -83,9 +72,9 @@ class Pace:
     def __repr__(self) -> str:
         return f"<Pace x{exp(self.log_ratio):.3g} after {self.batches} batches>"
 
-    def learn(self, size: int, duration: float, line: Latency) -> None:
+    def learn(self, size: int, duration: float, line: Latency, cost: float = 0.0) -> None:
         """Hold a duration (seconds) against a line; one that says nothing is left out."""
-        expected = line.predict(size)
+        expected = line.predict(size, cost)
         if expected > 0 and 0 < duration < inf:
             self.observe(log(duration / expected))
 
@@ -182,9 +171,19 @@ class ScaledLatency:
         """Whether enough batches were seen to refuse work on its word."""
         return self.pool.trusted
 
-    def predict(self, size: float) -> float:
-        """Expected seconds for a batch of `size` items."""
-        return self.pool.predict(size) * self.factor
+    @property
+    def per_cost(self) -> float:
+        """Seconds that each unit of a batch's cost adds, where items don't cost the same."""
+        return self.pool.per_cost * self.factor
+
+    @property
+    def mean_cost(self) -> float:
+        """What a batch costs for each of its items, on average of late."""
+        return self.pool.mean_cost
+
+    def predict(self, size: float, cost: float | None = None) -> float:
+        """Expected seconds for a batch of `size` items; None for the usual cost of so many."""
+        return self.pool.predict(size, cost) * self.factor
 
 
 class KeyPace:
@@ -206,9 +205,9 @@ class KeyPace:
         self.factor = 1.0
         self.latency: Latency = pool
 
-    def learn(self, size: int, duration: float) -> None:
+    def learn(self, size: int, duration: float, cost: float = 0.0) -> None:
         """Hold the duration (seconds) of a batch against the pool's line."""
-        self._pace.learn(size, duration, self._pool)
+        self._pace.learn(size, duration, self._pool, cost)
         if self._pace.differs(0.0):
             self.factor = exp(self._pace.log_ratio)
             self.latency = ScaledLatency(self._pool, self.factor)
@@ -268,6 +267,6 @@ class Worker:
         own = self.latency
         return own if line is own.pool else ScaledLatency(line, own.factor)
 
-    def learn(self, size: int, duration: float, line: Latency) -> None:
+    def learn(self, size: int, duration: float, line: Latency, cost: float = 0.0) -> None:
         """Hold a duration (seconds) against the line of such batches."""
-        self.pace.learn(size, duration, line)
+        self.pace.learn(size, duration, line, cost)

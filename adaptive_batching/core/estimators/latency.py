@@ -7,8 +7,9 @@ from math import isfinite, sqrt
 from adaptive_batching.core.estimators.evidence import (
     ALARM,
     DEVIATION,
-    LONG_MEMORY,
     MEMORY,
+    PRIOR_NOISE,
+    SLOPE_KEPT,
     SPREAD_FLOOR,
     SURE,
     TRUSTED_AFTER,
@@ -17,7 +18,6 @@ from adaptive_batching.core.estimators.medians import median
 from adaptive_batching.core.estimators.peak_size import PeakSize
 
 _LEVEL_KEPT = 1.0 - 1.0 / MEMORY
-_SLOPE_KEPT = 1.0 - 1.0 / LONG_MEMORY
 _LARGEST_KEPT = 1.0 - 1.0 / (2.0 * MEMORY)
 _MEDIAN_DEVIATION = 1.5  # standard deviations of a normal in a median absolute deviation
 _ALARM_FASTER = ALARM / 2.0  # slower is believed after four batches, faster after two: pauses delay
@@ -27,7 +27,6 @@ _ONE_SIZE = 1.0  # items squared, summed: two batches that differ by one item ar
 _LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
 _WORST = 1e3  # a batch a thousand times slower than expected is as surprising as can be
 _MARGIN_QUANTILE = 0.9  # 0.99 would be the machine's pauses: useless as a margin
-_PRIOR_NOISE = 0.05  # of the mean duration
 
 
 class LinearLatency:
@@ -53,6 +52,11 @@ class LinearLatency:
         "_slope_size", "_slope_weight", "_spread", "_variance", "batches", "fixed",
         "largest", "margin", "peak", "per_item", "per_item_at_most", "trusted",
     )  # fmt: skip
+
+    per_cost: float = 0.0
+    """Seconds that each unit of a batch's cost adds, where items don't cost the same."""
+    mean_cost: float = 0.0
+    """What a batch costs for each of its items, on average of late."""
 
     def __init__(self) -> None:
         self.batches = 0
@@ -85,16 +89,16 @@ class LinearLatency:
         """Whether enough batches were seen to refuse work on its word."""
         self._above = 0.0
         self._below = 0.0
-        self._newest: deque[tuple[int, float]] = deque(
+        self._newest: deque[tuple[int, float, float]] = deque(
             maxlen=TRUSTED_AFTER
-        )  # sizes, durations not clipped
+        )  # sizes, costs, durations not clipped
         self._since_change = 0  # batches
 
     def __repr__(self) -> str:
         return f"<LinearLatency {self.fixed * 1e3:.3g} ms + {self.per_item * 1e3:.3g} ms * size>"
 
-    def predict(self, size: float) -> float:
-        """Expected seconds for a batch of `size` items."""
+    def predict(self, size: float, cost: float | None = None) -> float:
+        """Expected seconds for a batch of `size` items, whatever it costs."""
         return self.fixed + self.per_item * size
 
     @property
@@ -105,8 +109,8 @@ class LinearLatency:
         """
         return self._spread
 
-    def observe(self, size: int, duration: float) -> None:
-        """Learn that a batch of `size` items took `duration` seconds."""
+    def observe(self, size: int, duration: float, cost: float = 0.0) -> None:
+        """Learn that a batch of `size` items took `duration` seconds, whatever it cost."""
         if not isfinite(duration) or duration < 0:
             return  # a clock that jumped says nothing
         duration = min(duration, _LONGEST)
@@ -114,17 +118,21 @@ class LinearLatency:
         self.trusted = self.batches >= TRUSTED_AFTER
         self._since_change += 1
         self.largest = max(float(size), self.largest * _LARGEST_KEPT)
-        expected = self.predict(size)
-        self._newest.append((size, duration))
+        expected = self.predict(size, cost)
+        self._newest.append((size, cost, duration))
         guarded = duration
         if self._level_weight and expected > 0:
             guarded = self._guard(expected, duration)
         if guarded == duration:  # an outlier says nothing of the slope
-            self._fold_slope(size, duration)
-        self._fold_level(size, guarded)
+            self._fold_slope(size, duration, cost)
+        self._fold_level(size, guarded, cost)
         if self.batches == TRUSTED_AFTER:
             self._lay_first_line()
-        self.peak.observe(size, duration)
+        self.peak.observe(self._items_worth(size, cost), duration)
+
+    def _items_worth(self, size: int, cost: float) -> float:
+        """How many items that cost as much as most would add as much time."""
+        return size
 
     def _lay_first_line(self) -> None:
         """Lay the first line that is trusted without what a pause of the machine added to a batch.
@@ -133,29 +141,41 @@ class LinearLatency:
         one outlier in five can't move; durations far above that line are clipped to it.
         """
         first = list(self._newest)
+        durations = [duration for *_, duration in first]
+        works = [self._work(size, cost) for size, cost, _ in first]
         slopes = [
-            (later - sooner) / (size - other)
-            for (other, sooner), (size, later) in combinations(first, 2)
-            if size != other
+            (later - sooner) / (work - other)
+            for (other, sooner), (work, later) in combinations(
+                zip(works, durations, strict=True), 2
+            )
+            if work != other
         ]
         slope = max(0.0, median(slopes)) if slopes else 0.0
-        fixed = max(0.0, median(duration - slope * size for size, duration in first))
-        expected = [fixed + slope * size for size, _ in first]
+        rests = [duration - slope * work for work, duration in zip(works, durations, strict=True)]
+        fixed = max(0.0, median(rests))
+        expected = [fixed + slope * work for work in works]
         if not min(expected) > 0:
             return  # a clock that is too coarse says of some that they took no time
-        ratios = [duration / each for (_, duration), each in zip(first, expected, strict=True)]
+        ratios = [duration / each for duration, each in zip(durations, expected, strict=True)]
         spread = max(median(abs(ratio - 1.0) for ratio in ratios), SPREAD_FLOOR)
         most = 1.0 + SURE * _MEDIAN_DEVIATION * spread
         if max(ratios) <= most:
             return
         self._forget()
-        for (size, duration), each in zip(first, expected, strict=True):
-            self._fold_slope(size, min(duration, most * each))
-            self._fold_level(size, min(duration, most * each))
+        for (size, cost, duration), each in zip(first, expected, strict=True):
+            self._fold_slope(size, min(duration, most * each), cost)
+            self._fold_level(size, min(duration, most * each), cost)
 
-    def _forget(self) -> None:
+    def _work(self, size: int, cost: float) -> float:
+        """What a batch's duration grows with, before it is known what costs matter."""
+        return size
+
+    def _forget(self, kept: float = 0.0, factor: float = 1.0) -> None:
+        """Forget the line, but for a part of what is known of its slope, times a factor."""
         self._level_weight = self._slope_weight = 0.0
-        self._variance = self._covariance = self._scatter = 0.0
+        self._variance *= kept
+        self._covariance *= kept * factor
+        self._scatter *= kept * factor**2
 
     def _guard(self, expected: float, duration: float) -> float:
         """Track the residuals; return the duration with outliers clipped."""
@@ -190,40 +210,45 @@ class LinearLatency:
         the jump from there to here for a slope. Proportions that are wrong are soon unlearned.
         """
         blamed = list(self._newest)[-4 if self._above >= ALARM else -2 :]
-        factor = median(duration / self.predict(size) for size, duration in blamed)
+        factor = median(duration / self.predict(size, cost) for size, cost, duration in blamed)
         if not factor > 0:
             return  # a clock that is too coarse says of some that they took no time
-        self.peak.surprised(blamed)
-        self._level_weight = self._slope_weight = 0.0
-        self._variance *= _KEPT_AT_CHANGE
-        self._covariance *= _KEPT_AT_CHANGE * factor
-        self._scatter *= _KEPT_AT_CHANGE * factor**2
+        self.peak.surprised(
+            [(self._items_worth(size, cost), duration) for size, cost, duration in blamed]
+        )
+        self._forget(_KEPT_AT_CHANGE, factor)
         self._above = self._below = 0.0
         *before, _ = blamed
-        for size, duration in before:
-            self._fold_slope(size, duration)
-            self._fold_level(size, duration)
+        for size, cost, duration in before:
+            self._fold_slope(size, duration, cost)
+            self._fold_level(size, duration, cost)
         self._since_change = len(blamed)  # the next few durations are taken as they come
 
-    def _fold_slope(self, size: float, duration: float) -> None:
+    def _fold_slope(self, size: float, duration: float, cost: float) -> None:
         """Update the long moments (West's weighted recurrences)."""
-        self._slope_weight = self._slope_weight * _SLOPE_KEPT + 1.0
+        self._slope_weight = self._slope_weight * SLOPE_KEPT + 1.0
         share = 1.0 / self._slope_weight
         size_step = size - self._slope_size
         duration_step = duration - self._slope_duration
         self._slope_size += share * size_step
         self._slope_duration += share * duration_step
         kept = 1.0 - share
-        self._variance = self._variance * _SLOPE_KEPT + kept * size_step * size_step
-        self._covariance = self._covariance * _SLOPE_KEPT + kept * size_step * duration_step
-        self._scatter = self._scatter * _SLOPE_KEPT + kept * duration_step * duration_step
+        self._variance = self._variance * SLOPE_KEPT + kept * size_step * size_step
+        self._covariance = self._covariance * SLOPE_KEPT + kept * size_step * duration_step
+        self._scatter = self._scatter * SLOPE_KEPT + kept * duration_step * duration_step
 
-    def _fold_level(self, size: float, duration: float) -> None:
+    def _fold_level(self, size: float, duration: float, cost: float) -> None:
         """Update the short means and lay the line through them."""
+        self._fold_means(size, duration, cost)
+        self._lay_line()
+
+    def _fold_means(self, size: float, duration: float, cost: float) -> None:
         self._level_weight = self._level_weight * _LEVEL_KEPT + 1.0
         share = 1.0 / self._level_weight
         self._mean_size += share * (size - self._mean_size)
         self._mean_duration += share * (duration - self._mean_duration)
+
+    def _lay_line(self) -> None:
         ridge = self._ridge()
         slope = self._covariance / (self._variance + ridge)
         most = self._mean_duration / self._mean_size  # as fixed >= 0
@@ -240,7 +265,7 @@ class LinearLatency:
         The noise is what a line leaves unexplained, with one batch's worth of a guess at it.
         """
         explained = self._covariance**2 / self._variance if self._variance else 0.0
-        guess = (_PRIOR_NOISE * self._mean_duration) ** 2
+        guess = (PRIOR_NOISE * self._mean_duration) ** 2
         noise = (max(self._scatter - explained, 0.0) + guess) / max(self._slope_weight - 1.0, 1.0)
         prior = (_PRIOR_SLOPE_SPREAD * self._mean_duration) ** 2
         return noise / prior if prior else 1.0

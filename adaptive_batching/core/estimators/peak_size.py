@@ -59,9 +59,12 @@ class PeakSize:
     def __repr__(self) -> str:
         return f"<PeakSize {self.limit:g} after {self._batches} batches>"
 
-    def observe(self, size: int, duration: float) -> None:
-        """A batch of `size` items took `duration` seconds."""
-        if not duration > 0:
+    def observe(self, size: float, duration: float) -> None:
+        """A batch of `size` items, or of what they are worth, took `duration` seconds.
+
+        One that took no time, or whose items cost nothing, says nothing of how fast others are.
+        """
+        if not (duration > 0 and size > 0):
             return
         self._batches += 1
         of_size = self._sizes.setdefault(_least(size), _Size())
@@ -70,7 +73,7 @@ class PeakSize:
         if self._batches % _ROUND == 0 or self._batches == self._trial_ends:
             self._look()
 
-    def surprised(self, blamed: Sequence[tuple[int, float]]) -> None:
+    def surprised(self, blamed: Sequence[tuple[float, float]]) -> None:
         """The newest batches took another time than the line says: sizes and durations (seconds).
 
         If they did so by what is known of their sizes too, the model has changed, for other sizes
@@ -85,7 +88,7 @@ class PeakSize:
             known = self._sizes.get(least)
             before = [] if known is None else list(known.rates)
             before = before[: len(before) - sizes[:-1].count(least)]
-            if before and duration > 0:
+            if before and duration > 0 and size > 0:
                 ratios.append(duration / size * median(before))
         if not ratios:
             self._sizes.clear()
@@ -145,7 +148,8 @@ def _shows_no_slope(rates: Mapping[int, Sequence[float]]) -> bool:
     return largest > 1 and not any(largest <= 2 * least < 2 * largest for least in rates)
 
 
-def _least(size: int) -> int:
+def _least(size: float) -> int:
     """The least size that counts as about the same."""
-    coarse = max(0, size.bit_length() - _FINE)
-    return size >> coarse << coarse
+    whole = max(1, int(size))
+    coarse = max(0, whole.bit_length() - _FINE)
+    return whole >> coarse << coarse

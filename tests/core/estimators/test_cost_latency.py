@@ -1,0 +1,104 @@
+"""What is learned of batches whose items don't cost the same."""
+
+from math import inf
+from random import Random
+
+import pytest
+
+from adaptive_batching.core import CostLatency, LinearLatency
+
+FIXED, PER_ITEM, PER_COST = 4e-3, 0.05e-3, 1.2e-6  # seconds
+
+
+def duration(size: int, cost: float) -> float:
+    return FIXED + PER_ITEM * size + PER_COST * cost
+
+
+def learned(batches: int, *, sizes: tuple[int, ...], seed: int = 1) -> CostLatency:
+    """After batches padded to the longest of texts whose lengths are lognormal."""
+    rng, latency = Random(seed), CostLatency()
+    for _ in range(batches):
+        size = rng.choice(sizes)
+        cost = size * max(rng.lognormvariate(3.8, 0.8) for _ in range(size))
+        latency.observe(size, duration(size, cost) * rng.gauss(1.0, 0.03), cost)
+    return latency
+
+
+@pytest.mark.parametrize("sizes", [(32,), (1, 2, 4, 8, 16, 32, 64)])
+def test_the_slope_of_the_cost_is_known_after_tens_of_batches(sizes: tuple[int, ...]) -> None:
+    """Costs vary by themselves, so that even batches of a single size tell what they take."""
+    latency = learned(60, sizes=sizes)
+    assert latency.per_cost == pytest.approx(PER_COST, rel=0.15)
+    for cost in (32 * 20.0, 32 * 300.0):
+        assert latency.predict(32, cost) == pytest.approx(duration(32, cost), rel=0.1)
+
+
+def test_the_scatter_that_costs_explain_is_no_margin() -> None:
+    """To a line of sizes alone the same batches are noise, with a margin of a quarter and more."""
+    rng, by_size, by_cost = Random(2), LinearLatency(), CostLatency()
+    for _ in range(300):
+        cost = 32 * max(rng.lognormvariate(3.8, 0.8) for _ in range(32))
+        by_size.observe(32, duration(32, cost) * rng.gauss(1.0, 0.03), cost)
+        by_cost.observe(32, duration(32, cost) * rng.gauss(1.0, 0.03), cost)
+    assert by_size.margin > 0.25
+    assert by_cost.margin < 0.08
+
+
+def test_a_reader_that_knows_no_costs_has_the_line_of_usual_batches() -> None:
+    """Without a cost, a batch is taken to cost for each item what batches of late have cost."""
+    latency = learned(200, sizes=(4, 8, 16))
+    usual = latency.mean_cost * 12
+    assert latency.predict(12) == pytest.approx(latency.predict(12, usual))
+    assert latency.predict(12) == latency.fixed + latency.per_item * 12
+
+
+def test_costs_that_are_all_the_same_leave_the_line_of_sizes() -> None:
+    """Nothing tells the cost from the size then, and either gives the same durations."""
+    rng, latency = Random(3), CostLatency()
+    for _ in range(100):
+        size = rng.randint(1, 64)
+        latency.observe(size, duration(size, 100.0 * size), 100.0 * size)
+    assert latency.predict(40, 4000.0) == pytest.approx(duration(40, 4000.0), rel=0.02)
+    assert latency.predict(40) == pytest.approx(duration(40, 4000.0), rel=0.02)
+
+
+def test_items_that_cost_nothing_have_the_line_of_sizes() -> None:
+    """With no cost anywhere, it is the latency of sizes alone."""
+    rng, latency, by_size = Random(4), CostLatency(), LinearLatency()
+    for _ in range(100):
+        size = rng.randint(1, 64)
+        seconds = duration(size, 0.0) * rng.gauss(1.0, 0.03)
+        latency.observe(size, seconds, 0.0)
+        by_size.observe(size, seconds)
+    assert (latency.fixed, latency.per_item) == (by_size.fixed, by_size.per_item)
+    assert latency.predict(10, 0.0) == by_size.predict(10)
+
+
+def test_a_batch_that_costs_nothing_among_others_says_nothing_of_a_knee() -> None:
+    """It is worth no items, and one that takes five times as long is a surprise like any other."""
+    line = CostLatency()
+    for size in (1, 4, 8, 16) * 10:
+        for cost in (30.0, 100.0, 300.0):
+            line.observe(size, 4e-3 + 2e-6 * size * cost, size * cost)
+    for _ in range(20):
+        line.observe(4, 20e-3, 0.0)
+    assert line.predict(4, 0.0) > 4e-3
+    assert line.peak.limit == inf
+
+
+def test_a_model_that_slows_down_is_followed_in_all_its_parts() -> None:
+    """Twice as long from one batch to the next: ten batches later predictions are right again."""
+    rng, latency = Random(5), learned(300, sizes=(8, 16, 32))
+    for _ in range(20):
+        cost = 16 * max(rng.lognormvariate(3.8, 0.8) for _ in range(16))
+        latency.observe(16, 2 * duration(16, cost), cost)
+    for cost in (16 * 60.0, 16 * 200.0):
+        assert latency.predict(16, cost) == pytest.approx(2 * duration(16, cost), rel=0.15)
+
+
+def test_cheap_items_make_no_large_batch_look_too_large() -> None:
+    """A batch of cheap items answers more of them in a second than one of dear items; no peak."""
+    line = CostLatency()
+    for size, each in [(1, 10), (1, 2000), (12, 10), (12, 2000), (7, 10), (5, 2000)] * 20:
+        line.observe(size, 4e-3 + 5e-6 * size * each, size * each)
+    assert line.peak.limit == inf
