@@ -1,5 +1,7 @@
 """Decides when a batch leaves. No clock, no loop, no I/O: `now` is always an argument."""
 
+from adaptive_batching.core.allowed import next_allowed
+from adaptive_batching.core.costs import Costs
 from adaptive_batching.core.estimators.cost_latency import CostLatency
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.estimators.queueing_delay import QueueingDelay
@@ -30,6 +32,7 @@ __all__ = [
     "BatchRecord",
     "BoundedKey",
     "CostLatency",
+    "Costs",
     "Decision",
     "Dispatch",
     "Fairness",
@@ -57,4 +60,5 @@ __all__ = [
     "Verdict",
     "Worker",
     "make_policy",
+    "next_allowed",
 ]

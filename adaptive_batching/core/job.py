@@ -38,24 +38,31 @@ class Job:
         size: Items it brings; limits and the latency model count items, not requests.
         deadline: When its answer is due, on the same clock; `inf` if never.
         key: Jobs of different keys never share a batch.
+        cost: What its items cost, where they don't cost the same (any unit); see `Costs`.
         queue: Which of the scheduler's queues it is in; None if in none. A queue that it has left
             may still know it, and must not take it for its own when it waits in another.
         tenant: The tenant that sent it, where they are told apart; None unless it is a `TenantJob`.
         priority: Whether it goes before others of its tenant.
     """
 
-    __slots__ = ("arrived", "deadline", "key", "queue", "size")
+    __slots__ = ("arrived", "cost", "deadline", "key", "queue", "size")
 
     tenant: Hashable = None
     priority: Priority = Priority.NORMAL
 
     def __init__(
-        self, arrived: float, size: int = 1, deadline: float = inf, key: Hashable = None
+        self,
+        arrived: float,
+        size: int = 1,
+        deadline: float = inf,
+        key: Hashable = None,
+        cost: float = 0.0,
     ) -> None:
         self.arrived = arrived
         self.size = size
         self.deadline = deadline
         self.key = key
+        self.cost = cost
         self.queue: object | None = None
 
     @property
@@ -79,11 +86,12 @@ class TenantJob(Job):
         size: int = 1,
         deadline: float = inf,
         key: Hashable = None,
+        cost: float = 0.0,
         *,
         tenant: Hashable = None,
         priority: Priority = Priority.NORMAL,
     ) -> None:
-        super().__init__(arrived, size, deadline, key)
+        super().__init__(arrived, size, deadline, key, cost)
         self.tenant = tenant
         self.priority = priority
 
@@ -91,7 +99,7 @@ class TenantJob(Job):
     def again(cls, job: Job, now: float) -> "TenantJob":
         """The job that would come if a caller sent its request again now."""
         due = now + job.deadline - job.arrived
-        return cls(now, job.size, due, job.key, tenant=job.tenant, priority=job.priority)
+        return cls(now, job.size, due, job.key, job.cost, tenant=job.tenant, priority=job.priority)
 
 
 class Reason(enum.Enum):

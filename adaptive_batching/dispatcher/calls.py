@@ -64,12 +64,14 @@ class Call(Job, Generic[T, R]):
         size: int,
         deadline: float,
         key: Hashable,
+        cost: float = 0.0,
     ) -> None:
         # Not super().__init__: this runs for every request, and the call would cost a tenth of it.
         self.arrived = arrived
         self.size = size
         self.deadline = deadline
         self.key = key
+        self.cost = cost
         self.queue = None
         self.item = item
         self.outcome = PENDING
@@ -107,8 +109,9 @@ class TenantCall(Call[T, R]):
         key: Hashable,
         tenant: Hashable,
         priority: Priority,
+        cost: float = 0.0,
     ) -> None:
-        super().__init__(item, on_end, arrived, size, deadline, key)
+        super().__init__(item, on_end, arrived, size, deadline, key, cost)
         self.tenant = tenant
         self.priority = priority
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from heapq import heappop, heappush
+from heapq import heappop, heappush, merge
 from itertools import count, takewhile
 from math import inf
 from operator import itemgetter
@@ -25,6 +25,16 @@ def ascending(heap: list[E]) -> Iterator[E]:
         for child in (2 * at + 1, 2 * at + 2):
             if child < len(heap):
                 heappush(ahead, (heap[child], child))
+
+
+def by_urgency(orders: Iterable[Iterable[Job]], deferral: float) -> Iterator[Job]:
+    """The jobs of several orders, the most urgent first; see `JobOrder`.
+
+    Args:
+        orders: The most urgent job of each first.
+        deferral: Seconds for which a job may be put off for more urgent ones.
+    """
+    return merge(*orders, key=lambda job: min(job.deadline, job.arrived + deferral))
 
 
 class _Deadlines:

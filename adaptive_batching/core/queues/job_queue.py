@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from math import inf
 from operator import attrgetter
+from typing import Any
 
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.job import Job
+from adaptive_batching.core.queues.cost_groups import CostGroups, Terms
 from adaptive_batching.core.queues.job_order import JobOrder
 
 
@@ -17,6 +19,9 @@ class JobQueue(JobOrder):
     """
 
     __slots__ = ("_passed", "arrivals")
+
+    groups: CostGroups[Any] | None = None
+    """The jobs by what they cost; None where all items cost the same."""
 
     def __init__(self, deferral: Callable[[], float] = lambda: inf) -> None:
         super().__init__(None, deferral)
@@ -65,6 +70,10 @@ class JobQueue(JobOrder):
         if not in_order:
             taken.sort(key=attrgetter("arrived"))
         return taken
+
+    def take_together(self, size: int, terms: Terms) -> list[Job]:
+        """Take the most urgent jobs; where they don't cost the same, those best run together."""
+        return self.take(size)
 
     def take_expired(self, now: float) -> list[Job]:
         """Take the jobs whose deadline has come."""

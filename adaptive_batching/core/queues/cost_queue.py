@@ -1,0 +1,60 @@
+"""Jobs that may share a batch and don't cost the same."""
+
+from collections.abc import Callable
+from math import inf
+from operator import attrgetter
+
+from adaptive_batching.core.costs import Costs
+from adaptive_batching.core.job import Job
+from adaptive_batching.core.queues.cost_groups import CostGroups, Filling, Terms
+from adaptive_batching.core.queues.job_order import JobOrder, by_urgency
+from adaptive_batching.core.queues.job_queue import JobQueue
+
+
+class CostQueue(JobQueue):
+    """The most urgent job, and those for which a batch with it takes least of a worker's time.
+
+    Where batches are padded these are neighbours by cost; see `best_runs`.
+
+    Args:
+        costs: How costs add up.
+        deferral: See `JobOrder`.
+    """
+
+    __slots__ = ("groups",)
+
+    def __init__(self, costs: Costs, deferral: Callable[[], float] = lambda: inf) -> None:
+        super().__init__(deferral)
+        self.groups: CostGroups[JobOrder] = CostGroups(lambda: JobOrder(self, deferral), costs)
+
+    def append(self, job: Job) -> None:
+        """Let a job wait."""
+        super().append(job)
+        self.groups.came(job).enter(job)
+
+    def remove(self, job: Job) -> None:
+        """Take a waiting job out, wherever it stands."""
+        super().remove(job)
+        self.groups.left(job).left((job,), job.size)
+
+    def take_together(self, size: int, terms: Terms) -> list[Job]:
+        """Take the job that leaves first with up to `size` items that are best run with it.
+
+        No job is taken with which another one of the batch would be late, or which would make the
+        batch cost too much. The oldest is returned first.
+        """
+        head = self.head
+        filling = Filling(head, size, terms, self.groups.costs)
+        groups = self.groups.together_with(head, terms)
+        for job in by_urgency(groups.values(), self._deferral()):
+            if filling.closed:
+                break
+            if job is not head:
+                filling.add(job)
+        taken = filling.jobs
+        for job in taken:  # one by one, for an order counts all that wait in it
+            job.queue = None
+            self.groups.left(job).left((job,), job.size)
+        self.left(taken, sum(job.size for job in taken))
+        taken.sort(key=attrgetter("arrived"))
+        return taken
