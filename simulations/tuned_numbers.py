@@ -9,7 +9,7 @@ that is reckoned from others does not count, nor do defaults of what a user or a
 are counted apart: they bound memory or time, keep arithmetic among finite numbers, or are facts of
 mathematics.
 
-Answer: 35. There were 69 by the same count before a rule had to show what it buys.
+Answer: 36. There were 69 by the same count before a rule had to show what it buys.
 """
 
 import ast
@@ -35,6 +35,7 @@ GUARDS = {
     "_NEARLY_NONE": "numbers: a divisor that is nearly 0",
     "_BRIEFEST": "numbers: a divisor that a coarse clock says is 0",
     "_ONE_SIZE": "numbers: a variance that is nearly 0",
+    "_FREE": "numbers: a group below those of all costs",
     "_UNDIGESTED": "memory: arrivals while no batch leaves",
     "_POSITIONS": "memory: places in a clump",
     "_REMEMBERED": "memory: batch keys",
@@ -45,6 +46,7 @@ GUARDS = {
     "_SAMPLED_GAPS": "time: gaps that are looked at in a decision",
     "_CLUMP_ROUND": "time: answers between two looks at the histogram",
     "_ROUND": "time: batches between two looks at all sizes",
+    "_MISSES": "time: jobs that are tried and don't fit into a batch",
     "_SAME": "time: other lookaheads for which all keys are sorted anew",
     "DEVIATION": "mathematics: of a normal distribution",
     "_MEDIAN_DEVIATION": "mathematics: of a normal distribution",

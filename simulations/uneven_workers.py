@@ -53,9 +53,10 @@ class Blind(Permits):
         duration: float,
         line: LinearLatency | None = None,
         pace: KeyPace | None = None,
+        cost: float = 0.0,
     ) -> None:
         """As if there were one worker."""
-        (line or self.latency).observe(size, duration)
+        (line or self.latency).observe(size, duration, cost)
 
 
 def play(policy: str, servers: UnevenServers, rate: float, seconds: float) -> History:

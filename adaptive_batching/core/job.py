@@ -165,6 +165,9 @@ class Batch:
         left_waiting: Items of all keys that stayed behind.
         worker: Index of the worker that runs it.
         deaths: Of workers that ran its members before.
+        cost: What its members cost together, where items don't cost the same; see `Costs`.
+        own_cost: What they would cost in batches of their own; the rest of `cost` is padding.
+        padded_size: Items that its worker runs: those, or the next allowed size; see `Limits`.
     """
 
     jobs: list[Job]
@@ -176,6 +179,9 @@ class Batch:
     left_waiting: int
     worker: int
     deaths: int = 0
+    cost: float = 0.0
+    own_cost: float = 0.0
+    padded_size: int = 0
 
     @property
     def predicted_finish(self) -> float:

@@ -1,13 +1,10 @@
 """Jobs of different kinds before the same workers: what differs from one kind to the other."""
 
-from dataclasses import dataclass, field, replace
-from typing import Self
-
+from adaptive_batching.core.estimators.cost_latency import CostLatency
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.policy import Limits
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class JobClass:
     """Jobs that have a batch key of their own, and limits and a duration that are theirs alone.
 
@@ -21,14 +18,24 @@ class JobClass:
         latency: How long its batches take, learned from them alone.
     """
 
-    limits: Limits
-    idempotent: bool = False
-    latency: LinearLatency = field(default_factory=LinearLatency)
+    __slots__ = ("idempotent", "latency", "limits")
 
-    def limited(self, limits: Limits) -> Self:
+    def __init__(
+        self, limits: Limits, *, idempotent: bool = False, latency: LinearLatency | None = None
+    ) -> None:
+        self.limits = limits
+        self.idempotent = idempotent
+        self.latency = latency_for(limits) if latency is None else latency
+
+    def limited(self, limits: Limits) -> "JobClass":
         """This class with other limits."""
-        return replace(self, limits=limits)
+        return JobClass(limits, idempotent=self.idempotent, latency=self.latency)
 
-    def unlearned(self) -> Self:
+    def unlearned(self) -> "JobClass":
         """This class, with nothing known of how long its batches take."""
-        return replace(self, latency=LinearLatency())
+        return JobClass(self.limits, idempotent=self.idempotent)
+
+
+def latency_for(limits: Limits) -> LinearLatency:
+    """What learns how long batches take that keep these limits."""
+    return LinearLatency() if limits.costs is None else CostLatency()

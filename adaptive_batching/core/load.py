@@ -49,7 +49,7 @@ def _work(view: KeyQueue, items: int) -> float:
     if not items:
         return 0.0
     batches = ceil(items / view.limits.full(view.line.peak))
-    return batches * view.line.predict(items / batches)
+    return batches * view.duration(items / batches)
 
 
 def _load(view: KeyQueue, now: float) -> float:

@@ -177,20 +177,24 @@ class Permits:
         if len(self.workers) > 1:
             self._compare()
 
-    def rehearse(self, timings: Iterable[tuple[int, int, float]]) -> None:
-        """Learn from what ran before the first request: worker, size (items), duration (seconds).
+    def rehearse(self, timings: Iterable[tuple[int, int, float, float]]) -> None:
+        """Learn from what ran before the first request.
 
-        The pool's line is learned from the worker in the middle of each size, and everyone's pace
-        beside that: no worker is known yet, and a slow worker would bend the line.
+        The pool's line is learned from the worker in the middle of each batch that all of them ran,
+        and each one's pace beside that: no worker is known yet, and a slow one would bend the line.
+
+        Args:
+            timings: Of each batch the worker, its size (items), its duration (seconds) and its cost
+                (see `Costs`).
         """
-        of_size: dict[int, list[float]] = {}
+        of_batch: dict[tuple[int, float], list[float]] = {}
         timings = list(timings)
-        for _, size, duration in timings:
-            of_size.setdefault(size, []).append(duration)
-        for size, durations in of_size.items():
-            self.latency.observe(size, median_low(durations))
-        for index, size, duration in timings:
-            self.workers[index].learn(size, duration, self.latency)
+        for _, size, duration, cost in timings:
+            of_batch.setdefault((size, cost), []).append(duration)
+        for (size, cost), durations in of_batch.items():
+            self.latency.observe(size, median_low(durations), cost)
+        for index, size, duration, cost in timings:
+            self.workers[index].learn(size, duration, self.latency, cost)
         self._compare()
 
     def _compare(self) -> None:

@@ -3,13 +3,18 @@
 import enum
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import ceil, inf
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from adaptive_batching.core.allowed import are_ascending, last_allowed, next_allowed
+from adaptive_batching.core.costs import Costs
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.estimators.delays import LARGEST_SHARE
+from adaptive_batching.core.estimators.line import Line
 from adaptive_batching.core.estimators.peak_size import PeakSize
 from adaptive_batching.core.job import Batch, Job, Reason
+from adaptive_batching.core.queues.cost_groups import Terms
+from adaptive_batching.core.queues.cost_runs import Run
 from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.units import is_number, is_whole_number
@@ -23,13 +28,21 @@ class Limits:
         max_batch_size: Items in one batch at the most.
         max_latency: Seconds from arrival to answer; `inf` promises nothing and refuses nothing.
         max_queue: Items that may wait.
+        costs: How items that don't cost the same add up; None if all do.
+        sizes: Items of the batches that the model runs, in ascending order, where it was compiled
+            for a few: a batch is padded to the next of them. Empty if it runs any.
     """
 
     max_batch_size: int = 64
     max_latency: float = inf
     max_queue: int = 65_536
+    costs: Costs | None = None
+    sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        if not (all(map(is_whole_number, self.sizes)) and are_ascending(self.sizes)):
+            msg = "sizes: expected whole numbers of items from 1, each larger than the one before"
+            raise ValueError(f"{msg}, such as [1, 2, 4, 8], got {list(self.sizes)}")
         for name in ("max_batch_size", "max_queue"):
             items = getattr(self, name)
             if not (is_whole_number(items) and items >= 1):
@@ -39,10 +52,25 @@ class Limits:
         if not (is_number(seconds) and seconds > 0):
             msg = "max_latency: expected a positive number of seconds, such as 0.1"
             raise ValueError(f"{msg}, got {self.max_latency!r}")
+        if self.costs is not None and self.costs.sizes != self.sizes:
+            object.__setattr__(self, "costs", replace(self.costs, sizes=self.sizes))
 
     def full(self, peak: PeakSize) -> int:
         """Items of a full batch: no more than are worth it by what is known of larger ones."""
         return int(min(self.max_batch_size, peak.limit))
+
+    def padded(self, size: int) -> int:
+        """Items that a model runs for a batch of `size`: the next allowed size, if there is one."""
+        return next_allowed(self.sizes, size)
+
+    def allowed(self, size: float) -> int:
+        """The largest allowed size that is not larger; 0 if there is none."""
+        return last_allowed(self.sizes, size)
+
+    def up_to(self, size: int) -> "Limits":
+        """These limits where no batch holds more items than that."""
+        most = min(size, self.max_batch_size)
+        return replace(self, max_batch_size=self.allowed(most) or most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +138,19 @@ class Shed:
 Decision = Dispatch | Hold | Shed
 
 
+def terms_by(line: Line, limits: Limits, now: float) -> Terms:
+    """What a batch may be that leaves now (seconds), and how long it takes."""
+    return Terms(
+        now,
+        line.fixed,
+        line.per_item - line.per_cost * line.mean_cost,
+        line.per_cost,
+        line.margin,
+        limits.max_batch_size,
+        inf if limits.costs is None else limits.costs.max_batch_cost,
+    )
+
+
 class FasterWorker(NamedTuple):
     """The busy worker on which a large batch would end first, where it beats every idle one."""
 
@@ -161,6 +202,8 @@ class Situation(NamedTuple):
         timers_late: By how much nearly no wake-up has been later than it was asked for.
         passed_over: For how long the best idle worker has been given no batch.
         faster: A busy worker that is faster than that; None if there is none.
+        per_cost: Seconds that each unit of a batch's cost adds, where items don't cost the same.
+        mean_cost: What batches of late cost for each of their items; `per_item` is for that.
     """
 
     now: float
@@ -192,6 +235,8 @@ class Situation(NamedTuple):
     timers_late: float
     passed_over: float = 0.0
     faster: FasterWorker | None = None
+    per_cost: float = 0.0
+    mean_cost: float = 0.0
 
     @property
     def newest(self) -> Job:
@@ -199,8 +244,41 @@ class Situation(NamedTuple):
         return self.jobs.newest
 
     def predict(self, size: float) -> float:
-        """Expected seconds for a batch of `size` items."""
+        """Expected seconds for a batch of `size` items, which cost as much as most."""
+        if self.limits.sizes:
+            size = self.limits.padded(ceil(size))
         return self.fixed + self.per_item * size
+
+    def predict_with(self, job: Job, size: float) -> float:
+        """Expected seconds for the batch of a waiting job, with `size` items at the most.
+
+        Where items don't cost the same, those are the jobs that are best run with it.
+        """
+        groups = self.jobs.groups
+        if self.per_cost and groups is not None:
+            terms = self.terms
+            return self._predict_run(groups.run_of(job, terms), terms, size)
+        if self.limits.sizes:
+            return self.predict(size)
+        return self.fixed + self.per_item * size
+
+    def predict_joined(self, job: Job, size: float) -> float:
+        """Expected seconds for the batch of a job that does not wait yet; as `predict_with`."""
+        groups = self.jobs.groups
+        if self.per_cost and groups is not None:
+            terms = self.terms
+            return self._predict_run(groups.run_with(job, terms), terms, size)
+        return self.predict(size)
+
+    def _predict_run(self, run: Run, terms: Terms, size: float) -> float:
+        """Expected seconds for a batch of jobs that are best run together."""
+        items = self.limits.padded(ceil(min(size, run.items, run.limit)))
+        return terms.fixed + (terms.per_size + terms.per_cost * run.cost) * items
+
+    @property
+    def terms(self) -> Terms:
+        """What a batch may be that leaves now, and how long it takes."""
+        return terms_by(self, self.limits, self.now)
 
     def late_for(self, job: Job) -> float:
         """Seconds that are allowed for late timers before a job's deadline."""
@@ -209,8 +287,7 @@ class Situation(NamedTuple):
     def up_to(self, size: float) -> "Situation":
         """This situation where no batch holds more items than that, or than its first job has."""
         limit = max(int(size), self.head.size if self.requests else 1)
-        limits = replace(self.limits, max_batch_size=min(limit, self.limits.max_batch_size))
-        return self._replace(limits=limits)
+        return self._replace(limits=self.limits.up_to(limit))
 
     def on(self, faster: FasterWorker) -> "Situation":
         """This situation where the batch runs on a busy worker that is faster, once it is free."""
@@ -218,6 +295,7 @@ class Situation(NamedTuple):
             fixed=self.fixed * faster.factor,
             per_item=self.per_item * faster.factor,
             per_item_at_most=self.per_item_at_most * faster.factor,
+            per_cost=self.per_cost * faster.factor,
             capacity=self.capacity * faster.factor,
         )
 

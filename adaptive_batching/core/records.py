@@ -10,6 +10,8 @@ from adaptive_batching.core.job import Batch, Outcome, Reason
 RECORDING = "t_seconds,size,latency_seconds,key,outcome,batch,batch_size,batch_seconds,reason"
 """The header of a recording on disk: a row for each job; the last four are empty if it never ran.
 
+The cost is that of the job (`Job.cost`), 0 where items don't have any.
+
 What writes it (`instrumentation`) and what reads it (`simulation`) may not know each other.
 """
 
@@ -32,6 +34,12 @@ class BatchRecord(NamedTuple):
     """Items that stayed in the queue when it left."""
     worker: int = 0
     """Index of the worker that ran it."""
+    cost: float = 0.0
+    """What its items cost together, where they don't cost the same; see `Costs`."""
+    own_cost: float = 0.0
+    """What its requests would cost in batches of their own; the rest of `cost` is padding."""
+    padded_size: int = 0
+    """Items that its worker ran: those, or the next allowed size; see `Limits`."""
 
     @classmethod
     def of(cls, batch: Batch, outcome: Outcome, now: float) -> Self:
@@ -48,6 +56,9 @@ class BatchRecord(NamedTuple):
             batch.jobs[0].arrived,
             batch.left_waiting,
             batch.worker,
+            batch.cost,
+            batch.own_cost,
+            batch.padded_size,
         )
 
     @property

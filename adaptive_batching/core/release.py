@@ -4,7 +4,7 @@ from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, Job, Reason
 from adaptive_batching.core.permits import Permits
-from adaptive_batching.core.policy import Dispatch, Hold, Shed, ShedReason
+from adaptive_batching.core.policy import Dispatch, Hold, Limits, Shed, ShedReason
 from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.core.queues.queues import Queues
 from adaptive_batching.core.retry.bisection import Bisection
@@ -77,6 +77,7 @@ class Release:
         jobs: list[Job],
         size: int,
         line: Latency,
+        limits: Limits,
         reason: Reason,
         now: float,
         deaths: int = 0,
@@ -87,21 +88,30 @@ class Release:
             jobs: All of one batch key.
             size: Their items together.
             line: How long batches of that key take.
+            limits: Of that key.
             reason: Why they leave.
             now: The present (seconds).
             deaths: Of workers that ran them before.
         """
         worker = self._permits.idlest
+        padded = limits.padded(size) if limits.sizes else size
+        cost = own_cost = 0.0
+        if limits.costs is not None:
+            cost = limits.costs.of_jobs(jobs)
+            own_cost = limits.costs.of_each(jobs)
         batch = Batch(
             jobs,
             size,
             jobs[0].key,
             reason,
             now,
-            line.predict(size) * worker.latency.factor,
+            line.predict(padded, cost) * worker.latency.factor,
             self._queues.items,
             worker.index,
             deaths,
+            cost,
+            own_cost,
+            padded,
         )
         if self._tenants is not None:
             self._tenants.charge(batch, line)
@@ -130,7 +140,10 @@ class Release:
         allowed = min(decision.size, view.limits.max_batch_size)
         queue = view.queue
         waiting = queue.items
-        jobs = queue.take(allowed)
+        if queue.groups is None:
+            jobs = queue.take(allowed)
+        else:
+            jobs = queue.take_together(allowed, view.situation(now).terms)
         if not jobs and view.head.size > view.limits.max_batch_size:
             jobs = queue.take(view.head.size)  # it came before the limit, and may be told
         if not jobs:
@@ -138,7 +151,7 @@ class Release:
             raise self._policy.broken(self._permits.idle, expected, decision, now)
         size = waiting - queue.items
         self._queues.left(jobs[0].key, size)
-        return self.leave(jobs, size, view.line, decision.reason, now)
+        return self.leave(jobs, size, view.line, view.limits, decision.reason, now)
 
     def _turn_away(self, decision: Shed) -> Shed:
         jobs = decision.jobs

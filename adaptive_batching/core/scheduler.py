@@ -17,7 +17,7 @@ from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, BoundedKey, Job, Outcome
-from adaptive_batching.core.job_class import JobClass
+from adaptive_batching.core.job_class import JobClass, latency_for
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Hold, Limits, Policy, Shed, ShedReason
 from adaptive_batching.core.queues.key_queue import KeyQueue
@@ -25,7 +25,7 @@ from adaptive_batching.core.queues.queues import Queues
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.release import Release
 from adaptive_batching.core.retry.bisection import Bisection, Verdict
-from adaptive_batching.core.retry.memory_limit import MemoryLimit
+from adaptive_batching.core.retry.memory_limit import CostMemoryLimit, MemoryLimit
 from adaptive_batching.core.worker import Latency
 from adaptive_batching.errors import BatchingError
 
@@ -69,7 +69,9 @@ class Scheduler:
     ) -> None:
         self.limits = limits
         self.classes = classes
-        self.permits = workers if isinstance(workers, Permits) else Permits(workers)
+        if not isinstance(workers, Permits):
+            workers = Permits(workers, latency_for(limits))
+        self.permits = workers
         self.latency = self.permits.latency
         self._idempotent = idempotent
         self._bisection = Bisection(self.latency)
@@ -138,12 +140,12 @@ class Scheduler:
         """Let a job wait for its batch; `job.arrived` is the present.
 
         Raises:
-            JobTooLarge: It holds more items than a batch may.
+            JobTooLarge: It holds more items than a batch may, or costs more.
             QueueFull: Too many items wait already, or of its tenant's: `TenantQueueFull`.
             Overloaded: It would be late by all that is known.
             Draining: `drain` was called.
             PolicyError: The policy can't say whether to let it in.
-            ValueError: It holds no items.
+            ValueError: It holds no items, or its cost is no finite number of 0 or more.
         """
         size = job.size
         queues = self._queues
@@ -152,6 +154,8 @@ class Scheduler:
             limits, queued = self.classes[job.key].limits, self.queued(job.key)
         if not 0 < size <= limits.max_batch_size or self.draining:
             raise self._admission.never(size, limits, draining=self.draining)
+        if limits.costs is not None:
+            limits.costs.check(job)
         if queued + size > limits.max_queue:
             raise self._admission.queue_full(job, queued, limits, self.line(job.key))
         view = queues.views.get(job.key) or self._open(job.key)
@@ -189,7 +193,7 @@ class Scheduler:
         """
         return self._admission.refuse_unseen(now, patience)
 
-    def rehearse(self, timings: Iterable[tuple[int, int, float]]) -> None:
+    def rehearse(self, timings: Iterable[tuple[int, int, float, float]]) -> None:
         """Learn from batches that ran before the first job came; see `Permits.rehearse`."""
         self.permits.rehearse(timings)
 
@@ -288,8 +292,16 @@ class Scheduler:
         group = bisection.take() if self.permits.idle else None
         if group is not None:
             size = sum(job.size for job in group.jobs)
-            line = self.line(group.jobs[0].key)
-            return self._release.leave(group.jobs, size, line, group.reason, now, group.deaths)
+            key = group.jobs[0].key
+            return self._release.leave(
+                group.jobs,
+                size,
+                self.line(key),
+                self._limits_of(key),
+                group.reason,
+                now,
+                group.deaths,
+            )
         step = self._next(now) if self._queues.items else _WAIT
         return Hold(min(step.until, until)) if isinstance(step, Hold) else step
 
@@ -328,7 +340,8 @@ class Scheduler:
         if outcome is Outcome.DONE:
             line = self._own_line(batch.key)
             pace = view.pace if view is not None and self._queues.shared else None
-            self.permits.learn(batch.worker, batch.size, now - batch.released, line, pace)
+            duration = now - batch.released
+            self.permits.learn(batch.worker, batch.padded_size, duration, line, pace, batch.cost)
             if pace is not None and view is not None:
                 view.learned(pace)
         if self._bisection.ever:
@@ -350,16 +363,34 @@ class Scheduler:
         of_class = self.classes.get(batch.key)
         idempotent = self._idempotent if of_class is None else of_class.idempotent
         start = now if start is None else start
-        return self._bisection.judge(batch, failed, outcome, now, start, idempotent=idempotent)
+        limits = self._limits_of(batch.key)
+        return self._bisection.judge(
+            batch,
+            failed,
+            outcome,
+            now,
+            start,
+            idempotent=idempotent,
+            costs=limits.costs,
+            sizes=limits.sizes,
+        )
 
     def _restrict(self, view: KeyQueue, batch: Batch, outcome: Outcome, now: float) -> None:
         """Limit the batches of a key to what its worker's memory holds."""
         limits = self._limits_of(batch.key)
-        most = limits.max_batch_size
-        cap = view.cap or MemoryLimit(most)
+        costs = limits.costs
+        if view.cap is not None:
+            cap = view.cap
+        elif costs is None:
+            cap = MemoryLimit(limits.max_batch_size)
+        else:
+            cap = CostMemoryLimit(costs.max_batch_cost)
         cap.ended(batch, outcome, now)
-        view.cap = cap if cap.items < most else None
-        view.limits = replace(limits, max_batch_size=cap.items)
+        view.cap = None if cap.lifted else cap
+        if costs is None:
+            view.limits = limits.up_to(int(cap.limit))
+        else:
+            view.limits = replace(limits, costs=replace(costs, max_batch_cost=cap.limit))
 
     def _open(self, key: Hashable) -> KeyQueue:
         return self._queues.open(key, self._limits_of(key), self._own_line(key))
@@ -372,7 +403,7 @@ class Scheduler:
     def _limits_of(self, key: Hashable) -> Limits:
         limits = self.classes[key].limits if key in self.classes else self.limits
         if isinstance(key, BoundedKey) and key.max_batch_size < limits.max_batch_size:
-            return replace(limits, max_batch_size=key.max_batch_size)
+            return limits.up_to(key.max_batch_size)
         return limits
 
 

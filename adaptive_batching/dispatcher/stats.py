@@ -27,6 +27,7 @@ class WorkerStats(NamedTuple):
         slowness: Times as long as most workers take; 1 until the contrary is proven.
         busy_since: When the batch left that it holds (seconds on the dispatcher's clock); None if
             it holds none.
+        per_cost: Fitted seconds that each unit of a batch's cost adds; 0 where items cost the same.
     """
 
     alive: bool
@@ -36,6 +37,7 @@ class WorkerStats(NamedTuple):
     full_batch: float
     slowness: float
     busy_since: float | None
+    per_cost: float
 
     @classmethod
     def of(cls, worker: Worker, max_batch_size: int, line: LinearLatency) -> Self:
@@ -49,6 +51,7 @@ class WorkerStats(NamedTuple):
             latency.predict(max_batch_size),
             latency.factor,
             None if worker.batch is None else worker.released,
+            latency.per_cost,
         )
 
 
@@ -64,7 +67,7 @@ class Stats(NamedTuple):
         verdicts: Members of batches that failed, by what became of them; only where the handler
             is idempotent. A job that runs again counts each time, and then for how that ended.
         fixed: Fitted seconds of any batch.
-        per_item: Fitted seconds that each item adds.
+        per_item: Fitted seconds that each item adds, one of the usual cost.
         error: Mean distance of batches from their prediction, relative (0.1 = 10 %).
         queued: Items that wait.
         queued_requests: Requests that wait.
@@ -76,6 +79,9 @@ class Stats(NamedTuple):
         idle: Workers that could take one.
         workers: Workers that are alive.
         per_worker: Each worker that there ever was, by index.
+        per_cost: Fitted seconds of each unit of a batch's cost, where items don't cost the same.
+            They are in `per_item` as well, at `mean_cost`.
+        mean_cost: What an item of late batches cost, padding included.
     """
 
     requests: dict[JobOutcome, int]
@@ -97,6 +103,8 @@ class Stats(NamedTuple):
     idle: int
     workers: int
     per_worker: tuple[WorkerStats, ...]
+    per_cost: float = 0.0
+    mean_cost: float = 0.0
 
     @classmethod
     def of(cls, scheduler: Scheduler, counters: Counters, now: float) -> Self:
@@ -125,6 +133,8 @@ class Stats(NamedTuple):
             per_worker=tuple(
                 WorkerStats.of(each, full, scheduler.latency) for each in scheduler.permits.workers
             ),
+            per_cost=scheduler.latency.per_cost,
+            mean_cost=scheduler.latency.mean_cost,
         )
 
     @classmethod
@@ -146,6 +156,8 @@ class Stats(NamedTuple):
             per_worker=tuple(
                 WorkerStats.of(each, full, line) for each in scheduler.permits.workers
             ),
+            per_cost=line.per_cost,
+            mean_cost=line.mean_cost,
         )
 
     @classmethod

@@ -1,8 +1,9 @@
 """What the stories of the core say again and again."""
 
+from collections.abc import Callable, Iterator
 from math import inf
 
-from adaptive_batching.core import Batch, Hold, Job, Scheduler, Shed
+from adaptive_batching.core import Batch, Hold, Job, Outcome, Scheduler, Shed
 
 
 def submit(scheduler: Scheduler, count: int, now: float, patience: float = inf) -> list[Job]:
@@ -17,3 +18,18 @@ def released(step: Batch | Shed | Hold) -> Batch:
     """The batch that has left; anything else is a failure."""
     assert isinstance(step, Batch)
     return step
+
+
+def run_out(
+    scheduler: Scheduler, seconds: Callable[[Batch], float], now: float = 0.0
+) -> Iterator[Batch | Shed]:
+    """What one worker is given until nothing waits; each batch is done after so many seconds."""
+    while scheduler.items:
+        step = scheduler.next(now)
+        if isinstance(step, Hold):
+            now = step.until
+            continue
+        yield step
+        if isinstance(step, Batch):
+            now += seconds(step)
+            scheduler.finish(step, Outcome.DONE, now)

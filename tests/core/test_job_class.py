@@ -103,7 +103,7 @@ def test_a_class_fills_its_own_queue_only() -> None:
 @pytest.mark.parametrize("idempotent", [True, False])
 def test_whether_a_batch_may_run_again_is_a_matter_of_its_class(*, idempotent: bool) -> None:
     """Two that failed together run again alone, if running them twice does no harm."""
-    scheduler = scheduler_of(a=JobClass(Limits(2), idempotent))
+    scheduler = scheduler_of(a=JobClass(Limits(2), idempotent=idempotent))
     submit(scheduler, "a", 2, 0.0)
     batch = released(scheduler.next(0.0))
     verdicts = scheduler.finish(batch, Outcome.FAILED, 1.0, batch.jobs).verdicts

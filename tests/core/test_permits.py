@@ -8,6 +8,7 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from adaptive_batching.core import Batch, Job, Limits, Outcome, Reason, Scheduler, make_policy
+from adaptive_batching.core.estimators.cost_latency import CostLatency
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.worker import Pace
@@ -83,7 +84,7 @@ def test_a_rehearsal_tells_workers_apart(slow: int) -> None:
     factors = [4.0 if index == slow else 1.0 for index in range(3)]
     sizes = (1, 2, 4, 8, 16, 32, 64)
     permits.rehearse(
-        (index, size, factor * (5e-3 + 5e-5 * size))
+        (index, size, factor * (5e-3 + 5e-5 * size), 0.0)
         for index, factor in enumerate(factors)
         for size in sizes
     )
@@ -92,6 +93,20 @@ def test_a_rehearsal_tells_workers_apart(slow: int) -> None:
         assert worker.latency.predict(64) == pytest.approx(factor * 8.2e-3, rel=0.1)
         assert worker.latency.predict(1) == pytest.approx(factor * 5.05e-3, rel=0.1)
     assert permits.latency.trusted
+
+
+def test_a_rehearsal_with_costs() -> None:
+    """Each size ran with cheap and with costly items: what a unit of cost takes is known."""
+    permits = Permits(2, CostLatency())
+    permits.rehearse(
+        (worker, size, factor * (5e-3 + 1e-5 * size * cost), size * cost)
+        for worker, factor in enumerate((1.0, 3.0))
+        for size in (1, 2, 4, 8, 16)
+        for cost in (10, 200)
+    )
+    for worker, factor in zip(permits.workers, (1.0, 3.0), strict=True):
+        assert worker.latency.predict(16, 160) == pytest.approx(factor * 6.6e-3, rel=0.1)
+        assert worker.latency.predict(16, 3200) == pytest.approx(factor * 37e-3, rel=0.1)
 
 
 def test_a_place_that_passes_to_another_worker() -> None:

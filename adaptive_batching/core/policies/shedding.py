@@ -29,15 +29,16 @@ def hopeless(
     if not situation.trusted:
         return []
     begin = situation.now if begin is None else begin
-    limit, fixed, per_item = situation.limits.max_batch_size, situation.fixed, situation.per_item
+    limit = situation.limits.max_batch_size
     longest = min(limit, extrapolation * situation.largest)
     items = situation.items
     late: list[Job] = []
-    slowest = (fixed + per_item * min(items, longest)) * (1.0 + margin)
-    if begin + slowest <= situation.soonest.deadline:
+    soonest = situation.soonest
+    slowest = situation.predict_with(soonest, min(items, longest)) * (1.0 + margin)
+    if begin + slowest <= soonest.deadline:
         return late  # the common case
     for job in situation.jobs.by_deadline():
-        duration = fixed + per_item * min(items, longest)
+        duration = situation.predict_with(job, min(items, longest))
         if items - job.size >= limit:
             duration *= 1.0 + margin
         if begin + duration <= job.deadline:

@@ -68,6 +68,13 @@ class KeyQueue:
         """The job that leaves first."""
         return self.queue.head
 
+    def duration(self, items: float) -> float:
+        """Expected seconds for a batch of so many items, which cost as much as those that wait."""
+        groups = self.queue.groups
+        if groups is None or not self.queue.items:
+            return self.line.predict(items)
+        return self.line.predict(items, groups.cost * items / self.queue.items)
+
     def learned(self, pace: KeyPace) -> None:
         """The pace of this queue's key has been learned from."""
         self.line = pace.latency
@@ -75,6 +82,8 @@ class KeyQueue:
     def retune(self, limits: Limits) -> None:
         """The user asks for something else."""
         self.limits, self.cap = limits, None
+        if self.queue.groups is not None:
+            self.queue.groups.run_in(limits.sizes)
 
     def digest(self, now: float) -> None:
         """Learn from the arrivals since the last time."""
@@ -84,7 +93,8 @@ class KeyQueue:
     @property
     def window(self) -> float:
         """Seconds over which the arrival rate is taken: 16 full batches."""
-        return SHORT_MEMORY * self.line.predict(self.limits.max_batch_size)
+        line = self.line
+        return SHORT_MEMORY * (line.fixed + line.per_item * self.limits.max_batch_size)
 
     def situation(self, now: float) -> Situation:
         """All that a policy may know at this instant (seconds)."""
@@ -119,6 +129,8 @@ class KeyQueue:
             self._timer_lateness.resolution,
             self._timer_lateness.late,
         )
+        if limits.costs is not None:
+            known = known._replace(per_cost=line.per_cost, mean_cost=line.mean_cost)
         return self._among_uneven(known) if permits.uneven else known
 
     def _among_uneven(self, known: Situation) -> Situation:
@@ -144,6 +156,7 @@ class KeyQueue:
             fixed=known.fixed * factor,
             per_item=known.per_item * factor,
             per_item_at_most=known.per_item_at_most * factor,
+            per_cost=known.per_cost * factor,
             capacity=worker.worth(permits.alive),
             passed_over=now - worker.released,
             faster=faster,

@@ -13,6 +13,7 @@ from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import Limits
+from adaptive_batching.core.queues.cost_queue import CostQueue
 from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.queues.key_order import Line, QueueOrder
 from adaptive_batching.core.queues.key_queue import KeyQueue
@@ -125,8 +126,7 @@ class Queues:
             latency: Their own line; None if their pace is learned beside that of all keys.
         """
         age = next(self._opened)
-        deferral = self.deferral
-        queue = JobQueue(deferral) if self._tenants is None else FairQueue(self._tenants, deferral)
+        queue = self._empty_queue(limits)
         usual = self._permits.latency
         pace = KeyPace(usual) if latency is None else None
         line = usual if latency is None else latency
@@ -137,6 +137,13 @@ class Queues:
                 self._place(other)
         self.views[key] = view
         return view
+
+    def _empty_queue(self, limits: Limits) -> JobQueue:
+        """A queue for jobs of one batch key."""
+        costs, tenants, deferral = limits.costs, self._tenants, self.deferral
+        if tenants is not None:
+            return FairQueue(tenants, deferral)
+        return JobQueue(deferral) if costs is None else CostQueue(costs, deferral)
 
     def retune(self, limits: Limits, *, weighing: bool) -> None:
         """Other limits hold, and another policy may ask for another order, or for none."""
@@ -223,7 +230,7 @@ class Queues:
     def _worth(self, view: KeyQueue) -> float:
         """How urgent its next batch is, as an instant (seconds)."""
         items = min(view.items, view.limits.max_batch_size)
-        duration = view.line.predict(items)
+        duration = view.duration(items)
         if not duration:  # a class of which no batch has run: all kinds together give an idea
             duration = max(self._permits.latency.predict(items), _BRIEFEST)
         due = view.queue.soonest.deadline

@@ -16,7 +16,10 @@ from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf, isqrt
+from operator import attrgetter
 
+from adaptive_batching.core.allowed import next_allowed
+from adaptive_batching.core.costs import Costs
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.job import Batch, Job, Outcome, Reason
 from adaptive_batching.core.retry.retry_budget import RetryBudget
@@ -111,6 +114,8 @@ class Bisection:
         start: float,
         *,
         idempotent: bool,
+        costs: Costs | None = None,
+        sizes: Sequence[int] = (),
     ) -> dict[Job, Verdict]:
         """What becomes of the members of a batch that failed.
 
@@ -121,6 +126,8 @@ class Bisection:
             now: The present (seconds).
             start: When another run can begin, at the earliest (seconds).
             idempotent: Whether running them twice is as good as once.
+            costs: How items that don't cost the same add up; None if all do.
+            sizes: Items of the batches that the model runs; empty if it runs any.
 
         Returns:
             The verdict on each; none where no other run was ever thought of.
@@ -129,7 +136,7 @@ class Bisection:
             return {}
         first = batch.reason is not Reason.RETRY and not batch.deaths
         if outcome in _NOT_BEGUN or (outcome is Outcome.UNANSWERED and first):
-            return self._once_more(batch, jobs, outcome, now, start)
+            return self._once_more(batch, jobs, outcome, now, start, costs, sizes)
         deaths = batch.deaths + (outcome in _DEADLY)
         if len(batch.jobs) == 1:
             if outcome is not Outcome.LOST:
@@ -139,15 +146,26 @@ class Bisection:
                 return dict.fromkeys(jobs, Verdict.QUARANTINED)
         verdicts = dict.fromkeys(jobs, Verdict.TOO_LATE)
         patient = [job for job in jobs if job.deadline > now]
+        if costs is not None and outcome is Outcome.OUT_OF_MEMORY:
+            parts = _halves(patient, costs)
+        else:
+            parts = _split(patient, _group_size(len(patient), outcome, deaths))
         groups = [
             Group(punctual, deaths)
-            for part in _split(patient, _group_size(len(patient), outcome, deaths))
-            if (punctual := self._punctual(part, start))
+            for part in parts
+            if (punctual := self._punctual(part, start, costs, sizes))
         ]
         return verdicts | self._spend(groups, now)
 
     def _once_more(
-        self, batch: Batch, jobs: Sequence[Job], outcome: Outcome, now: float, start: float
+        self,
+        batch: Batch,
+        jobs: Sequence[Job],
+        outcome: Outcome,
+        now: float,
+        start: float,
+        costs: Costs | None,
+        sizes: Sequence[int],
     ) -> dict[Job, Verdict]:
         """Run the batch again: as often as there is time if it was refused, otherwise once.
 
@@ -157,7 +175,7 @@ class Bisection:
             return {}
         verdicts = dict.fromkeys(jobs, Verdict.TOO_LATE)
         patient = [job for job in jobs if job.deadline < inf or start <= now]
-        punctual = self._punctual(patient, start)
+        punctual = self._punctual(patient, start, costs, sizes)
         if not punctual:
             return verdicts
         return verdicts | self._spend([Group(punctual, batch.deaths, Reason.RETRY)], now)
@@ -231,8 +249,14 @@ class Bisection:
         self.items -= job.size
         del self._group_of[job]
 
-    def _punctual(self, jobs: list[Job], start: float) -> list[Job]:
-        finish = start + self._latency.predict(sum(job.size for job in jobs))
+    def _punctual(
+        self, jobs: list[Job], start: float, costs: Costs | None, sizes: Sequence[int]
+    ) -> list[Job]:
+        if not jobs:
+            return jobs
+        size = next_allowed(sizes, sum(job.size for job in jobs))
+        cost = None if costs is None else costs.of_jobs(jobs)
+        finish = start + self._latency.predict(size, cost)
         return [job for job in jobs if finish <= job.deadline]
 
 
@@ -246,3 +270,16 @@ def _group_size(jobs: int, outcome: Outcome, deaths: int) -> int:
 
 def _split(jobs: list[Job], size: int) -> list[list[Job]]:
     return [jobs[begin : begin + size] for begin in range(0, len(jobs), max(1, size))]
+
+
+def _halves(jobs: Sequence[Job], costs: Costs) -> list[list[Job]]:
+    """The costliest jobs, which cost about half of all, and the others; each the oldest first."""
+    by_cost = sorted(jobs, key=attrgetter("cost"), reverse=True)
+    half, costliest = sum(map(costs.of_job, jobs)) / 2, set[Job]()
+    for job in by_cost[: len(jobs) - 1]:
+        if half <= 0 and costliest:
+            break
+        costliest.add(job)
+        half -= costs.of_job(job)
+    parts = [job for job in jobs if job in costliest], [job for job in jobs if job not in costliest]
+    return [part for part in parts if part]

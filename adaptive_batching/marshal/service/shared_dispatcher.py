@@ -44,7 +44,9 @@ def make_shared_dispatcher(
         policy=shared.policy,
         observers=[of_class(path, each) for path, each in observers.items()],
         next_batch_first=True,
-        classes={each.path: JobClass(each.limits, each.idempotent) for each in endpoints},
+        classes={
+            each.path: JobClass(each.limits, idempotent=each.idempotent) for each in endpoints
+        },
     )
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from adaptive_batching.core import (
     Batch,
+    Costs,
     Hold,
     Job,
     Limits,
@@ -22,6 +23,7 @@ from adaptive_batching.core import (
     Verdict,
     make_policy,
 )
+from tests.core.steps import released
 
 ANSWERED, RAISED, LOST, EXPIRED = "answered", "raised", "lost", "expired"
 
@@ -303,3 +305,45 @@ def test_every_member_has_exactly_one_end(
     rounds = log2(min(max_batch_size, max(1, len(crowd))))
     assert max((item.runs_lost for item in story.items), default=0) <= 3
     assert max((item.runs for item in story.items), default=0) <= ceil(rounds) + 2
+
+
+def test_halves_for_a_small_memory_are_halves_by_cost():
+    """One text is as long as eight: it runs alone, and the eight together."""
+    decides = Scheduler(make_policy("greedy"), Limits(64, costs=Costs()), idempotent=True)
+    for cost in [1.0] * 4 + [8.0] + [1.0] * 4:
+        decides.submit(Job(0.0, cost=cost))
+    batch = released(decides.next(0.0))
+    decides.finish(batch, Outcome.OUT_OF_MEMORY, 1.0, batch.jobs)
+    costs = []
+    while decides.items:
+        batch = released(decides.next(1.0))
+        costs.append([job.cost for job in batch.jobs])
+        decides.finish(batch, Outcome.DONE, 1.0)
+    assert costs == [[8.0], [1.0] * 8]
+
+
+@pytest.mark.parametrize(("cost", "verdict"), [(10.0, Verdict.AGAIN), (300.0, Verdict.TOO_LATE)])
+def test_a_part_of_a_batch_is_predicted_by_what_its_items_cost(cost, verdict):
+    """Short texts can be run again within their deadline, long ones can't."""
+    decides = Scheduler(make_policy("greedy"), Limits(64, costs=Costs()), idempotent=True)
+    for size, total in [(1, 10.0), (2, 800.0), (4, 40.0), (4, 4000.0)] * 10:
+        decides.latency.observe(size, 1e-3 + 1e-4 * total, total)
+    for _ in range(4):
+        decides.submit(Job(0.0, 1, 0.1, cost=cost))
+    batch = released(decides.next(0.0))
+    done = decides.finish(batch, Outcome.FAILED, 0.09, batch.jobs)
+    assert set(done.verdicts.values()) == {verdict}
+
+
+@pytest.mark.parametrize(("sizes", "verdict"), [((), Verdict.AGAIN), ((64,), Verdict.TOO_LATE)])
+def test_a_part_of_a_batch_is_predicted_at_the_size_that_is_run(sizes, verdict):
+    """Two items take 12 ms by themselves, and 74 ms where the model runs 64."""
+    limits = Limits(64, sizes=sizes)
+    decides = Scheduler(make_policy("greedy"), limits, idempotent=True)
+    for size in (1, 16, 64) * 10:
+        decides.latency.observe(size, 10e-3 + 1e-3 * size)
+    for _ in range(4):
+        decides.submit(Job(0.0, 1, 0.1))
+    batch = released(decides.next(0.0))
+    done = decides.finish(batch, Outcome.FAILED, 0.05, batch.jobs)
+    assert set(done.verdicts.values()) == {verdict}

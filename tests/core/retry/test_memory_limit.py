@@ -1,6 +1,8 @@
 """Batches that a worker's memory is too small for get smaller, and are tried larger again."""
 
-from adaptive_batching.core import Batch, Limits, Outcome, Scheduler, make_policy
+import pytest
+
+from adaptive_batching.core import Batch, Costs, Job, Limits, Outcome, Scheduler, make_policy
 from adaptive_batching.core.retry.memory_limit import MemoryLimit
 from tests.core.steps import released, submit
 
@@ -10,12 +12,12 @@ def test_it_halves_until_there_is_room():
     cap = MemoryLimit(64)
     cap.exceeded(64, 0.0)
     cap.exceeded(64, 0.0)
-    assert cap.items == 32
+    assert cap.limit == 32
     cap.exceeded(30, 1.0)
-    assert cap.items == 15
+    assert cap.limit == 15
     for _ in range(9):
-        cap.exceeded(cap.items, 2.0)
-    assert cap.items == 1
+        cap.exceeded(cap.limit, 2.0)
+    assert cap.limit == 1
 
 
 def test_it_seeks_its_way_up():
@@ -23,16 +25,16 @@ def test_it_seeks_its_way_up():
     cap = MemoryLimit(64)
     cap.exceeded(64, 0.0)
     cap.kept(32, 9.9)
-    assert cap.items == 32
+    assert cap.limit == 32
     cap.kept(32, 10.0)
-    assert cap.items == 40
+    assert cap.limit == 40
     cap.exceeded(40, 11.0)
-    assert cap.items == 32
+    assert cap.limit == 32
     cap.kept(32, 30.9)
-    assert cap.items == 32
+    assert cap.limit == 32
     now = 31.0
-    while cap.items < 64:
-        cap.kept(cap.items, now)
+    while cap.limit < 64:
+        cap.kept(cap.limit, now)
         now += 20.0
     assert now == 31.0 + 4 * 20.0
 
@@ -110,3 +112,61 @@ def test_one_request_that_no_memory_is_large_enough_for():
     assert ran == 9  # it is searched for by halves
     submit(decides, 16, now)
     assert leave(decides, now).size == 16
+
+
+def costly(scheduler, count, cost, now):
+    for _ in range(count):
+        scheduler.submit(Job(now, cost=cost))
+
+
+def run_in(memory, scheduler, now) -> list[float]:
+    """Costs of the batches of all that waits, for a worker that has room for so much."""
+    costs = []
+    while scheduler.items:
+        batch = leave(scheduler, now)
+        costs.append(batch.cost)
+        fits = batch.cost <= memory
+        ended = Outcome.DONE if fits else Outcome.OUT_OF_MEMORY
+        scheduler.finish(batch, ended, now, () if fits else batch.jobs)
+    return costs
+
+
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("unit", [1e-6, 0.3, 1.0, 7e5])
+def test_where_items_differ_what_a_batch_costs_is_limited(*, padded, unit):
+    """For a memory of 10 long texts: 10 long ones at a time, and as many short ones as before."""
+    decides = Scheduler(
+        make_policy("greedy"), Limits(64, costs=Costs(padded=padded)), idempotent=True
+    )
+    memory = 1000 * unit
+    costly(decides, 64, 100 * unit, 0.0)
+    assert run_in(memory, decides, 0.0)[0] == pytest.approx(6400 * unit)
+    costly(decides, 64, 100 * unit, 1.0)
+    assert max(run_in(memory, decides, 1.0)) <= memory
+    costly(decides, 64, 10 * unit, 2.0)
+    assert run_in(memory, decides, 2.0) == pytest.approx([640 * unit])
+
+
+def test_a_limit_of_what_batches_cost_seeks_its_way_up():
+    """Batches that nearly use it up let it grow by a quarter, to what was asked for at most."""
+    decides = Scheduler(
+        make_policy("greedy"), Limits(64, costs=Costs(max_batch_cost=0.5)), idempotent=True
+    )
+    item = 1 / 128
+    costly(decides, 64, item, 0.0)
+    assert run_in(0.25, decides, 0.0) == [0.5, 0.25, 0.25]
+    largest = []
+    for turn in range(1, 6):
+        costly(decides, 64, item, 20.0 * turn)
+        largest.append(max(run_in(1.0, decides, 20.0 * turn)))
+    assert largest == [32 * item, 40 * item, 50 * item, 62 * item, 64 * item]
+    assert decides.queues[None].cap is None
+
+
+def test_items_that_cost_nothing_leave_the_limit_alone():
+    """Their batch ran out of memory, but a smaller cost there is not."""
+    decides = Scheduler(make_policy("greedy"), Limits(64, costs=Costs()), idempotent=True)
+    costly(decides, 4, 0.0, 0.0)
+    decides.finish(leave(decides, 0.0), Outcome.OUT_OF_MEMORY, 0.0)
+    costly(decides, 4, 5.0, 1.0)
+    assert leave(decides, 1.0).cost == 20.0

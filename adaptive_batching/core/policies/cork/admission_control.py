@@ -25,8 +25,9 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
         """When that one of the batches to come can leave, if those before it are full."""
         return frees[nth % len(frees)] + nth // len(frees) * round_of_all
 
-    free, own = leaves(full), at.predict(max(job.size, min(rest + job.size, longest)))
-    late = free + max(own, at.predict(longest) if full else 0.0) - job.deadline
+    free, size = leaves(full), max(job.size, min(rest + job.size, longest))
+    own = at.predict_joined(job, size)
+    late = free + max(own, at.predict_joined(job, longest) if full else 0.0) - job.deadline
     if late <= 0:
         return None
     opens = now + late

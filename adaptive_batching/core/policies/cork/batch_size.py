@@ -33,6 +33,59 @@ def boarding_limit(at: Situation, limit: int, parameters: CorkParameters) -> int
     return limit
 
 
+def cut_to_size(at: Situation, limit: int) -> int:
+    """A batch of up to `limit` items, or one cut to the allowed size below what waits.
+
+    It is cut if the whole would be late and the smaller size is enough for what comes; or if all
+    are answered sooner on average so, and the rest in time.
+    """
+    limit = max(at.limits.allowed(limit) or limit, at.head.size)
+    items = min(at.items, limit)
+    below = max(at.limits.allowed(items), at.head.size)
+    if below >= items:
+        return limit
+    late = at.now + at.predict(items) > at.soonest.deadline
+    cut = (late and _keeps_up(at, below)) or _answers_sooner(at, below, items)
+    return below if cut else limit
+
+
+def _answers_sooner(at: Situation, below: int, items: int) -> bool:
+    """Whether a batch of `below` items, and the rest by the next free worker, beats one of all.
+
+    Where not even full batches keep up, a cut also has to answer more items a second.
+    """
+    smaller, rest, whole = at.predict(below), at.predict(items - below), at.predict(items)
+    if smaller * items >= whole * below and not _keeps_up(at, at.limits.max_batch_size):
+        return False
+    wait = 0.0 if at.idle > 1 else min(at.next_free - at.now, smaller)
+    if below * smaller + (items - below) * (wait + rest) >= items * whole:
+        return False
+    return at.now + wait + rest * (1.0 + at.margin) <= _first_behind(at, below).deadline
+
+
+def cut_short(at: Situation) -> Situation:
+    """The situation in which no batch is padded beyond what waits, if such batches keep up."""
+    if at.items >= at.limits.max_batch_size:
+        return at
+    below = at.limits.allowed(at.items)
+    return at.up_to(below) if below and _keeps_up(at, below) else at
+
+
+def _keeps_up(at: Situation, size: int) -> bool:
+    """Whether the workers keep up with what comes in batches of that size."""
+    return at.rate * at.mean_size * at.predict(size) <= size * at.capacity
+
+
+def _first_behind(at: Situation, size: int) -> Job:
+    """The first job that would stay behind a batch of so many items; more than that wait."""
+    items = 0
+    for job in at.jobs:
+        items += job.size
+        if items > size:
+            return job
+    return at.newest
+
+
 def safe_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
     """Items that keep the earliest deadline even at the worst slope that is still possible.
 

@@ -5,7 +5,12 @@ from math import inf
 from adaptive_batching.core.estimators.delays import LARGEST_SHARE
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.policies.cork.admission_control import retry_after
-from adaptive_batching.core.policies.cork.batch_size import boarding_limit, safe_size
+from adaptive_batching.core.policies.cork.batch_size import (
+    boarding_limit,
+    cut_short,
+    cut_to_size,
+    safe_size,
+)
 from adaptive_batching.core.policies.cork.holding import gathered_until, spaced_until
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policies.cork.worker_choice import leaves_to_faster, wait_for_faster
@@ -44,13 +49,15 @@ class Cork:
             limit = safe_size(at, soonest, parameters)
             crowded = overloaded or at.items >= parameters.backlog * limit
             margin = _shed_margin(at, full) if crowded else 0.0
-            late = hopeless(at, margin, extrapolation=parameters.extrapolation)
+            then = cut_short(at) if at.limits.sizes else at
+            late = hopeless(then, margin, extrapolation=parameters.extrapolation)
             if late:
                 return shed_or_probe(at, late)
             due = _latest_release(at, soonest)
         filled = at.items >= limit or at.items >= at.limits.max_queue  # no other job may join
         if filled or now >= due:
-            return Dispatch(limit, Reason.FULL if filled else Reason.DEADLINE)
+            size = cut_to_size(at, limit) if at.limits.sizes else limit
+            return Dispatch(size, Reason.FULL if filled else Reason.DEADLINE)
         rest = at.arrivals.newest + full  # until then the rest of a full batch is on its way
         if overloaded and now < rest:
             return Hold(min(rest, due))
@@ -60,7 +67,8 @@ class Cork:
             until, reason = spaced_until(at, full, due, parameters), Reason.NOT_WORTH_WAITING
         if until > now:
             return Hold(min(until, due))
-        return Dispatch(boarding_limit(at, limit, parameters), reason)
+        size = boarding_limit(at, limit, parameters)
+        return Dispatch(cut_to_size(at, size) if at.limits.sizes else size, reason)
 
     def refuse(self, situation: Situation, job: Job) -> float | None:
         """None if the job can make its deadline, or the seconds after which it could."""
@@ -72,7 +80,8 @@ class Cork:
             elif at.items + job.size <= limit * at.idle:
                 return None  # whatever is predicted: a wrong fit must meet the facts
         elif at.items < limit:
-            full = at.fixed + at.per_item * max(limit, job.size)
+            most = max(limit, job.size)
+            full = at.predict_joined(job, most) if at.per_cost else at.fixed + at.per_item * most
             if at.next_free + full <= job.deadline:
                 return None  # the common case, asked for every job: even a full batch would do
         if not at.workers or not at.trusted:
@@ -110,5 +119,5 @@ def _shed_margin(at: Situation, full: float) -> float:
 def _latest_release(at: Situation, soonest: Job) -> float:
     """When the first to expire must leave, with one more job, a slow batch and a late timer."""
     size = min(at.items, at.limits.max_batch_size) + at.mean_size
-    slow = (at.fixed + at.per_item * size) * (1.0 + at.margin)
+    slow = at.predict_with(soonest, size) * (1.0 + at.margin)
     return soonest.deadline - slow - at.late_for(soonest)

@@ -1,0 +1,71 @@
+"""Which jobs are let in where they don't cost the same."""
+
+import pytest
+
+from adaptive_batching.core import Batch, Costs, Hold, Job, Limits, Outcome, Scheduler, make_policy
+from adaptive_batching.core.load import Load
+from adaptive_batching.errors import Overloaded
+from tests.core.steps import released
+
+FIXED, PER_COST = 4e-3, 1.2e-6  # seconds
+CHEAP, COSTLY = 16.0, 320.0
+
+
+def before_one_worker() -> Scheduler:
+    """Full batches of 64, 100 ms; it knows how long they take."""
+    limits = Limits(64, 0.1, costs=Costs(padded=True))
+    scheduler = Scheduler(make_policy("cork"), limits)
+    for size in (8, 32, 64) * 10:
+        for each in (CHEAP, COSTLY):
+            cost = size * each
+            scheduler.latency.observe(size, FIXED + PER_COST * cost, cost)
+    return scheduler
+
+
+@pytest.mark.parametrize("cost", [CHEAP, COSTLY])
+def test_the_work_that_waits_is_what_it_costs(cost: float) -> None:
+    """A hundred long texts are more seconds of work than a hundred short ones."""
+    scheduler = before_one_worker()
+    scheduler.submit(Job(0.0, cost=cost))
+    released(scheduler.next(0.0))
+    for _ in range(64):
+        scheduler.submit(Job(0.0, cost=cost))
+    work = Load.of(scheduler, 0.0).work
+    assert work == pytest.approx(FIXED + PER_COST * 64 * cost, rel=0.05)
+
+
+def test_in_overload_costly_jobs_make_room_for_cheap_ones() -> None:
+    """At 1.5 times what a worker can do nearly all short texts are answered, and some long ones.
+
+    The batch of a long one takes five times as long, so that it has to begin that much sooner.
+    """
+    scheduler = before_one_worker()
+    sent, answered = {CHEAP: 0, COSTLY: 0}, {CHEAP: 0, COSTLY: 0}
+    running: Batch | None = None
+    free = 0.0
+
+    def run(now: float) -> None:
+        nonlocal running, free
+        step = scheduler.next(now)
+        while not isinstance(step, Batch | Hold):
+            step = scheduler.next(now)
+        if isinstance(step, Batch):
+            running, free = step, now + FIXED + PER_COST * step.cost
+
+    for number in range(20_000):
+        now, cost = number * 1e-4, CHEAP if number % 5 else COSTLY
+        while running is not None and free <= now:
+            scheduler.finish(running, Outcome.DONE, free)
+            for job in running.jobs:
+                answered[job.cost] += free <= job.deadline
+            running = None
+            run(free)
+        sent[cost] += 1
+        try:
+            scheduler.submit(Job(now, 1, now + 0.1, cost=cost))
+        except Overloaded as refused:
+            assert refused.retry_after > 0  # noqa: PT017  it is refused here, or let in
+        if running is None:
+            run(now)
+    assert answered[CHEAP] > 0.9 * sent[CHEAP]
+    assert answered[COSTLY] > 0.25 * sent[COSTLY]
