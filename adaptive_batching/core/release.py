@@ -114,7 +114,7 @@ class Release:
             padded,
         )
         if self._tenants is not None:
-            self._tenants.charge(batch, line)
+            self._tenants.charge(batch, line, limits)
         self._permits.take(batch)
         return batch
 

@@ -78,7 +78,7 @@ class Scheduler:
         self._timer_lateness = TimerLateness(timer_resolution)
         self.policy = policy
         self._policy = CheckedPolicy(policy)
-        self._tenants = None if fairness is None else Tenants(fairness, limits)
+        self._tenants = None if fairness is None else Tenants(fairness, limits, self.latency)
         self._queues = Queues(
             limits,
             self.permits,

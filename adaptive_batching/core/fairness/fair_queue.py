@@ -52,6 +52,9 @@ class FairQueue(JobQueue):
 
     __slots__ = ("_depths", "_queues", "_tenants", "_touched")
 
+    weigh: Callable[[Job], float] = attrgetter("size")
+    """What a job counts where its tenant is charged for it."""
+
     def __init__(self, tenants: Tenants, deferral: Callable[[], float] = lambda: inf) -> None:
         super().__init__(deferral)
         self._tenants = tenants
@@ -87,7 +90,7 @@ class FairQueue(JobQueue):
         queue = self._queues.get(job.tenant)
         tenant = self._tenants.of(job.tenant)
         if queue is None or not queue.waits:
-            queue = TenantQueue(self, tenant, self._tenants.ageing, self._deferral)
+            queue = TenantQueue(self, tenant, self._tenants.ageing, self._deferral, self.weigh)
         queue.append(job)
         self._depths.change(tenant.weight, queue.items - job.size, queue.items)
         self._tenants.came(tenant, job.size)

@@ -3,10 +3,11 @@
 from collections.abc import Hashable, Iterator
 from itertools import count
 
+from adaptive_batching.core.costs import Costs
 from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.fairness.virtual_time_heap import VirtualTimeHeap
 from adaptive_batching.core.job import Batch, Job
-from adaptive_batching.core.policy import Limits
+from adaptive_batching.core.policy import Limits, terms_by
 from adaptive_batching.core.worker import Latency
 
 _REMEMBERED = 1024  # tenants; one that has nothing waiting is forgotten beyond that
@@ -19,7 +20,8 @@ class Tenant:
         name: Of its jobs.
         weight: Its part of them, in proportion to the others'.
         received: Items that it had, by its weight; what it cost to have them in small batches
-            included.
+            included. Where items don't cost the same, the seconds that they took count, as items
+            of a full batch.
         items: Its items that wait, in all queues.
         number: Tells it from others with which it is even.
     """
@@ -63,18 +65,21 @@ class Tenants:
     Args:
         fairness: What each may have.
         limits: Of batches, latency and queue.
+        latency: How long batches take, whatever their key; None where all items cost the same.
 
     Attributes:
         ageing: Seconds after which no job of high priority goes before a normal one any more.
     """
 
     __slots__ = (
-        "_idle", "_limits", "_numbers", "_rank", "_tenants", "_waiting", "_weights", "ageing"
+        "_idle", "_latency", "_limits", "_numbers", "_rank", "_tenants", "_waiting", "_weights",
+        "ageing",
     )  # fmt: skip
 
-    def __init__(self, fairness: Fairness, limits: Limits) -> None:
+    def __init__(self, fairness: Fairness, limits: Limits, latency: Latency | None = None) -> None:
         self.ageing = fairness.head_start(limits)
         self._limits = limits
+        self._latency = latency
         self._weights = fairness.weights
         self._tenants: dict[Hashable, Tenant] = {}
         self._idle: dict[Hashable, None] = {}  # tenants with nothing waiting, the longest first
@@ -129,18 +134,42 @@ class Tenants:
         own = self.of(job.tenant).items
         return own + job.size - (max_queue - queued)
 
-    def charge(self, batch: Batch, latency: Latency) -> None:
+    def price(self, seconds: float) -> float:
+        """How many items a full batch answers in such a part of a worker's time; 0 if unknown."""
+        limit = self._limits.max_batch_size
+        full = 0.0 if self._latency is None else self._latency.predict(limit)
+        return seconds / full * limit if full > 0 else 0.0
+
+    def charge(self, batch: Batch, latency: Latency, limits: Limits) -> None:
         """Charge the members with what their batch costs beyond that part of a full one.
 
         So tenants whose jobs can't share batches have equal parts of the workers' time.
+
+        Args:
+            batch: The one that leaves; its members were charged for their part of a full one.
+            latency: How long batches of its key take.
+            limits: Of its key.
         """
+        if limits.costs is not None:
+            self._charge_by_cost(batch, latency, limits, limits.costs)
+            return
         limit = self._limits.max_batch_size
         full = latency.predict(limit)
         if batch.size >= limit or not full > 0:
             return
-        extra = latency.predict(batch.size) / full * limit / batch.size - 1.0
+        extra = latency.predict(batch.padded_size) / full * limit / batch.size - 1.0
         for job in batch.jobs:
             self.of(job.tenant).served(extra * job.size)
+
+    def _charge_by_cost(self, batch: Batch, latency: Latency, limits: Limits, costs: Costs) -> None:
+        terms = terms_by(latency, limits, batch.released)
+        shares = [terms.share(job.size, costs.of_job(job)) for job in batch.jobs]
+        parts = sum(shares)
+        if not parts > 0:
+            return
+        extra = max(0.0, latency.predict(batch.padded_size, batch.cost) / parts - 1.0)
+        for job, share in zip(batch.jobs, shares, strict=True):
+            self.of(job.tenant).served(self.price(extra * share))
 
     def _hindmost(self) -> float:
         """What the tenant that is furthest behind has received."""

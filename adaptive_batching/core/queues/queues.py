@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from adaptive_batching.core.estimators.delays import TimerLateness
 from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.fairness.fair_cost_queue import FairCostQueue
 from adaptive_batching.core.fairness.fair_queue import FairQueue
 from adaptive_batching.core.fairness.tenant_orders import TenantOrders
 from adaptive_batching.core.fairness.tenants import Tenants
@@ -141,9 +142,11 @@ class Queues:
     def _empty_queue(self, limits: Limits) -> JobQueue:
         """A queue for jobs of one batch key."""
         costs, tenants, deferral = limits.costs, self._tenants, self.deferral
-        if tenants is not None:
-            return FairQueue(tenants, deferral)
-        return JobQueue(deferral) if costs is None else CostQueue(costs, deferral)
+        if costs is None:
+            return JobQueue(deferral) if tenants is None else FairQueue(tenants, deferral)
+        if tenants is None:
+            return CostQueue(costs, deferral)
+        return FairCostQueue(costs, tenants, deferral)
 
     def retune(self, limits: Limits, *, weighing: bool) -> None:
         """Other limits hold, and another policy may ask for another order, or for none."""

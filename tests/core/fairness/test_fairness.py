@@ -165,6 +165,20 @@ def test_tenants_that_cannot_share_a_batch_take_turns() -> None:
     assert order[:2].count("f") == 1
 
 
+def test_a_tenant_pays_for_what_fills_its_batches_up() -> None:
+    """Three items that run as 64 take as long as 64: two such batches leave for one that is full
+    at the most, not twenty.
+    """
+    scheduler = Scheduler(Greedy(), Limits(64, sizes=(1, 64)), fairness=Fairness())
+    for size in (1, 64) * 10:
+        scheduler.latency.observe(size, 1e-3 * size)
+    come(scheduler, 6 * 64, "full", key="f")
+    for number in range(20):
+        come(scheduler, 3, "padded", 1e-3, key=number)
+    order = [batch.key for batch in batches(scheduler, 1e-3)]
+    assert order[:12].count("f") >= 5
+
+
 def test_who_spreads_his_flood_over_many_keys_gains_nothing() -> None:
     """Forty batches of one do not leave before the other tenant's second."""
     scheduler = shared(Limits(8, max_queue=1000))

@@ -1,0 +1,167 @@
+"""Jobs of several tenants that may share a batch and don't cost the same."""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from heapq import merge
+from math import inf
+from operator import attrgetter
+
+from adaptive_batching.core.costs import Costs
+from adaptive_batching.core.fairness.fair_queue import FairQueue
+from adaptive_batching.core.fairness.tenant_queue import TenantJobs, TenantQueue
+from adaptive_batching.core.fairness.tenants import Tenant, Tenants
+from adaptive_batching.core.fairness.virtual_time_heap import VirtualTimeHeap
+from adaptive_batching.core.job import Job
+from adaptive_batching.core.queues.cost_groups import CostGroups, Filling, Terms
+from adaptive_batching.core.queues.job_order import by_urgency
+
+_PASSED = 8  # jobs of one tenant that don't fit, after which it has no more in a batch
+
+Group = VirtualTimeHeap[TenantJobs]
+
+
+class _Turn:
+    """The jobs of one tenant that may join a batch, in the order in which they leave.
+
+    Args:
+        queue: All that the tenant has waiting.
+        parts: Those that may join.
+        deferral: Seconds for which a job may be put off for more urgent ones.
+    """
+
+    __slots__ = ("_first", "_orders", "_passed", "queue")
+
+    def __init__(self, queue: TenantQueue, parts: Sequence[TenantJobs], deferral: float) -> None:
+        self.queue = queue
+        orders = [part.high for part in parts], [part.normal for part in parts]
+        self._orders = [by_urgency(each, deferral) for each in orders]
+        self._first = [next(order, None) for order in self._orders]  # of high priority, of normal
+        self._passed = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether any job is left that may join."""
+        return self._first != [None, None] and self._passed < _PASSED
+
+    @property
+    def standing(self) -> tuple[float, int]:
+        """Its tenant's."""
+        return self.queue.standing
+
+    def join(self, filling: Filling) -> Job | None:
+        """Let its next job join the batch; None if it did not fit and is passed."""
+        high, normal = self._first
+        which = high is None or (normal is not None and self.queue.goes_before(normal, high))
+        job = self._first[which]
+        assert job is not None
+        self._first[which] = next(self._orders[which], None)
+        if filling.add(job):
+            return job
+        self._passed += 1
+        return None
+
+
+class FairCostQueue(FairQueue):
+    """Tenant and priority say which job goes first; then those that are best run together with it.
+
+    These are chosen in turn from the run of costs that shares its batch; see `best_runs`. A tenant
+    is charged for the seconds that its jobs take of a worker.
+
+    Args:
+        costs: How costs add up.
+        tenants: The accounts, which say whose turn it is.
+        deferral: See `JobOrder`.
+    """
+
+    __slots__ = ("_terms", "groups")
+
+    def __init__(
+        self, costs: Costs, tenants: Tenants, deferral: Callable[[], float] = lambda: inf
+    ) -> None:
+        super().__init__(tenants, deferral)
+        self.groups: CostGroups[Group] = CostGroups(Group, costs)
+        self._terms: Terms | None = None  # of the newest batch
+
+    def append(self, job: Job) -> None:
+        """Let a job wait in its tenant's queue."""
+        super().append(job)
+        group = self.groups.came(job)
+        jobs = group.get(job.tenant)
+        if jobs is None or not jobs.waits:
+            jobs = TenantJobs(self, self._tenants.of(job.tenant), self._deferral)
+        jobs.append(job)
+        group.add(job.tenant, jobs)
+
+    def take_together(self, size: int, terms: Terms) -> list[Job]:
+        """Take the job whose turn it is with up to `size` items that are best run with it.
+
+        No job is taken with which another one of the batch would be late, or which would make the
+        batch cost too much. The oldest is returned first.
+        """
+        self._terms = terms
+        first = self._queues.first()
+        assert first is not None
+        head = first.next
+        groups = list(self.groups.together_with(head, terms).values())
+        filling = Filling(head, size, terms, self.groups.costs)
+        self._serve(first, head)
+        self._fill(filling, groups)
+        taken = filling.jobs
+        for job in taken:  # until it is counted out it waits, for an order counts all that do
+            job.queue = self
+        for job in taken:
+            job.queue = None
+            self._passed.discard(job)
+            self._count_out(job)
+        self.left(taken, sum(job.size for job in taken))
+        taken.sort(key=attrgetter("arrived"))
+        return taken
+
+    def weigh(self, job: Job) -> float:
+        """What a job counts: the seconds that it takes in a full batch of its like, in items."""
+        if self._terms is None:
+            return job.size
+        seconds = self._terms.share(job.size, self.groups.costs.of_job(job))
+        return self._tenants.price(seconds) or job.size
+
+    def _fill(self, filling: Filling, groups: Sequence[Group]) -> None:
+        """Let jobs of some groups join a batch, always one of the tenant furthest behind."""
+        turns: VirtualTimeHeap[_Turn] = VirtualTimeHeap()
+        newcomers = _in_turn(groups)
+        newcomer = next(newcomers, None)
+        deferral = self._deferral()
+        while not filling.closed:
+            turn = turns.first()
+            while newcomer is not None and (turn is None or newcomer.standing < turn.standing):
+                name = newcomer.name
+                queue = self._queues.get(name)
+                assert queue is not None
+                parts = [jobs for group in groups if (jobs := group.get(name)) and jobs.waits]
+                turns.add(name, _Turn(queue, parts, deferral))
+                newcomer = next(newcomers, None)
+                turn = turns.first()
+            if turn is None:
+                return
+            job = turn.join(filling)
+            if job is not None:
+                self._serve(turn.queue, job)
+
+    def _serve(self, queue: TenantQueue, job: Job) -> None:
+        queue.serve(job)
+        job.queue = None
+
+    def _count_out(self, job: Job) -> None:
+        super()._count_out(job)
+        jobs = self.groups.left(job).get(job.tenant)
+        assert jobs is not None
+        jobs.left(job)
+
+
+def _in_turn(groups: Sequence[Group]) -> Iterator[Tenant]:
+    """The tenants of some groups, each once, the one furthest behind first."""
+    for group in groups:
+        group.first()  # mends its foremost entries for good
+    known = set[Hashable]()
+    for jobs in merge(*(group.in_turn() for group in groups), key=attrgetter("standing")):
+        if jobs.tenant.name not in known:
+            known.add(jobs.tenant.name)
+            yield jobs.tenant
