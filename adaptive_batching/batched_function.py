@@ -23,12 +23,19 @@ class Batched(Generic[T, R]):
 
     __wrapped__: Callable[..., Any]
 
-    def __init__(self, handler: Callable[..., Any], dispatcher: Dispatcher[T, R]) -> None:
+    def __init__(
+        self,
+        handler: Callable[..., Any],
+        dispatcher: Dispatcher[T, R],
+        cost_of: Callable[[T], float] | None = None,
+    ) -> None:
         # __wrapped__ is where a worker process finds the handler; what else a class holds, say a
         # `map` of its own, must not hide ours
         update_wrapper(self, handler, updated=())
         self._name = str(getattr(self, "__qualname__", "handler"))
         self._dispatcher = dispatcher
+        self._cost_of = cost_of
+        self._submit = dispatcher.submit if cost_of is None else self._submit_at_cost
 
     def __repr__(self) -> str:
         return f"<batched {self._name} {self._dispatcher!r}>"
@@ -49,11 +56,12 @@ class Batched(Generic[T, R]):
             max_latency: Seconds for this call, instead of the decorator's.
 
         Raises:
-            Refused: Before any work was done: Overloaded, QueueFull, Draining.
+            Refused: Before any work was done: Overloaded, QueueFull, Draining, JobTooLarge.
             DeadlineExceeded: It waited past its deadline.
+            CostError: The decorator's `cost` raised for this item, or returned no such number.
             Exception: What the handler raised, or returned in this item's place.
         """
-        call: Any = self._dispatcher.submit(item, max_latency, key)
+        call: Any = self._submit(item, max_latency, key)
         call.__qualname__ = self._name  # as which Python shows it, if it is never awaited say
         return call  # type: ignore[no-any-return]
 
@@ -70,7 +78,16 @@ class Batched(Generic[T, R]):
             Exception: As calls do.
         """
         dispatcher = self._dispatcher
-        return call_from_thread(dispatcher.loop, lambda: dispatcher.submit(item, max_latency, key))
+        cost = 0.0 if self._cost_of is None else self._cost_of(item)  # not on the loop's time
+        return call_from_thread(
+            dispatcher.loop, lambda: dispatcher.submit(item, max_latency, key, cost=cost)
+        )
+
+    async def _submit_at_cost(
+        self, item: T, max_latency: float | None = None, key: Hashable = None
+    ) -> R:
+        assert self._cost_of is not None
+        return await self._dispatcher.submit(item, max_latency, key, cost=self._cost_of(item))
 
     async def map(self, items: Iterable[T]) -> list[R]:
         """Run many items and return their results in the order of the items.

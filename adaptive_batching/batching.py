@@ -2,13 +2,14 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from math import inf
 from typing import TYPE_CHECKING, Any, Concatenate, Protocol, TypeVar, overload
 
+from adaptive_batching.asked_limits import make_limits
 from adaptive_batching.batched_function import Batched, BatchedMethod
 from adaptive_batching.configured_handler import check_takes_a_list, configured, takes_lengths
-from adaptive_batching.core import Limits, PolicyLike, make_policy
+from adaptive_batching.core import PolicyLike, make_policy
 from adaptive_batching.dispatcher import Dispatcher, Observer
+from adaptive_batching.item_costs import checked_cost
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler import ConfiguredHandler
 from adaptive_batching.workers.place import place
@@ -158,6 +159,10 @@ def batched(
     observers: Sequence[Observer] = (),
     examples: Sequence[Any] = (),
     init_args: Mapping[str, Any] | None = None,
+    cost: Callable[[Any], float] | None = None,
+    padded: bool = False,
+    max_batch_cost: float | None = None,
+    pad_costs: Sequence[float] = (),
 ) -> _Decorator: ...
 def batched(
     handler: Any = None,
@@ -173,6 +178,10 @@ def batched(
     observers: Sequence[Observer] = (),
     examples: Sequence[Any] = (),
     init_args: Mapping[str, Any] | None = None,
+    cost: Callable[[Any], float] | None = None,
+    padded: bool = False,
+    max_batch_cost: float | None = None,
+    pad_costs: Sequence[float] = (),
 ) -> Any:
     """Turn a handler of lists into a function of one item that batches by itself.
 
@@ -198,18 +207,38 @@ def batched(
             loses its worker, runs again in parts: only the item to blame for it gets the error.
         observers: Told about every batch, and about every call if they listen: a `Recorder`.
         examples: Items with which each worker warms up before it is ready, in batches of 1, 2, 4 …
-            and `max_batch_size`. The first call is then decided by what they took.
+            and `max_batch_size`. The first call is then decided by what they took. With `cost`,
+            give a short and a long one: each size runs with both.
         init_args: Keyword arguments with which each worker builds a class: `{"path": "model.pt"}`.
+        cost: What one item costs, where items don't cost the same: a function of the item that
+            returns a number of 0 or more, in any unit (tokens, pixels). It is called once for each
+            item, where the call is made. Batches are then chosen by it, and durations learned.
+        padded: Whether each item of a batch takes as long as the costliest one, as padding does: a
+            batch costs its size times its largest cost. Otherwise it costs the sum.
+        max_batch_cost: No batch costs more than that, for memory; an item that costs more alone is
+            refused with `JobTooLarge`. None for no limit.
+        pad_costs: Costs to which the handler pads its items, with `cost`: `[128, 256, 512]`. An
+            item costs the next of them, or its own cost above the last.
 
     Raises:
-        TypeError: The handler is nothing of the above.
-        ValueError: A limit is out of its range; the message says what was expected.
+        TypeError: The handler is nothing of the above, or `cost` is no plain function.
+        ValueError: A limit is out of its range, `padded`, `max_batch_cost` or `pad_costs` is given
+            without `cost`; the message says what was expected.
     """
     if not (handler is None or callable(handler)):
         msg = f"batched: expected a handler, or keywords such as max_batch_size=64, got {handler!r}"
         raise TypeError(msg)
-    limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
-    warm_up = make_warm_up(examples, max_batch_size)
+    limits = make_limits(
+        max_batch_size,
+        max_latency,
+        max_queue,
+        cost=cost,
+        padded=padded,
+        max_batch_cost=max_batch_cost,
+        pad_costs=pad_costs,
+    )
+    cost_of = None if cost is None else checked_cost(cost, limits.costs)
+    warm_up = make_warm_up(examples, limits, cost_of)
     make_policy(policy)  # what is wrong with it is told here, where it was written
 
     def decorate(handler: Any) -> Any:
@@ -225,7 +254,7 @@ def batched(
                 idempotent=idempotent,
                 observers=observers,
             )
-            return Batched(bound, dispatcher)
+            return Batched(bound, dispatcher, cost_of)
 
         if _needs_self(handler, 1 + takes_lengths(runs)):
             return BatchedMethod(handler, bind)

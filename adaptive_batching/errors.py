@@ -13,6 +13,7 @@
     ├── DeadlineExceeded         504  it was let in, and its deadline came before its answer
     ├── HandlerError                  the handler broke its contract
     │   ├── BatchFunctionError   500  wrong length, wrong type, an exit instead of an answer
+    │   ├── CostError            500  the function `cost` raised, or returned no number
     │   ├── RemoteError          500  raised in a worker by something that can't be brought over
     │   └── Quarantined          500  workers died over this request, at last over it alone
     ├── WorkerError                   the process that ran the batch
@@ -161,6 +162,15 @@ class BatchFunctionError(HandlerError):
     """What the handler returned can't be shared out among the members of its batch."""
 
     code = "bad_batch_result"
+
+
+class CostError(HandlerError):
+    """The function that says what an item costs raised, or returned no finite number of 0 or more.
+
+    Only that item's call fails: it has joined no batch.
+    """
+
+    code = "bad_cost"
 
 
 class RemoteError(HandlerError):

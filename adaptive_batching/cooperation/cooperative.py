@@ -3,14 +3,15 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from inspect import isclass
-from math import inf
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, TypeVar, overload
 
+from adaptive_batching.asked_limits import make_limits
 from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.cooperation.driver import ThreadDriver
 from adaptive_batching.cooperation.handle import Handle
 from adaptive_batching.cooperation.lock import ExecutionLock
 from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
+from adaptive_batching.item_costs import CostOf, checked_cost
 from adaptive_batching.workers.handler import build, is_async
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Cooperative(Generic[T, R]):
         policy: Name, class or object; see `core.policies`.
         lock: Held while the handler runs; one of its own by default.
         clock: Monotonic seconds.
+        cost: What an item costs; needed where the limits have costs.
 
     Raises:
         TypeError: The handler does not take a list, nor arrays that say what one item is.
@@ -47,11 +49,14 @@ class Cooperative(Generic[T, R]):
         policy: PolicyLike = "greedy",
         lock: ExecutionLock | None = None,
         clock: Callable[[], float] = time.monotonic,
+        cost: CostOf | None = None,
     ) -> None:
         self.lock = ExecutionLock() if lock is None else lock
         runs = configured(handler)
         check_takes_a_list(runs)
         call, _ = build(runs)
+        self._costs = limits.costs
+        self._cost_of = None if cost is None else checked_cost(cost, limits.costs)
         self._driver = ThreadDriver(call, Scheduler(make_policy(policy), limits), self.lock, clock)
 
     def __repr__(self) -> str:
@@ -62,7 +67,8 @@ class Cooperative(Generic[T, R]):
 
         Raises:
             ReentrantCall: The calling thread holds the execution lock.
-            Refused: Before any work was done: Overloaded, QueueFull.
+            Refused: Before any work was done: Overloaded, QueueFull, JobTooLarge.
+            CostError: `cost` raised for this item, or returned no such number.
             DeadlineExceeded: It waited past its deadline.
             Exception: What the handler raised, or returned in this item's place.
         """
@@ -73,7 +79,7 @@ class Cooperative(Generic[T, R]):
         """Like `call` with several items, which stay together in one batch.
 
         Raises:
-            JobTooLarge: They are more than a batch may hold.
+            JobTooLarge: They are more, or cost more, than a batch may.
             ValueError: There are none.
             Exception: As `call`; that of the first item which has one.
         """
@@ -85,11 +91,18 @@ class Cooperative(Generic[T, R]):
 
         Nothing runs before a caller asks for a result: there is no thread but the callers'.
         """
-        return self._driver.submit([item], single=True)
+        return self._driver.submit([item], self._cost([item]), single=True)
 
     def submit_many(self, items: Sequence[T]) -> Handle[list[R]]:
         """Like `submit` with several items, which stay together in one batch."""
-        return self._driver.submit(list(items), single=False)
+        listed = list(items)
+        return self._driver.submit(listed, self._cost(listed), single=False)
+
+    def _cost(self, items: Sequence[T]) -> float:
+        """What one caller's items cost, which stay together."""
+        if self._costs is None or self._cost_of is None or not items:
+            return 0.0
+        return self._costs.of_items([self._cost_of(item) for item in items])
 
 
 @overload
@@ -101,6 +114,10 @@ def cooperative(
     policy: PolicyLike = "greedy",
     max_queue: int = 65_536,
     lock: ExecutionLock | None = None,
+    cost: CostOf | None = None,
+    padded: bool = False,
+    max_batch_cost: float | None = None,
+    pad_costs: Sequence[float] = (),
 ) -> Cooperative[T, R]: ...
 @overload
 def cooperative(
@@ -111,6 +128,10 @@ def cooperative(
     policy: PolicyLike = "greedy",
     max_queue: int = 65_536,
     lock: ExecutionLock | None = None,
+    cost: CostOf | None = None,
+    padded: bool = False,
+    max_batch_cost: float | None = None,
+    pad_costs: Sequence[float] = (),
 ) -> Cooperative[A, Any]: ...
 def cooperative(
     handler: Callable[..., Any],
@@ -120,6 +141,10 @@ def cooperative(
     policy: PolicyLike = "greedy",
     max_queue: int = 65_536,
     lock: ExecutionLock | None = None,
+    cost: CostOf | None = None,
+    padded: bool = False,
+    max_batch_cost: float | None = None,
+    pad_costs: Sequence[float] = (),
 ) -> Cooperative[Any, Any]:
     """Let plain threads share the calls of a handler of lists: `queue.call(x)` gives x's result.
 
@@ -134,11 +159,16 @@ def cooperative(
         policy: When a batch leaves.
         max_queue: Items that may wait.
         lock: Shared with other code that must not run at the same time as the handler.
+        cost: What one item costs, by a function of it that the calling thread runs; see `batched`.
+        padded: Whether each item of a batch takes as long as the costliest one; see `batched`.
+        max_batch_cost: No batch costs more than that; None for no limit.
+        pad_costs: Costs to which the handler pads its items; see `batched`.
 
     Raises:
-        TypeError: The handler is no plain function of a list or of arrays, or the lock can't
-            say which thread holds it.
-        ValueError: A limit is out of its range; the message says what was expected.
+        TypeError: The handler is no plain function of a list or of arrays, `cost` is none of an
+            item, or the lock can't say which thread holds it.
+        ValueError: A limit is out of its range, `padded` or `max_batch_cost` is given without
+            `cost`; the message says what was expected.
     """
     if isclass(handler):
         expected = "expected a plain function of a list, or an object that can be called like one"
@@ -151,6 +181,13 @@ def cooperative(
     if not (lock is None or isinstance(lock, ExecutionLock)):
         expected = "expected an ExecutionLock, which knows its holder"
         raise TypeError(f"lock: {expected}, got {lock!r}")
-    latency = inf if max_latency is None else max_latency
-    limits = Limits(max_batch_size, latency, max_queue)
-    return Cooperative(handler, limits, policy=policy, lock=lock)
+    limits = make_limits(
+        max_batch_size,
+        max_latency,
+        max_queue,
+        cost=cost,
+        padded=padded,
+        max_batch_cost=max_batch_cost,
+        pad_costs=pad_costs,
+    )
+    return Cooperative(handler, limits, policy=policy, lock=lock, cost=cost)

@@ -51,8 +51,13 @@ class ThreadDriver:
     def __repr__(self) -> str:
         return repr(self._scheduler)
 
-    def submit(self, items: Sequence[Any], *, single: bool) -> Handle[Any]:
+    def submit(self, items: Sequence[Any], cost: float, *, single: bool) -> Handle[Any]:
         """Let some items of one caller wait for a batch.
+
+        Args:
+            items: What the handler gets in its list.
+            cost: What they cost; see `Costs.of_items`.
+            single: Whether the caller wants one result, and no list.
 
         Raises:
             Refused: They were turned away.
@@ -60,7 +65,7 @@ class ThreadDriver:
         with self._mutex:
             now = self._clock()
             deadline = now + self._scheduler.limits.max_latency
-            handle: Handle[Any] = Handle(self, items, now, deadline, single=single)
+            handle: Handle[Any] = Handle(self, items, now, deadline, cost, single=single)
             self._scheduler.submit(handle)
             if self._turns.holding is not None:
                 self._turns.holding.ring()

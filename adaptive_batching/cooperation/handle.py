@@ -27,10 +27,11 @@ class Handle(Job, Generic[R_co]):
         items: Sequence[Any],
         arrived: float,
         deadline: float,
+        cost: float,
         *,
         single: bool,
     ) -> None:
-        super().__init__(arrived, len(items), deadline)
+        super().__init__(arrived, len(items), deadline, cost=cost)
         self._attendant = attendant
         self._answer: Any = _PENDING
         self.items = items

@@ -142,6 +142,7 @@ class Dispatcher(Generic[T, R]):
         size: int = 1,
         tenant: Hashable = None,
         priority: Priority = Priority.NORMAL,
+        cost: float = 0.0,
     ) -> R:
         """Let one item join a batch and return its own result.
 
@@ -154,11 +155,14 @@ class Dispatcher(Generic[T, R]):
             size: How many items it counts as.
             tenant: The tenant that sent it. That and the priority count with a `fairness` only.
             priority: Whether it goes before others of its tenant.
+            cost: What its items cost, by the limits' `Costs.of_items`. Without `Limits.costs` it
+                counts for nothing.
 
         Raises:
             Refused: Before any work was done: Overloaded, QueueFull, Draining, JobTooLarge.
             DeadlineExceeded: It waited past its deadline.
-            ValueError: `max_latency` is not positive or `size` is less than 1.
+            ValueError: `max_latency` is not positive, `size` is less than 1, or `cost` is negative
+                or not finite.
             Quarantined: Workers died over this item.
             Exception: What the handler raised, or returned in this item's place.
         """
@@ -168,7 +172,9 @@ class Dispatcher(Generic[T, R]):
             driver = self._drive(loop)
         if not driver.readiness.ready:
             await driver.started()
-        call: Call[T, R] = driver.admit(settle, item, max_latency, key, size, tenant, priority)
+        call: Call[T, R] = driver.admit(
+            settle, item, max_latency, key, size, tenant, priority, cost
+        )
         future: asyncio.Future[R] = loop.create_future()
         call.future = future
         try:
@@ -186,6 +192,7 @@ class Dispatcher(Generic[T, R]):
         size: int = 1,
         tenant: Hashable = None,
         priority: Priority = Priority.NORMAL,
+        cost: float = 0.0,
     ) -> Call[T, R]:
         """As `submit`, for callbacks.
 
@@ -199,7 +206,7 @@ class Dispatcher(Generic[T, R]):
         driver = self._driver
         if driver is None or not driver.readiness.ready or driver.loop.is_closed():
             raise NoWorkers("the workers are not ready yet")
-        return driver.admit(on_end, item, max_latency, key, size, tenant, priority)
+        return driver.admit(on_end, item, max_latency, key, size, tenant, priority, cost)
 
     def withdraw(self, call: Call[T, R] | CallInSteps[R]) -> None:
         """No outcome of a call is wanted any more."""

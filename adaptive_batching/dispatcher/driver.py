@@ -129,6 +129,7 @@ class Driver(Generic[T, R]):
         size: int,
         tenant: Hashable,
         priority: Priority,
+        cost: float,
     ) -> Call[T, R]:
         """Let an item wait for its batch; `on_end` is told of the outcome in a later turn.
 
@@ -148,9 +149,9 @@ class Driver(Generic[T, R]):
         due = now + max_latency
         call: Call[T, R]
         if self._tells_tenants_apart:
-            call = TenantCall(item, on_end, now, size, due, key, tenant, priority)
+            call = TenantCall(item, on_end, now, size, due, key, tenant, priority, cost)
         else:
-            call = Call(item, on_end, now, size, due, key)
+            call = Call(item, on_end, now, size, due, key, cost)
         if self.readiness.failure is not None:
             raise self.readiness.failure
         if self._observers.companions:

@@ -50,7 +50,9 @@ class Readiness:
             self.ready = True
             self._changed()
         timings = self._workers.health.warm_up
-        self._scheduler.rehearse((each.worker, each.size, each.duration, 0.0) for each in timings)
+        self._scheduler.rehearse(
+            (each.worker, each.size, each.duration, each.cost) for each in timings
+        )
 
     def back(self, now: float) -> float:
         """When there is a worker again (seconds), at the earliest: none is alive now."""

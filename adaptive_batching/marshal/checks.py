@@ -85,6 +85,16 @@ def check_key(key: object) -> None:
         raise TypeError(f"key: expected a function or the name of a header, got {key!r}")
 
 
+def check_cost(cost: object) -> None:
+    """See to it that the cost of a body is either its length, or up to a function.
+
+    Raises:
+        ValueError: It is another text.
+    """
+    if isinstance(cost, str) and cost != "bytes":
+        raise ValueError(f"cost: expected a function of one item, or 'bytes', got {cost!r}")
+
+
 def check_shared(policy: object, cpus: object, key: object) -> None:
     """See to it that an endpoint does not decide alone about workers that it shares.
 

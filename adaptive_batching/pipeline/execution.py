@@ -48,6 +48,7 @@ class Execution:
         self.requests: Counter[JobOutcome] = Counter()
         self._stages = stages
         self._dispatchers = dispatchers
+        self._cost_of = [stage.cost_of for stage in stages]
         self._clock = clock
         self._limits = [BackPressure(stage.max_queue) for stage in stages]
         self._tandem = Tandem()
@@ -163,7 +164,8 @@ class Execution:
         left = self._left(number, item.deadline, tight=item.tight)
         self._entering.discard(item)
         try:
-            return await self._dispatchers[number].submit(value, left, item.key)
+            cost = self._cost_of[number](value)
+            return await self._dispatchers[number].submit(value, left, item.key, cost=cost)
         except (Overloaded, NoWorkers) as refusal:
             if not number:
                 raise

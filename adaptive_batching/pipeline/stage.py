@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isclass
-from math import inf
 from typing import Any
 
+from adaptive_batching.asked_limits import make_limits
 from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
+from adaptive_batching.item_costs import CostOf, checked_cost
 from adaptive_batching.workers.elsewhere import External
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler import is_async, name_of
@@ -39,10 +40,17 @@ class Stage:
         idempotent: Whether running an item twice is as good as once; see `batched`.
         examples: Items, as they reach this stage, with which each worker warms up; see `batched`.
         init_args: Keyword arguments with which each worker builds a class.
+        cost: What an item costs as it reaches this stage, by a function of it; see `batched`.
+        padded: Whether each item of a batch takes as long as the costliest one; see `batched`.
+        max_batch_cost: No batch costs more than that; None for no limit. An item that costs more
+            alone fails in this stage with `JobTooLarge`.
+        pad_costs: Costs to which the handler pads its items; see `batched`.
 
     Raises:
-        TypeError: The handler can't be called, or takes one item and has steps for each of many.
-        ValueError: A limit is out of its range; the message says what was expected.
+        TypeError: The handler can't be called, or takes one item and has steps for each of many, or
+            `cost` is no plain function.
+        ValueError: A limit is out of its range, `padded` or `max_batch_cost` is given without
+            `cost`; the message says what was expected.
     """
 
     handler: Callable[..., Any]
@@ -55,6 +63,10 @@ class Stage:
     idempotent: bool = False
     examples: Sequence[Any] = ()
     init_args: Mapping[str, Any] | None = None
+    cost: CostOf | None = None
+    padded: bool = False
+    max_batch_cost: float | None = None
+    pad_costs: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         steps = hasattr(self.handler, "preprocess") or hasattr(self.handler, "postprocess")
@@ -64,7 +76,7 @@ class Stage:
         make_policy(self.policy)
         check_takes_a_list(self._configured())  # or one item, which is one argument, too
         if self.limits.max_queue < self.limits.max_batch_size:
-            full = f"a batch of max_batch_size={self.max_batch_size}"
+            full = f"a batch of max_batch_size={self.limits.max_batch_size}"
             raise ValueError(f"max_queue: expected room for {full}, got {self.max_queue}")
 
     def __str__(self) -> str:
@@ -79,8 +91,21 @@ class Stage:
     @property
     def limits(self) -> Limits:
         """The limits of its dispatcher; each item brings its own deadline."""
-        size = 1 if self.max_batch_size is None else self.max_batch_size
-        return Limits(size, inf, self.max_queue)
+        return make_limits(
+            self.max_batch_size,
+            None,
+            self.max_queue,
+            cost=self.cost,
+            padded=self.padded,
+            max_batch_cost=self.max_batch_cost,
+            pad_costs=self.pad_costs,
+            default=1,
+        )
+
+    @property
+    def cost_of(self) -> CostOf:
+        """What an item costs; raises `CostError` where the stage's function is to blame."""
+        return _nothing if self.cost is None else checked_cost(self.cost, self.limits.costs)
 
     def make_workers(self, wrap: Wrap | None = None) -> Workers:
         """Make its workers, not yet started.
@@ -91,11 +116,16 @@ class Stage:
         """
         placement = place(self.handler, self.workers, self.cpus)
         by_default = one_by_one if self.takes_one else None
-        warm_up = make_warm_up(self.examples, self.limits.max_batch_size)
+        limits = self.limits
+        warm_up = make_warm_up(self.examples, limits, self.cost_of)
         return make_workers(self._configured(), placement, wrap or by_default, warm_up)
 
     def _configured(self) -> Any:
         return configured(self.handler, self.init_args, takes_one=self.takes_one)
+
+
+def _nothing(_item: Any) -> float:
+    return 0.0
 
 
 def one_by_one(handler: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:

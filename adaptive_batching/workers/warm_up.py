@@ -2,48 +2,97 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import cycle, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adaptive_batching.errors import WorkerStartError
 from adaptive_batching.exception_text import message_of, qualname_of
 from adaptive_batching.workers.results import check_results, sequence_of
 
-Durations = list[tuple[int, float]]
+if TYPE_CHECKING:  # worker processes import this module, but decide nothing
+    from adaptive_batching.core import Costs, Limits
+
 Run = Callable[[list[Any]], Awaitable[Sequence[Any]]]
+Weigh = Callable[[Any], float]
+"""What an example costs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Measured(NamedTuple):
+    """A batch of examples that has run.
+
+    Attributes:
+        size: Items.
+        cost: What they cost together; 0 where items cost the same.
+        duration: Seconds.
+    """
+
+    size: int
+    cost: float
+    duration: float
+
+
+Durations = list[Measured]
+
+
+class Timing(NamedTuple):
     """How long a batch of examples took.
 
     Attributes:
         worker: The index of the worker.
         size: Items.
         duration: Seconds.
+        cost: What they cost together; 0 where items cost the same.
     """
 
     worker: int
     size: int
     duration: float
+    cost: float = 0.0
+
+
+class _Rehearsal(NamedTuple):
+    """A batch to run: which of the examples, and what they cost together."""
+
+    numbers: list[int]
+    cost: float
 
 
 class WarmUp:
-    """Runs examples in batches of 1, 2, 4 … and `max_batch_size`.
+    """Runs examples in batches of the allowed sizes, else of 1, 2, 4 … and `max_batch_size`.
+
+    Where examples don't cost the same, each size runs once with those that cost less and once with
+    those that cost more, as far as a batch may cost that much: so it is known from the beginning
+    what a unit of cost takes.
 
     Args:
         examples: Items, repeated as needed; without any, nothing is run (`NO_WARM_UP`).
         max_batch_size: Items in the largest batch.
+        costs: How the costs of items add up; None if all cost the same.
+        weigh: What an example costs; only where there are costs.
+        sizes: Of the batches that the model takes; empty if it takes any.
+
+    Raises:
+        ValueError: An example costs more than a batch may.
     """
 
-    def __init__(self, examples: Sequence[Any], max_batch_size: int) -> None:
+    def __init__(
+        self,
+        examples: Sequence[Any],
+        max_batch_size: int,
+        costs: "Costs | None" = None,
+        weigh: Weigh | None = None,
+        sizes: Sequence[int] = (),
+    ) -> None:
         self._examples = tuple(examples)
-        powers = range((max_batch_size - 1).bit_length())
-        self._sizes = [*(2**power for power in powers), max_batch_size] if self._examples else []
+        sizes = (sizes or _powers_of_two(max_batch_size)) if self._examples else []
+        if costs is None or weigh is None:
+            numbers = range(len(self._examples))
+            self._batches = [_Rehearsal(_repeated(numbers, size), 0.0) for size in sizes]
+        else:
+            self._batches = _by_cost([*map(weigh, self._examples)], sizes, costs)
 
     async def run(self, name: str, run: Run) -> Durations:
-        """Run each size once; returns the sizes with their seconds.
+        """Run each batch once; returns the sizes and costs with their seconds.
 
         The first time they may compile, allocate and fill caches: run again to learn something.
 
@@ -54,20 +103,23 @@ class WarmUp:
         Raises:
             WorkerStartError: A batch failed, or an example in it.
         """
-        return [(size, await self._time(size, name, run)) for size in self._sizes]
+        return [
+            Measured(len(each.numbers), each.cost, await self._time(each.numbers, name, run))
+            for each in self._batches
+        ]
 
-    async def _time(self, size: int, name: str, run: Run) -> float:
+    async def _time(self, numbers: list[int], name: str, run: Run) -> float:
         clock = asyncio.get_running_loop().time
-        batch = list(islice(cycle(self._examples), size))
+        batch = [self._examples[number] for number in numbers]
+        size = len(batch)
         began = clock()
         try:
             results = check_results(await run(batch), size)
         except Exception as error:
             raise WorkerStartError(f"{name} failed {_said(size, error)}") from error
         duration = clock() - began
-        for index, result in enumerate(results):
+        for number, result in zip(numbers, results, strict=True):
             if isinstance(result, BaseException):
-                number = index % len(self._examples)
                 msg = f"{name} failed on example {number} {_said(size, result)}"
                 raise WorkerStartError(msg) from result
         return duration
@@ -76,9 +128,12 @@ class WarmUp:
 NO_WARM_UP = WarmUp((), 1)
 
 
-def make_warm_up(examples: Sequence[Any], max_batch_size: int) -> WarmUp:
-    """A warm-up with these examples, or none if there are none; see `listed`."""
-    return WarmUp(items, max_batch_size) if (items := listed(examples)) else NO_WARM_UP
+def make_warm_up(examples: Sequence[Any], limits: "Limits", weigh: Weigh | None = None) -> WarmUp:
+    """A warm-up with these examples, or none if there are none; see `listed` and `WarmUp`."""
+    items = listed(examples)
+    if not items:
+        return NO_WARM_UP
+    return WarmUp(items, limits.max_batch_size, limits.costs, weigh, limits.sizes)
 
 
 def listed(examples: object) -> Sequence[Any]:
@@ -100,19 +155,52 @@ async def warmed(warm_up: WarmUp, name: str, run: Run) -> Durations:
 
 
 def faster(one: Durations, other: Durations) -> Durations:
-    """Each size's shorter duration: pauses make a run longer, nothing makes it shorter."""
+    """Each batch's shorter duration: pauses make a run longer, nothing makes it shorter."""
     return [
-        (size, min(first, second)) for (size, first), (_, second) in zip(one, other, strict=True)
+        first._replace(duration=min(first.duration, second.duration))
+        for first, second in zip(one, other, strict=True)
     ]
 
 
 def timings(of_each_worker: Iterable[Durations]) -> tuple[Timing, ...]:
     """What several workers took, by their index."""
     return tuple(
-        Timing(worker, size, duration)
+        Timing(worker, each.size, each.duration, each.cost)
         for worker, durations in enumerate(of_each_worker)
-        for size, duration in durations
+        for each in durations
     )
+
+
+def _by_cost(weights: Sequence[float], sizes: Sequence[int], costs: "Costs") -> list[_Rehearsal]:
+    """The batches of examples that cost so much each: of the cheaper half, and of the other."""
+    order = sorted(range(len(weights)), key=weights.__getitem__)
+    half = len(order) // 2
+    halves = (
+        [order[:half], order[half:][::-1]] if weights[order[0]] < weights[order[-1]] else [order]
+    )
+    batches = []
+    for size in sizes:
+        for numbers in halves:
+            chosen = _repeated(numbers, size)
+            cost = costs.of_batch([weights[number] for number in chosen])
+            if cost <= costs.max_batch_cost:
+                batches.append(_Rehearsal(chosen, cost))
+            elif size == sizes[0]:
+                most = f"a cost of at most max_batch_cost={costs.max_batch_cost:g}"
+                got = f"{cost:g} of example {chosen[0]}"
+                often = f", {size} times" if size > 1 else ""
+                raise ValueError(f"examples: expected {most}, got {got}{often}")
+    return batches
+
+
+def _powers_of_two(max_batch_size: int) -> Sequence[int]:
+    """Those below it, and itself."""
+    powers = range((max_batch_size - 1).bit_length())
+    return [*(2**power for power in powers), max_batch_size]
+
+
+def _repeated(numbers: Sequence[int], size: int) -> list[int]:
+    return list(islice(cycle(numbers), size))
 
 
 def _said(size: int, error: BaseException) -> str:

@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
-from adaptive_batching import Processes, Tasks, Threads, batched
+from adaptive_batching import Pipeline, Processes, Stage, Tasks, Threads, batched
 from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.errors import Overloaded, WorkerStartError
+from adaptive_batching.errors import CostError, Overloaded, WorkerStartError
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.warm_up import WarmUp
 from tests.virtual_time import run_virtually
@@ -29,6 +29,67 @@ async def test_each_size_runs_three_times():
     async with handler:
         assert batches == 3 * ["a", "ab", "abca", "abcabc"]
         assert handler.stats().batches == 0
+
+
+async def test_each_size_runs_with_short_and_with_long_examples():
+    """Those that cost less and those that cost more, as far as a batch may cost that much."""
+    batches = []
+
+    @batched(
+        max_batch_size=6, examples=["ab", "a", "abcd"], cost=len, padded=True, max_batch_cost=16
+    )
+    async def handler(items: list[str]) -> list[str]:
+        batches.append(items)
+        return items
+
+    short, long = ["a"], ["abcd", "ab"]
+    ran = [short, long[:1], 2 * short, long, 4 * short, 2 * long, 6 * short]
+    async with handler:
+        assert batches == 3 * ran
+
+
+async def test_examples_that_cost_the_same_run_once_in_each_size():
+    """There is no short and no long one."""
+    batches = []
+
+    @batched(max_batch_size=2, examples=["a", "b"], cost=len)
+    async def handler(items: list[str]) -> list[str]:
+        batches.append("".join(items))
+        return items
+
+    async with handler:
+        assert batches == 3 * ["a", "ab"]
+
+
+def test_what_a_unit_of_cost_takes_is_known_before_the_first_call():
+    """The forecasts of short and of long items are right from the beginning."""
+
+    async def model(items):
+        await asyncio.sleep(5e-3 + 1e-5 * len(items) * max(items))
+        return items
+
+    async def story():
+        clock = asyncio.get_running_loop().time
+        stage = Stage(model, max_batch_size=16, examples=[300, 10], cost=float, padded=True)
+        async with Pipeline([stage], clock=clock) as pipeline:
+            (stats,) = pipeline.stats().stages
+            assert stats.fixed == pytest.approx(5e-3, rel=0.1)
+            assert stats.per_cost == pytest.approx(1e-5, rel=0.1)
+
+    run_virtually(story())
+
+
+@pytest.mark.parametrize(
+    ("examples", "error", "message"),
+    [
+        (["a", "abcd"], ValueError, "max_batch_cost=3, got 4 of example 1"),
+        (["a", 5], CostError, "cost: expected a number of 0 or more for each item"),
+    ],
+)
+def test_an_example_that_can_be_in_no_batch(examples, error, message):
+    """It is refused where it is written."""
+    with pytest.raises(error, match=message):
+        batched(max_batch_size=2, examples=examples, cost=len, max_batch_cost=3)
 
 
 def test_the_later_run_is_learned():

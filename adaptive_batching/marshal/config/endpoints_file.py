@@ -14,7 +14,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from adaptive_batching.core import Limits
+from adaptive_batching.core import Costs
 from adaptive_batching.errors import ConfigError, SettingError
 from adaptive_batching.marshal.config.quantities import Bytes, Count, Duration, Text, means
 from adaptive_batching.marshal.config.toml_file import TomlFile, read_table, read_toml
@@ -23,6 +23,7 @@ from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.named_policy import check_named_policy
 
 T = TypeVar("T")
+Cost = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,6 +36,9 @@ class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     max_queue: Annotated[
         Count | None, means("Items that may wait; further requests are refused.")
     ] = None
+    max_batch_cost: Annotated[
+        Cost | None, means("Cost of a batch at most, of an endpoint whose items have one.")
+    ] = None
     max_body: Annotated[Bytes | None, means("Largest body of a request.")] = None
     policy: Annotated[Text | None, means("Policy that decides when a batch leaves.")] = None
 
@@ -42,23 +46,39 @@ class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         """Return the endpoint with the settings of the file.
 
         Raises:
-            SettingError: There is no such policy, or it is not the endpoint's alone.
+            SettingError: There is no such policy, or it is not the endpoint's alone; or items have
+                no cost, or the handler takes no batches of that size.
             ValueError: A limit can't be.
         """
         if self.policy is not None:
             check_named_policy(self.policy)
             if isinstance(endpoint.placement, SharedWorkers):
                 raise SettingError("policy", "expected none, for it is that of SharedWorkers")
+        limits = endpoint.limits
+        if limits.sizes and self.max_batch_size not in {None, *limits.sizes}:
+            expected = f"expected one of the endpoint's sizes={list(limits.sizes)}"
+            raise SettingError("max_batch_size", f"{expected}, got {self.max_batch_size}")
         return replace(
             endpoint,
-            limits=Limits(
-                _said(self.max_batch_size, endpoint.limits.max_batch_size),
-                float(_said(self.max_latency, endpoint.limits.max_latency)),
-                _said(self.max_queue, endpoint.limits.max_queue),
+            limits=replace(
+                limits,
+                max_batch_size=_said(self.max_batch_size, limits.max_batch_size),
+                max_latency=float(_said(self.max_latency, limits.max_latency)),
+                max_queue=_said(self.max_queue, limits.max_queue),
+                costs=self._costs(limits.costs),
             ),
             policy=_said(self.policy, endpoint.policy),
             max_body=int(_said(self.max_body, endpoint.max_body)),
         )
+
+    def _costs(self, costs: Costs | None) -> Costs | None:
+        """How the costs of items add up."""
+        if self.max_batch_cost is None:
+            return costs
+        if costs is None:
+            expected = "expected none of an endpoint without cost=..., which says what items cost"
+            raise SettingError("max_batch_cost", f"{expected}, got {self.max_batch_cost:g}")
+        return replace(costs, max_batch_cost=self.max_batch_cost)
 
 
 def _said(by_file: T | None, by_module: T) -> T:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from adaptive_batching.core import Limits, PolicyLike
+from adaptive_batching.item_costs import CostOf
 from adaptive_batching.marshal.service.conversion import Conversion
+from adaptive_batching.marshal.service.costs import cost_of_bodies
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.payloads.contract import Contract
 from adaptive_batching.pipeline import Pipeline
@@ -36,6 +38,7 @@ class Endpoint:
         runs: The handler with what its workers have to know besides; see `configured`.
         key: The name of a header, or what says the key of an item; None for no keys.
         many: Whether a request brings a list of items.
+        cost: `"bytes"`, or what says what an item costs; None if all cost the same.
     """
 
     path: str
@@ -50,11 +53,19 @@ class Endpoint:
     runs: Any
     key: str | Callable[[Any], Hashable] | None = None
     many: bool = False
+    cost: str | CostOf | None = None
 
     @property
     def most(self) -> int | None:
         """Items that a request may bring; None if it brings one, and no list."""
         return self.limits.max_queue if self.many else None
+
+    @property
+    def cost_of(self) -> CostOf | None:
+        """What says the cost of an item as it goes to the handler; None if all cost the same."""
+        if self.cost is None:
+            return None
+        return cost_of_bodies(self.cost, self.contract, self.limits.costs)
 
     @property
     def conversion(self) -> Conversion:

@@ -12,8 +12,15 @@ from adaptive_batching.errors import NoWorkers
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.live.watch import Watched
 from adaptive_batching.instrumentation.recent_batches import RecentBatches
+from adaptive_batching.item_costs import CostOf
 from adaptive_batching.marshal.service.conversion import conversion_of_stage
-from adaptive_batching.marshal.service.endpoint_runtime import Backend, EndpointRuntime, Post
+from adaptive_batching.marshal.service.costs import cost_of_bodies
+from adaptive_batching.marshal.service.endpoint_runtime import (
+    Backend,
+    EndpointCall,
+    EndpointRuntime,
+    Post,
+)
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.keys import key_of
 from adaptive_batching.marshal.service.list_runtime import (
@@ -23,13 +30,12 @@ from adaptive_batching.marshal.service.list_runtime import (
     PostAll,
 )
 from adaptive_batching.marshal.service.negotiation import Negotiation, example_items
-from adaptive_batching.marshal.service.shared_dispatcher import make_shared_dispatcher
+from adaptive_batching.marshal.service.shared_dispatcher import make_shared_dispatcher, warm_up_of
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.multi_handler import Addressed
 from adaptive_batching.workers.placement import Placement
-from adaptive_batching.workers.warm_up import make_warm_up
 
 ObserversByLabel = Mapping[str, Sequence[Observer]]
 
@@ -54,10 +60,8 @@ def _of_handler(
     endpoint: Endpoint, placement: Placement, observers: ObserversByLabel
 ) -> EndpointRuntime:
     histograms, latest = BatchHistograms(endpoint.limits.max_batch_size), RecentBatches()
-    items = example_items(endpoint.contract, endpoint.examples)
-    warm_up = make_warm_up(items, endpoint.limits.max_batch_size)
     dispatcher: Dispatcher[Any, bytes] = Dispatcher(
-        make_workers(endpoint.runs, placement, endpoint.conversion, warm_up),
+        make_workers(endpoint.runs, placement, endpoint.conversion, warm_up_of(endpoint)),
         endpoint.limits,
         policy=endpoint.policy,
         idempotent=endpoint.idempotent,
@@ -87,9 +91,14 @@ def _of_shared(
 
 
 def _post_share(
-    share: Share[Addressed, bytes], path: str, on_end: OnEnd, item: Any, within: float
+    share: Share[Addressed, bytes],
+    path: str,
+    on_end: OnEnd,
+    item: Any,
+    within: float,
+    cost: float = 0.0,
 ) -> Call[Addressed, bytes]:
-    return share.post(on_end, (path, item), within)
+    return share.post(on_end, (path, item), within, cost)
 
 
 def _retune_share(share: Share[Addressed, bytes], _policy: PolicyLike, limits: Limits) -> None:
@@ -105,6 +114,8 @@ def _runtime(
     watched: Watched,
     retune: Callable[[PolicyLike, Limits], None],
 ) -> EndpointRuntime:
+    if endpoint.cost_of is not None:
+        post = partial(_post_at_cost, post, endpoint.cost_of)
     post_all = partial(CallOfSeveral, post, dispatcher.withdraw)
     return _maker(endpoint, post_all)(
         endpoint.path,
@@ -119,6 +130,12 @@ def _runtime(
         retune,
         key_of(endpoint),
     )
+
+
+def _post_at_cost(
+    post: Post, cost_of: CostOf, on_end: OnEnd, item: Any, within: float, *key: Hashable
+) -> EndpointCall:
+    return post(on_end, item, within, *key, cost=cost_of(item))
 
 
 def _maker(
@@ -141,7 +158,13 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> End
             described.stages, histograms, latest, labels, strict=True
         )
     ]
-    stages[0] = replace(stages[0], examples=endpoint.examples)
+    first = stages[0]
+    weigh = (
+        None
+        if first.cost is None
+        else cost_of_bodies(first.cost, endpoint.contract, first.limits.costs)
+    )
+    stages[0] = replace(first, examples=endpoint.examples, cost=weigh)
     item, result = endpoint.contract.item, endpoint.contract.result
     wraps = [
         conversion_of_stage(stage, number, len(stages), item, result)

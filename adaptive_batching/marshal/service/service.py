@@ -11,13 +11,14 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from adaptive_batching.asked_limits import make_limits
 from adaptive_batching.configured_handler import check_takes_a_list, configured
-from adaptive_batching.core import Limits, PolicyLike, make_policy
+from adaptive_batching.core import PolicyLike, make_policy
 from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
 from adaptive_batching.marshal.checks import (
+    check_cost,
     check_count,
     check_fits,
     check_key,
@@ -25,6 +26,7 @@ from adaptive_batching.marshal.checks import (
     check_seconds,
     check_shared,
 )
+from adaptive_batching.marshal.service.costs import function_of
 from adaptive_batching.marshal.service.endpoints import PAGES, Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.in_process import InProcessEndpoint
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
@@ -170,6 +172,10 @@ class Service:
         key: str | Callable[[Any], Hashable] | None = None,
         many: bool = False,
         init_args: Mapping[str, Any] | None = None,
+        cost: Literal["bytes"] | Callable[[Any], float] | None = None,
+        padded: bool = False,
+        max_batch_cost: float | None = None,
+        pad_costs: Sequence[float] = (),
     ) -> Callable[[H], H]:
         """Serve the decorated handler, which stays as it is.
 
@@ -205,6 +211,14 @@ class Service:
             many: Whether a request brings a list of items, at most `max_queue`, and is answered
                 with the list of their results. They join batches as those of single requests do.
             init_args: Keyword arguments with which each worker builds a class.
+            cost: What an item costs, where items don't cost the same: `"bytes"` for the length of
+                its body, or a function that returns a number of 0 or more. It takes the item, and
+                then each body is read a second time, as for `key`; or, if its parameter is
+                annotated `bytes`, the body as it is.
+            padded: Whether each item of a batch takes as long as the costliest one; see `batched`.
+            max_batch_cost: No batch costs more than that; an item that costs more alone is refused,
+                with 413. None for no limit.
+            pad_costs: Costs to which the handler pads its items; see `batched`.
 
         Raises:
             TypeError: The handler can't be called with a list, or something is of a wrong type,
@@ -216,7 +230,16 @@ class Service:
         if isinstance(workers, SharedWorkers):
             check_shared(policy, cpus, key)
         check_key(key)
-        limits = Limits(max_batch_size, inf if max_latency is None else max_latency, max_queue)
+        check_cost(cost)
+        limits = make_limits(
+            max_batch_size,
+            max_latency,
+            max_queue,
+            cost=function_of(cost),
+            padded=padded,
+            max_batch_cost=max_batch_cost,
+            pad_costs=pad_costs,
+        )
         declaration = Declaration(item, result, codec, result_codec)
 
         def register(handler: H) -> H:
@@ -245,6 +268,7 @@ class Service:
                 runs,
                 key,
                 many,
+                cost,
             )
             return handler
 

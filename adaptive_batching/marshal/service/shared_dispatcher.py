@@ -9,7 +9,7 @@ from adaptive_batching.marshal.service.negotiation import example_items
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.workers.multi_handler import Addressed, NamedHandler
 from adaptive_batching.workers.shared_factory import make_shared_workers
-from adaptive_batching.workers.warm_up import make_warm_up
+from adaptive_batching.workers.warm_up import WarmUp, make_warm_up
 
 
 def make_shared_dispatcher(
@@ -33,7 +33,7 @@ def make_shared_dispatcher(
             each.path,
             each.runs,
             each.conversion,
-            make_warm_up(example_items(each.contract, each.examples), each.limits.max_batch_size),
+            warm_up_of(each),
         )
         for each in endpoints
     ]
@@ -48,6 +48,12 @@ def make_shared_dispatcher(
             each.path: JobClass(each.limits, idempotent=each.idempotent) for each in endpoints
         },
     )
+
+
+def warm_up_of(endpoint: Endpoint) -> WarmUp:
+    """What the workers of an endpoint run before they are ready."""
+    items, limits = example_items(endpoint.contract, endpoint.examples), endpoint.limits
+    return make_warm_up(items, limits, endpoint.cost_of)
 
 
 def _together(limits: Sequence[Limits]) -> Limits:

@@ -70,6 +70,35 @@ async def test_the_file_is_stronger_than_the_module(at_work):
     assert client.running.dispatchers["/double"].limits.max_queue == 7
 
 
+async def test_the_most_that_a_batch_may_cost_changes(at_work, written):
+    """What comes meets the new limit, and an item that is larger alone is refused."""
+    batches = []
+    table = '[endpoints."/double"]\nmax_batch_size = 3\nmax_batch_cost ='
+    service = one_endpoint(batches, cost=float)
+    client = await at_work(service, f'{table} 100\npolicy = "window:1h"\n')
+
+    async def three():
+        return [
+            each.json
+            for each in await asyncio.gather(*(client.post("/double", 4) for _ in range(3)))
+        ]
+
+    assert await three() == [8, 8, 8]
+    written(f'{table} 5\npolicy = "greedy"\n')
+    await until(lambda: client.running.dispatchers["/double"].limits.costs.max_batch_cost == 5)
+    assert (await client.post("/double", 6)).status == 413
+    assert await three() == [8, 8, 8]
+    assert batches == [3, 1, 1, 1]
+
+
+async def test_a_cost_needs_a_function(at_work):
+    """The file can't say what an item costs."""
+    text = '[endpoints."/double"]\nmax_batch_cost = 100\n'
+    message = r"max_batch_cost: expected none of an endpoint without cost=.*, got 100"
+    with pytest.raises(ConfigError, match=message):
+        await at_work(one_endpoint([]), text)
+
+
 async def test_a_new_policy_releases_who_waits(at_work, written):
     """Requests that wait are released by the new policy; the next ones meet the new limits."""
     batches = []

@@ -499,6 +499,23 @@ async def test_calls_wait_for_a_worker(tmp_path):
     assert not path.exists()
 
 
+async def test_a_batch_costs_no_more_than_it_may(tmp_path):
+    """The frame of a batch holds what its items may cost together, whoever runs it."""
+    path = tmp_path / "s"
+    predict = batched(workers=f"unix:{path}", cost=float, max_batch_cost=10)(elsewhere)
+    async with predict:
+        calls = [asyncio.create_task(predict(number)) for number in (6, 3, 6, 3)]
+        guest = await Guest.idle(path)
+        costs = []
+        while sum(costs) < 18:
+            batch = await guest.hear()
+            costs.append(sum(item for _, item in batch["jobs"]))
+            guest.say({"type": "results", "results": batch["jobs"]})
+        assert await asyncio.gather(*calls) == [6, 3, 6, 3]
+        guest.close()
+    assert max(costs) <= 10
+
+
 async def test_an_idempotent_batch_runs_again_elsewhere(tmp_path):
     """Its worker goes; its callers notice nothing, and the idle worker gets what was lost."""
     path = tmp_path / "s"

@@ -52,9 +52,10 @@ OF_ENDPOINTS = (
     Refusal(431, "The headers are larger, or more, than they may be.", ("headers_too_large",)),
     Refusal(
         500,
-        "The handler failed. What happened is in the log, under the request's id.",
+        "The handler or `cost` failed. What happened is in the log, under the request's id.",
         (
             errors.HandlerError.code,
+            errors.CostError.code,
             errors.BatchFunctionError.code,
             errors.Quarantined.code,
             errors.BatchingError.code,

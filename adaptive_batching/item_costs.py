@@ -1,0 +1,76 @@
+"""What items cost, by a function of one item that the program gives."""
+
+from collections.abc import Callable
+from math import inf, isfinite
+from typing import Any
+
+from adaptive_batching.core import Costs
+from adaptive_batching.errors import BatchingError, CostError
+from adaptive_batching.exception_text import describe
+from adaptive_batching.workers.handler import is_async, name_of
+from adaptive_batching.workers.results import sequence_of
+
+CostOf = Callable[[Any], float]
+"""What an item costs: a finite number of 0 or more, in any unit."""
+
+
+def make_costs(
+    cost: object, *, padded: bool, max_batch_cost: float | None, pad_costs: object = ()
+) -> Costs | None:
+    """How the costs of items add up; None if no function says what one costs.
+
+    Raises:
+        TypeError: The function is none that can be called, or has to be awaited; or `pad_costs` is
+            no list.
+        ValueError: The other arguments are given without it, or no batch may cost anything.
+    """
+    listed = sequence_of(pad_costs)
+    if listed is None:
+        expected = "expected a list of numbers, such as [128, 256, 512]"
+        raise TypeError(f"pad_costs: {expected}, got {pad_costs!r}")
+    if cost is None:
+        beside = {
+            "padded": padded or None,
+            "max_batch_cost": max_batch_cost,
+            "pad_costs": listed or None,
+        }
+        for name, given in beside.items():
+            if given is not None:
+                expected = "expected cost=..., which says what an item costs, such as cost=len"
+                raise ValueError(f"{name}: {expected}, beside it, got {name}={given!r} alone")
+        return None
+    if not callable(cost) or is_async(cost):
+        expected = "expected a plain function of one item that returns a number, such as len"
+        raise TypeError(f"cost: {expected}, got {cost!r}")
+    return Costs(padded, inf if max_batch_cost is None else max_batch_cost, tuple(listed))
+
+
+def checked_cost(function: CostOf, costs: Costs | None = None) -> CostOf:
+    """Return the function with a `CostError` in the place of what it does wrong.
+
+    Where `costs` say to which costs the model pads its items, it returns the next of them.
+
+    What it raises of this library's own errors passes: an `InvalidItem` puts the blame on the item.
+    """
+    name = name_of(function)
+    rounded = costs.rounded if costs is not None and costs.pad_costs else float
+
+    def cost_of(item: Any) -> float:
+        try:
+            cost = function(item)
+        except BatchingError:
+            raise
+        except Exception as error:
+            expected = "expected a number of 0 or more for each item"
+            raise CostError(f"cost: {expected} from {name}, which raised {describe(error)}") from (
+                error
+            )
+        try:
+            if not isinstance(cost, bool) and isfinite(cost) and cost >= 0:
+                return float(rounded(cost))
+        except (TypeError, ValueError, OverflowError):
+            pass
+        expected = "expected a finite number of 0 or more"
+        raise CostError(f"cost: {expected} from {name}, got {cost!r:.100}")
+
+    return cost_of
