@@ -1,4 +1,4 @@
-"""What is counted while batches run: three histograms, filled once a batch."""
+"""What is counted while batches run: histograms, filled once a batch."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
@@ -10,6 +10,7 @@ _SECONDS = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
 )
+_COSTS = tuple(4**power for power in range(15))  # in any unit: up to 256 Mi of it
 
 
 class Histogram:
@@ -70,6 +71,8 @@ class BatchHistograms:
         latency: Seconds from a request's arrival to its answer, of those that had one by their
             deadline.
         error: Seconds by which batches differed from what was predicted of them, summed.
+        cost: What a batch cost with its padding, where items don't cost the same.
+        own_cost: What requests would have cost in batches of their own, summed.
     """
 
     def __init__(self, max_batch_size: int) -> None:
@@ -78,12 +81,17 @@ class BatchHistograms:
         self.wait = Histogram()
         self.latency = Histogram(steps=8)
         self.error = 0.0
+        self.cost = Histogram(_COSTS)
+        self.own_cost = 0.0
 
     def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
         """Count a batch and its members, but for those that wait again for another."""
         released, finished, duration = record.released, record.finished, record.duration
         self.size.observe(record.size)
         self.duration.observe(duration)
+        if record.cost:
+            self.cost.observe(record.cost)
+            self.own_cost += record.own_cost
         ended = batch.jobs
         if record.outcome is Outcome.DONE:
             if record.predicted:  # there was one

@@ -86,7 +86,14 @@ def _batches(endpoint: EndpointView, now: Sequence[Second], length: float) -> st
         return f"none yet; {counted(endpoint.max_batch_size, 'item')} at most"
     size = f"{items / batches:.3g}" if batches else "0"
     line = f"{format_duration(endpoint.fixed)} + {format_duration(endpoint.per_item)} an item"
-    return f"{size} items of {endpoint.max_batch_size}, {_rate(batches / length)}; they take {line}"
+    shown = f"{size} items of {endpoint.max_batch_size}, {_rate(batches / length)}"
+    return f"{shown}; they take {line}{_padding(now)}"
+
+
+def _padding(now: Sequence[Second]) -> str:
+    """How much of the work is padding, where items don't cost the same."""
+    cost, own = sum(each.cost for each in now), sum(each.own_cost for each in now)
+    return f"; {_share(max(0.0, 1 - own / cost))} of the work is padding" if cost else ""
 
 
 def _workers(endpoint: EndpointView, now: Sequence[Second], length: float) -> Text:

@@ -14,7 +14,12 @@ from tests.marshal.client import client_of
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
-ELSEWHERE = {"Members of failed batches", "Model servers behind a sidecar"}
+ELSEWHERE = {
+    "Cost of a batch",
+    "Members of failed batches",
+    "Model servers behind a sidecar",
+    "Padding",
+}
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("prometheus"), reason="prometheus is not installed"

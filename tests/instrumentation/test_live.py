@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from adaptive_batching.core import Limits
+from adaptive_batching.core import Costs, Limits
 from adaptive_batching.dispatcher import Dispatcher, request_name
 from adaptive_batching.errors import BatchingError
 from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram, quantile
@@ -161,6 +161,21 @@ def test_each_batch_says_who_was_in_it_and_why_it_left():
             assert [each.number for each in model.view.whole().endpoints[0].ran] == [0, 1]
 
     run_virtually(story())
+
+
+def test_cost_and_padding_are_told_where_items_have_costs():
+    """Of 1, 1 and 4, padded to 12, half is padding; without costs there is nothing of either."""
+
+    async def story(costs):
+        async with scene(costs=costs) as model:
+            await model.at(0.0)
+            await asyncio.gather(*(model.submit(cost, cost=cost) for cost in (1, 1, 4)))
+            endpoint = await model.at(1.0)
+            [second], [ran] = endpoint.seconds, endpoint.ran
+            return second.cost, second.own_cost, ran.cost, endpoint.mean_cost
+
+    assert run_virtually(story(Costs(padded=True))) == (12, 6, 12, 4)
+    assert run_virtually(story(None)) == (0, 0, 0, 0)
 
 
 def test_nothing_grows():

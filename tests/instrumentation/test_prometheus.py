@@ -1,11 +1,12 @@
 """What is counted of batches and requests, and in which formats it is told."""
 
 import asyncio
+from math import inf
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from adaptive_batching.core import Limits
+from adaptive_batching.core import Costs, Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.instrumentation.histograms import BatchHistograms, Histogram
 from adaptive_batching.instrumentation.prometheus import Metrics
@@ -38,6 +39,46 @@ def families(metrics, accept):
     body, content_type = metrics.exposition(accept)
     assert content_type.startswith(accept)
     return list(text_string_to_metric_families(body.decode()))
+
+
+async def padded(items):
+    return items
+
+
+async def shown_of_costs(costs):
+    """What Prometheus is told of the costs of an endpoint after a batch of 1, 1 and 4."""
+    metrics, histograms = Metrics(), BatchHistograms(8)
+    workers, limits = make_workers(padded, Tasks(1)), Limits(3, costs=costs)
+    dispatcher = Dispatcher(workers, limits, policy="window:1h", observers=[histograms])
+    metrics.watch("/texts", dispatcher, histograms)
+    async with dispatcher:
+        await asyncio.gather(*(dispatcher.submit(cost, cost=cost) for cost in (1, 1, 4)))
+    return {
+        (sample.name.removeprefix("adaptive_batching_"), sample.labels.get("le")): sample.value
+        for family in families(metrics, "text/plain")
+        for sample in family.samples
+        if "cost" in sample.name
+    }
+
+
+async def test_the_cost_of_batches_is_told_with_and_without_padding():
+    """Three items padded to 4 cost 12, half of which is padding."""
+    shown = await shown_of_costs(Costs(padded=True, max_batch_cost=64))
+    assert shown["batch_cost_sum", None] == 12
+    assert (shown["batch_cost_bucket", "4"], shown["batch_cost_bucket", "16"]) == (0, 1)
+    assert shown["batch_own_cost_total", None] == 6
+    assert shown["max_batch_cost", None] == 64
+    assert shown["model_per_cost_seconds", None] >= 0
+
+
+async def test_the_cost_of_a_batch_that_is_not_padded_is_its_items_own():
+    shown = await shown_of_costs(Costs())
+    assert shown["batch_cost_sum", None] == shown["batch_own_cost_total", None] == 6
+    assert shown["max_batch_cost", None] == inf
+
+
+async def test_endpoints_without_costs_have_no_series_about_them():
+    assert await shown_of_costs(None) == {}
 
 
 def test_open_metrics_on_demand(metrics):

@@ -20,6 +20,7 @@ class EndedBatch(msgspec.Struct, frozen=True, array_like=True):
         reason: Why it left.
         outcome: How it ended.
         predicted: How long it was expected to take.
+        cost: What it cost, where items don't cost the same.
     """
 
     number: int
@@ -30,6 +31,7 @@ class EndedBatch(msgspec.Struct, frozen=True, array_like=True):
     reason: str
     outcome: str
     predicted: float
+    cost: float = 0.0
 
 
 class WorkerView(msgspec.Struct, frozen=True):
@@ -63,6 +65,8 @@ class EndpointView(msgspec.Struct, frozen=True):
         items: In them.
         fixed: Fitted seconds of any batch.
         per_item: Fitted seconds of each item.
+        per_cost: Fitted seconds of each unit of cost, which are in `per_item` too, at `mean_cost`.
+        mean_cost: Of an item of late, padding included; 0 where all cost the same.
         lately: Latency percentiles 50, 90 and 99 of the last ten seconds.
         queued: Items that wait.
         in_flight: Requests that wait or run.
@@ -85,6 +89,8 @@ class EndpointView(msgspec.Struct, frozen=True):
     items: int
     fixed: float
     per_item: float
+    per_cost: float
+    mean_cost: float
     lately: tuple[float | None, float | None, float | None]
     queued: int
     in_flight: int

@@ -26,6 +26,8 @@ class Second(msgspec.Struct, frozen=True, array_like=True):
         workers: Workers that are alive, at the end.
         busy: Seconds for which workers held a batch, all of them together.
         releases: Batches that ended, by why they left; without reasons that there were none for.
+        cost: Of these batches, where items don't cost the same.
+        own_cost: What their requests would have cost alone; the rest is padding.
     """
 
     until: float
@@ -47,3 +49,5 @@ class Second(msgspec.Struct, frozen=True, array_like=True):
     workers: int
     busy: float
     releases: dict[str, int]
+    cost: float = 0.0
+    own_cost: float = 0.0

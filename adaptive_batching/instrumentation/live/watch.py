@@ -49,6 +49,8 @@ class _Look(NamedTuple):
     stats: Stats
     latencies: tuple[int, ...]
     held: float  # seconds for which workers have held batches
+    cost: float
+    own_cost: float
 
 
 class Watch:
@@ -94,7 +96,8 @@ class Watch:
         stats, histograms = watched.dispatcher.stats(), watched.histograms
         begun = [each.busy_since for each in stats.per_worker if each.busy_since is not None]
         held = histograms.duration.total + sum(now - since for since in begun)
-        return _Look(now, stats, tuple(histograms.latency.counts), held)
+        latencies, costs = histograms.latency, histograms.cost
+        return _Look(now, stats, tuple(latencies.counts), held, costs.total, histograms.own_cost)
 
     def _percentiles(self, since: _Look) -> Percentiles:
         """Percentiles of the answers; an accepted request without one counts with `max_latency`."""
@@ -125,6 +128,8 @@ class Watch:
             items=stats.items,
             fixed=round(stats.fixed, DIGITS + 3),
             per_item=round(stats.per_item, DIGITS + 3),
+            per_cost=round(stats.per_cost, DIGITS + 6),
+            mean_cost=round(stats.mean_cost, 3),
             lately=self._percentiles(self._looks[0]),
             queued=stats.queued,
             in_flight=_in_flight(stats),
@@ -164,6 +169,8 @@ def _second(before: _Look, after: _Look, percentiles: Percentiles) -> Second:
             for reason, count in later.releases.items()
             if count > earlier.releases[reason]
         },
+        round(after.cost - before.cost, 3),
+        round(after.own_cost - before.own_cost, 3),
     )
 
 
@@ -182,6 +189,7 @@ def _run(ran: Ran) -> EndedBatch:
         record.reason.value,
         record.outcome.value,
         round(record.predicted, DIGITS),
+        round(record.cost, 3),
     )
 
 

@@ -106,7 +106,8 @@ class Definition(Generic[T]):
         meaning: In a line.
         labels: What its series differ by.
         source: What it is read from.
-        read: Returns a number or a histogram, or several of them by the values of further labels.
+        read: Returns a number or a histogram, or several of them by the values of further labels;
+            None where the endpoint has no such figure.
     """
 
     kind: Callable[..., Any]
@@ -137,6 +138,8 @@ class Definition(Generic[T]):
 
 def _series(read: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield label values and figure of each series; a key may be an enum, a text or a tuple."""
+    if read is None:
+        return
     if not isinstance(read, Mapping):
         yield (), read
         return
@@ -189,6 +192,11 @@ def _workers(reading: Reading, figure: str) -> Mapping[int, float]:
     return {n: getattr(each, figure) for n, each in enumerate(reading.stats.per_worker)}
 
 
+def _if_costs(reading: Reading, figure: T) -> T | None:
+    """Return a figure about costs, where items don't cost the same."""
+    return None if reading.limits.costs is None else figure
+
+
 def _version() -> str:
     try:
         return version("adaptive-batching")
@@ -235,6 +243,14 @@ DEFINITIONS: tuple[Definition[Any], ...] = (
     _define(COUNTER, ENDPOINTS, "batch_prediction_error_seconds",
         "Sum of the differences between predicted and measured durations of batches",
         lambda it: it.histograms.error),
+    _define(HISTOGRAM, ENDPOINTS, "batch_cost", "Cost of a batch with its padding",
+        lambda it: _if_costs(it, it.histograms.cost)),
+    _define(COUNTER, ENDPOINTS, "batch_own_cost",
+        "Sum of what requests would have cost alone; the rest of batch_cost_sum is padding",
+        lambda it: _if_costs(it, it.histograms.own_cost)),
+    _define(GAUGE, ENDPOINTS, "max_batch_cost",
+        "Cost that a batch may have at most; +Inf if it has no limit",
+        lambda it: it.limits.costs and it.limits.costs.max_batch_cost),
     _define(GAUGE, ENDPOINTS, "running_batches",
         "Batches that run now", lambda it: it.stats.running),
     _define(COUNTER, ENDPOINTS, "bisect", "Members of failed batches, by result",
@@ -245,6 +261,9 @@ DEFINITIONS: tuple[Definition[Any], ...] = (
         lambda it: it.stats.fixed),
     _define(GAUGE, ENDPOINTS, "model_per_item_seconds", "Learned duration that each item adds",
         lambda it: it.stats.per_item),
+    _define(GAUGE, ENDPOINTS, "model_per_cost_seconds",
+        "Learned duration that each unit of cost adds; the duration of an item includes it",
+        lambda it: _if_costs(it, it.stats.per_cost)),
     _define(GAUGE, ENDPOINTS, "model_error_ratio",
         "Mean difference between batches and the learned line, relative",
         lambda it: it.stats.error),

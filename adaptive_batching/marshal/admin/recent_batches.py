@@ -58,6 +58,9 @@ def _described(ran: Ran, ended: datetime) -> Iterator[tuple[str, Any]]:
     yield "outcome", record.outcome.value
     yield "items", record.size
     yield "requests", record.requests
+    if record.cost:
+        yield "cost", record.cost
+        yield "padding", record.cost - record.own_cost
     yield "left_waiting", record.left_waiting
     yield "oldest_waited_seconds", round(record.released - record.oldest_arrived, 6)
     yield "predicted_seconds", round(record.predicted, 6)

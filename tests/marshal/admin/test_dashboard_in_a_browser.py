@@ -53,7 +53,8 @@ MUCH = """Promise.all([
     store.news(view);
     const endpoint = store.endpoints.get("/slow");
     const busiest = { length: 1, arrived: 98765, shed: 12345, queueFull: 12345, done: 74075,
-        batches: 12345, items: 98765, releases: { full: 12345 }, workers: 1, busy: 1 };
+        batches: 12345, items: 98765, releases: { full: 12345 }, workers: 1, busy: 1,
+        cost: 98765, ownCost: 1234 };
     const requests = { ...endpoint.requests, done: 9876543210 };
     const much = { ...endpoint, requests, seconds: [busiest], queued: 98765, saturation: 12.34 };
     for (const show of ["showReasons", "showTiles", "showTotals"]) panels[show](much);

@@ -66,14 +66,17 @@ function show() {
 }
 
 function showFit(endpoint) {
-  const fitted = size => endpoint.fixed + endpoint.per_item * size;
+  const { fixed, per_item: perItem, per_cost: perCost, mean_cost: usual } = endpoint;
+  const by = usual ? "cost" : "size"; // the line is that of batches whose items cost as much as most
+  const fitted = amount => fixed + perItem * (usual ? amount / usual : amount);
   const batches = endpoint.ran.filter(batch => batch.outcome === "done")
-    .map(batch => ({ size: batch.size, taken: batch.finished - batch.released, fitted: fitted(batch.size) }))
-    .sort((one, other) => one.size - other.size);
-  if (batches.length) batches.unshift({ size: 0, taken: null, fitted: fitted(0) });
-  charts.fit.show(batches, batch => batch.size);
-  const line = `${seconds(endpoint.fixed)} + ${seconds(endpoint.per_item)} × items`;
-  text("fit-line", endpoint.batches ? `milliseconds by items; fitted: ${line}` : "milliseconds by items");
+    .map(batch => ({ amount: batch[by], taken: batch.finished - batch.released, fitted: fitted(batch[by]) }))
+    .sort((one, other) => one.amount - other.amount);
+  if (batches.length) batches.unshift({ amount: 0, taken: null, fitted: fitted(0) });
+  charts.fit.show(batches, batch => batch.amount);
+  const per = usual ? ` + ${seconds(perItem - perCost * usual)} × items + ${seconds(perCost)} × cost` : ` + ${seconds(perItem)} × items`;
+  const axis = `milliseconds by ${usual ? "cost" : "items"}`;
+  text("fit-line", endpoint.batches ? `${axis}; fitted: ${seconds(fixed)}${per}` : axis);
 }
 
 function offer(names, current) {

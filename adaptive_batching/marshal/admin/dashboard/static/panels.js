@@ -39,7 +39,7 @@ export function showTiles(endpoint) {
   text("refused", now.arrived ? share(now.refused / now.arrived) : "–");
   text("refused-detail", refusals(now));
   text("batch", now.batches ? number(now.items / now.batches) : "–", `of ${endpoint.max_batch_size}`);
-  text("batch-detail", `${number(rate(now.batches))} batches/s`);
+  text("batch-detail", `${number(rate(now.batches))} batches/s${padding(now)}`);
   text("queued", count(endpoint.queued), "items");
   text("queued-detail", endpoint.queued ? `${seconds(endpoint.queued_seconds)} of work` : "nothing waits");
   const alive = endpoint.workers.filter(worker => worker.alive);
@@ -50,6 +50,11 @@ export function showTiles(endpoint) {
   const carried = `${held}${percent(endpoint.saturation)} of what full batches could carry`;
   text("workers-detail", slow ? `${plural(slow, "is", "are")} slow; ${carried}` : carried);
   document.title = `${word.replace(/^\W+/, "")} · ${endpoint.name} · adaptive_batching`;
+}
+
+// Where items don't cost the same.
+function padding(now) {
+  return now.cost ? `; ${percent(Math.max(0, 1 - now.ownCost / now.cost))} of the work is padding` : "";
 }
 
 function refusals(now) {

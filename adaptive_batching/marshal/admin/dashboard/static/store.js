@@ -1,8 +1,9 @@
 // What the stream has told: all that is known at first, then what is new once a second.
 
 const SECOND = ["until", "length", "arrived", "done", "failed", "expired", "shed", "queueFull",
-  "cancelled", "batches", "items", "p50", "p90", "p99", "queued", "running", "workers", "busy", "releases"];
-const BATCH = ["number", "released", "finished", "size", "worker", "reason", "outcome", "predicted"];
+  "cancelled", "batches", "items", "p50", "p90", "p99", "queued", "running", "workers", "busy", "releases",
+  "cost", "ownCost"];
+const BATCH = ["number", "released", "finished", "size", "worker", "reason", "outcome", "predicted", "cost"];
 const SECONDS_KEPT = 120;
 const BATCHES_KEPT = 512;
 
@@ -30,7 +31,8 @@ export class Store {
 // Sums of some seconds, the last ones.
 export function lately(endpoint, span) {
   const sums = { length: 0, arrived: 0, done: 0, failed: 0, expired: 0, refused: 0, shed: 0,
-    queueFull: 0, batches: 0, items: 0, busy: 0, available: 0, releases: {} };
+    queueFull: 0, batches: 0, items: 0, busy: 0, available: 0, cost: 0, ownCost: 0,
+    releases: {} };
   for (const second of endpoint.seconds.slice(-span)) {
     for (const key of Object.keys(sums)) if (key in second && key !== "releases") sums[key] += second[key];
     sums.refused += second.shed + second.queueFull;
