@@ -9,6 +9,7 @@ from typing import Any
 
 from adaptive_batching.wire.brief import brief
 from adaptive_batching.wire.exchange import Request
+from adaptive_batching.wire.item_cost import ItemCost
 from adaptive_batching.wire.listed import Pointer, Rows, RowShare, fields_of
 from adaptive_batching.wire.splice import MOST_ITEMS, NotCuttable, Raw, elements, members, text_of
 
@@ -43,6 +44,17 @@ class Columns(Rows, frozen=True):
             raise NotCuttable(f"expected tensors of as many rows, got {lengths}")
         names = tuple(name for name, _ in named)
         return cls(b"", list(zip(*columns, strict=True)), b"", names)
+
+    def costs(self, item_cost: ItemCost) -> list[float]:
+        """What each row costs: its parts in all tensors together.
+
+        Raises:
+            NotCuttable: That can't be read off one of them.
+        """
+        if self.names is None:
+            return super().costs(item_cost)
+        notation = self.notation
+        return [sum(item_cost(part, notation) for part in row) for row in self.items]
 
     def text(self, items: Sequence[Any] | None = None) -> bytes:
         """The whole, with these rows in its tensors or its own."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 
+from adaptive_batching.wire.item_cost import ItemCost
 from adaptive_batching.wire.pieces import Pieces, size_of
 from adaptive_batching.wire.splice import NotCuttable
 
@@ -99,10 +100,12 @@ class Format(Protocol[S]):
         holds_heads: Whether a batch holds each request with its own line and headers, so that
             those of the batch are the same for all.
         has_models: Whether servers that speak it may tell how large batches of a model may be.
+        has_texts: Whether an item is a value that can be looked into, not a row of tensors.
     """
 
     holds_heads: ClassVar[bool] = False
     has_models: ClassVar[bool] = False
+    has_texts: ClassVar[bool] = True
 
     def destination(self, method: str, target: str) -> tuple[str, str]:
         """Return the method and target of the batch that such a request joins."""
@@ -137,6 +140,13 @@ class Format(Protocol[S]):
 
         Raises:
             NotCuttable: It can't share a batch.
+        """
+
+    def costs(self, share: S, item_cost: ItemCost) -> Sequence[float]:
+        """What each item of a share costs.
+
+        Raises:
+            NotCuttable: That can't be read off one of them.
         """
 
     def merge(self, shares: Sequence[S]) -> Message:

@@ -6,11 +6,12 @@ from typing import Any
 
 from adaptive_batching.errors import SettingError
 from adaptive_batching.wire.exchange import Format
-from adaptive_batching.wire.generic import GenericJSON, parse_pointer
+from adaptive_batching.wire.generic import GenericJSON
 from adaptive_batching.wire.msgpack import GenericMsgpack
 from adaptive_batching.wire.open_inference import OpenInference
 from adaptive_batching.wire.openai import OpenAIEmbeddings
 from adaptive_batching.wire.packed import Packed
+from adaptive_batching.wire.pointer import parse_pointer
 from adaptive_batching.wire.tei import TextEmbeddings
 from adaptive_batching.wire.tensorflow import TensorFlowServing
 from adaptive_batching.wire.torchserve import TorchServe

@@ -3,10 +3,8 @@
 JSON pointers (RFC 6901) say where: `/inputs` and `/outputs`, or nothing for a bare list.
 """
 
-import re
 from typing import ClassVar
 
-from adaptive_batching.errors import SettingError
 from adaptive_batching.wire.exchange import Request
 from adaptive_batching.wire.listed import Pointer, RowFormat, Rows, RowShare, share_of
 
@@ -33,21 +31,3 @@ class GenericJSON(RowFormat[RowShare]):
     def read(self, request: Request) -> RowShare | None:
         """Understand a request; see `Format.read`."""
         return share_of(request, self.rows.read(request.message.body, self._items), self._results)
-
-
-def parse_pointer(name: str, text: str) -> tuple[str, ...]:
-    """Read a JSON pointer whose steps are names: `/inputs`, `/data/rows`, or nothing.
-
-    Args:
-        name: Of the setting that says it.
-        text: What it says.
-
-    Raises:
-        SettingError: It does not begin with a slash, or has a ~ that stands for nothing.
-    """
-    if not text:
-        return ()
-    if not text.startswith("/") or re.search("~(?![01])", text):  # RFC 6901, 3
-        msg = f"expected a JSON pointer such as /inputs, or nothing, got {text!r}"
-        raise SettingError(name, msg)
-    return tuple(step.replace("~1", "/").replace("~0", "~") for step in text[1:].split("/"))

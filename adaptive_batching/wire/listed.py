@@ -18,6 +18,7 @@ from adaptive_batching.wire.exchange import (
     as_it_came,
     goes_as_it_came,
 )
+from adaptive_batching.wire.item_cost import JSON, ItemCost, Notation
 from adaptive_batching.wire.large import cut_out
 from adaptive_batching.wire.splice import (
     LARGE,
@@ -50,6 +51,7 @@ class Rows(msgspec.Struct, frozen=True):
     after: bytes
     names: tuple[str, ...] | None = None
 
+    notation: ClassVar[Notation] = JSON
     elements: ClassVar = staticmethod(elements)
     members: ClassVar[Callable[..., dict[str, msgspec.Raw]]] = staticmethod(members)
 
@@ -118,6 +120,15 @@ class Rows(msgspec.Struct, frozen=True):
         before = b"{" + others + text_of(name) + b":" + inner.before
         return cls(before, inner.items, inner.after + b"}", inner.names)
 
+    def costs(self, item_cost: ItemCost) -> list[float]:
+        """What each item costs.
+
+        Raises:
+            NotCuttable: That can't be read off one of them.
+        """
+        notation = self.notation
+        return [item_cost(item, notation) for item in self.items]
+
     def text(self, items: Sequence[Any] | None = None) -> bytes:
         """The whole, with these items in the list or its own."""
         return self.before + joined(self.items if items is None else items) + self.after
@@ -172,6 +183,10 @@ R = TypeVar("R", bound=RowShare)
 
 class RowFormat(Format[R]):
     """Merging and splitting for formats whose `take` returns `RowShare`."""
+
+    def costs(self, share: R, item_cost: ItemCost) -> Sequence[float]:
+        """What each item of a share costs; see `Format.costs`."""
+        return share.rows.costs(item_cost)
 
     def merge(self, shares: Sequence[R]) -> Message:
         """One list of all items, in the text that they have in common; alone it goes as it came."""

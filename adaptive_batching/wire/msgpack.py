@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from adaptive_batching.wire.generic import GenericJSON
+from adaptive_batching.wire.item_cost import Notation
 from adaptive_batching.wire.large import cut_out
 from adaptive_batching.wire.listed import Rows
 from adaptive_batching.wire.splice import MOST_ITEMS, NotCuttable, Raw, length_of, too_many
@@ -61,9 +62,25 @@ def elements(text: Raw, *, bounded: bool = False) -> list[msgspec.Raw]:
         raise NotCuttable(f"expected an array: {error}") from error
 
 
+def length(text: Raw) -> int:
+    """How many elements an array has; its first bytes say it.
+
+    Raises:
+        NotCuttable: It is no array.
+    """
+    begin = bytes(memoryview(text)[:5])
+    width, _, inside, few = _FIRST[begin[0]]
+    if inside != 1:
+        raise NotCuttable("expected an array")
+    return int.from_bytes(begin[1 : 1 + width]) if width else few
+
+
 class PackedRows(Rows, frozen=True):
     """A list of a MessagePack value, and the bytes around it in a form of its own."""
 
+    notation = Notation(
+        members, length, msgspec.msgpack.Decoder(str).decode, msgspec.msgpack.Decoder(float).decode
+    )
     elements: ClassVar = staticmethod(elements)
     members: ClassVar = staticmethod(members)
 

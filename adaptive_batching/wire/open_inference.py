@@ -19,6 +19,7 @@ from adaptive_batching.wire.exchange import (
     Unsplittable,
     goes_as_it_came,
 )
+from adaptive_batching.wire.item_cost import ItemCost
 from adaptive_batching.wire.splice import NotCuttable, Raw, members, text_of
 from adaptive_batching.wire.tensor_messages import (
     JSON_LENGTH,
@@ -39,6 +40,7 @@ class OpenInference(Format[TensorShare]):
     """Tensors in JSON, in bytes, or some in this and some in that."""
 
     has_models = True
+    has_texts = False
 
     def reads_pieces(self, headers: Mapping[str, str]) -> bool:
         """Whether tensors stand behind the JSON, which go on as they are."""
@@ -51,6 +53,10 @@ class OpenInference(Format[TensorShare]):
     def read(self, request: Request) -> TensorShare:
         """Understand a request; see `Format.read`."""
         return share_of(request)
+
+    def costs(self, share: TensorShare, item_cost: ItemCost) -> Sequence[float]:
+        """The bytes of each row in all tensors, whatever else a cost may be read off."""
+        return share.row_bytes()
 
     def merge(self, shares: Sequence[TensorShare]) -> Message:
         """Tensors one after the other; a request that is alone goes as it came."""

@@ -12,6 +12,7 @@ from multidict import CIMultiDict
 
 from adaptive_batching.errors import SettingError
 from adaptive_batching.wire.exchange import Format, Message, Request, Unsplittable
+from adaptive_batching.wire.item_cost import JSON, ItemCost
 from adaptive_batching.wire.whole_requests import (
     MARK,
     NOT_ACCEPTED,
@@ -105,6 +106,10 @@ class Packed(Format[PackedShare]):
         ]
         body = request.message.body
         return PackedShare(WholeRequest(request.method, request.path, request.query, headers, body))
+
+    def costs(self, share: PackedShare, item_cost: ItemCost) -> Sequence[float]:
+        """What the body of a request costs, read as JSON where it is looked into."""
+        return [item_cost(share.request.body, JSON)]
 
     def merge(self, shares: Sequence[PackedShare]) -> Message:
         """All requests in one body, also if it is one only: its answer has headers of its own."""

@@ -33,6 +33,7 @@ _NOT_STRICT = (b"NaN", b"Infinity")
 # Numbers that can't be mistaken where they stand: no end of one is the beginning of one.
 _STAND_INS = (b"7E0", b"7E1", b"7E2", b"7E3", b"7E4", b"7E5", b"7E6", b"7E8", b"7E9")
 _ESCAPED = ((b"\\\\", b"\0\0"), (b'\\"', b"\0\1"))
+_PARTED = (b'"', b"[", b"{")
 _NONE = msgspec.Raw()
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _elements = msgspec.json.Decoder(list[msgspec.Raw])
@@ -123,6 +124,20 @@ def at_most(kind: Any, most: int) -> type[msgspec.Struct]:
     """A type for arrays: the parser stops at the first element beyond so many of a kind."""
     fields = [(f"part_{number}", kind, _NONE) for number in range(most)]
     return msgspec.defstruct("Few", fields, array_like=True, forbid_unknown_fields=True, gc=False)
+
+
+def length(text: Raw) -> int:
+    """How many elements an array has that was cut out of a text; of plain ones none is cut.
+
+    Raises:
+        NotCuttable: It is no array.
+        JobTooLarge: It has more elements with parts of their own than a request may have items.
+    """
+    own = bytes(text)
+    plain = own.startswith(b"[") and not any(mark in own[1:] for mark in _PARTED)
+    if not plain:
+        return len(elements(text, bounded=True))
+    return own.count(b",") + 1 if own[1:-1].strip() else 0
 
 
 def joined(parts: Iterable[Raw]) -> bytes:

@@ -50,6 +50,11 @@ class TensorShare(msgspec.Struct, frozen=True):
         """Rows that it brings."""
         return self.tensors[0].shape[0]
 
+    def row_bytes(self) -> Sequence[float]:
+        """The bytes of each row, as they came."""
+        columns = [tensor.row_bytes() for tensor in self.tensors]
+        return columns[0] if len(columns) == 1 else list(map(sum, zip(*columns, strict=True)))
+
 
 def share_of(request: Request) -> TensorShare:
     """Understand a request.

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from adaptive_batching.wire.pieces import Pieces
+from adaptive_batching.wire.pieces import Pieces, size_of
 from adaptive_batching.wire.splice import NotCuttable
 from adaptive_batching.wire.tensor_data import (
     BYTES,
@@ -85,6 +85,13 @@ class Tensor(msgspec.Struct):
         parts = cut_bytes(self.data, self.datatype, shape, sizes)
         return [self._rows(size, part) for size, part in zip(sizes, parts, strict=True)]
 
+    def row_bytes(self) -> list[float]:
+        """The bytes of each row; of numbers in text the mean of all."""
+        rows = self.shape[0]
+        if rows > 1 and self.strings:
+            return [_bytes(row.data) for row in self.cut([1] * rows)]
+        return [_bytes(self.data) / rows] * rows
+
     def join(self, tensors: "Sequence[Tensor]") -> "Tensor":
         """Put tensors of this kind one after the other; all are written as this one is."""
         count = sum(tensor.shape[0] for tensor in tensors)
@@ -98,3 +105,7 @@ class Tensor(msgspec.Struct):
     def _rows(self, count: int, data: bytes | Pieces) -> "Tensor":
         shape = [count, *self.shape[1:]]
         return Tensor(self.name, self.datatype, shape, self.parameters, data, self.nothing)
+
+
+def _bytes(data: bytes | Pieces) -> int:
+    return len(data) if isinstance(data, bytes) else size_of(data)

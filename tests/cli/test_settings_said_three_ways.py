@@ -21,6 +21,9 @@ SAID = {  # as options and variables have it; numbers and truths are no texts in
     "packed_path": "/packed",
     "max_latency": "100ms",
     "max_batch_size": "7",
+    "cost": "/tokens:length",
+    "padded": "false",
+    "max_batch_cost": "4096",
     "policy": "window:5ms",
     "partition_by": "X-Tenant,X-Model",
     "shared_headers": "Cookie",
@@ -41,6 +44,8 @@ SAID = {  # as options and variables have it; numbers and truths are no texts in
 BESIDE = {
     "packed_path": {"protocol": "packed"},
     "secret_file": {"protocol": "packed"},
+    "padded": {"cost": "chars"},
+    "max_batch_cost": {"cost": "chars"},
     "ageing": {"priority_header": "X-Priority"},
     "upstream_ca": {"upstreams": "https://model:1"},
     "upstream_cert": {"upstreams": "https://model:1"},

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaptive_batching.wire.exchange import Message, Request, Unsplittable
-from adaptive_batching.wire.generic import GenericJSON, parse_pointer
+from adaptive_batching.wire.generic import GenericJSON
+from adaptive_batching.wire.pointer import parse_pointer
 from adaptive_batching.wire.tensorflow import TensorFlowServing
 from tests.wire.texts import names, values
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from adaptive_batching.core import Fairness
+from adaptive_batching.core import Costs, Fairness
 from adaptive_batching.errors import SettingError
 from adaptive_batching.marshal.config.quantities import (
     Bytes,
@@ -27,7 +27,9 @@ from adaptive_batching.marshal.sidecar.route import Route, Terms
 from adaptive_batching.marshal.sidecar.upstream.addresses import Location
 from adaptive_batching.marshal.sidecar.upstream.tls import tls_context
 from adaptive_batching.named_policy import check_named_policy
+from adaptive_batching.wire.exchange import Format
 from adaptive_batching.wire.formats import PROTOCOLS, make_format
+from adaptive_batching.wire.item_cost import ItemCost, parse_item_cost
 
 _PREFIX = re.compile(r"/[^\s\x00-\x1f\x7f?#]*")  # of what a request's line can hold
 
@@ -102,6 +104,27 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     max_batch_size: Annotated[
         Count, means("Items in a batch at most.", tunable=True, section="Batching")
     ] = 64
+    cost: Annotated[
+        Text | None,
+        means(
+            "What an item costs, where items don't cost the same: its bytes, its chars, or where "
+            "it stands in the item: /tokens:length for the length of a list or text, /size for a "
+            "number.",
+            metavar="bytes|chars|/POINTER[:length]",
+        ),
+    ] = None
+    padded: Annotated[
+        bool,
+        means(
+            "Whether the server pads the items of a batch to the longest, so that a batch costs "
+            "its items times the largest cost, not the sum.",
+            option="--padded/--no-padded",
+        ),
+    ] = True
+    max_batch_cost: Annotated[
+        Count | None,
+        means("Cost of a batch at most, in the unit of --cost; a request that costs more is cut."),
+    ] = None
     policy: Annotated[str, means("Policy that decides when a batch leaves.", tunable=True)] = "cork"
     partition_by: Annotated[
         tuple[Text, ...],
@@ -251,12 +274,14 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
     tls = tls_context(settings.upstream_ca, settings.upstream_cert)
     _check_encrypted(settings, servers)
     on_sockets = all(server.socket for server in servers)
+    form = make_format(
+        settings.protocol, settings.items, settings.results, secret, settings.packed_path
+    )
+    item_cost = _item_cost(settings, form)
     return Route(
         name,
         servers,
-        make_format(
-            settings.protocol, settings.items, settings.results, secret, settings.packed_path
-        ),
+        form,
         Terms(
             # plain: the dashboard writes it as JSON, which knows no kinds of numbers
             inf if settings.max_latency is None else float(settings.max_latency),
@@ -272,6 +297,8 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
         max_passed=settings.max_passed,
         max_answer=settings.max_answer,
         max_queue=settings.max_queue,
+        item_cost=item_cost,
+        costs=None if item_cost is None else Costs(settings.padded, settings.max_batch_cost or inf),
         policy=settings.policy,
         idempotent=settings.idempotent,
         tls=tls,
@@ -314,10 +341,33 @@ def _check(settings: RouteSettings) -> None:
         raise SettingError(
             "verify", "expected idempotent requests, for it sends some of them twice"
         )
+    _check_cost(settings)
     if settings.ageing is not None and not settings.priority_header:
         raise SettingError(
             "ageing", "expected a priority header as well, by which requests overtake"
         )
+
+
+def _check_cost(settings: RouteSettings) -> None:
+    """Check that settings of costs stand together, and not beside what knows no costs."""
+    if settings.cost is not None:
+        if settings.latency_from is not None:
+            msg = "expected no cost beside it, for its durations are those of numbers of items"
+            raise SettingError("latency_from", msg)
+        return
+    if settings.max_batch_cost is not None:
+        raise SettingError("max_batch_cost", "expected a cost as well, such as chars")
+    if not settings.padded:
+        raise SettingError("padded", "expected a cost as well, such as chars")
+
+
+def _item_cost(settings: RouteSettings, form: Format[Any]) -> ItemCost | None:
+    if settings.cost is None:
+        return None
+    if settings.cost != "bytes" and not form.has_texts:
+        msg = f"expected bytes with {settings.protocol}, whose items are rows of tensors"
+        raise SettingError("cost", f"{msg}, got {settings.cost!r}")
+    return parse_item_cost(settings.cost)
 
 
 def _check_encrypted(settings: RouteSettings, servers: Sequence[Location]) -> None:

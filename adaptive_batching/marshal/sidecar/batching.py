@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Hashable, Sequence
 from math import inf
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -29,6 +29,18 @@ from adaptive_batching.wire.kserve_agent import with_batch_fields
 
 _NOBODY = (None, Priority.NORMAL)
 _TRIES = 3  # of a request in pieces: two servers may have to show that it is to go whole
+
+
+class Brought(NamedTuple):
+    """What a request brings, as its format has taken it.
+
+    Attributes:
+        share: It.
+        costs: Of its items; none where all cost the same.
+    """
+
+    share: Any
+    costs: Sequence[float] = ()
 
 
 class NotBatchable(Exception):
@@ -65,12 +77,12 @@ class BatchSharing:
         self.retune(route)
 
     def submit(
-        self, share: Any, request: Request, target: str, deadline: float, on_end: OnEnd
+        self, brought: Brought, request: Request, target: str, deadline: float, on_end: OnEnd
     ) -> RequestCall:
         """Let what a request brings join a batch, or several in pieces.
 
         Args:
-            share: What it brings.
+            brought: What it brings.
             request: As it came.
             target: Its path and query.
             deadline: By when its batch has to have ended (monotonic seconds).
@@ -81,72 +93,77 @@ class BatchSharing:
 
         Raises:
             Refused: The dispatcher does not take it.
+            JobTooLarge: One of its items costs more than a batch may.
             DeadlineExceeded: Its client has waited long enough already.
             Rejected: A header for the server is no text.
         """
         known = self._upstreams.models.most(target)
         if known is None:
-            replying = self._learned(share, request, target, deadline)
+            replying = self._learned(brought, request, target, deadline)
         elif self._batch_fields:
-            replying = self._with_batch_fields(share, request, target, deadline)
-        elif share.size > self._most(known):
-            replying = self._in_pieces(share, request, target, deadline)
+            replying = self._with_batch_fields(brought, request, target, deadline)
+        elif brought.share.size > self._most(brought, known):
+            replying = self._in_pieces(brought, request, target, deadline)
         else:
-            call = self._call(share, request, target, deadline)
+            call = self._call(brought, request, target, deadline)
             return self._dispatcher.post(on_end, *call)
         return CallInSteps(replying, on_end)
 
     def retune(self, route: Route) -> None:
         """Ask other things of the clients from now on."""
         self._terms, self._max_queue = route.terms, route.max_queue
+        self._costs = route.limits.costs
 
-    async def _learned(self, share: Any, request: Request, target: str, deadline: float) -> Reply:
+    async def _learned(
+        self, brought: Brought, request: Request, target: str, deadline: float
+    ) -> Reply:
         """Wait until it is known whether requests for the model may share batches.
 
         Raises:
             NotBatchable: They may not.
             Overloaded: The server did not say it in time.
         """
-        told = self._item(share, request, target, deadline).headers
+        told = self._item(brought.share, request, target, deadline).headers
         await self._upstreams.models.learn(target, told, deadline)
         if self._upstreams.models.most(target) == 0:
             raise NotBatchable
         if monotonic() >= deadline:
             raise Overloaded("its time was over when its turn came")
         if self._batch_fields:
-            return await self._with_batch_fields(share, request, target, deadline)
-        return await self._one_or_pieces(share, request, target, deadline)
+            return await self._with_batch_fields(brought, request, target, deadline)
+        return await self._one_or_pieces(brought, request, target, deadline)
 
     async def _with_batch_fields(
-        self, share: Any, request: Request, target: str, deadline: float
+        self, brought: Brought, request: Request, target: str, deadline: float
     ) -> Reply:
-        reply = await self._one_or_pieces(share, request, target, deadline)
+        reply = await self._one_or_pieces(brought, request, target, deadline)
         about = reply.message
         body = with_batch_fields(about.body, str(reply.batch_id))
         return replace(reply, message=Message(body, about.headers, about.status))
 
     def _one_or_pieces(
-        self, share: Any, request: Request, target: str, deadline: float
+        self, brought: Brought, request: Request, target: str, deadline: float
     ) -> Coroutine[Any, Any, Reply]:
-        if share.size > self._most(self._upstreams.models.most(target)):
-            return self._in_pieces(share, request, target, deadline)
-        return self._submitted(share, request, target, deadline)
+        if brought.share.size > self._most(brought, self._upstreams.models.most(target)):
+            return self._in_pieces(brought, request, target, deadline)
+        return self._submitted(brought, request, target, deadline)
 
     async def _in_pieces(
-        self, share: Any, request: Request, target: str, deadline: float, tries: int = _TRIES
+        self, brought: Brought, request: Request, target: str, deadline: float, tries: int = _TRIES
     ) -> Reply:
+        share = brought.share
         if share.size > self._max_queue:  # QueueFull would have its client try again for ever
             most = self._max_queue
             raise JobTooLarge(f"expected at most max_queue={most} items, got {share.size}")
         if self._is_apart(share, request, target):
-            return await self._submitted(share, request, target, deadline)
-        pieces = self._form.cut(share, self._most(self._upstreams.models.most(target)))
+            return await self._submitted(brought, request, target, deadline)
+        pieces = self._cut(brought, self._most(brought, self._upstreams.models.most(target)))
         try:
             replies = await _all([self._piece(each, request, target, deadline) for each in pieces])
         except UpstreamMismatch:
             if not (self._idempotent and tries > 1):
                 raise
-            return await self._in_pieces(share, request, target, deadline, tries - 1)
+            return await self._in_pieces(brought, request, target, deadline, tries - 1)
         try:
             whole = self._form.join(share, [reply.message for reply in replies])
         except Unsplittable as error:
@@ -154,34 +171,50 @@ class BatchSharing:
         largest = max(replies, key=lambda reply: reply.batch_size)
         return replace(largest, message=whole)
 
+    def _cut(self, brought: Brought, limit: int) -> list[Brought]:
+        pieces = self._form.cut(brought.share, limit)
+        if self._costs is None:
+            return list(map(Brought, pieces))
+        starts = range(0, len(brought.costs), limit)
+        costs = [brought.costs[start : start + limit] for start in starts]
+        return list(map(Brought, pieces, costs))
+
     def _is_apart(self, share: Any, request: Request, target: str) -> bool:
         """Whether answers to requests like it have to be left whole, and so has it."""
         known = self._upstreams.models.most(target)
         item = self._item(share, request, target, inf)
         return not (known and self._upstreams.mergeable(item))
 
-    def _most(self, known: float | None) -> int:
-        """Items that a batch may have, with what is known of the model's own bound."""
-        return int(min(known or inf, self._terms.max_batch_size))
+    def _most(self, brought: Brought, known: float | None) -> int:
+        """Items of a request that a batch may have, with what is known of the model's own bound.
 
-    async def _piece(self, share: Any, request: Request, target: str, deadline: float) -> Reply:
+        Raises:
+            JobTooLarge: One of them costs more than a batch may.
+        """
+        most = int(min(known or inf, self._terms.max_batch_size))
+        return most if self._costs is None else min(most, self._costs.most_items(brought.costs))
+
+    async def _piece(
+        self, brought: Brought, request: Request, target: str, deadline: float
+    ) -> Reply:
         # Since it was cut, a batch may have become smaller: see `retune`.
-        return await self._one_or_pieces(share, request, target, deadline)
+        return await self._one_or_pieces(brought, request, target, deadline)
 
     def _submitted(
-        self, share: Any, request: Request, target: str, deadline: float
+        self, brought: Brought, request: Request, target: str, deadline: float
     ) -> Coroutine[Any, Any, Reply]:
-        return self._dispatcher.submit(*self._call(share, request, target, deadline))
+        return self._dispatcher.submit(*self._call(brought, request, target, deadline))
 
     def _call(
-        self, share: Any, request: Request, target: str, deadline: float
-    ) -> tuple[Forwarded, float, Hashable, int, Hashable, Priority]:
+        self, brought: Brought, request: Request, target: str, deadline: float
+    ) -> tuple[Forwarded, float, Hashable, int, Hashable, Priority, float]:
         """What the dispatcher is told of a request."""
         headers = request.headers
         now = monotonic()
         waits = deadline - now
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")
+        share, cost = brought.share, 0.0
         item = self._item(share, request, target, now + waits)
         most = self._upstreams.models.most(target)
         key: Hashable = item.key
@@ -194,7 +227,9 @@ class BatchSharing:
             # Larger than a batch it can't be cut; to the queue it is a full one.
             size = min(size, self._terms.max_batch_size)
         tenant, priority = self._claims.of(headers) if self._claims is not None else _NOBODY
-        return item, waits, key, size, tenant, priority
+        if self._costs is not None:
+            cost = self._costs.at_most(self._costs.of_items(brought.costs), size)
+        return item, waits, key, size, tenant, priority, cost
 
     def _item(self, share: Any, request: Request, target: str, due: float) -> Forwarded:
         method, target = self._form.destination(request.method, target)

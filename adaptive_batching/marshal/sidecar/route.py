@@ -6,10 +6,11 @@ from math import inf
 from ssl import SSLContext
 from typing import Any
 
-from adaptive_batching.core import Fairness, Limits, PolicyLike
+from adaptive_batching.core import Costs, Fairness, Limits, PolicyLike
 from adaptive_batching.marshal.sidecar.batch_key import HeaderRules
 from adaptive_batching.marshal.sidecar.upstream.addresses import Location
 from adaptive_batching.wire.exchange import Format
+from adaptive_batching.wire.item_cost import ItemCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Route:
         max_passed: Requests that are passed on to a server at a time.
         max_answer: Bytes that the body of an answer to a batch may have.
         max_queue: Items that may wait.
+        item_cost: What an item costs; None if all cost the same.
+        costs: How that adds up; None if all cost the same.
         policy: When a batch leaves.
         idempotent: Whether a batch that may have been run may be sent again, as a rule in halves.
         tls: For servers that are reached by TLS; None for the certificates of the system.
@@ -74,6 +77,8 @@ class Route:
     max_passed: int = 1024
     max_answer: int = 256 * 2**20
     max_queue: int = 1024
+    item_cost: ItemCost | None = None
+    costs: Costs | None = None
     policy: PolicyLike = "cork"
     idempotent: bool = True
     tls: SSLContext | None = None
@@ -89,7 +94,8 @@ class Route:
     @property
     def limits(self) -> Limits:
         """What its batches and its queue keep to."""
-        return Limits(self.terms.max_batch_size, self.terms.max_latency, self.max_queue)
+        terms = self.terms
+        return Limits(terms.max_batch_size, terms.max_latency, self.max_queue, self.costs)
 
     def covers(self, path: str) -> bool:
         """Whether a path begins with its prefix, and goes on with a new step or a verb if at all.

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import Any
 
 from aiohttp import web
 
@@ -20,7 +19,12 @@ from adaptive_batching.marshal.http.request import Request, origin_form
 from adaptive_batching.marshal.http.response import Response
 from adaptive_batching.marshal.http.tracing import Tracer
 from adaptive_batching.marshal.sidecar.alone import Alone
-from adaptive_batching.marshal.sidecar.batching import BatchSharing, NotBatchable, RequestCall
+from adaptive_batching.marshal.sidecar.batching import (
+    BatchSharing,
+    Brought,
+    NotBatchable,
+    RequestCall,
+)
 from adaptive_batching.marshal.sidecar.proxy import PassThrough
 from adaptive_batching.marshal.sidecar.response_splitting import response_to_one
 from adaptive_batching.marshal.sidecar.route import Route
@@ -30,6 +34,7 @@ from adaptive_batching.marshal.sidecar.upstream.pool import Upstreams
 from adaptive_batching.wire import exchange
 from adaptive_batching.wire.exchange import Message
 from adaptive_batching.wire.pieces import Pieces
+from adaptive_batching.wire.splice import NotCuttable
 
 _log = logging.getLogger("adaptive_batching")
 
@@ -185,10 +190,10 @@ class RouteRuntime:
         target = origin_form(request.method, request.target)
         if target is None or self.upstreams.models.most(target) == 0:
             return None
-        share = self._take(request, target)
-        if share is None:
+        brought = self._take(request, target)
+        if brought is None:
             return None
-        call = self._sharing.submit(share, request, target, monotonic() + within, on_end)
+        call = self._sharing.submit(brought, request, target, monotonic() + within, on_end)
         self._in_flight += 1
         return call
 
@@ -245,7 +250,7 @@ class RouteRuntime:
             await self._emptied.wait()
         await self.aclose(0.0)
 
-    def _take(self, request: Request, target: str) -> Any:
+    def _take(self, request: Request, target: str) -> Brought | None:
         """What a request brings; None if it can't share a batch."""
         path, _, query = target.partition("?")
         tail: Pieces = ()
@@ -255,4 +260,10 @@ class RouteRuntime:
         else:
             body = request.body
         message = Message(body, request.headers, tail=tail)
-        return self._form.take(exchange.Request(request.method, path, message, query))
+        share = self._form.take(exchange.Request(request.method, path, message, query))
+        if share is None or self.route.item_cost is None:
+            return None if share is None else Brought(share)
+        try:
+            return Brought(share, self._form.costs(share, self.route.item_cost))
+        except NotCuttable:
+            return None

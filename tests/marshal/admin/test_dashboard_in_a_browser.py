@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from adaptive_batching.core import JobOutcome
+from adaptive_batching.core import Costs, JobOutcome
+from adaptive_batching.wire.item_cost import parse_item_cost
 from tests.marshal import apps
 from tests.marshal.admin.test_admin import LOOPBACK, ask
 from tests.marshal.client import client_of
@@ -174,6 +175,28 @@ async def test_figures_count_whole_items_and_the_last_minute(tab, client):
     await tab.becomes("document.querySelector('#reasons td').className === 'empty'")
     after = await tab.value(TOTALS)
     assert after == {name: before[name] for name in before if name not in reasons}
+
+
+async def test_it_says_how_much_of_the_work_is_padding(tab, model, before):
+    """Where items have costs: of 8, then 8 and 9 padded to 9, one unit in 26."""
+    more = {"item_cost": parse_item_cost("chars"), "costs": Costs(padded=True)}
+    client = await before(more=more)
+    asked = [client.predict(text) for text in ("a" * 8, "b" * 8, "c" * 9)]
+    await client.together(model, *asked, queued=2)
+    await opened(tab, client)
+    detail = "document.getElementById('batch-detail').textContent"
+    await tab.becomes(f"{detail}.endsWith('batches/s; 4 % of the work is padding')")
+    fitted = "document.getElementById('fit-line').textContent"
+    assert (await tab.value(fitted)).startswith("milliseconds by cost; fitted: ")
+    assert (await tab.value(fitted)).endswith(" cost")
+
+
+async def test_it_says_nothing_of_costs_where_there_are_none(tab, client):
+    """The page is as it is without them."""
+    await opened(tab, client)
+    words = "document.body.innerText"
+    assert "padding" not in await tab.value(words)
+    assert "cost" not in await tab.value(words)
 
 
 async def test_it_works_by_keyboard(tab, client):
