@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from adaptive_batching.core import (
     Batch,
     BatchRecord,
+    Costs,
     Fairness,
+    Job,
     JobOutcome,
     JobRecord,
     Limits,
@@ -39,6 +41,8 @@ from adaptive_batching.errors import (
 from adaptive_batching.simulation import History, Server, UnevenServers, simulate
 from adaptive_batching.simulation.clients.tenants import NOBODY, Claim
 from adaptive_batching.simulation.servers.conditions import Crashes, Failures, Situated
+from adaptive_batching.simulation.servers.costs import CostSeconds
+from adaptive_batching.simulation.servers.servers import Service
 from adaptive_batching.workers.interface import Health, Workers
 from adaptive_batching.workers.local import TaskWorkers
 from tests.virtual_time import run_virtually
@@ -51,7 +55,11 @@ limits = st.builds(
     max_batch_size=st.sampled_from([4, 8, 32, 64]),
     max_latency=st.sampled_from([inf, 0.012, 0.025, 0.1]),
     max_queue=st.sampled_from([50, 65_536]),
+    costs=st.sampled_from(
+        [None, None, Costs(), Costs(padded=True), Costs(padded=True, max_batch_cost=4_000.0)]
+    ),
 )
+PADDED = Limits(64, 0.1, costs=Costs(padded=True, max_batch_cost=10_000.0))
 policies = st.sampled_from(
     [
         "cork", "greedy", "window:2ms", "window:0ms", "triton:4,16/2ms", "aimd", "aimd:4", "nexus",
@@ -71,6 +79,7 @@ class Traffic:
     keyed: int = 0
     hurried: bool = False
     tenants: int = 0
+    spread: float = 0.0
 
     def __str__(self) -> str:
         return f"{JOBS} jobs at {10**self.rate_exponent:.0f}/s, clumps of up to {self.clump}"
@@ -99,6 +108,17 @@ class Traffic:
             for _ in range(2 * JOBS)
         ]
 
+    def costs(self) -> list[float]:
+        """What the items of each cost, around 100; nothing without a spread."""
+        rng = random.Random(self.seed + 4)
+        spread = self.spread
+        return [100 * rng.lognormvariate(0, spread) * bool(spread) for _ in range(2 * JOBS)]
+
+    @property
+    def seconds(self) -> CostSeconds | None:
+        """What those costs add to a batch."""
+        return CostSeconds(2e-6, padded=True) if self.spread else None
+
     @property
     def fairness(self) -> Fairness | None:
         """How they share the workers."""
@@ -120,6 +140,7 @@ traffic = st.builds(
     keyed=st.sampled_from([0, 0, 3]),
     hurried=st.sampled_from([False, False, True]),
     tenants=st.sampled_from([0, 0, 1, 3]),
+    spread=st.sampled_from([0.0, 0.4, 1.2]),
 )
 
 
@@ -127,18 +148,23 @@ slownesses = st.sampled_from([(1,), (1, 1), (1, 1, 1, 1), (1, 4), (1, 1, 4), (1,
 
 
 class Uneven(TaskWorkers):
-    """Each worker takes its own time; an item is the number of items it stands for."""
+    """Each worker takes its own time; an item is a job, with the items that it stands for."""
 
-    def __init__(self, services: Sequence[Callable[[int], float]]) -> None:
+    def __init__(self, services: Sequence[Service]) -> None:
         super().__init__(_never_called, len(services))
         self._services = services
 
-    async def run(self, items: list[int], worker: int, /) -> list[int]:  # type: ignore[override]
-        await asyncio.sleep(self._services[worker](sum(items)))
+    async def run(self, items: list[Job], worker: int, /) -> list[Job]:  # type: ignore[override]
+        service, size = self._services[worker], sum(item.size for item in items)
+        if isinstance(service, Situated):
+            now = asyncio.get_running_loop().time()
+            await asyncio.sleep(service.run(size, now, 0, worker, None, items).seconds)
+        else:
+            await asyncio.sleep(service(size))
         return items
 
 
-async def _never_called(items: list[int]) -> list[int]:
+async def _never_called(items: list[Job]) -> list[Job]:
     raise NotImplementedError
 
 
@@ -164,9 +190,10 @@ class Failing(TaskWorkers):
         self._on_change = on_change
         on_change()
 
-    async def run(self, items: list[int], worker: int, /) -> list[int]:  # type: ignore[override]
+    async def run(self, items: list[Job], worker: int, /) -> list[Job]:  # type: ignore[override]
         loop = asyncio.get_running_loop()
-        run = self._service.run(sum(items), loop.time(), 0, worker)
+        size = sum(item.size for item in items)
+        run = self._service.run(size, loop.time(), 0, worker, None, items)
         await asyncio.sleep(run.seconds)
         if run.restart is not None:
             self._living.remove(worker)
@@ -204,18 +231,32 @@ def live(
     """What the dispatcher does with that traffic."""
     history, recorder = History(), Recorder()
     times, sizes = traffic.arrivals(begin)
-    requests = zip(times, sizes, traffic.keys(), traffic.patience(), traffic.claims(), strict=False)
+    requests = zip(
+        times,
+        sizes,
+        traffic.keys(),
+        traffic.patience(),
+        traffic.claims(),
+        traffic.costs(),
+        strict=False,
+    )
 
     async def call(
-        dispatcher: Dispatcher[int, int], size: int, key: int | None, patience: float, claim: Claim
+        dispatcher: Dispatcher[Job, Job],
+        size: int,
+        key: int | None,
+        patience: float,
+        claim: Claim,
+        cost: float,
     ) -> None:
         loop = asyncio.get_running_loop()
         arrived = loop.time()
         own = None if isnan(patience) else patience
         deadline = arrived + (limits.max_latency if own is None else own)
         outcome = JobOutcome.DONE
+        item = Job(arrived, size, cost=cost)
         try:
-            assert await dispatcher.submit(size, own, key, size, *claim) == size
+            assert await dispatcher.submit(item, own, key, size, *claim, cost) is item
         except QueueFull:
             outcome = JobOutcome.QUEUE_FULL
         except Refused:
@@ -225,7 +266,7 @@ def live(
         except (Broken, WorkerLost, Quarantined):
             outcome = JobOutcome.FAILED
         history.jobs.append(
-            JobRecord(arrived, loop.time(), size, outcome, deadline, key, claim.tenant)
+            JobRecord(arrived, loop.time(), size, outcome, deadline, key, claim.tenant, cost)
         )
 
     async def main() -> None:
@@ -272,6 +313,8 @@ def first_difference(name: str, ours: list[object], theirs: list[object]) -> str
 @example(Traffic(4, 3.3, 1, 1), Limits(8, 0.1), "cork", (1, 1, 4), 0.1)
 @example(Traffic(0, 3.5, 1, 1), Limits(4, 0.012, 50), "cork", (1, 1, 2, 4), 1e-6)
 @example(Traffic(5, 3.9, 3, 3, keyed=3, tenants=3), Limits(8, 0.1, 50), "cork", (1, 1), 0.1)
+@example(Traffic(6, 3.5, 3, 1, spread=1.2), PADDED, "cork", (1, 1, 4), 0.1)
+@example(Traffic(7, 3.9, 3, 3, keyed=3, tenants=3, spread=0.8), PADDED, "cork", (1, 1), 0.1)
 def test_live_and_simulated_decisions_are_the_same(
     traffic: Traffic, limits: Limits, policy: str, slowness: tuple[int, ...], jitter: float
 ) -> None:
@@ -279,7 +322,9 @@ def test_live_and_simulated_decisions_are_the_same(
     every job has the same end, except that live callers wait for no late answer.
     """
     times, sizes = traffic.arrivals()
-    servers = UnevenServers(tuple(Server(5e-3 * each, 5e-5 * each, jitter) for each in slowness))
+    servers = UnevenServers(
+        tuple(Server(5e-3 * each, 5e-5 * each, jitter, costs=traffic.seconds) for each in slowness)
+    )
     ours = live(traffic, limits, policy, Uneven(servers.service(traffic.seed)))
     theirs = simulate(
         times,
@@ -289,6 +334,7 @@ def test_live_and_simulated_decisions_are_the_same(
         keys=traffic.keys(),
         max_latencies=traffic.patience()[: len(times)],
         claims=traffic.claims() if traffic.tenants else None,
+        costs=traffic.costs() if traffic.spread else None,
     )
     difference = differences(ours, theirs)
     assert not difference, f"{policy}, workers {slowness}, {limits}, {traffic}: {difference}"
@@ -306,6 +352,7 @@ def test_live_and_simulated_decisions_are_the_same(
 )
 @example(Traffic(1, 3.5, 3, 1), Limits(64), "cork", 2, 0.3, 0.0)
 @example(Traffic(2, 3.5, 3, 3), Limits(8, 0.1), "greedy", 1, 0.0, 0.3)
+@example(Traffic(4, 3.5, 3, 3, spread=0.8), PADDED, "cork", 2, 0.3, 0.1)
 @example(
     Traffic(3077, 1.0, 80, 1, keyed=3, hurried=True), Limits(4, max_queue=50), "cork", 2, 0.5, 0.0
 )  # who ran again was still counted by the queue that he had left
@@ -313,7 +360,8 @@ def test_what_runs_again_is_the_same_live_and_simulated(
     traffic: Traffic, limits: Limits, policy: str, workers: int, failures: float, crashes: float
 ) -> None:
     """Batches that raise and workers that die: who runs again, with whom, when and where."""
-    server = Server(5e-3, 5e-5, 0.1, conditions=(Failures(failures), Crashes(crashes, RESTART)))
+    conditions = (Failures(failures), Crashes(crashes, RESTART))
+    server = Server(5e-3, 5e-5, 0.1, conditions=conditions, costs=traffic.seconds)
     services = [server.service(traffic.seed) for _ in range(2)]
     assert isinstance(services[0], Situated)
     ours = live(
@@ -328,6 +376,7 @@ def test_what_runs_again_is_the_same_live_and_simulated(
         keys=traffic.keys(),
         max_latencies=traffic.patience()[: len(times)],
         claims=traffic.claims() if traffic.tenants else None,
+        costs=traffic.costs() if traffic.spread else None,
     )
     difference = differences(ours, theirs)
     assert not difference, f"{policy}, {workers} workers, {limits}, {traffic}: {difference}"
@@ -356,5 +405,5 @@ def _in_order(record: BatchRecord | JobRecord) -> tuple[object, ...]:
         return (record.finished, record.released, -record.left_waiting)
     return (
         record.finished, record.arrived, record.size, record.outcome.value,
-        record.deadline, str(record.key), str(record.tenant),
+        record.deadline, str(record.key), str(record.tenant), record.cost,
     )  # fmt: skip

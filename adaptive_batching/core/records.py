@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 from adaptive_batching.core.job import Batch, Outcome, Reason
 
-RECORDING = "t_seconds,size,latency_seconds,key,outcome,batch,batch_size,batch_seconds,reason"
+RECORDING = "t_seconds,size,cost,latency_seconds,key,outcome,batch,batch_size,batch_seconds,reason"
 """The header of a recording on disk: a row for each job; the last four are empty if it never ran.
 
 The cost is that of the job (`Job.cost`), 0 where items don't have any.
@@ -97,6 +97,8 @@ class JobRecord(NamedTuple):
     """When its answer was due."""
     key: Hashable = None
     tenant: Hashable = None
+    cost: float = 0.0
+    """What its items cost, where they don't cost the same; see `Job.cost`."""
 
     @property
     def in_time(self) -> bool:

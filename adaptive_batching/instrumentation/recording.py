@@ -95,7 +95,7 @@ class Recorder:
         for key, alike in groupby(jobs, attrgetter("key")):  # one in a batch; none is kept
             end = f"{_hash(key, self._salt)},{ran}"
             self._rows += [
-                f"{job.arrived - zero:.6f},{job.size},{now - job.arrived:.6f},{end}"
+                f"{job.arrived - zero:.6f},{job.size},{job.cost:.9g},{now - job.arrived:.6f},{end}"
                 for job in alike
             ]
         if len(self._rows) >= _BLOCK or now >= self._flushed + _PATIENCE:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from adaptive_batching.core import BatchRecord, LinearLatency, Outcome
+from adaptive_batching.core import BatchRecord, Limits, LinearLatency, Outcome
+from adaptive_batching.core.job_class import latency_for
 from adaptive_batching.simulation import Experiment, History, Limit, Row, limit_of
 from adaptive_batching.simulation.traffic.shaping import expect_factor
 
@@ -56,15 +57,15 @@ def record(experiment: Experiment, policy: str, workers: int) -> PolicyRun:
     jobs = [job for job in history.jobs if job.arrived >= warm]
     batches = [batch for batch in history.batches if batch.released >= warm]
     name = f"{policy}, {workers} worker{'s' * (workers > 1)}"
-    return PolicyRun(name, History(jobs, batches), _learned(history.batches))
+    return PolicyRun(name, History(jobs, batches), _learned(history.batches, experiment.limits))
 
 
-def _learned(batches: Sequence[BatchRecord]) -> LinearLatency:
-    """They come in the order in which they ended, so it is what the run's one scheduler learned."""
-    latency = LinearLatency()
+def _learned(batches: Sequence[BatchRecord], limits: Limits) -> LinearLatency:
+    """Learn from batches in the order in which they ended, as the run's scheduler did."""
+    latency = latency_for(limits)
     for batch in batches:
         if batch.outcome is Outcome.DONE:
-            latency.observe(batch.size, batch.duration)
+            latency.observe(batch.size, batch.duration, batch.cost)
     return latency
 
 

@@ -16,6 +16,7 @@ from adaptive_batching.simulation.servers.conditions import (
     Pauses,
     SharedDevice,
 )
+from adaptive_batching.simulation.servers.costs import CostSeconds
 from adaptive_batching.simulation.servers.curves import Padded, Table
 from adaptive_batching.simulation.servers.servers import Server, UnevenServers
 from adaptive_batching.simulation.study.experiment import Experiment
@@ -24,16 +25,20 @@ from adaptive_batching.simulation.study.report import Row, summarize, table
 from adaptive_batching.simulation.study.tally import Tally
 from adaptive_batching.simulation.traffic.arrival_stream import ArrivalStream
 from adaptive_batching.simulation.traffic.arrivals import clumped, mmpp, poisson
+from adaptive_batching.simulation.traffic.costs import Bimodal, DrawnCosts, Lognormal
 from adaptive_batching.simulation.traffic.shaping import scale_rate, speedup, superpose
 from adaptive_batching.simulation.traffic.traces import Request, Trace, read_trace, stream_trace
 
 __all__ = [
     "ArrivalStream",
     "Balance",
+    "Bimodal",
     "ClosedLoop",
     "ColdStart",
     "Collector",
+    "CostSeconds",
     "Crashes",
+    "DrawnCosts",
     "Drift",
     "Experiment",
     "Failures",
@@ -41,6 +46,7 @@ __all__ = [
     "History",
     "KeyCosts",
     "Limit",
+    "Lognormal",
     "Lots",
     "Padded",
     "Pauses",

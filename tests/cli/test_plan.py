@@ -1,8 +1,10 @@
 """From a recording to a decision: fit, recommend and compare, as the documentation shows them."""
 
+import csv
 import json
 import shlex
 import tomllib
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,15 @@ from adaptive_batching.core import Batch, Job, JobOutcome, Limits, Scheduler, ma
 from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.config.endpoints_file import EndpointSettings
 from adaptive_batching.marshal.config.toml_file import read_table
-from adaptive_batching.simulation import ArrivalStream, Server, drive, poisson
+from adaptive_batching.simulation import (
+    ArrivalStream,
+    CostSeconds,
+    DrawnCosts,
+    Lognormal,
+    Server,
+    drive,
+    poisson,
+)
 
 GUIDE = Path(__file__).parents[2] / "docs/how-to/plan/plan.md"
 COMMANDS = [
@@ -82,7 +92,7 @@ def test_a_saved_model_is_the_recorded_one(traffic):
     run("fit", traffic, "--save", "model.json")
     options = ("--policy", "cork", "--max-latency", "50ms")
     simulated = answer("simulate", traffic, "--latency-from", "model.json", *options)
-    recorded = np.genfromtxt(traffic, delimiter=",", skip_header=1, usecols=2)
+    recorded = np.genfromtxt(traffic, delimiter=",", skip_header=1, usecols=3)
     row = simulated["rows"][0]
     assert row["mean_latency"] == pytest.approx(recorded.mean(), rel=0.03)
     assert row["p99_latency"] == pytest.approx(np.quantile(recorded, 0.99), rel=0.1)
@@ -98,7 +108,7 @@ def test_a_recording_leads_to_its_own_model(traffic):
         *("simulate", traffic, *shlex.split(model["options"])),
         *("--policy", "cork", "--max-latency", "50ms"),
     )
-    recorded = np.genfromtxt(traffic, delimiter=",", skip_header=1, usecols=2)
+    recorded = np.genfromtxt(traffic, delimiter=",", skip_header=1, usecols=3)
     assert simulated["rows"][0]["mean_latency"] == pytest.approx(recorded.mean(), rel=0.05)
 
 
@@ -131,7 +141,7 @@ def test_a_recording_brings_its_durations(traffic):
     result = CliRunner().invoke(main, ["simulate", str(traffic), *options])
     assert result.stderr.startswith(f"batches take as long as in {traffic}: --latency 5.")
     [row] = json.loads(result.stdout)["rows"]
-    recorded = np.genfromtxt(traffic, delimiter=",", skip_header=1, usecols=2)
+    recorded = np.genfromtxt(traffic, delimiter=",", skip_header=1, usecols=3)
     assert row["mean_latency"] == pytest.approx(recorded.mean(), rel=0.05)
 
 
@@ -219,7 +229,7 @@ def policies(*names):
     ("arguments", "message"),
     [
         (["fit", "nowhere.csv"], "expected a readable file, got No such file"),
-        (["fit", GUIDE], "expected the header 't_seconds,size,latency_seconds"),
+        (["fit", GUIDE], "expected the header 't_seconds,size,cost,latency"),
         (["recommend", GUIDE], "expected one of the header"),
         (["recommend", "traffic.csv.gz", "--latency-from", "nowhere"], "expected a readable file"),
         (["recommend", "traffic.csv.gz", "--latency-from", GUIDE], "expected what `fit --save`"),
@@ -265,3 +275,45 @@ def test_a_recording_without_batches(tmp_path):
         said = " ".join(run(command, path, status=2).split())
         assert "refused.csv.gz: expected 20 batches or more" in said
     assert "say --latency" in said
+
+
+@pytest.fixture
+def lengths(tmp_path):
+    """Two seconds of a service whose texts are padded, and which was not told their lengths."""
+    path = tmp_path / "lengths.csv"
+    scheduler = Scheduler(make_policy("cork"), Limits(64, 100e-3), workers=1)
+    server = Server(4e-3, 0.0, jitter=0.03, costs=CostSeconds(1.2e-6, padded=True))
+    arrivals, costs = poisson(1800.0, 3.0, seed=1), DrawnCosts(Lognormal(45.0, 0.8), 1)
+    with Recorder(path, clock=lambda: 0.0) as recorder:
+        feed = ArrivalStream(arrivals, costs=islice(costs, len(arrivals)))
+        drive(feed, [scheduler], server.service(), _Recording(recorder))
+    return path
+
+
+def test_a_recording_with_costs(lengths):
+    """`fit` finds the third coefficient and the padding; simulated with both it is as recorded."""
+    fitted = answer("fit", lengths)
+    assert fitted["costs"]["padded"] is True
+    assert fitted["costs"]["per_cost"]["value"] == pytest.approx(1.2e-6, rel=0.05)
+    assert "us/unit --padded" in fitted["options"]
+    assert "for each unit of its items times the largest cost" in run("fit", lengths)
+    with lengths.open() as file:
+        recorded = [float(row["latency_seconds"]) for row in csv.DictReader(file)]
+    options = ("--hide-costs", "--max-latency", "100ms", "--policy", "cork", "--format", "json")
+    result = CliRunner().invoke(main, ["simulate", str(lengths), *options])
+    assert "us/unit --padded" in result.stderr
+    simulated = json.loads(result.stdout)
+    row = simulated["rows"][0]
+    assert simulated["trace"]["costs"] == "recorded costs"
+    assert row["mean_latency"] == pytest.approx(sum(recorded) / len(recorded), rel=0.1)
+
+
+def test_what_cost_gains(lengths):
+    """The recommendation has `cost=` in it, and says how many more are in time with it."""
+    options = ("--max-latency", "100ms", "--rate-scale", 1.5, "--max-batch-cost", 16384)
+    said = run("recommend", lengths, *options, "--workers", "1")
+    assert "cost=<what an item costs, such as len>, padded=True, max_batch_cost=16384" in said
+    assert "max_batch_cost = 16384" in said
+    worth = said.splitlines()[-1]
+    assert worth.startswith("with cost= 100.00% are answered in time, without it ")
+    assert float(worth.rstrip("%").rsplit(" ", 1)[1]) < 99

@@ -81,6 +81,7 @@ def test_a_trace_is_sped_up(trace):
         "seed": None,
         "keys": None,
         "tenants": None,
+        "costs": None,
     }
     assert reply["rows"][0]["mean_batch_size"] == 1.0
 
@@ -460,6 +461,21 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--dispatchers", 2), "workers: expected at least one for each of 2 dispatchers"),
         ((*MADE, "--balance", "least"), "expected no --balance with one dispatcher, got least"),
         ((*MADE, "--shared-workers"), "expected no --shared-workers with one dispatcher"),
+        ((*MADE, "--cost", "many"), "expected recorded, tokens, lognormal:MEDIAN,SIGMA"),
+        ((*MADE, "--cost", "tokens"), "expected a TRACE with --cost tokens, got none"),
+        ((*MADE, "--latency", "5ms+1us/token"), "expected --cost, or a trace with costs, with dur"),
+        ((*MADE, "--padded"), "or a trace with costs, with --padded or --no-padded"),
+        ((*MADE, "--max-batch-cost", 9), "expected no --max-batch-cost without --cost, got 9"),
+        ((*MADE, "--hide-costs"), "expected no --hide-costs without --cost, got True"),
+        (
+            (*MADE, "--cost", "lognormal:9,1", "--hide-costs", "--max-batch-cost", 9),
+            "expected no --max-batch-cost with --hide-costs, got 9",
+        ),
+        (
+            (*MADE, "--cost", "lognormal:9,1", "--latency", "5ms+1us/token", "--limit"),
+            "expected durations that depend on the size alone, got costs",
+        ),
+        (("TRACE", "--sizes", "items", "--cost", "tokens"), "expected a column of costs, or no"),
         (("TRACE", "--trace-format", "times", "--keys", "recorded"), "got times, which has none"),
         (("TRACE", "--keys", "recorded"), "trace.csv.gz, its keys: expected some, got none"),
         (("TRACE", "--keys", "recorded", "--stream"), "its keys: expected some, got none"),
@@ -770,3 +786,65 @@ def test_nobody_comes_after_the_warm_up():
     assert result.exit_code == 2
     assert "warmup: expected less than the traffic's" in result.stderr
     assert "s, got 5 s" in result.stderr
+
+
+COSTLY = (
+    "--arrivals", "poisson", "--rate", 2800, "--duration", 3, "--warmup", 0.5,
+    "--cost", "lognormal:45,0.8", "--latency", "4ms+1.2us/token", "--padded",
+    "--max-latency", "100ms", "--policy", "cork",
+)  # fmt: skip
+
+
+def test_costs():
+    """Dispatchers that know the costs answer all where others lose a tenth; the traffic is one."""
+    told, hidden = answer(*COSTLY), answer(*COSTLY, "--hide-costs")
+    assert told["trace"] == hidden["trace"]
+    assert told["trace"]["costs"] == "costs lognormal:45,0.8"
+    assert told["rows"][0]["goodput"] > 0.99
+    assert hidden["rows"][0]["goodput"] < 0.9
+    assert "costs lognormal:45,0.8 (padded), loop" in run(*COSTLY).output
+
+
+def test_the_same_arrivals_whatever_they_cost():
+    """Costs have random numbers of their own."""
+    policies = ("--policy", "greedy")
+    free = answer(*MADE, *policies)
+    costly = answer(*MADE, *policies, "--cost", "lognormal:45,0.8", "--hide-costs")
+    speeds = ("jobs_per_second",)
+    for row, other in zip(free["rows"], costly["rows"], strict=True):
+        assert {k: v for k, v in row.items() if k not in speeds} == {
+            k: v for k, v in other.items() if k not in speeds
+        }
+
+
+def test_a_bound_for_costs():
+    """No batch costs more, and a request that would alone is refused."""
+    options = ("--cost", "bimodal:10,100,10%", "--max-batch-cost", 50)
+    (row,) = answer(*MADE, *options, "--policy", "cork")["rows"]
+    assert row["shed"] == pytest.approx(0.1 * row["requests"], rel=0.3)
+    assert row["on_time"] + row["shed"] == row["requests"]
+    assert row["mean_batch_size"] <= 5
+
+
+def test_recorded_costs(tmp_path):
+    """A column of costs is used unasked; a stream's only if it was asked for."""
+    path = tmp_path / "trace.csv"
+    path.write_text(
+        "t_seconds,cost\n" + "".join(f"{second},{second % 3 + 1}\n" for second in range(30))
+    )
+    options = (path, "--latency", "5ms+10ms/token", "--loop-delay", "0ms", "--policy", "greedy")
+    for more in ((), ("--cost", "recorded", "--stream"), ("--cost", "tokens")):
+        reply = answer(*options, *more)
+        assert reply["trace"]["costs"] == "recorded costs"
+        assert reply["rows"][0]["mean_latency"] == pytest.approx(25e-3)
+    assert "expected --cost, or a trace with costs" in run(*options, "--stream").stderr
+
+
+def test_a_column_without_costs(tmp_path):
+    """Costs that are all zero are none, and an error where some were asked for."""
+    path = tmp_path / "trace.csv"
+    path.write_text("t_seconds,cost\n0,0\n1,0\n")
+    assert answer(path)["trace"]["costs"] is None
+    for stream in ((), ("--stream",)):
+        refused = run(path, "--cost", "recorded", *stream)
+        assert "its costs: expected some, got none" in refused.stderr

@@ -200,6 +200,7 @@ def test_every_way_to_end_is_a_row(path):
     assert first == {
         "t_seconds": "0.000000",
         "size": "1",
+        "cost": "0",
         "latency_seconds": "0.100000",
         "key": "",
         "outcome": "done",
@@ -208,6 +209,14 @@ def test_every_way_to_end_is_a_row(path):
         "batch_seconds": "0.100000",
         "reason": "full",
     }
+
+
+def test_costs_are_recorded(path):
+    """As a trace has them, whatever their unit."""
+    with Recorder(path, clock=lambda: 0.0) as recorder:
+        told(recorder, 0.0, cost=1234567.0)
+        told(recorder, 1.0, cost=0.125)
+    assert read_trace(path).costs.tolist() == [1234567.0, 0.125]
 
 
 def test_the_simulator_reads_it(path):
@@ -219,7 +228,7 @@ def test_the_simulator_reads_it(path):
     trace = read_trace(path)
     assert trace.times.tolist() == [0.0, 0.5, 1.0]
     assert trace.sizes.tolist() == [2, 3, 1]
-    assert list(recorded_batches(path)) == [(3, 0.5, 5.25, 5.5, "full")]
+    assert list(recorded_batches(path)) == [(3, 0.5, 5.25, 5.5, "full", 0.0, 0.0)]
 
 
 def test_keys_are_told_apart_and_not_given_away(path):

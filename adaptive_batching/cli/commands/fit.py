@@ -13,6 +13,7 @@ from adaptive_batching.cli.interruption import writing
 from adaptive_batching.cli.options.parameters import FORMAT
 from adaptive_batching.cli.screen import screen
 from adaptive_batching.errors import TraceError
+from adaptive_batching.simulation.fitting.cost_fit import CostFit
 from adaptive_batching.simulation.fitting.fit import Fit, Level, fit_recording
 from adaptive_batching.simulation.fitting.goodness import Goodness
 from adaptive_batching.simulation.fitting.model_file import save_model
@@ -63,6 +64,8 @@ def _print(model: Fit, recorded: Path, saved: Path | None) -> None:
     console.print(f"{recorded}: {model.batches:,} batches")
     console.print(f"  fixed     {_interval(model.fixed)}")
     console.print(f"  per item  {_interval(model.per_item)}")
+    if model.costs is not None:
+        _print_costs(model.costs)
     console.print(f"  of which the event loop is late by {model.loop_delay * 1e3:.3g} ms")
     console.print(_goodness({"line": model.line, "table": model.table}))
     console.print(_levels(model.levels))
@@ -71,6 +74,16 @@ def _print(model: Fit, recorded: Path, saved: Path | None) -> None:
     console.print(f"simulate with: {model.spelling}", soft_wrap=True)
     if saved is not None:
         console.print(f"or, as it was: --latency-from {saved}", soft_wrap=True)
+
+
+def _print_costs(costs: CostFit) -> None:
+    """Print the third coefficient, and what it is good for."""
+    unit = "of its items times the largest cost" if costs.padded else "of the sum of its costs"
+    low, high = (f"{each * 1e6:.4g}" for each in (costs.per_cost.low, costs.per_cost.high))
+    per_cost = f"{costs.per_cost.value * 1e6:.4g} us (95 of 100: {low} to {high})"
+    screen().print(f"  per cost  {per_cost}, for each unit {unit}")
+    better = f"{costs.error:.1%} off; by size alone {costs.error_by_size:.1%}"
+    screen().print(f"  half of the batches were less than {better}")
 
 
 def _interval(estimate: Interval) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from adaptive_batching.cli.options.sections import SectionedCommand, options_in
 from adaptive_batching.cli.options.workers import expect_worker
 from adaptive_batching.cli.progress import progress
 from adaptive_batching.cli.screen import screen
+from adaptive_batching.core import Limits
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.clients.closed_loop import ClosedLoop
 from adaptive_batching.simulation.study.capacity import (
@@ -97,7 +98,8 @@ def command(
         else:
             _print(search, points, f"{title(traffic, experiment)}, seed {seed}")
             if search.best is not None:
-                _show_settings(search.best, policy, experiment.limits.max_latency)
+                _show_settings(search.best, policy, experiment.limits)
+                _show_worth_of_costs(search.best, policy, experiment)
     if search.best is None:
         raise click.exceptions.Exit(1)
 
@@ -171,9 +173,9 @@ def _print(search: Search, points: Sequence[Point], heading: str) -> None:
     console.print(drawn)
 
 
-def _show_settings(best: Trial, policy: str, max_latency: float) -> None:
+def _show_settings(best: Trial, policy: str, limits: Limits) -> None:
     """Print the recommendation as a program takes it, and as a file of endpoints does."""
-    size, workers = best.max_batch_size, best.row.workers
+    size, workers, max_latency = best.max_batch_size, best.row.workers, limits.max_latency
     said = [f"max_batch_size={size}", f"workers={workers}"]
     table = ['[endpoints."/predict"]', f"max_batch_size = {size}"]
     if max_latency < inf:
@@ -182,10 +184,26 @@ def _show_settings(best: Trial, policy: str, max_latency: float) -> None:
     if policy != "cork":
         said.append(f"policy={policy!r}")
         table.append(f'policy = "{policy}"')
+    if limits.costs is not None:
+        said.append("cost=<what an item costs, such as len>")
+        said += ["padded=True"] * limits.costs.padded
+        if limits.costs.max_batch_cost < inf:
+            said.append(f"max_batch_cost={limits.costs.max_batch_cost:g}")
+            table.append(f"max_batch_cost = {limits.costs.max_batch_cost:g}")
     click.echo("Of the limits that hold, this one has the most goodput, and then the least p99.")
     click.echo(f"in a program: {', '.join(said)}")
     click.echo(f"or for `serve --workers {workers} --config service.toml`, in service.toml:\n")
     click.echo("\n".join(table))
+
+
+def _show_worth_of_costs(best: Trial, policy: str, experiment: Experiment) -> None:
+    """Print what the same workers would do if they were not told what items cost."""
+    if experiment.limits.costs is None:
+        return
+    limits = replace(experiment.limits, max_batch_size=best.max_batch_size, costs=None)
+    row = replace(experiment, limits=limits).run(policy, best.row.workers)
+    with_costs, without = (f"{each.goodput or 0.0:.2%}" for each in (best.row, row))
+    click.echo(f"\nwith cost= {with_costs} are answered in time, without it {without}")
 
 
 def _table(trials: Sequence[Trial]) -> Table:

@@ -225,9 +225,11 @@ def _write(
 
 
 def _constant_mean(experiment: Experiment) -> Curve | None:
-    """How long batches take on average; None if that depends on the worker or the hour."""
+    """How long batches take on average; None if that depends on more than their size."""
     server = experiment.server
-    return server.mean if isinstance(server, Server) and not server.conditions else None
+    if not isinstance(server, Server) or server.conditions or server.costs is not None:
+        return None
+    return server.mean
 
 
 def _show(

@@ -18,10 +18,15 @@ from adaptive_batching.cli.options.parameters import (
     expect_none,
     expect_shorter,
 )
-from adaptive_batching.cli.options.sections import KEYS_AND_TENANTS, OUTPUT, options_in
+from adaptive_batching.cli.options.sections import COSTS, KEYS_AND_TENANTS, OUTPUT, options_in
 from adaptive_batching.cli.options.traffic import TRAFFIC_NAMES, TRAFFIC_OPTIONS, traffic
-from adaptive_batching.cli.options.workers import WORKER_OPTIONS, expect_keys, server_of
-from adaptive_batching.core import Limits
+from adaptive_batching.cli.options.workers import (
+    WORKER_OPTIONS,
+    expect_costs,
+    expect_keys,
+    server_of,
+)
+from adaptive_batching.core import Costs, Limits
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.clients.retries import Retries, parse_backoff
 from adaptive_batching.simulation.fitting.loop_delay import LOOP_DELAY
@@ -35,6 +40,7 @@ from adaptive_batching.units import format_duration
 _limits = options_in("Limits")
 _clients = options_in("Clients that send again")
 _dispatchers = options_in("Dispatchers")
+_costs = options_in(COSTS)
 _kinds = options_in(KEYS_AND_TENANTS)
 _output = options_in(OUTPUT)
 
@@ -53,6 +59,16 @@ _RUN_OPTIONS = (
         type=ITEMS,
         default=65_536,
         help="Items that may wait; further requests are refused.",
+    ),
+    _costs(
+        "--max-batch-cost",
+        type=click.FloatRange(min=0, min_open=True),
+        help="Cost of a batch at most; a request that costs more is refused.",
+    ),
+    _costs(
+        "--hide-costs",
+        is_flag=True,
+        help="Do not tell the dispatchers the costs: they batch and forecast by size alone.",
     ),
     _kinds(
         "--first-come",
@@ -147,6 +163,8 @@ def _durations(trace: Path) -> Recorded | None:
     except ValueError as error:
         raise click.UsageError(f"{error}; say --latency, how long batches take") from error
     click.echo(f"batches take as long as in {trace}: {fitted.spelling}", err=True)
+    for warning in fitted.warnings:
+        click.echo(f"Warning: {warning}", err=True)
     return recorded_by(fitted)
 
 
@@ -184,7 +202,8 @@ def title(traffic: Traffic, experiment: Experiment) -> str:
         for name, factor in asdict(traffic.shaping).items()
         if factor != 1
     )
-    keyed = tuple(str(each) for each in (traffic.keyed, traffic.crowd) if each is not None)
+    kinds = (traffic.keyed, traffic.crowd, _costed(traffic, experiment))
+    keyed = tuple(str(each) for each in kinds if each is not None)
     again = () if experiment.retries is None else (str(experiment.retries),)
     own = ("unless recorded",) if traffic.max_latencies is not None else ()
     fleet = experiment.fleet
@@ -192,6 +211,15 @@ def title(traffic: Traffic, experiment: Experiment) -> str:
     late = (f"loop {format_duration(experiment.loop_delay)} late",) if experiment.loop_delay else ()
     promised = " ".join((within, *own))
     return ", ".join((str(traffic), *known, *shaped, *keyed, *several, *again, *late, promised))
+
+
+def _costed(traffic: Traffic, experiment: Experiment) -> str | None:
+    """What the costs are, and what the dispatchers know of them."""
+    if traffic.costed is None:
+        return None
+    told = experiment.limits.costs
+    known = "hidden" if told is None else "padded" if told.padded else "summed"
+    return f"{traffic.costed} ({known})"
 
 
 def _per_second(rate: float) -> str:
@@ -216,6 +244,8 @@ def _experiment(
     warmup: float,
     first_come: bool,
     ageing: float | None,
+    max_batch_cost: float | None,
+    hide_costs: bool,
     **workers: Any,
 ) -> Experiment:
     if dispatchers == 1:
@@ -233,14 +263,18 @@ def _experiment(
     if loop_delay is None:
         recorded: Recorded | None = workers["latency_from"]
         loop_delay = LOOP_DELAY if recorded is None else recorded.loop_delay
+    server = server_of(**workers)
+    padded = expect_costs(server, padded=workers["padded"], given=traffic.costed is not None)
+    costs = _costs_told(traffic, max_batch_cost, padded=padded, hidden=hide_costs)
     return Experiment(
         arrivals=traffic.arrivals,
-        server=server_of(**workers),
-        limits=Limits(max_batch_size, max_latency, max_queue),
+        server=server,
+        limits=Limits(max_batch_size, max_latency, max_queue, costs),
         sizes=traffic.sizes,
         keys=traffic.keys,
         max_latencies=traffic.max_latencies,
         claims=crowd,
+        costs=traffic.costs,
         fairness=None if crowd is None or first_come else crowd.fairness(ageing),
         fleet=Fleet(dispatchers, balance or "in-turn", shared_workers),
         timer_resolution=timer_resolution,
@@ -250,3 +284,17 @@ def _experiment(
         warmup=warmup,
         seed=seed,
     )
+
+
+def _costs_told(
+    traffic: Traffic, max_batch_cost: float | None, *, padded: bool, hidden: bool
+) -> Costs | None:
+    """What the dispatchers are told of the costs."""
+    bound = {"max_batch_cost": max_batch_cost}
+    if traffic.costed is None:
+        expect_none("without --cost", {**bound, "hide_costs": hidden}, *bound, "hide_costs")
+        return None
+    if hidden:
+        expect_none("with --hide-costs", bound, *bound)
+        return None
+    return Costs(padded, inf if max_batch_cost is None else max_batch_cost)

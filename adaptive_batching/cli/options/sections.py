@@ -13,6 +13,9 @@ MOST_NEEDED = "Most needed"
 KEYS_AND_TENANTS = "Keys and tenants"
 """The section of options about which requests share a batch, and whose they are."""
 
+COSTS = "Costs"
+"""The section of options about items that don't cost the same."""
+
 OUTPUT = "Output"
 """The section of options about what is printed."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from adaptive_batching.cli.options.parameters import SECONDS, SHARE, Parsed, expect_none
-from adaptive_batching.cli.options.sections import KEYS_AND_TENANTS, options_in
+from adaptive_batching.cli.options.sections import COSTS, KEYS_AND_TENANTS, options_in
 from adaptive_batching.simulation.clients.closed_loop import Span, parse_span
 from adaptive_batching.simulation.clients.keys import Lots, parse_keys
 from adaptive_batching.simulation.clients.tenants import parse_tenants
@@ -21,7 +21,8 @@ from adaptive_batching.simulation.study.traffic import (
     streamed,
 )
 from adaptive_batching.simulation.traffic.arrivals import GENERATORS
-from adaptive_batching.simulation.traffic.traces import FORMATS
+from adaptive_batching.simulation.traffic.costs import DrawnCosts, parse_costs
+from adaptive_batching.simulation.traffic.traces import FORMATS, Measure
 
 _SPAN = Parsed("duration or range", parse_span)
 
@@ -81,6 +82,14 @@ TRAFFIC_OPTIONS = (
         help="Batch keys; only requests with the same key share a batch. `recorded` takes those "
         "of the trace; 8 draws from 8 keys; zipf:8 or zipf:8:1.2 draws the first ones more often.",
     ),
+    options_in(COSTS)(
+        "--cost",
+        type=Parsed("costs", parse_costs),
+        help="Cost of each request's items: lognormal:120,0.8 draws costs with that median and "
+        "sigma, and lognormal:120,0.8,512 cuts them; bimodal:16,320,20% is 320 for a fifth of "
+        "them; `tokens` and `recorded` take the sizes in the trace, as --sizes tokens and cost "
+        "would.  [default: the column `cost` of the trace, if it has one]",
+    ),
     _kinds(
         "--tenants",
         type=Parsed("tenants", parse_tenants),
@@ -112,13 +121,17 @@ def traffic(trace: Path | None, seed: int, options: Mapping[str, Any]) -> Traffi
     lots, crowd, high = options["keys"], options["tenants"], options["high_priority"]
     if high is not None and crowd is None:
         raise click.UsageError("expected --tenants with --high-priority")
-    with_keys = lots == "recorded"
+    with_keys, costs = lots == "recorded", options["cost"]
+    cost = _COUNTED.get(costs)
     if trace is not None:
-        known = _recorded(trace, seed, with_keys=with_keys, **given)
-    elif with_keys:
-        raise click.UsageError("expected a TRACE with --keys recorded, got none")
+        known = _recorded(trace, seed, with_keys=with_keys, cost=cost, **given)
+    elif with_keys or cost:
+        said = "--keys recorded" if with_keys else f"--cost {costs}"
+        raise click.UsageError(f"expected a TRACE with {said}, got none")
     else:
         known = _of_arrivals(seed, **given)
+    if isinstance(costs, DrawnCosts):
+        known = replace(known, costs=replace(costs, seed=seed), costed=str(costs))
     if isinstance(lots, Lots):
         known = replace(known, keys=replace(lots, seed=seed), keyed=str(lots))
     if crowd is not None:
@@ -129,13 +142,16 @@ def traffic(trace: Path | None, seed: int, options: Mapping[str, Any]) -> Traffi
 _MADE = ("arrivals", "rate", "duration")
 _CLOSED = ("users", "think", "turnaround")
 _RECORDED = ("superpose", "rate_scale", "speedup", "trace_format", "sizes", "stream")
-TRAFFIC_NAMES = (*_MADE, *_CLOSED, *_RECORDED, "keys", "tenants", "high_priority")
+TRAFFIC_NAMES = (*_MADE, *_CLOSED, *_RECORDED, "keys", "tenants", "high_priority", "cost")
+_COUNTED: dict[object, Measure] = {"tokens": "tokens", "recorded": "cost"}
 _SHAPED = ("superpose", "rate_scale", "speedup")
 _NO_THINKING = Span(0.0, 0.0)
 _TURNAROUND = Span(0.3e-3, 2.3e-3)  # a client on the same network
 
 
-def _recorded(trace: Path, seed: int, *, with_keys: bool, **given: Any) -> Traffic:
+def _recorded(
+    trace: Path, seed: int, *, with_keys: bool, cost: Measure | None, **given: Any
+) -> Traffic:
     expect_none("with a TRACE", given, *_MADE, *_CLOSED)
     measure = None if given["sizes"] == "ignore" else given["sizes"]
     reading = {
@@ -143,6 +159,7 @@ def _recorded(trace: Path, seed: int, *, with_keys: bool, **given: Any) -> Traff
         "measure": measure,
         "with_sizes": measure is not None,
         "with_keys": with_keys,
+        "cost": cost,
     }
     factors = {name: given[name] for name in _SHAPED if given[name] is not None}
     if given["stream"]:

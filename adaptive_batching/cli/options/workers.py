@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from adaptive_batching.cli.options.parameters import MOST_WORKERS, Parsed
-from adaptive_batching.cli.options.sections import KEYS_AND_TENANTS, options_in
+from adaptive_batching.cli.options.sections import COSTS, KEYS_AND_TENANTS, options_in
 from adaptive_batching.simulation.clients.keys import Lots
 from adaptive_batching.simulation.fitting.model_file import Recorded, read_model
 from adaptive_batching.simulation.servers.conditions import (
@@ -57,7 +57,8 @@ WORKER_OPTIONS = (
         type=Parsed("fixed+per_item or table", parse_server),
         show_default=_LATENCY,
         help="Duration of a batch: constant, 5ms; fixed and per item, 5ms+0.05ms; or by size, "
-        "1:5ms,8:5.5ms,64:8ms.",
+        "1:5ms,8:5.5ms,64:8ms. Each may add what a unit of --cost takes, 5ms+0.05ms+2us/token, "
+        "and its square, +1ns/token^2.",
     ),
     _workers(
         "--latency-from",
@@ -76,6 +77,12 @@ WORKER_OPTIONS = (
         "--pad-to",
         type=Parsed("sizes", parse_buckets),
         help="Pad batches to the next of these sizes, such as 8,16,64, or pow2.",
+    ),
+    options_in(COSTS)(
+        "--padded/--no-padded",
+        default=None,
+        help="Cost of a batch: its items times the largest of their costs, or the sum of their "
+        "costs.  [default: --no-padded, or as --latency-from was recorded]",
     ),
     options_in(KEYS_AND_TENANTS)(
         "--key-cost",
@@ -171,6 +178,20 @@ def expect_keys(costs: KeyCosts, keys: Iterable[Hashable] | None, *, recorded: b
         raise click.UsageError(f"{msg}, got {got}")
 
 
+def expect_costs(server: Server | UnevenServers, *, padded: bool | None, given: bool) -> bool:
+    """Whether batches are padded, and refuse durations that depend on costs if there are none.
+
+    Raises:
+        click.UsageError: There are no costs where some are needed.
+    """
+    servers = server.each if isinstance(server, UnevenServers) else (server,)
+    terms = [each.costs for each in servers if each.costs is not None]
+    if not given and (terms or padded is not None):
+        said = "durations that grow with costs" if terms else "--padded or --no-padded"
+        raise click.UsageError(f"expected --cost, or a trace with costs, with {said}")
+    return terms[0].padded if terms else bool(padded)
+
+
 def server_of(
     *,
     server: Server | None,
@@ -201,6 +222,7 @@ def _situated(
     jitter: float,
     pause: Pauses | tuple[float, float],
     pad_to: tuple[int, ...] | None,
+    padded: bool | None,
     key_cost: Condition | None,
     drifts: tuple[Condition, ...],
     **others: Condition | None,
@@ -210,6 +232,10 @@ def _situated(
     conditions = tuple(condition for condition in known if condition is not None)
     steady = replace(server, residuals=())  # they come on top of the padded batch as well
     curve = server.curve if pad_to is None else Padded(steady.mean, pad_to)
+    costs = server.costs
+    if costs is not None:
+        padded = costs.padded if padded is None else padded
+        costs = replace(costs, padded=padded, sizes=pad_to or ())
     return replace(
         server,
         jitter=jitter,
@@ -217,4 +243,5 @@ def _situated(
         pause=length,
         curve=curve,
         conditions=conditions,
+        costs=costs,
     )

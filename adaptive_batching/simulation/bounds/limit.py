@@ -66,6 +66,8 @@ def limit_of(experiment: Experiment, workers: int = 1, rate: float | None = None
         raise ValueError("limit: expected workers that are alike, got some that differ")  # noqa: TRY004
     if server.conditions:
         raise ValueError("limit: expected durations that depend on the size alone, got conditions")
+    if server.costs is not None:
+        raise ValueError("limit: expected durations that depend on the size alone, got costs")
     if experiment.retries is not None:
         raise ValueError("limit: expected requests that are sent once, got clients who send again")
     counted = experiment.only(np.flatnonzero(experiment.arrivals >= experiment.warmup))

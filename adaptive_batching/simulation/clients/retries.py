@@ -75,7 +75,7 @@ class Attempt(NoticedJob):
 
     def __init__(self, failed: Job, now: float, delay: float, patience: float) -> None:
         claim = Claim(failed.tenant, failed.priority)
-        super().__init__(now, delay, failed.size, patience, failed.key, claim)
+        super().__init__(now, delay, failed.size, patience, failed.key, claim, failed.cost)
         self.came = failed.came if isinstance(failed, NoticedJob) else failed.arrived
         self.number: int = failed.number + 1 if isinstance(failed, Attempt) else 1
 

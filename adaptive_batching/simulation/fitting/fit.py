@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+from adaptive_batching.simulation.fitting.cost_fit import ByCost, CostFit, fit_costs
 from adaptive_batching.simulation.fitting.goodness import Goodness, judged
 from adaptive_batching.simulation.fitting.loop_delay import loop_delay as loop_delay_of
 from adaptive_batching.simulation.fitting.robust_line import (
@@ -51,6 +53,8 @@ class Level:
 class Fit:
     """A latency model of recorded batches: `duration = fixed + per_item * size`, and a table.
 
+    Where items cost differently, both are about what batches take without `per_cost * cost`.
+
     Attributes:
         batches: What it was learned from.
         fixed: Seconds that any batch takes.
@@ -65,6 +69,8 @@ class Fit:
         warnings: What makes the model less than trustworthy.
         loop_delay: How late the event loop noticed what happened (seconds). It is in the durations,
             which were measured until the loop had noticed an end.
+        costs: What the costs of items add; None if there are none, or if they say no more than the
+            sizes.
     """
 
     batches: int
@@ -79,11 +85,15 @@ class Fit:
     table: Goodness
     warnings: list[str]
     loop_delay: float
+    costs: CostFit | None = None
 
     @property
     def spelling(self) -> str:
         """The options that make `simulate` use it: the line, or the table where a line is wrong."""
         options = f"--latency {self._by_sizes if self.curved else self._by_item}"
+        if self.costs is not None:
+            options += f"+{self.costs.per_cost.value * 1e6:.4g}us/unit"
+            options += " --padded" if self.costs.padded else " --no-padded"
         if self.jitter >= 1e-3:
             options += f" --jitter {self.jitter:.3f}"
         if self.pause_probability:
@@ -116,13 +126,18 @@ def fit_recording(path: str | Path) -> Fit:
         ValueError: It has too few batches.
     """
     batches = list(recorded_batches(path))
+    costs = [(each.cost, each.largest) for each in batches]
     try:
-        return fit([(each.size, each.duration) for each in batches], loop_delay_of(batches))
+        return fit([(each.size, each.duration) for each in batches], loop_delay_of(batches), costs)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def fit(batches: Iterable[tuple[int, float]], loop_delay: float = 0.0) -> Fit:
+def fit(
+    batches: Iterable[tuple[int, float]],
+    loop_delay: float = 0.0,
+    costs: Iterable[tuple[float, float]] | None = None,
+) -> Fit:
     """Learn a model from pairs of size (items) and duration (seconds), in order of time.
 
     The first two batches of each power of two are left out: models compile for new shapes.
@@ -130,26 +145,25 @@ def fit(batches: Iterable[tuple[int, float]], loop_delay: float = 0.0) -> Fit:
     Args:
         batches: The pairs.
         loop_delay: What the event loop added to each duration (seconds).
+        costs: Of each batch, what its items cost together and the largest of their costs; None if
+            they have none.
 
     Raises:
         ValueError: There are too few.
     """
-    recorded = _warm(list(batches))
+    recorded = _warm(list(batches), repeat((0.0, 0.0)) if costs is None else costs)
     if len(recorded) < _FEWEST:
         counted = "that took some time, the first two of each power of two not counted"
         raise ValueError(f"expected {_FEWEST} batches or more {counted}, got {len(recorded)}")
-    sizes = np.array([size for size, _ in recorded], float)
-    seconds = np.array([duration for _, duration in recorded])
-    line = fit_line(sizes, seconds)
-    levels = _levels(sizes, seconds, line)
-    expected = _by_table(levels, line, sizes)
-    ratios = seconds / expected
+    sizes, seconds, sums, largest = np.array(recorded, float).T
+    by_cost = fit_costs(sizes, sums, largest, seconds)
+    more = np.zeros_like(seconds) if by_cost is None else by_cost.seconds
+    line = fit_line(sizes, seconds) if by_cost is None else by_cost.plane.line
+    levels = _levels(sizes, seconds - more, line)
+    expected = _by_table(levels, line, sizes) + more
+    ratios = _ratios(seconds, expected)
     jitter, share, pause = _noise(ratios, seconds)
-    # Learned from every other batch and judged by the rest: neighbours share the weather.
-    half = fit_line(sizes[::2], seconds[::2])
-    steps = _levels(sizes[::2], seconds[::2], half)
-    learned, kept = (sizes[::2], seconds[::2]), (sizes[1::2], seconds[1::2])
-    by_line = judged(half.predict, learned, kept)
+    by_line, by_table = _held_out(sizes, seconds, by_cost)
     return Fit(
         batches=len(recorded),
         fixed=line.fixed,
@@ -160,19 +174,44 @@ def fit(batches: Iterable[tuple[int, float]], loop_delay: float = 0.0) -> Fit:
         pause=pause,
         residuals=(seconds - expected).tolist(),
         line=by_line,
-        table=judged(lambda asked: _by_table(steps, half, asked), learned, kept),
+        table=by_table,
         warnings=list(_warnings(line, by_line, ratios, jitter)),
         loop_delay=loop_delay,
+        costs=None if by_cost is None else by_cost.told,
     )
 
 
-def _warm(batches: list[tuple[int, float]]) -> list[tuple[int, float]]:
+def _held_out(sizes: Array, seconds: Array, by_cost: ByCost | None) -> tuple[Goodness, Goodness]:
+    """The line and the table, learned from every other batch and judged by the rest.
+
+    Neighbours share the weather.
+    """
+    more = np.zeros_like(seconds)
+    if by_cost is None:
+        half = fit_line(sizes[::2], seconds[::2])
+    else:
+        half, more = by_cost.half.line, by_cost.half.per_cost.value * by_cost.costs
+    steps = _levels(sizes[::2], (seconds - more)[::2], half)
+    by_line = _ratios(seconds, half.predict(sizes) + more)
+    by_table = _ratios(seconds, _by_table(steps, half, sizes) + more)
+    kept = sizes[1::2]
+    return judged(kept, by_line[::2], by_line[1::2]), judged(kept, by_table[::2], by_table[1::2])
+
+
+def _ratios(seconds: Array, expected: Array) -> Array:
+    ratios: Array = seconds / np.maximum(expected, _SHORTEST)  # nothing but cost may be free
+    return ratios
+
+
+def _warm(
+    batches: list[tuple[int, float]], costs: Iterable[tuple[float, float]]
+) -> list[tuple[float, ...]]:
     seen: Counter[int] = Counter()
-    warm = []
-    for size, duration in batches:
+    warm: list[tuple[float, ...]] = []
+    for (size, duration), cost in zip(batches, costs, strict=False):
         seen[size.bit_length()] += 1
         if seen[size.bit_length()] > _WARM_AFTER and duration >= _SHORTEST:
-            warm.append((size, duration))
+            warm.append((size, duration, *cost))
     return warm
 
 
@@ -180,7 +219,7 @@ def _levels(sizes: Array, seconds: Array, line: FittedLine) -> list[Level]:
     used, counts, medians = medians_by_size(sizes, seconds)
     trust = counts / (counts + _SHRINKAGE)
     shrunk = trust * medians + (1 - trust) * line.predict(used)
-    rising = isotonic_regression(shrunk, weights=counts.astype(float)).x
+    rising = np.maximum(isotonic_regression(shrunk, weights=counts.astype(float)).x, 0.0)
     columns = (each.tolist() for each in (used.astype(int), counts, medians, rising))
     return [Level(*row) for row in zip(*columns, strict=True)]
 

@@ -4,7 +4,6 @@ With batches of nearly one size R² is near zero for a perfect model; and what a
 the error at the sizes in use, at the largest one, and a margin that holds as often as it says.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,21 +41,18 @@ class Goodness:
     coverage_doubt: float
 
 
-def judged(
-    predict: Callable[[Array], Array], learned: tuple[Array, Array], kept: tuple[Array, Array]
-) -> Goodness:
-    """Hold a model against sizes and durations (seconds).
+def judged(sizes: Array, learned: Array, kept: Array) -> Goodness:
+    """Hold a model against batches, by how many times as long as predicted they took.
 
     Args:
-        predict: Seconds for batches of these sizes.
-        learned: What it was learned from, and so what its margin is.
-        kept: What it has not seen.
+        sizes: Of the batches that it has not seen.
+        learned: Ratios of the batches that it was learned from, and so what its margin is.
+        kept: Ratios of those that it has not seen.
     """
-    sizes, seconds = kept
-    errors, counts = _errors(sizes, seconds / predict(sizes))
+    errors, counts = _errors(sizes, kept)
     each = np.repeat(errors, counts)
-    margin = float(np.quantile(learned[1] / predict(learned[0]), _QUANTILE)) - 1
-    below = float(np.mean(seconds <= predict(sizes) * (1 + margin)))
+    margin = float(np.quantile(learned, _QUANTILE)) - 1
+    below = float(np.mean(kept <= 1 + margin))
     return Goodness(
         error_p50=float(np.median(each)),
         error_p95=float(np.quantile(np.abs(each), 0.95)),
@@ -65,7 +61,7 @@ def judged(
         margin=margin,
         coverage=below,
         # Twice the variance of a share: the margin comes from as many batches by chance.
-        coverage_doubt=1.96 * float(np.sqrt(2 * _QUANTILE * (1 - _QUANTILE) / len(seconds))),
+        coverage_doubt=1.96 * float(np.sqrt(2 * _QUANTILE * (1 - _QUANTILE) / len(kept))),
     )
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from adaptive_batching.simulation.servers.costs import CostSeconds
 from adaptive_batching.simulation.servers.curves import Table
 from adaptive_batching.simulation.servers.servers import Server
 
@@ -20,10 +21,12 @@ class Recorded(NamedTuple):
     Attributes:
         server: Its workers: how long batches take until they end, not until the loop notices.
         loop_delay: How late its event loop notices everything (seconds).
+        mean_cost: What its batches cost for each of their items, where costs matter.
     """
 
     server: Server
     loop_delay: float
+    mean_cost: float = 0.0
 
 
 class _Model(msgspec.Struct, forbid_unknown_fields=True):
@@ -32,6 +35,9 @@ class _Model(msgspec.Struct, forbid_unknown_fields=True):
     table: list[tuple[int, float]]
     residuals: list[float]
     loop_delay: float = 0.0
+    per_cost: float = 0.0
+    padded: bool = False
+    mean_cost: float = 0.0
 
 
 def save_model(fitted: "Fit", path: Path) -> None:
@@ -68,17 +74,27 @@ def _model(fitted: "Fit") -> _Model:
     size, seconds = table[-1]
     # A table goes on as it ends: beyond its sizes the line knows better than the last two of them.
     table.append((2 * size, seconds + size * fitted.per_item.value))
-    return _Model(table, fitted.residuals[-_MOST_RESIDUALS:], fitted.loop_delay)
+    residuals, costs = fitted.residuals[-_MOST_RESIDUALS:], fitted.costs
+    if costs is None:
+        return _Model(table, residuals, fitted.loop_delay)
+    known = (costs.per_cost.value, costs.padded, costs.mean_cost)
+    return _Model(table, residuals, fitted.loop_delay, *known)
 
 
 def _recorded(model: _Model) -> Recorded:
     ended = tuple((size, max(0.0, seconds - model.loop_delay)) for size, seconds in model.table)
-    server = Server(0.0, 0.0, curve=Table(ended), residuals=tuple(model.residuals))
-    return Recorded(server, model.loop_delay)
+    costs = CostSeconds(model.per_cost, padded=model.padded) if model.per_cost else None
+    residuals = tuple(model.residuals)
+    server = Server(0.0, 0.0, curve=Table(ended), residuals=residuals, costs=costs)
+    return Recorded(server, model.loop_delay, model.mean_cost)
 
 
 def rehearsed(recorded: Recorded, largest: int) -> list[tuple[int, float]]:
     """Return sizes and seconds of batches of 1, 2, 4 … and `largest` items, as a loop sees them."""
-    server, delay = recorded
+    server, delay, mean_cost = recorded
+    per_item = 0.0 if server.costs is None else server.costs.per_cost * mean_cost
     sizes = [2**power for power in range(largest.bit_length())]
-    return [(size, server.mean(size) + delay) for size in dict.fromkeys([*sizes, largest])]
+    return [
+        (size, server.mean(size) + per_item * size + delay)
+        for size in dict.fromkeys([*sizes, largest])
+    ]

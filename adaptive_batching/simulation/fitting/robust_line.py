@@ -1,4 +1,4 @@
-"""A line through noisy durations, in spite of pauses, and how sure it is."""
+"""A line, or a plane, through noisy durations, in spite of pauses, and how sure it is."""
 
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ _ROUNDS = 5  # of weights; they settle after three
 _TUNING = 1.345  # of Huber: 95 % as good as least squares if the noise is normal after all
 _QUIETEST = 1e-4  # relative noise; no clock is better
 _NOTHING = 1e-9  # seconds; no clock tells less
+_ALIKE = 1e-6  # of a column: what it has beyond the others is rounding
 _SURE = 1.96  # standard deviations of 95 %
 
 
@@ -37,6 +38,18 @@ class FittedLine:
         return self.fixed.value + self.per_item.value * sizes
 
 
+@dataclass(frozen=True, slots=True)
+class FittedPlane:
+    """`duration = line + per_cost * cost` (seconds)."""
+
+    line: FittedLine
+    per_cost: Interval
+
+    def predict(self, sizes: Array, costs: Array) -> Array:
+        """Seconds for batches of these sizes that cost so much."""
+        return self.line.predict(sizes) + self.per_cost.value * costs
+
+
 def fit_line(sizes: Array, seconds: Array) -> FittedLine:
     """Fit by soft-L1 least squares of relative residuals, neither part below zero.
 
@@ -45,8 +58,25 @@ def fit_line(sizes: Array, seconds: Array) -> FittedLine:
     """
     if np.ptp(sizes) == 0:
         return _level(float(sizes[0]), float(np.median(seconds)))
-    design = np.column_stack([np.ones_like(sizes), sizes])
-    parameters = np.array([np.median(seconds), 0.0])
+    return FittedLine(*_fitted(np.column_stack([np.ones_like(sizes), sizes]), seconds))
+
+
+def fit_plane(sizes: Array, costs: Array, seconds: Array) -> FittedPlane | None:
+    """As `fit_line`, where costs add to the duration; None if they say no more than the sizes."""
+    ones = np.ones_like(sizes)
+    by_size = [ones] if np.ptp(sizes) == 0 else [ones, sizes]
+    design = np.column_stack([*by_size, costs])
+    scale = np.linalg.norm(design, axis=0)
+    if not scale.all() or np.linalg.matrix_rank(design / scale, tol=_ALIKE) < design.shape[1]:
+        return None
+    fixed, *per_item, per_cost = _fitted(design, seconds)
+    return FittedPlane(FittedLine(fixed, *per_item or [Interval(0.0, 0.0, 0.0)]), per_cost)
+
+
+def _fitted(design: Array, seconds: Array) -> list[Interval]:
+    """The factors of the columns, of which the first is 1."""
+    parameters = np.zeros(design.shape[1])
+    parameters[0] = np.median(seconds)
     for _ in range(_ROUNDS):
         expected = np.maximum(design @ parameters, 1e-9)
         relative, target = design / expected[:, np.newaxis], seconds / expected
@@ -56,7 +86,7 @@ def fit_line(sizes: Array, seconds: Array) -> FittedLine:
     errors = _standard_errors(relative, (relative @ parameters - target) / scale) * scale
     # The solver keeps inside its bounds: what should be nothing is 1e-16 s.
     found = np.where(parameters < _NOTHING, 0.0, parameters)
-    return FittedLine(*map(_estimate, found.tolist(), errors.tolist()))
+    return list(map(_estimate, found.tolist(), errors.tolist()))
 
 
 def medians_by_size(sizes: Array, seconds: Array) -> tuple[Array, Counts, Array]:

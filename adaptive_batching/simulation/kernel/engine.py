@@ -32,6 +32,7 @@ def simulate(
     keys: Iterable[Hashable] | None = None,
     max_latencies: Iterable[float] | None = None,
     claims: Iterable[Claim] | None = None,
+    costs: Iterable[float] | None = None,
     max_latency: float | None = None,
     timer_resolution: float = 0.0,
     loop_delay: float = 0.0,
@@ -49,6 +50,8 @@ def simulate(
         keys: Batch key of each job; none if left out.
         max_latencies: Seconds from each job's arrival to its deadline; NaN for `max_latency`.
         claims: The tenant and the priority of each job; jobs have none if left out.
+        costs: What the items of each job cost (`Job.cost`); nothing if left out. What they are to
+            the scheduler its `Limits.costs` says, and to a service `Server.costs`.
         max_latency: Seconds from each job's arrival to its deadline; by default the scheduler's.
         timer_resolution: Wake-ups come at the next multiple of it (seconds), as event loops round
             them; 0 for a perfect timer.
@@ -65,7 +68,7 @@ def simulate(
     """
     history = History()
     drive(
-        ArrivalStream(arrivals, sizes, keys, max_latencies, claims),
+        ArrivalStream(arrivals, sizes, keys, max_latencies, claims, costs),
         [scheduler],
         service,
         history,

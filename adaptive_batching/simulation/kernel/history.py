@@ -41,10 +41,11 @@ class NoticedJob(TenantJob):
         max_latency: float,
         key: Hashable,
         claim: Claim = NOBODY,
+        cost: float = 0.0,
     ) -> None:
         noticed, (tenant, priority) = came + delay, claim
         super().__init__(
-            noticed, size, noticed + max_latency, key, tenant=tenant, priority=priority
+            noticed, size, noticed + max_latency, key, cost, tenant=tenant, priority=priority
         )
         self.came = came
         self.due = came + max_latency
@@ -52,7 +53,7 @@ class NoticedJob(TenantJob):
     @property
     def backdated(self) -> Job:
         """As its caller sees it."""
-        return TenantJob(self.came, self.size, self.due, self.key, tenant=self.tenant)
+        return TenantJob(self.came, self.size, self.due, self.key, self.cost, tenant=self.tenant)
 
 
 class Backdated:
@@ -88,7 +89,7 @@ class History:
         self.jobs += [
             _tuple(
                 JobRecord,
-                (job.arrived, now, job.size, outcome, job.deadline, job.key, job.tenant),
+                (job.arrived, now, job.size, outcome, job.deadline, job.key, job.tenant, job.cost),
             )
             for job in jobs
         ]

@@ -51,7 +51,7 @@ class Pool:
     def _begin(self, owner: Owner, batch: Batch, worker: int, now: float) -> None:
         service = self._services[worker]
         if isinstance(service, Situated):
-            run = service.run(batch.size, now, self._running, worker, batch.key)
+            run = service.run(batch.size, now, self._running, worker, batch.key, batch.jobs)
         else:
             run = Run(service(batch.size), now, self._running, worker)
         end = now + run.seconds

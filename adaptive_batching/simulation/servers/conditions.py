@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from adaptive_batching.core import Outcome
-from adaptive_batching.simulation.servers.curves import Curve
+from adaptive_batching.core import Job, Outcome
+from adaptive_batching.simulation.servers.costs import CostSeconds
 from adaptive_batching.units import parse_duration, parse_occasion, parse_share
 
 
@@ -39,6 +39,13 @@ class Run(NamedTuple):
 Change = Callable[[Run], Run]
 
 
+class Durations(Protocol):
+    """How long batches take, each time with the luck of the next one."""
+
+    def __call__(self, size: int, more: float = 0.0) -> float:
+        """Seconds for a batch of so many items that takes so much longer than its size says."""
+
+
 class Condition(Protocol):
     """Something that changes runs."""
 
@@ -47,15 +54,27 @@ class Condition(Protocol):
 
 
 class Situated:
-    """A service to which it matters when a batch begins and how many run beside it."""
+    """A service to which it matters what is in a batch, when it begins and what runs beside it."""
 
-    def __init__(self, durations: Curve, changes: Sequence[Change]) -> None:
+    def __init__(
+        self, durations: Durations, changes: Sequence[Change], costs: CostSeconds | None = None
+    ) -> None:
         self._durations = durations
         self._changes = changes
+        self._costs = costs
 
-    def run(self, size: int, now: float, beside: int, worker: int = 0, key: Hashable = None) -> Run:
+    def run(
+        self,
+        size: int,
+        now: float,
+        beside: int,
+        worker: int = 0,
+        key: Hashable = None,
+        jobs: Sequence[Job] = (),
+    ) -> Run:
         """What becomes of a batch."""
-        run = Run(self._durations(size), now, beside, worker, key=key)
+        more = 0.0 if self._costs is None else self._costs(jobs)
+        run = Run(self._durations(size, more), now, beside, worker, key=key)
         for change in self._changes:
             run = change(run)
         return run

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import isfinite
 
+from adaptive_batching.core import next_allowed
 from adaptive_batching.units import parse_duration
 
 Curve = Callable[[int], float]
@@ -61,8 +62,7 @@ class Padded:
 
     def __call__(self, size: int) -> float:
         """Seconds for a batch of that size."""
-        index = bisect_left(self.buckets, size)
-        return self.curve(self.buckets[index] if index < len(self.buckets) else size)
+        return self.curve(next_allowed(self.buckets, size))
 
 
 def _expect_sizes(name: str, sizes: Iterable[int]) -> None:

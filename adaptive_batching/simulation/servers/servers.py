@@ -7,7 +7,8 @@ from math import isfinite
 
 import numpy as np
 
-from adaptive_batching.simulation.servers.conditions import Condition, Situated
+from adaptive_batching.simulation.servers.conditions import Condition, Durations, Situated
+from adaptive_batching.simulation.servers.costs import CostSeconds, parse_cost_seconds
 from adaptive_batching.simulation.servers.curves import Curve, parse_table
 from adaptive_batching.units import parse_duration
 
@@ -28,7 +29,8 @@ _SEVERAL = re.compile(r"([1-9][0-9]{0,3})x")
 class Server:
     """How long batches take: `duration = (fixed + per_item * size) * noise + pause + residual`.
 
-    A `curve` may stand in the place of the line, and `conditions` change what comes of it, in turn.
+    A `curve` may stand in the place of the line, `costs` add to either, and `conditions` change
+    what comes of it, in turn.
 
     Attributes:
         fixed: Seconds that any batch takes.
@@ -40,6 +42,7 @@ class Server:
             They come back in runs of neighbours.
         curve: Seconds by size, instead of `fixed` and `per_item`.
         conditions: What else happens to batches.
+        costs: What the costs of their items add; None if the size alone matters.
     """
 
     fixed: float
@@ -50,6 +53,7 @@ class Server:
     residuals: tuple[float, ...] = ()
     curve: Curve | None = None
     conditions: tuple[Condition, ...] = ()
+    costs: CostSeconds | None = None
 
     def __post_init__(self) -> None:
         for name in ("fixed", "per_item", "jitter", "pause"):
@@ -73,7 +77,7 @@ class Server:
         return bool(self.jitter or paused or any(self.residuals))
 
     def mean(self, size: int) -> float:
-        """Seconds that a batch takes on average."""
+        """Seconds that a batch takes on average, without what the costs of its items add."""
         more = sum(self.residuals) / len(self.residuals) if self.residuals else 0.0
         return max(0.0, self._ideal(size) + self.pause_probability * self.pause + more)
 
@@ -81,20 +85,23 @@ class Server:
         """Draw the same for the same seed: the nth batch of every policy meets the same luck."""
         durations = self._durations(seed)
         changes = [condition.begin(seed) for condition in self.conditions]
-        return Situated(durations, changes) if changes else durations
+        if changes or self.costs is not None:
+            return Situated(durations, changes, self.costs)
+        return durations
 
-    def _ideal(self, size: int) -> float:
-        return self.fixed + self.per_item * size if self.curve is None else self.curve(size)
+    def _ideal(self, size: int, more: float = 0.0) -> float:
+        line = self.fixed + self.per_item * size if self.curve is None else self.curve(size)
+        return line + more
 
-    def _durations(self, seed: int) -> Curve:
+    def _durations(self, seed: int) -> Durations:
         ideal = self._ideal
         if not self.noisy:
             return ideal
         draws = self._draws(np.random.default_rng([_STREAM, seed]))
 
-        def duration(size: int) -> float:
+        def duration(size: int, more: float = 0.0) -> float:
             noise, pause = next(draws)
-            return max(0.0, ideal(size) * noise + pause)
+            return max(0.0, ideal(size, more) * noise + pause)
 
         return duration
 
@@ -147,14 +154,17 @@ def in_runs(measured: Sequence[float], rng: np.random.Generator, length: int) ->
 
 
 def parse_server(text: str) -> Server:
-    """Read `5ms+0.05ms`, or a table such as `1:5ms,64:8ms`.
+    """Read `5ms+0.05ms`, or a table such as `1:5ms,64:8ms`; either may add `+2us/token`.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: It is none of them.
     """
-    if ":" in text:
-        return Server(0.0, 0.0, curve=parse_table(text))
-    return Server(*parse_latency(text))
+    terms = text.split("+")
+    costs = parse_cost_seconds(term for term in terms if "/" in term)
+    by_size = "+".join(term for term in terms if "/" not in term)
+    if ":" in by_size:
+        return Server(0.0, 0.0, curve=parse_table(by_size), costs=costs)
+    return Server(*parse_latency(by_size), costs=costs)
 
 
 def parse_latency(text: str) -> tuple[float, float]:

@@ -181,7 +181,7 @@ def _most(experiment: Experiment, workers: int) -> float:
     duration = server.mean(limit)
     if experiment.sizes is not None or not duration:
         return inf  # with sizes, a share of the requests may be any share of the items
-    if server.curve is not None or server.conditions:
+    if server.curve is not None or server.conditions or server.costs is not None:
         return inf  # full batches may not be the fastest, nor take that long
     return workers * limit / duration
 

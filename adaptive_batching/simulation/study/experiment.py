@@ -44,6 +44,8 @@ class Experiment:
             requests. None for no keys, or those of the stream.
         max_latencies: Seconds that each request is ready to wait; NaN for the limit's.
         claims: The tenant of each request, as `keys`; None if there are none.
+        costs: What the items of each request cost (`Job.cost`), as `keys`; None if nothing. The
+            dispatchers know of them if `limits.costs` says how they add up.
         fairness: How tenants share the workers; None for first come, first served.
         fleet: Several dispatchers instead of one.
         timer_resolution: Of the wake-ups (seconds); 0 for a perfect timer.
@@ -63,6 +65,7 @@ class Experiment:
     keys: Iterable[Hashable] | None = None
     max_latencies: Times | None = None
     claims: Iterable[Claim] | None = None
+    costs: Iterable[float] | None = None
     fairness: Fairness | None = None
     fleet: Fleet = ONE_DISPATCHER
     timer_resolution: float = 0.0
@@ -109,6 +112,7 @@ class Experiment:
             self.keys,
             self.max_latencies,
             self.claims,
+            self.costs,
         )
         schedulers = self.fleet.schedulers(
             policy,
@@ -143,6 +147,9 @@ class Experiment:
         claims = self.claims
         if claims is not None:
             claims = _chosen(claims, len(arrivals), chosen)
+        costs = self.costs
+        if costs is not None:
+            costs = _chosen(costs, len(arrivals), chosen)
         return replace(
             self,
             arrivals=arrivals[chosen],
@@ -150,6 +157,7 @@ class Experiment:
             keys=keys,
             max_latencies=None if own is None else own[chosen],
             claims=claims,
+            costs=costs,
         )
 
 

@@ -53,6 +53,8 @@ class Traffic:
         max_latencies: Seconds that each request is ready to wait, NaN where it did not say; None if
             no request did.
         crowd: The tenants of the requests; None if there are none.
+        costs: What the items of each request cost, as `keys`.
+        costed: What is to be said of the costs; None if there are none.
         shaping: What was done to a recording.
         seed: Of the generator; None for a recording.
         poisson_rate: Requests a second if they are Poisson; None if they are not.
@@ -66,6 +68,8 @@ class Traffic:
     keyed: str | None = None
     max_latencies: Times | None = None
     crowd: Crowd | None = None
+    costs: Iterable[float] | None = None
+    costed: str | None = None
     shaping: Shaping = Shaping()
     seed: int | None = None
     poisson_rate: float | None = None
@@ -97,10 +101,11 @@ class Traffic:
             "seed": self.seed,
             "keys": self.keyed,
             "tenants": None if self.crowd is None else str(self.crowd),
+            "costs": self.costed,
         }
 
 
-_RECORDED = "recorded keys"
+_RECORDED, _RECORDED_COSTS = "recorded keys", "recorded costs"
 _LATEST = 1e10  # seconds, three hundred years
 
 
@@ -112,6 +117,7 @@ def recorded(
     measure: Measure | None = None,
     with_sizes: bool = False,
     with_keys: bool = False,
+    cost: Measure | None = None,
     seed: int = 0,
 ) -> Traffic:
     """Read a trace and make it denser.
@@ -123,15 +129,20 @@ def recorded(
         measure: What its sizes are to count; the most natural of the format if None.
         with_sizes: Whether sizes count as items; otherwise each request is one item.
         with_keys: Whether only requests of one key may share a batch; otherwise all may.
+        cost: What costs count in a trace without a column of costs; requests cost nothing there if
+            None.
         seed: Of the lots that `rate_scale` draws.
 
     Raises:
-        TraceError: It can't be read, or has no keys where there should be some.
+        TraceError: It can't be read, or has no keys or costs where there should be some.
         ValueError: A factor is not positive.
     """
-    trace = read_trace(path, form=form, measure=measure, with_keys=with_keys)
+    trace = read_trace(path, form=form, measure=measure, with_keys=with_keys, cost=cost)
     if with_keys and all(key is None for key in trace.keys):
-        raise _no_keys(path)
+        raise _none_of("keys", path)
+    costed = bool(trace.costs.any())
+    if cost is not None and not costed:
+        raise _none_of("costs", path)
     times, origins = superpose(trace.times, shaping.superpose)
     denser, again = scale_rate(times, shaping.rate_scale, seed)
     faster = speedup(denser, shaping.speedup)
@@ -148,6 +159,8 @@ def recorded(
         keys=trace.keys[chosen].tolist() if with_keys else None,
         keyed=_RECORDED if with_keys else None,
         max_latencies=trace.max_latencies[chosen] if told else None,
+        costs=trace.costs[chosen].tolist() if costed else None,
+        costed=_RECORDED_COSTS if costed else None,
         shaping=shaping,
     )
 
@@ -160,10 +173,12 @@ def streamed(
     measure: Measure | None = None,
     with_sizes: bool = False,
     with_keys: bool = False,
+    cost: Measure | None = None,
 ) -> Traffic:
     """Read a trace as it is replayed, in the same memory whatever its length.
 
-    The arguments are those of `recorded`; `factor` divides the times.
+    The arguments are those of `recorded`; `factor` divides the times. Costs are left out, even
+    those of a column, unless `cost` says otherwise.
 
     Raises:
         ValueError: The factor is not positive. Faults of the file come when it is read.
@@ -171,23 +186,32 @@ def streamed(
     expect_factor("speedup", factor)
 
     def requests() -> Iterator[Request]:
-        trace = stream_trace(path, form=form, measure=measure, with_keys=with_keys)
-        keyed = not with_keys
-        for time, size, key, max_latency in trace:
+        trace = stream_trace(path, form=form, measure=measure, with_keys=with_keys, cost=cost)
+        keyed, costed = not with_keys, cost is None
+        for time, size, key, max_latency, price in trace:
             if time > _LATEST * factor:
                 _expect_seconds(time / factor, path)
-            keyed = keyed or key is not None
+            keyed, costed = keyed or key is not None, costed or bool(price)
             yield Request(
                 time / factor,
                 size if with_sizes else 1,
                 key if with_keys else None,
                 max_latency,
+                None if cost is None else price,
             )
         if not keyed:
-            raise _no_keys(path)
+            raise _none_of("keys", path)
+        if not costed:
+            raise _none_of("costs", path)
 
-    keyed = _RECORDED if with_keys else None
-    return Traffic(str(path), requests, None, keyed=keyed, shaping=Shaping(speedup=factor))
+    return Traffic(
+        str(path),
+        requests,
+        None,
+        keyed=_RECORDED if with_keys else None,
+        costed=None if cost is None else _RECORDED_COSTS,
+        shaping=Shaping(speedup=factor),
+    )
 
 
 def _expect_seconds(latest: float, path: Path) -> None:
@@ -197,8 +221,8 @@ def _expect_seconds(latest: float, path: Path) -> None:
         raise TraceError(f"{path}, its times: expected {expected}, got {latest:g}")
 
 
-def _no_keys(path: Path) -> TraceError:
-    return TraceError(f"{path}, its keys: expected some, got none")
+def _none_of(what: str, path: Path) -> TraceError:
+    return TraceError(f"{path}, its {what}: expected some, got none")
 
 
 def made(kind: str, *, rate: float, duration: float, seed: int = 0) -> Traffic:

@@ -30,6 +30,7 @@ class _Block(NamedTuple):
     sizes: list[int]
     keys: list[Hashable]
     max_latencies: list[float | None]
+    costs: list[float]
 
 
 class ArrivalStream:
@@ -42,6 +43,8 @@ class ArrivalStream:
         keys: The batch key of each, or more of them than come; none if left out.
         max_latencies: Seconds from each arrival to its deadline, NaN where it is the usual one.
         claims: The tenant of each, or more of them than come; none if left out.
+        costs: What the items of each cost (`Job.cost`), or more of them than come; nothing if left
+            out.
 
     Raises:
         ValueError: The arrivals are not in order, a number is impossible or the lengths differ.
@@ -54,25 +57,28 @@ class ArrivalStream:
         keys: Iterable[Hashable] | None = None,
         max_latencies: Iterable[float] | None = None,
         claims: Iterable[Claim] | None = None,
+        costs: Iterable[float] | None = None,
     ) -> None:
         self.times: list[float] = [inf]  # the sentinel saves a bounds check for every job
         self.sizes: list[int] = []
         self.come = 0
         """Arrivals of the present block that have come."""
-        self.plain = keys is None and claims is None
+        self.plain = keys is None and claims is None and costs is None
         """Whether there is no more to know of those of the present block than time and size."""
         self._keys: list[Hashable] = []
         self._max_latencies: list[float | None] = []
+        self._costs: list[float] = []
         self._loop = arrivals if isinstance(arrivals, ClosedLoop) else None
         self._claimed = claims is not None
         self._claims = iter(repeat(NOBODY) if claims is None else claims)
         self._lots = iter(repeat(None) if keys is None else keys)
+        self._cost_lots = iter(repeat(0.0) if costs is None else costs)
         if isinstance(arrivals, ClosedLoop):
             self._blocks: Iterator[_Block] = iter(())
             for time in arrivals.begin():  # in one block: an answered user comes back among them
                 self._call_again(time)
         else:
-            self._blocks = _blocks(arrivals, sizes, keys, max_latencies)
+            self._blocks = _blocks(arrivals, sizes, keys, max_latencies, costs)
             self.refill()
 
     @property
@@ -89,15 +95,16 @@ class ArrivalStream:
         """
         index = self.come
         time, size, key = self.times[index], self.sizes[index], self._keys[index]
-        own = self._max_latencies[index]
+        own, cost = self._max_latencies[index], self._costs[index]
         patience = max_latency if own is None else own
         if delay:
-            job: Job = NoticedJob(time, delay, size, patience, key, next(self._claims))
+            job: Job = NoticedJob(time, delay, size, patience, key, next(self._claims), cost)
         elif self._claimed:
             tenant, priority = next(self._claims)
-            job = TenantJob(time, size, time + patience, key, tenant=tenant, priority=priority)
+            due = time + patience
+            job = TenantJob(time, size, due, key, cost, tenant=tenant, priority=priority)
         else:
-            job = Job(time, size, time + patience, key)
+            job = Job(time, size, time + patience, key, cost)
         self.come += 1
         if self.next == inf:
             self.refill()
@@ -108,11 +115,13 @@ class ArrivalStream:
         block = next(self._blocks, _NOBODY)
         if block.times:
             named = len(block.times) - block.keys.count(None)
-            self.plain = not (named or self._claimed or any(block.max_latencies))
+            told = any(block.max_latencies) or any(block.costs)
+            self.plain = not (named or self._claimed or told)
         self.times[:-1] = block.times
         self.sizes[:] = block.sizes
         self._keys[:] = block.keys
         self._max_latencies[:] = block.max_latencies
+        self._costs[:] = block.costs
         self.come = 0
         return bool(block.times)
 
@@ -127,9 +136,10 @@ class ArrivalStream:
         self.sizes.append(1)
         self._keys.append(next(self._lots))
         self._max_latencies.append(None)
+        self._costs.append(_cost(next(self._cost_lots)))
 
 
-_NOBODY = _Block([], [], [], [])
+_NOBODY = _Block([], [], [], [], [])
 
 
 def _blocks(
@@ -137,13 +147,15 @@ def _blocks(
     sizes: Iterable[int] | None,
     keys: Iterable[Hashable] | None,
     max_latencies: Iterable[float] | None,
+    costs: Iterable[float] | None,
 ) -> Iterator[_Block]:
     each_size, each_key = iter(() if sizes is None else sizes), iter(() if keys is None else keys)
     each_patience = iter(() if max_latencies is None else max_latencies)
+    each_cost = iter(() if costs is None else costs)
     newest = -inf
     come = 0
     for block in _cut(arrivals):
-        times, brought, named, patience = block
+        times, brought, named, patience, costly = block
         _check(times, newest)
         newest = times[-1]
         number = len(times)
@@ -155,7 +167,9 @@ def _blocks(
         if max_latencies is not None:
             own = _so_many("max_latencies", each_patience, number, come)
             patience = [_patience(seconds) for seconds in own]
-        yield _Block(times, brought, named, patience)
+        if costs is not None:
+            costly = [_cost(cost) for cost in _so_many("costs", each_cost, number, come)]
+        yield _Block(times, brought, named, patience, costly)
     if next(each_size, None) is not None:
         raise ValueError(f"sizes: expected one for each of {come} arrivals, got more")
 
@@ -177,6 +191,12 @@ def _patience(seconds: float) -> float | None:
     return float(seconds)
 
 
+def _cost(cost: float) -> float:
+    if not 0 <= cost < inf:
+        raise ValueError(f"costs: expected finite numbers of 0 or more, got {cost}")
+    return float(cost)
+
+
 def _cut(arrivals: Iterable[float] | Iterable[Request]) -> Iterator[_Block]:
     if isinstance(arrivals, np.ndarray):
         for first in range(0, len(arrivals), _BLOCK):
@@ -185,14 +205,16 @@ def _cut(arrivals: Iterable[float] | Iterable[Request]) -> Iterator[_Block]:
     rest = iter(arrivals)
     while some := list(islice(rest, _BLOCK)):
         if isinstance(some[0], Request):
-            yield _Block(*(list(column) for column in zip(*some, strict=True)))
+            columns = (list(column) for column in zip(*some, strict=True))
+            times, sizes, keys, max_latencies, costs = columns
+            yield _Block(times, sizes, keys, max_latencies, [cost or 0.0 for cost in costs])
         else:
             yield _bare(np.array(some, float).tolist())
 
 
 def _bare(times: list[float]) -> _Block:
     nothing = [None] * len(times)
-    return _Block(times, [1] * len(times), [*nothing], [*nothing])
+    return _Block(times, [1] * len(times), [*nothing], [*nothing], [0.0] * len(times))
 
 
 def _check(block: list[float], newest: float) -> None:

@@ -1,16 +1,20 @@
 """A fitted model is right about how batches were made, and says when it can't be."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adaptive_batching.core import Job
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.fitting.fit import fit
 from adaptive_batching.simulation.fitting.loop_delay import LOOP_DELAY, loop_delay
 from adaptive_batching.simulation.fitting.model_file import read_model, rehearsed, save_model
 from adaptive_batching.simulation.fitting.robust_line import fit_line
-from adaptive_batching.simulation.servers.servers import Server, parse_latency
+from adaptive_batching.simulation.servers.costs import CostSeconds
+from adaptive_batching.simulation.servers.servers import Server, parse_latency, parse_server
 from adaptive_batching.simulation.traffic.traces.recording import RecordedBatch, recorded_batches
 from adaptive_batching.units import parse_occasion
 
@@ -96,7 +100,7 @@ def test_a_saved_model_comes_back(tmp_path):
     """The table to the last bit, beyond it the line, and what is drawn is what was measured."""
     model = fit(batches(any_size(2000)))
     save_model(model, tmp_path / "model.json")
-    server, loop_delay = read_model(str(tmp_path / "model.json"))
+    server, loop_delay, _ = read_model(str(tmp_path / "model.json"))
     assert loop_delay == 0
     assert server.curve is not None
     assert [server.curve(level.size) for level in model.levels] == [
@@ -193,18 +197,19 @@ def test_a_clock_s_ticks_are_no_pauses():
     assert model.spelling.split()[2:] == ["--loop-delay", "0ms"]
 
 
-HEADER = "t_seconds,size,latency_seconds,key,outcome,batch,batch_size,batch_seconds,reason\n"
+HEADER = "t_seconds,size,cost,latency_seconds,key,outcome,batch,batch_size,batch_seconds,reason\n"
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("0,1,0.1,,dnoe,1,1,0.1,idle", "line 2: expected one of done, failed, .*got 'dnoe'"),
-        ("0,1,0.1,,done,1,1,1e17,idle", r"line 2: expected 0 to 1e\+09 seconds, got 1e17"),
-        ("0,1,0.1,,done,1,1,-1,idle", "line 2: expected 0 to .* seconds, got -1"),
-        ("0,1,0.1,,done,1,1,nan,idle", "line 2: expected a finite number of seconds, got 'nan'"),
-        ("0,1,0.1,,done,1,0,0.1,idle", "line 2: expected an integer from 1, got '0'"),
-        ("0,1,0.1,,done,1,1,0.1", "line 2: expected 9 columns, got 8"),
+        ("0,1,0,0.1,,dnoe,1,1,0.1,idle", "line 2: expected one of done, failed, .*got 'dnoe'"),
+        ("0,1,0,0.1,,done,1,1,1e17,idle", r"line 2: expected 0 to 1e\+09 seconds, got 1e17"),
+        ("0,1,0,0.1,,done,1,1,-1,idle", "line 2: expected 0 to .* seconds, got -1"),
+        ("0,1,0,0.1,,done,1,1,nan,idle", "line 2: expected a finite number of seconds, got 'nan'"),
+        ("0,1,0,0.1,,done,1,0,0.1,idle", "line 2: expected an integer from 1, got '0'"),
+        ("0,1,-2,0.1,,done,1,1,0.1,idle", "line 2: expected a cost of 0 to .*, got '-2'"),
+        ("0,1,0,0.1,,done,1,1,0.1", "line 2: expected 10 columns, got 9"),
     ],
 )
 def test_damaged_recordings(tmp_path, row, message):
@@ -237,3 +242,95 @@ def test_any_recording_is_fitted_or_refused(batches):
     numbers = (model.fixed.value, model.per_item.value, model.jitter, model.pause)
     assert np.isfinite(numbers).all()
     assert min(numbers) >= 0
+
+
+COSTLY = Server(4e-3, 2e-5, jitter=0.05)
+
+
+def costly(padded, number=2000, seed=3):
+    """Batches of texts: sizes with durations, and what their items cost."""
+    rng = np.random.default_rng(seed)
+    service = replace(COSTLY, costs=CostSeconds(1.2e-6, padded=padded)).service(seed)
+    batches, costs = [], []
+    for size in any_size(number, seed=seed).tolist():
+        jobs = [Job(0.0, cost=cost) for cost in rng.lognormal(4.0, 0.8, size).tolist()]
+        batches.append((size, service.run(size, 0.0, 0, jobs=jobs).seconds))
+        prices = [job.cost for job in jobs]
+        costs.append((sum(prices), max(prices)))
+    return batches, costs
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_three_coefficients(padded):
+    """Whether batches are padded is found as well, and a line by size would be far off."""
+    batches, costs = costly(padded)
+    model = fit(batches, costs=costs)
+    assert model.costs is not None
+    assert model.costs.padded == padded
+    assert model.costs.per_cost.value == pytest.approx(1.2e-6, rel=0.03)
+    assert model.fixed.value == pytest.approx(4e-3, rel=0.05)
+    assert model.costs.error == pytest.approx(0.05 * 0.67, rel=0.2)
+    assert model.costs.error_by_size > 1.3 * model.costs.error
+    assert model.jitter == pytest.approx(0.05, rel=0.15)
+    words = model.spelling.split()
+    assert words[2] == ("--padded" if padded else "--no-padded")
+    assert parse_server(words[1]).costs.per_cost == pytest.approx(1.2e-6, rel=0.03)
+
+
+def test_pauses_bend_no_plane():
+    """One batch in fifty stands still ten times as long as it would take."""
+    batches, costs = costly(padded=True)
+    paused = [(size, took * (11 if n % 50 == 0 else 1)) for n, (size, took) in enumerate(batches)]
+    model = fit(paused, costs=costs)
+    assert model.costs.per_cost.value == pytest.approx(1.2e-6, rel=0.05)
+
+
+@pytest.mark.parametrize("costs", [(0.0, 0.0), (100.0, 100.0)])
+def test_costs_that_say_nothing(costs):
+    """What costs nothing, or what costs as much in every batch, is left to the sizes."""
+    found = batches(any_size(400))
+    model = fit(found, costs=[costs] * 400)
+    assert model.costs is None
+    assert model == fit(found)
+
+
+def test_costs_that_do_not_matter():
+    """Durations that don't depend on them are explained by the sizes alone."""
+    rng = np.random.default_rng(5)
+    found = batches(any_size(400))
+    costs = [(sum(each), max(each)) for size, _ in found for each in [rng.lognormal(4, 1, size)]]
+    assert fit(found, costs=costs).costs is None
+
+
+def test_batches_of_one_size_that_cost_differently():
+    """The cost is known, what an item adds is not."""
+    rng = np.random.default_rng(5)
+    costs = rng.uniform(10, 1000, 400)
+    model = fit([(8, 5e-3 + 2e-6 * cost) for cost in costs], costs=[(c, c / 8) for c in costs])
+    assert model.costs.per_cost.value == pytest.approx(2e-6, rel=0.01)
+    assert model.fixed.value == pytest.approx(5e-3, rel=0.01)
+
+
+def test_a_saved_model_with_costs(tmp_path):
+    """Simulated batches take what recorded ones took; a loop is rehearsed with the usual costs."""
+    batches, costs = costly(padded=True)
+    model = fit(batches, costs=costs)
+    save_model(model, tmp_path / "model.json")
+    known = read_model(str(tmp_path / "model.json"))
+    assert known.server.costs == CostSeconds(model.costs.per_cost.value, padded=True)
+    usual = np.mean([took for size, took in batches if size >= 60])
+    (*_, (size, seconds)) = rehearsed(known, 64)
+    assert (size, seconds) == (64, pytest.approx(usual, rel=0.15))
+
+
+def test_costs_of_recorded_batches(tmp_path):
+    """Requests whose callers left cost what the others did; the largest cost is known."""
+    path = tmp_path / "recording.csv"
+    rows = [
+        "0,1,30,0.1,,done,1,3,0.1,idle",
+        "0,1,10,0.1,,done,1,3,0.1,idle",
+        "0,1,99,0.05,,expired,,,,",
+    ]
+    path.write_text(HEADER + "".join(f"{row}\n" for row in rows))
+    (batch,) = recorded_batches(path)
+    assert (batch.size, batch.cost, batch.largest) == (3, 60.0, 30.0)

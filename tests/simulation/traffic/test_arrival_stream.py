@@ -75,6 +75,8 @@ def test_others_do_not():
     [
         ({"keys": ["a"]}, "keys: expected one for each of 2 arrivals, got 1"),
         ({"max_latencies": [1.0]}, "max_latencies: expected one for each of 2 arrivals, got 1"),
+        ({"costs": [1.0]}, "costs: expected one for each of 2 arrivals, got 1"),
+        ({"costs": [1.0, -1.0]}, "costs: expected finite numbers of 0 or more, got -1"),
         ({"max_latencies": [1.0, 0.0]}, "max_latencies: expected positive seconds or NaN, got 0"),
     ],
 )
@@ -86,8 +88,9 @@ def test_what_jobs_bring_is_checked(columns, message):
 
 def test_requests_as_a_trace_has_them():
     """Each comes with its own key and deadline, and the usual one where it has none."""
-    feed = ArrivalStream([Request(1.0, 2, "a", 0.5), Request(2.0)])
+    feed = ArrivalStream([Request(1.0, 2, "a", 0.5, 7.0), Request(2.0)])
     first, second = feed.take(9.0), feed.take(9.0)
+    assert (first.cost, second.cost) == (7.0, 0.0)
     assert (first.arrived, first.size, first.key, first.deadline) == (1.0, 2, "a", 1.5)
     assert (second.size, second.key, second.deadline) == (1, None, 11.0)
     assert feed.next == inf

@@ -333,7 +333,7 @@ def test_keys_and_deadlines_of_our_own_form(written):
 @pytest.mark.parametrize("header", [b"t_seconds,size,key,key", b"t_seconds,color", b"t_seconds"])
 def test_columns_that_are_not_ours(written, header):
     """The message says which there may be."""
-    with pytest.raises(TraceError, match="with ',key' and ',max_latency' if known"):
+    with pytest.raises(TraceError, match="with ',key', ',max_latency' and ',cost' if known"):
         read_trace(written(header + b"\n0,1,2,3\n"))
 
 
@@ -365,3 +365,36 @@ def test_a_format_without_keys(written):
     expected = "its keys: expected csv or recording or azure-functions"
     with pytest.raises(TraceError, match=f"{expected}.*, got times, which has none"):
         read_trace(written(b"1\n"), with_keys=True)
+
+
+def test_costs_of_our_own_form(written):
+    """A column of costs is read whether or not it was asked for, beside the sizes."""
+    rows = b"t_seconds,size,cost\n0,2,17.5\n1,1,0\n"
+    for cost in (None, "tokens"):
+        trace = read_trace(written(rows), measure="items", cost=cost)
+        assert (trace.sizes.tolist(), trace.costs.tolist()) == ([2, 1], [17.5, 0.0])
+
+
+@pytest.mark.parametrize(("cost", "costs"), [("tokens", [12.0, 5.0]), ("cost", [15.0, 6.0])])
+def test_sizes_as_costs(written, cost, costs):
+    """Tokens of a known trace become costs of requests of one item each."""
+    rows = (
+        b"TIMESTAMP,ContextTokens,GeneratedTokens\n"
+        b"2023-11-16 18:15:46.68,12,3\n2023-11-16 18:15:47.68,5,1\n"
+    )
+    trace = read_trace(written(rows), cost=cost)
+    assert (trace.sizes.tolist(), trace.costs.tolist()) == ([1, 1], costs)
+    assert not read_trace(written(rows)).costs.any()
+
+
+def test_sizes_and_costs_need_two_columns(written):
+    """One number can't be both."""
+    with pytest.raises(TraceError, match="its costs: expected a column of costs, or no sizes"):
+        read_trace(written(b"t_seconds,size\n0,1\n"), measure="items", cost="cost")
+
+
+@pytest.mark.parametrize("cost", ["", "-1", "nan", "1e300"])
+def test_no_cost(written, cost):
+    """A column of costs has one in each row."""
+    with pytest.raises(TraceError, match="line 2: expected a cost of 0 to 1e"):
+        read_trace(written(f"t_seconds,cost\n0,{cost}\n".encode()))

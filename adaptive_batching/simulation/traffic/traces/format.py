@@ -21,6 +21,8 @@ class Request(NamedTuple):
     """Requests of different keys share no batch; None if it has none."""
     max_latency: float | None = None
     """Seconds that it is ready to wait; None if it did not say."""
+    cost: float | None = None
+    """What its items cost; None if that was not recorded, or not asked for."""
 
 
 Measure = Literal["items", "tokens", "cost"]
@@ -49,6 +51,7 @@ class Format:
         own_zero: Whether its times count from a zero of their own, not from the first request.
         in_order: Whether it is written in the order of arrival; otherwise it is sorted.
         keyed: Whether it may tell the keys of its requests.
+        costed: Whether it tells what each request cost, beside its size.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Format:
     own_zero: bool = True
     in_order: bool = True
     keyed: bool = False
+    costed: bool = False
 
 
 def columns(lines: Lines, header: str) -> Iterator[list[str]]:
@@ -83,6 +87,14 @@ def number(text: str, lines: Lines) -> float:
     if abs(seconds) > _LATEST:
         raise lines.fault(f"a time within {_LATEST:g} seconds", repr(text[:SHOWN]))
     return seconds
+
+
+def amount(text: str, lines: Lines) -> float:
+    """A finite cost of 0 or more, in any unit."""
+    cost = float(text) if _NUMBER.fullmatch(text) else None
+    if cost is None or not 0 <= cost <= _LATEST:
+        raise lines.fault(f"a cost of 0 to {_LATEST:g}", repr(text[:SHOWN]))
+    return cost
 
 
 def count(text: str, lines: Lines, least: int = 0) -> int:

@@ -1,19 +1,20 @@
-"""Our own form: CSV with the columns `t_seconds`, `size`, and `key` and `max_latency` if known."""
+"""Our own form: CSV with `t_seconds`, and some of `size`, `key`, `max_latency` and `cost`."""
 
 from collections.abc import Iterator
 
 from adaptive_batching.simulation.traffic.traces.format import (
     Format,
     Request,
+    amount,
     columns,
     count,
     number,
 )
 from adaptive_batching.simulation.traffic.traces.lines import Lines
 
-_TIME, _SIZE, _KEY, _MAX_LATENCY = "t_seconds", "size", "key", "max_latency"
+_TIME, _SIZE, _KEY, _MAX_LATENCY, _COST = "t_seconds", "size", "key", "max_latency", "cost"
 _HEADER = f"{_TIME},{_SIZE}"
-_OPTIONAL = (_SIZE, _KEY, _MAX_LATENCY)
+_OPTIONAL = (_SIZE, _KEY, _MAX_LATENCY, _COST)
 
 
 def _looks(first: str) -> bool:
@@ -24,13 +25,16 @@ def _looks(first: str) -> bool:
 def _read(lines: Lines, _: str) -> Iterator[Request]:
     header = lines.first()
     names = header.split(",") if _looks(header) else []
-    size, key, max_latency = (names.index(name) if name in names else None for name in _OPTIONAL)
+    size, key, max_latency, cost = (
+        names.index(name) if name in names else None for name in _OPTIONAL
+    )
     for cells in columns(lines, header if names else _HEADER):
         yield Request(
             number(cells[0], lines),
             count(cells[size], lines, 1) if size and cells[size] else 1,
             cells[key] or None if key else None,
             _patience(cells[max_latency], lines) if max_latency and cells[max_latency] else None,
+            amount(cells[cost], lines) if cost else None,
         )
 
 
@@ -41,11 +45,13 @@ def _patience(text: str, lines: Lines) -> float:
     return seconds
 
 
+_MORE = f"',{_KEY}', ',{_MAX_LATENCY}' and ',{_COST}'"
+
 OWN = Format(
     name="csv",
     looks=_looks,
     read=_read,
-    described=f"the header {_HEADER!r}, with ',{_KEY}' and ',{_MAX_LATENCY}' if known",
+    described=f"the header {_HEADER!r}, with {_MORE} if known",
     measures={"items": "size", "tokens": "size", "cost": "size"},  # whatever it was recorded in
     keyed=True,
 )

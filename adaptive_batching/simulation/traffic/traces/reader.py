@@ -49,12 +49,14 @@ class Trace:
         sizes: What each request brought, in the measure asked for; 1 if that was not recorded.
         keys: Of each request; None where it has none.
         max_latencies: Seconds that each is ready to wait; NaN where it did not say.
+        costs: What the items of each cost; 0 if that was neither recorded nor asked for.
     """
 
     times: Times
     sizes: Sizes
     keys: Keys
     max_latencies: Times
+    costs: Times
 
 
 def read_trace(
@@ -63,6 +65,7 @@ def read_trace(
     form: str | None = None,
     measure: Measure | None = None,
     with_keys: bool = False,
+    cost: Measure | None = None,
 ) -> Trace:
     """Read a whole trace; compression and format are told from the content, not from the name.
 
@@ -71,11 +74,13 @@ def read_trace(
         form: A name in `FORMATS`, instead of what the content looks like.
         measure: What sizes count; the most natural of the format if None.
         with_keys: Whether a format that has no keys is an error.
+        cost: What costs count in a trace without a column of costs: its sizes in that measure;
+            requests cost nothing there if None.
 
     Raises:
         TraceError: Names the file, the line, what was expected and what was there.
     """
-    return _trace(stream_trace(path, form=form, measure=measure, with_keys=with_keys))
+    return _trace(stream_trace(path, form=form, measure=measure, with_keys=with_keys, cost=cost))
 
 
 def stream_trace(
@@ -84,6 +89,7 @@ def stream_trace(
     form: str | None = None,
     measure: Measure | None = None,
     with_keys: bool = False,
+    cost: Measure | None = None,
 ) -> Iterator[Request]:
     """Like `read_trace`, request by request in bounded memory; long files are sorted on disk."""
     lines = Lines(path)
@@ -91,7 +97,10 @@ def stream_trace(
     if with_keys and not known.keyed:
         keyed = " or ".join(name for name, each in FORMATS.items() if each.keyed)
         raise lines.fault_at("its keys", keyed, f"{known.name}, which has none")
-    requests = known.read(lines, _column(known, measure, lines))
+    counted = measure if known.costed else measure or cost
+    requests = known.read(lines, _column(known, counted, lines))
+    if cost is not None:
+        requests = _costed(requests, lines, sized=measure is not None)
     zero = 0.0 if known.own_zero else None
     empty = True
     for request in _checked(requests, lines, zero) if known.in_order else in_order(requests):
@@ -133,6 +142,18 @@ def _column(known: Format, measure: Measure | None, lines: Lines) -> str:
     return known.measures[measure]
 
 
+def _costed(requests: Iterator[Request], lines: Lines, *, sized: bool) -> Iterator[Request]:
+    """Take sizes for costs where there are no others."""
+    for request in requests:
+        if request.cost is not None:
+            yield request
+            continue
+        if sized:
+            expected = "a column of costs, or no sizes"
+            raise lines.fault_at("its costs", expected, "one number for each request")
+        yield request._replace(size=1, cost=float(request.size))
+
+
 def _checked(requests: Iterator[Request], lines: Lines, zero: float | None) -> Iterator[Request]:
     newest = -inf if zero is None else zero
     for request in requests:
@@ -146,14 +167,19 @@ def _checked(requests: Iterator[Request], lines: Lines, zero: float | None) -> I
 
 
 def _trace(requests: Iterator[Request]) -> Trace:
-    times, sizes, max_latencies = array("d"), array("q"), array("d")
+    times, sizes, max_latencies, costs = array("d"), array("q"), array("d"), array("d")
     keys: list[str | None] = []
     known: dict[str | None, str | None] = {}  # so that each key is in the memory once
-    for time, size, key, max_latency in requests:
+    for time, size, key, max_latency, cost in requests:
         times.append(time)
         sizes.append(size)
         keys.append(known.setdefault(key, key))
         max_latencies.append(nan if max_latency is None else max_latency)
+        costs.append(cost or 0.0)
     return Trace(
-        np.array(times), np.array(sizes, np.int64), np.array(keys, object), np.array(max_latencies)
+        np.array(times),
+        np.array(sizes, np.int64),
+        np.array(keys, object),
+        np.array(max_latencies),
+        np.array(costs),
     )

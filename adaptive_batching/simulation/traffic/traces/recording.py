@@ -1,6 +1,8 @@
 """What `--record` wrote: every request with its end, and the batch that it was in."""
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,6 +10,7 @@ from adaptive_batching.core import RECORDING, JobOutcome
 from adaptive_batching.simulation.traffic.traces.format import (
     Format,
     Request,
+    amount,
     columns,
     count,
     number,
@@ -31,6 +34,10 @@ class RecordedBatch(NamedTuple):
     """When the last of its requests that were answered arrived (seconds)."""
     reason: str
     """Why it left when it did."""
+    cost: float = 0.0
+    """What its items cost together, if the others cost as much as those that were answered."""
+    largest: float = 0.0
+    """The largest cost of a request that was answered."""
 
 
 def recorded_batches(path: str | Path) -> Iterator[RecordedBatch]:
@@ -41,26 +48,51 @@ def recorded_batches(path: str | Path) -> Iterator[RecordedBatch]:
     Raises:
         TraceError: It is no recording, or damaged.
     """
-    lines = Lines(path)
-    newest, known = "", None
+    for _, members in groupby(_answered(Lines(path)), attrgetter("batch")):
+        first, *others = members
+        together = (first, *others)
+        answered = sum(member.size for member in together)
+        cost = sum(member.cost for member in together)
+        yield RecordedBatch(
+            first.batch_size,
+            first.took,
+            first.arrived + first.latency - first.took,
+            max(member.arrived for member in together),
+            first.reason,
+            cost * first.batch_size / answered,
+            max(member.cost for member in together),
+        )
+
+
+class _Answered(NamedTuple):
+    """A row of a request that was answered."""
+
+    arrived: float
+    size: int
+    cost: float
+    latency: float
+    batch: str
+    batch_size: int
+    took: float
+    reason: str
+
+
+def _answered(lines: Lines) -> Iterator[_Answered]:
     for row in columns(lines, RECORDING):
-        time, _, latency, _, outcome, batch, size, duration, reason = row
+        time, size, cost, latency, _, outcome, batch, batch_size, took, reason = row
         if outcome not in _OUTCOMES:
             raise lines.fault(f"one of {', '.join(_OUTCOMES)}", repr(outcome[:SHOWN]))
-        if outcome != JobOutcome.DONE.value:
-            continue
-        arrived = number(time, lines)
-        if known is not None and batch == newest:
-            known = known._replace(joined=max(known.joined, arrived))
-            continue
-        if known is not None:
-            yield known
-        took = _duration(duration, lines)
-        released = arrived + _duration(latency, lines) - took
-        newest = batch
-        known = RecordedBatch(count(size, lines, 1), took, released, arrived, reason)
-    if known is not None:
-        yield known
+        if outcome == JobOutcome.DONE.value:
+            yield _Answered(
+                number(time, lines),
+                count(size, lines, 1),
+                amount(cost, lines),
+                _duration(latency, lines),
+                batch,
+                count(batch_size, lines, 1),
+                _duration(took, lines),
+                reason,
+            )
 
 
 def _duration(text: str, lines: Lines) -> float:
@@ -71,8 +103,9 @@ def _duration(text: str, lines: Lines) -> float:
 
 
 def _read(lines: Lines, _: str) -> Iterator[Request]:
-    for time, size, _latency, key, *_rest in columns(lines, RECORDING):
-        yield Request(number(time, lines), count(size, lines, 1), key or None)
+    for time, size, cost, _latency, key, *_rest in columns(lines, RECORDING):
+        arrived, items = number(time, lines), count(size, lines, 1)
+        yield Request(arrived, items, key or None, cost=amount(cost, lines))
 
 
 RECORDED = Format(
@@ -83,5 +116,6 @@ RECORDED = Format(
     measures={"items": "size"},
     own_zero=False,
     keyed=True,
+    costed=True,
     in_order=False,  # a row is written when its request ends
 )
