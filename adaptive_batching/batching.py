@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Protocol, TypeVar, overload
 
+from adaptive_batching.allowed_sizes import Pad, make_padding
 from adaptive_batching.asked_limits import make_limits
 from adaptive_batching.batched_function import Batched, BatchedMethod
 from adaptive_batching.configured_handler import check_takes_a_list, configured, takes_lengths
@@ -149,7 +150,7 @@ def batched(handler: Callable[Concatenate[A, ...], Any], /) -> Batched[A, Any]: 
 @overload
 def batched(
     *,
-    max_batch_size: int = 64,
+    max_batch_size: int | None = None,
     max_latency: float | None = None,
     workers: int | str | Placement = 1,
     cpus: Sequence[int | Sequence[int]] | None = None,
@@ -162,13 +163,15 @@ def batched(
     cost: Callable[[Any], float] | None = None,
     padded: bool = False,
     max_batch_cost: float | None = None,
+    sizes: Sequence[int] = (),
+    pad: Pad | None = None,
     pad_costs: Sequence[float] = (),
 ) -> _Decorator: ...
 def batched(
     handler: Any = None,
     /,
     *,
-    max_batch_size: int = 64,
+    max_batch_size: int | None = None,
     max_latency: float | None = None,
     workers: int | str | Placement = 1,
     cpus: Sequence[int | Sequence[int]] | None = None,
@@ -181,6 +184,8 @@ def batched(
     cost: Callable[[Any], float] | None = None,
     padded: bool = False,
     max_batch_cost: float | None = None,
+    sizes: Sequence[int] = (),
+    pad: Pad | None = None,
     pad_costs: Sequence[float] = (),
 ) -> Any:
     """Turn a handler of lists into a function of one item that batches by itself.
@@ -194,7 +199,7 @@ def batched(
 
     Args:
         handler: What is decorated; given by Python where there are no parentheses.
-        max_batch_size: Items in a batch at the most.
+        max_batch_size: Items in a batch at the most: 64, or the largest of `sizes`.
         max_latency: Seconds from call to result. What can't be answered in time is refused with
             `Overloaded`; None promises nothing and refuses nothing for lateness.
         workers: How many batches may run at a time, or where: `Threads(2)`, `Processes(2)`, or
@@ -206,9 +211,9 @@ def batched(
         idempotent: Whether running an item twice is as good as once. Then a batch that raises, or
             loses its worker, runs again in parts: only the item to blame for it gets the error.
         observers: Told about every batch, and about every call if they listen: a `Recorder`.
-        examples: Items with which each worker warms up before it is ready, in batches of 1, 2, 4 …
-            and `max_batch_size`. The first call is then decided by what they took. With `cost`,
-            give a short and a long one: each size runs with both.
+        examples: Items with which each worker warms up before it is ready, in batches of `sizes`,
+            else of 1, 2, 4 … and `max_batch_size`. The first call is then decided by what they
+            took. With `cost`, give a short and a long one: each size runs with both.
         init_args: Keyword arguments with which each worker builds a class: `{"path": "model.pt"}`.
         cost: What one item costs, where items don't cost the same: a function of the item that
             returns a number of 0 or more, in any unit (tokens, pixels). It is called once for each
@@ -217,13 +222,19 @@ def batched(
             batch costs its size times its largest cost. Otherwise it costs the sum.
         max_batch_cost: No batch costs more than that, for memory; an item that costs more alone is
             refused with `JobTooLarge`. None for no limit.
+        sizes: Items of the batches that the handler takes, where its model was compiled for a few:
+            `[1, 2, 4, 8]`. Any other batch is filled up to the next of them, after `preprocess`,
+            and the results of what fills it up are cut off.
+        pad: What fills a batch up: a function that takes its last item and returns such an item,
+            as `np.zeros_like` does. None repeats that item.
         pad_costs: Costs to which the handler pads its items, with `cost`: `[128, 256, 512]`. An
             item costs the next of them, or its own cost above the last.
 
     Raises:
-        TypeError: The handler is nothing of the above, or `cost` is no plain function.
+        TypeError: The handler is nothing of the above, or `cost` or `pad` is no plain function.
         ValueError: A limit is out of its range, `padded`, `max_batch_cost` or `pad_costs` is given
-            without `cost`; the message says what was expected.
+            without `cost`, `pad` without `sizes`, or `max_batch_size` is not the largest of
+            `sizes`; the message says what was expected.
     """
     if not (handler is None or callable(handler)):
         msg = f"batched: expected a handler, or keywords such as max_batch_size=64, got {handler!r}"
@@ -236,14 +247,16 @@ def batched(
         padded=padded,
         max_batch_cost=max_batch_cost,
         pad_costs=pad_costs,
+        sizes=sizes,
     )
     cost_of = None if cost is None else checked_cost(cost, limits.costs)
+    padding = make_padding(limits, pad)
     warm_up = make_warm_up(examples, limits, cost_of)
     make_policy(policy)  # what is wrong with it is told here, where it was written
 
     def decorate(handler: Any) -> Any:
         placement = place(handler, workers, cpus)
-        runs = configured(handler, init_args)
+        runs = configured(handler, init_args, padding=padding)
 
         def bind(bound: Callable[..., Any]) -> Batched[Any, Any]:
             run = runs._replace(handler=bound) if isinstance(runs, ConfiguredHandler) else bound

@@ -2,13 +2,14 @@
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adaptive_batching.payloads.annotations import UnknownName, declared_types, signature_types
 from adaptive_batching.payloads.kinds import stacking_of
 from adaptive_batching.workers.handler import ConfiguredHandler, call_of, name_of
+from adaptive_batching.workers.padding import Padding
 
 if TYPE_CHECKING:
     from adaptive_batching.payloads.array_stacking import Stacking
@@ -17,7 +18,11 @@ _ARRAYS = re.compile(r"\b(ndarray|NDArray|Tensor)\b")
 
 
 def configured(
-    handler: Any, init_args: Mapping[str, Any] | None = None, *, takes_one: bool = False
+    handler: Any,
+    init_args: Mapping[str, Any] | None = None,
+    *,
+    takes_one: bool = False,
+    padding: Padding | None = None,
 ) -> Any:
     """Return a handler with what its workers have to know besides; as it is if that is nothing.
 
@@ -25,13 +30,14 @@ def configured(
         handler: A function or a class.
         init_args: Keyword arguments with which each worker builds the class.
         takes_one: Whether it is called with one item instead of a list.
+        padding: Fills its batches up to the sizes that it takes; None if it takes any.
 
     Raises:
         TypeError: A function has no constructor, the class's takes other arguments, or an
             annotation says that the handler takes or returns something else than lists or arrays.
     """
     _check_init_args(handler, init_args or {})
-    adapt = None if takes_one else _stacking(handler)
+    adapt = None if takes_one else _adapter(handler, padding)
     if adapt is None and not init_args:
         return handler
     return ConfiguredHandler(handler, dict(init_args or {}), adapt)
@@ -86,6 +92,14 @@ def _check_init_args(handler: Any, init_args: Mapping[str, Any]) -> None:
     except TypeError as error:
         msg = f"init_args: expected the arguments of {handler.__qualname__}{signature}"
         raise TypeError(f"{msg}, got {dict(init_args)}: {error}") from None
+
+
+def _adapter(handler: Any, padding: Padding | None) -> Callable[[Any], Any] | None:
+    """What makes the handler one that takes a list of any size; None if it is one."""
+    stacking = _stacking(handler)
+    if stacking is None:
+        return padding
+    return replace(stacking, padding=padding)
 
 
 def _stacking(handler: Any) -> "Stacking | None":

@@ -21,7 +21,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from adaptive_batching.allowed_sizes import largest_batch, make_padding, make_sizes
 from adaptive_batching.configured_handler import check_takes_a_list, configured
+from adaptive_batching.core import Limits
 from adaptive_batching.exception_text import exc_info
 from adaptive_batching.wire import worker_messages as messages
 from adaptive_batching.wire.frames import MAX_FRAME, Part
@@ -49,15 +51,18 @@ def main(arguments: list[str]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     parser = _parser()
     options = parser.parse_args(arguments)
-    hello = Hello(PROTOCOL, options.max_batch_size, options.name)
     try:
+        sizes = make_sizes(options.sizes)
+        most = options.max_batch_size
+        limits = Limits(largest_batch(most, sizes), sizes=sizes)
+        hello = Hello(PROTOCOL, sizes[-1] if sizes else most, options.name)
         messages.decode_from_worker(messages.encode(hello))
-    except MalformedMessage as error:  # better now than after the model is loaded
+    except (MalformedMessage, ValueError) as error:  # better now than after the model is loaded
         parser.error(str(error))
     with asyncio.Runner() as runner:
         found = _load(options.handler)
         try:
-            handler = configured(found)
+            handler = configured(found, padding=make_padding(limits, None))
             check_takes_a_list(handler)
         except TypeError as error:
             parser.error(str(error))
@@ -160,6 +165,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--connect", metavar="PATH", required=True, help="the dispatcher's socket")
     parser.add_argument("--max-batch-size", type=int, help="items to take at a time")
     parser.add_argument(
+        "--sizes",
+        type=_sizes,
+        default=(),
+        metavar="N,N,...",
+        help="items of the batches that the handler takes: others are filled up to the next of"
+        " them by repeating their last item",
+    )
+    parser.add_argument(
         "--max-frame", type=int, default=MAX_FRAME, help="bytes of results; see External.max_frame"
     )
     parser.add_argument(
@@ -169,6 +182,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("handler", metavar="MODULE:HANDLER", help="a function or class")
     return parser
+
+
+def _sizes(text: str) -> list[int]:
+    try:
+        return [int(size) for size in text.split(",")]
+    except ValueError:
+        expected = "expected whole numbers of items, such as 1,2,4,8"
+        raise argparse.ArgumentTypeError(f"{expected}, got {text!r}") from None
 
 
 def _load(target: str) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import isclass
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, TypeVar, overload
 
+from adaptive_batching.allowed_sizes import Pad, make_padding
 from adaptive_batching.asked_limits import make_limits
 from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.cooperation.driver import ThreadDriver
@@ -36,6 +37,7 @@ class Cooperative(Generic[T, R]):
         lock: Held while the handler runs; one of its own by default.
         clock: Monotonic seconds.
         cost: What an item costs; needed where the limits have costs.
+        pad: What fills batches up where the limits have sizes; see `batched`.
 
     Raises:
         TypeError: The handler does not take a list, nor arrays that say what one item is.
@@ -50,9 +52,10 @@ class Cooperative(Generic[T, R]):
         lock: ExecutionLock | None = None,
         clock: Callable[[], float] = time.monotonic,
         cost: CostOf | None = None,
+        pad: Pad | None = None,
     ) -> None:
         self.lock = ExecutionLock() if lock is None else lock
-        runs = configured(handler)
+        runs = configured(handler, padding=make_padding(limits, pad))
         check_takes_a_list(runs)
         call, _ = build(runs)
         self._costs = limits.costs
@@ -109,7 +112,7 @@ class Cooperative(Generic[T, R]):
 def cooperative(
     handler: Callable[[list[T]], Sequence[R | BaseException]],
     *,
-    max_batch_size: int = 64,
+    max_batch_size: int | None = None,
     max_latency: float | None = None,
     policy: PolicyLike = "greedy",
     max_queue: int = 65_536,
@@ -117,13 +120,15 @@ def cooperative(
     cost: CostOf | None = None,
     padded: bool = False,
     max_batch_cost: float | None = None,
+    sizes: Sequence[int] = (),
+    pad: Pad | None = None,
     pad_costs: Sequence[float] = (),
 ) -> Cooperative[T, R]: ...
 @overload
 def cooperative(
     handler: Callable[Concatenate[A, ...], Any],
     *,
-    max_batch_size: int = 64,
+    max_batch_size: int | None = None,
     max_latency: float | None = None,
     policy: PolicyLike = "greedy",
     max_queue: int = 65_536,
@@ -131,12 +136,14 @@ def cooperative(
     cost: CostOf | None = None,
     padded: bool = False,
     max_batch_cost: float | None = None,
+    sizes: Sequence[int] = (),
+    pad: Pad | None = None,
     pad_costs: Sequence[float] = (),
 ) -> Cooperative[A, Any]: ...
 def cooperative(
     handler: Callable[..., Any],
     *,
-    max_batch_size: int = 64,
+    max_batch_size: int | None = None,
     max_latency: float | None = None,
     policy: PolicyLike = "greedy",
     max_queue: int = 65_536,
@@ -144,6 +151,8 @@ def cooperative(
     cost: CostOf | None = None,
     padded: bool = False,
     max_batch_cost: float | None = None,
+    sizes: Sequence[int] = (),
+    pad: Pad | None = None,
     pad_costs: Sequence[float] = (),
 ) -> Cooperative[Any, Any]:
     """Let plain threads share the calls of a handler of lists: `queue.call(x)` gives x's result.
@@ -154,7 +163,7 @@ def cooperative(
     Args:
         handler: Takes a list, returns as many results in the same order; or, if its annotations
             say so, takes and returns one array with a row for every item, as for `batched`.
-        max_batch_size: Items in a batch at the most.
+        max_batch_size: Items in a batch at the most: 64, or the largest of `sizes`.
         max_latency: Seconds from call to result; None promises nothing.
         policy: When a batch leaves.
         max_queue: Items that may wait.
@@ -162,13 +171,16 @@ def cooperative(
         cost: What one item costs, by a function of it that the calling thread runs; see `batched`.
         padded: Whether each item of a batch takes as long as the costliest one; see `batched`.
         max_batch_cost: No batch costs more than that; None for no limit.
+        sizes: Items of the batches that the handler takes, if not of any size; see `batched`.
+        pad: What fills other batches up, by a function of their last item; see `batched`.
         pad_costs: Costs to which the handler pads its items; see `batched`.
 
     Raises:
-        TypeError: The handler is no plain function of a list or of arrays, `cost` is none of an
-            item, or the lock can't say which thread holds it.
+        TypeError: The handler is no plain function of a list or of arrays, `cost` or `pad` is none
+            of an item, or the lock can't say which thread holds it.
         ValueError: A limit is out of its range, `padded` or `max_batch_cost` is given without
-            `cost`; the message says what was expected.
+            `cost`, `pad` without `sizes`, or `max_batch_size` is not the largest of `sizes`; the
+            message says what was expected.
     """
     if isclass(handler):
         expected = "expected a plain function of a list, or an object that can be called like one"
@@ -189,5 +201,6 @@ def cooperative(
         padded=padded,
         max_batch_cost=max_batch_cost,
         pad_costs=pad_costs,
+        sizes=sizes,
     )
-    return Cooperative(handler, limits, policy=policy, lock=lock, cost=cost)
+    return Cooperative(handler, limits, policy=policy, lock=lock, cost=cost, pad=pad)

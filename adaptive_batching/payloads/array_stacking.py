@@ -22,6 +22,7 @@ from adaptive_batching.payloads.array_fields import ArrayFields
 from adaptive_batching.payloads.arrays import ArrayType, number_type
 from adaptive_batching.payloads.marks import Padded, Shape, split_annotation
 from adaptive_batching.workers.handler import is_async
+from adaptive_batching.workers.padding import Padding, cut
 from adaptive_batching.workers.results import BatchRaised, check_results
 
 _SINGLE = ""  # in the place of a name, where an item is one array
@@ -98,11 +99,13 @@ class Stacking:
         item: The type of an item: an array, or several by name.
         columns: Of each array by its name, or of all arrays by an empty one.
         hands_lengths: Whether the handler has a parameter `lengths`.
+        padding: Fills each call up to a size that the handler takes; None if it takes any.
     """
 
     item: ArrayType | ArrayFields
     columns: Mapping[str, Column]
     hands_lengths: bool = False
+    padding: Padding | None = None
 
     @classmethod
     def of(cls, hint: Any) -> "Stacking | None":
@@ -170,6 +173,23 @@ class Stacking:
         ):
             return item  # as most are, which is seen at a glance
         return kind.from_item(item)
+
+    def filled(self, items: list[Any]) -> list[Any]:
+        """Checked items of one layout, and their pads; see `Padding.pads`.
+
+        Raises:
+            InvalidItem: A pad is not of the declared type.
+        """
+        if self.padding is None:
+            return items
+        return items + list(map(self.check, self.padding.pads(items)))
+
+    def without_pads(self, value: Any, size: int) -> Any:
+        """The results of so many items, as a list or as an array with as many rows."""
+        if self.padding is None:
+            return _in_rows(value, size)
+        filled = self.padding.limits.padded(size)
+        return cut(_in_rows(value, filled), size, filled, "")
 
     def layout(self, checked: Any) -> Hashable:
         """What two items have in common that can share a call."""
@@ -263,11 +283,12 @@ class _Batch:
         self.groups = list(groups.values())
 
     def stacked(self, places: _Places) -> tuple[Any, dict[str, Any]]:
-        return self._stacking.stack([self._checked[place] for place in places])
+        items = [self._checked[place] for place in places]
+        return self._stacking.stack(self._stacking.filled(items))
 
     def take(self, places: _Places, value: Any) -> None:
         """Share out what the handler returned for some items."""
-        value = _cut(value, len(places))
+        value = self._stacking.without_pads(value, len(places))
         if len(places) == len(self.results):
             self.results = value  # whole, it crosses to another process as one buffer
             return
@@ -348,7 +369,7 @@ def _holds(dtype: np.dtype[Any], value: float) -> bool:
         return False
 
 
-def _cut(value: Any, count: int) -> Any:
+def _in_rows(value: Any, count: int) -> Any:
     """Results as a list, or as an array with as many rows."""
     if isinstance(value, Mapping):
         columns = {name: _rows(name, each, count) for name, each in value.items()}

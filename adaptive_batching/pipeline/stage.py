@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from inspect import isclass
 from typing import Any
 
+from adaptive_batching.allowed_sizes import Pad, make_padding
 from adaptive_batching.asked_limits import make_limits
 from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.core import Limits, PolicyLike, make_policy
@@ -28,7 +29,8 @@ class Stage:
     Attributes:
         handler: A function or a class, as for `batched`: it takes a list if the stage batches, one
             item if it does not.
-        max_batch_size: Items in a batch at the most; None for a stage that takes one item.
+        max_batch_size: Items in a batch at the most; None for a stage that takes one item, or for
+            the largest of `sizes`.
         workers: How many run at a time, or where: a number means processes for a class, threads
             for a function, tasks for an async function. Workers that connect to a socket,
             `"unix:/run/model.sock"`, always take a list, if need be of one item.
@@ -44,13 +46,16 @@ class Stage:
         padded: Whether each item of a batch takes as long as the costliest one; see `batched`.
         max_batch_cost: No batch costs more than that; None for no limit. An item that costs more
             alone fails in this stage with `JobTooLarge`.
+        sizes: Items of the batches that the handler takes, if not of any size; see `batched`.
+        pad: What fills other batches up, by a function of their last item; see `batched`.
         pad_costs: Costs to which the handler pads its items; see `batched`.
 
     Raises:
         TypeError: The handler can't be called, or takes one item and has steps for each of many, or
-            `cost` is no plain function.
+            `cost` or `pad` is no plain function.
         ValueError: A limit is out of its range, `padded` or `max_batch_cost` is given without
-            `cost`; the message says what was expected.
+            `cost`, `pad` without `sizes`, or `max_batch_size` is not the largest of `sizes`; the
+            message says what was expected.
     """
 
     handler: Callable[..., Any]
@@ -66,6 +71,8 @@ class Stage:
     cost: CostOf | None = None
     padded: bool = False
     max_batch_cost: float | None = None
+    sizes: Sequence[int] = ()
+    pad: Pad | None = None
     pad_costs: Sequence[float] = ()
 
     def __post_init__(self) -> None:
@@ -86,7 +93,7 @@ class Stage:
     def takes_one(self) -> bool:
         """Whether the handler is called with one item."""
         external = isinstance(place(self.handler, self.workers, self.cpus), External)
-        return self.max_batch_size is None and not external
+        return self.max_batch_size is None and not self.sizes and not external
 
     @property
     def limits(self) -> Limits:
@@ -99,6 +106,7 @@ class Stage:
             padded=self.padded,
             max_batch_cost=self.max_batch_cost,
             pad_costs=self.pad_costs,
+            sizes=self.sizes,
             default=1,
         )
 
@@ -121,7 +129,8 @@ class Stage:
         return make_workers(self._configured(), placement, wrap or by_default, warm_up)
 
     def _configured(self) -> Any:
-        return configured(self.handler, self.init_args, takes_one=self.takes_one)
+        padding = make_padding(self.limits, self.pad)
+        return configured(self.handler, self.init_args, takes_one=self.takes_one, padding=padding)
 
 
 def _nothing(_item: Any) -> float:

@@ -21,6 +21,7 @@ SAID = {  # as options and variables have it; numbers and truths are no texts in
     "packed_path": "/packed",
     "max_latency": "100ms",
     "max_batch_size": "7",
+    "sizes": "1,2,4",
     "cost": "/tokens:length",
     "padded": "false",
     "max_batch_cost": "4096",

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import inspect
 
+from adaptive_batching.core import Limits
 from adaptive_batching.errors import SettingError
 from adaptive_batching.marshal.checks import check_header_name
 from adaptive_batching.units import parse_bytes, parse_duration, parse_share
@@ -45,6 +46,12 @@ class Header(str):
     __slots__ = ()
 
 
+class Sizes(tuple[int, ...]):
+    """Sizes of batches in ascending order, written with commas: `1,2,4,8`."""
+
+    __slots__ = ()
+
+
 def means(meaning: str, **shown: Any) -> msgspec.Meta:
     """Return the metadata of a setting's declaration; help texts and docs are made from it.
 
@@ -76,6 +83,8 @@ def written(value: object) -> str:
             return f"{value:g}s" if value >= 1 else f"{value * 1e3:g}ms"
         case Share():
             return f"{100 * value:g}%"
+        case Sizes():
+            return ",".join(map(str, value))
         case bool():
             return str(value).lower()
         case _:
@@ -119,6 +128,14 @@ def _header(text: str) -> str:
     return text
 
 
+def _sizes(text: str) -> tuple[int, ...]:
+    try:
+        return Limits(sizes=tuple(map(int, text.split(",")))).sizes
+    except ValueError:
+        expected = "expected items of batches, each more than the one before, such as 1,2,4,8"
+        raise ValueError(f"{expected}, got {text!r}") from None
+
+
 _PARSERS: Mapping[type, Callable[[str], Any]] = {
     Bytes: parse_bytes,
     Delay: parse_duration,
@@ -126,4 +143,5 @@ _PARSERS: Mapping[type, Callable[[str], Any]] = {
     Path: Path,
     Duration: _duration,
     Share: _share,
+    Sizes: _sizes,
 }

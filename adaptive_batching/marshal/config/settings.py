@@ -19,8 +19,10 @@ from adaptive_batching.marshal.config.quantities import (
     Duration,
     Header,
     Share,
+    Sizes,
     Text,
     means,
+    written,
 )
 from adaptive_batching.marshal.sidecar.batch_key import HeaderRules
 from adaptive_batching.marshal.sidecar.route import Route, Terms
@@ -104,6 +106,15 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     max_batch_size: Annotated[
         Count, means("Items in a batch at most.", tunable=True, section="Batching")
     ] = 64
+    sizes: Annotated[
+        Sizes | None,
+        means(
+            "Items of the batches that the server pads others to, as compiled models do; a batch "
+            "leaves with as many where that pays, and no larger than the largest.",
+            metavar="N,N,...",
+            tunable=True,
+        ),
+    ] = None
     cost: Annotated[
         Text | None,
         means(
@@ -285,7 +296,7 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
         Terms(
             # plain: the dashboard writes it as JSON, which knows no kinds of numbers
             inf if settings.max_latency is None else float(settings.max_latency),
-            settings.max_batch_size,
+            _largest(settings),
             settings.max_body,
             settings.body_timeout,
             HeaderRules(settings.partition_by, settings.shared_headers),
@@ -298,6 +309,7 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
         max_answer=settings.max_answer,
         max_queue=settings.max_queue,
         item_cost=item_cost,
+        sizes=settings.sizes or (),
         costs=None if item_cost is None else Costs(settings.padded, settings.max_batch_cost or inf),
         policy=settings.policy,
         idempotent=settings.idempotent,
@@ -311,6 +323,17 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
         source=(name, settings, secret),
         essence=(name, *(getattr(settings, key) for key in _ESSENTIAL), secret),
     )
+
+
+def _largest(settings: RouteSettings) -> int:
+    """Items in a batch at the most."""
+    most = settings.max_batch_size
+    if not settings.sizes:
+        return most
+    if settings.sizes[0] > most:
+        expected = f"expected one that is at most max_batch_size={most}"
+        raise SettingError("sizes", f"{expected}, got {written(settings.sizes)!r}")
+    return max(size for size in settings.sizes if size <= most)
 
 
 def _rehearsed(settings: RouteSettings) -> list[tuple[int, float]]:

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from adaptive_batching.allowed_sizes import Pad, make_padding
 from adaptive_batching.asked_limits import make_limits
 from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.core import PolicyLike, make_policy
@@ -157,7 +158,7 @@ class Service:
         path: str,
         *,
         max_latency: float | None = None,
-        max_batch_size: int = 64,
+        max_batch_size: int | None = None,
         workers: int | str | Placement | SharedWorkers = 1,
         cpus: Sequence[int | Sequence[int]] | None = None,
         policy: PolicyLike = "cork",
@@ -175,6 +176,8 @@ class Service:
         cost: Literal["bytes"] | Callable[[Any], float] | None = None,
         padded: bool = False,
         max_batch_cost: float | None = None,
+        sizes: Sequence[int] = (),
+        pad: Pad | None = None,
         pad_costs: Sequence[float] = (),
     ) -> Callable[[H], H]:
         """Serve the decorated handler, which stays as it is.
@@ -183,7 +186,7 @@ class Service:
             path: Where, such as `/predict`.
             max_latency: Seconds from a request's arrival to its answer; what can't make it is
                 refused early, with 503. None refuses nothing for lateness.
-            max_batch_size: Items in one batch at the most.
+            max_batch_size: Items in one batch at the most: 64, or the largest of `sizes`.
             workers: How many batches run at a time, or where. A number means processes for a class,
                 which is built once in each; threads for a function; tasks for an async function.
                 `"ray:4"` means actors; `"unix:/run/model.sock"` workers that connect there. With
@@ -203,8 +206,9 @@ class Service:
             result_codec: How results go, chosen by `Accept`; by default, as items come, and as JSON
                 for forms.
             examples: Items for the documentation, and with which each worker warms up before it is
-                ready, in batches of 1, 2, 4 … and `max_batch_size`. The first request is then
-                decided by what they took. None takes the handler's own `examples`, if it has any.
+                ready, in batches of `sizes`, else of 1, 2, 4 … and `max_batch_size`. The first
+                request is then decided by what they took. None takes the handler's own `examples`,
+                if it has any.
             key: Only items with equal keys share a batch. The name of a header, or a function that
                 takes an item and returns its key. The function runs in the process that answers
                 all connections, and each body is read there a second time.
@@ -218,6 +222,9 @@ class Service:
             padded: Whether each item of a batch takes as long as the costliest one; see `batched`.
             max_batch_cost: No batch costs more than that; an item that costs more alone is refused,
                 with 413. None for no limit.
+            sizes: Items of the batches that the handler takes, if not of any size; see `batched`.
+            pad: What fills other batches up, by a function of their last item, as the handler gets
+                it; see `batched`.
             pad_costs: Costs to which the handler pads its items; see `batched`.
 
         Raises:
@@ -239,7 +246,9 @@ class Service:
             padded=padded,
             max_batch_cost=max_batch_cost,
             pad_costs=pad_costs,
+            sizes=sizes,
         )
+        padding = make_padding(limits, pad)
         declaration = Declaration(item, result, codec, result_codec)
 
         def register(handler: H) -> H:
@@ -248,7 +257,7 @@ class Service:
                 workers.placement([handler])
             else:
                 placement = place(handler, workers, cpus)
-            runs = configured(handler, init_args)
+            runs = configured(handler, init_args, padding=padding)
             check_takes_a_list(runs)
             contract = Contract.of(declaration, handler, handler)
             if many:

@@ -50,6 +50,7 @@ class Route:
         max_queue: Items that may wait.
         item_cost: What an item costs; None if all cost the same.
         costs: How that adds up; None if all cost the same.
+        sizes: Items of the batches to which the servers pad others; empty if they run any.
         policy: When a batch leaves.
         idempotent: Whether a batch that may have been run may be sent again, as a rule in halves.
         tls: For servers that are reached by TLS; None for the certificates of the system.
@@ -79,6 +80,7 @@ class Route:
     max_queue: int = 1024
     item_cost: ItemCost | None = None
     costs: Costs | None = None
+    sizes: tuple[int, ...] = ()
     policy: PolicyLike = "cork"
     idempotent: bool = True
     tls: SSLContext | None = None
@@ -95,7 +97,9 @@ class Route:
     def limits(self) -> Limits:
         """What its batches and its queue keep to."""
         terms = self.terms
-        return Limits(terms.max_batch_size, terms.max_latency, self.max_queue, self.costs)
+        return Limits(
+            terms.max_batch_size, terms.max_latency, self.max_queue, self.costs, self.sizes
+        )
 
     def covers(self, path: str) -> bool:
         """Whether a path begins with its prefix, and goes on with a new step or a verb if at all.

@@ -209,3 +209,15 @@ async def test_a_pipeline_has_no_limits_of_its_own(written):
     file = EndpointsFile(written('[endpoints."/staged"]\nmax_batch_size = 3\n'))
     with pytest.raises(ConfigError, match="expected nothing of a pipeline"):
         service.prepared(file=file)
+
+
+def test_a_batch_size_that_the_handler_does_not_take(written):
+    """Where an endpoint has sizes, the file chooses one of them."""
+    service = one_endpoint([], sizes=[1, 2, 4])
+    file = EndpointsFile(written('[endpoints."/double"]\nmax_batch_size = 3'))
+    message = r"max_batch_size: expected one of the endpoint's sizes=\[1, 2, 4\], got 3"
+    with pytest.raises(ConfigError, match=message):
+        file.applied(service)
+    written('[endpoints."/double"]\nmax_batch_size = 2')
+    [endpoint] = file.applied(service)
+    assert (endpoint.limits.max_batch_size, endpoint.limits.sizes) == (2, (1, 2, 4))

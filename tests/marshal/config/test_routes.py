@@ -149,6 +149,8 @@ def test_the_environment_is_stronger(written):
             DIGITS.replace("tensorflow", "open-inference") + "cost = 'chars'",
             "routes.digits.cost: expected bytes with open-inference, .* got 'chars'",
         ),
+        (DIGITS + "sizes = '4,2'", "digits.sizes: .*such as 1,2,4,8, got '4,2'"),
+        (DIGITS + "sizes = '100,200'", "sizes: expected one that is at most max_batch_size=64"),
         (DIGITS + "max_batch_cost = 9", "digits.max_batch_cost: expected a cost as well"),
         (DIGITS + "max_batch_cost = 0\ncost = 'chars'", "max_batch_cost: .*>= 1, got 0"),
         (DIGITS + "padded = false", "routes.digits.padded: expected a cost as well"),
@@ -583,3 +585,11 @@ async def test_a_file_that_was_written_is_noticed(model, at_work, written):
     running = await at_work(routes(model, m=""))
     written(routes(model, m="", o='prefix = "/o"'))
     await until(lambda: "o" in running.dispatchers)
+
+
+@pytest.mark.parametrize(("most", "largest"), [(64, 32), (20, 8)])
+def test_sizes_bound_batches(written, most, largest):
+    """No batch holds more than the largest of them that is within max_batch_size."""
+    path = written(DIGITS + f"sizes = '1,8,32'\nmax_batch_size = {most}\n")
+    [route] = read_routes(path, {})
+    assert (route.limits.max_batch_size, route.limits.sizes) == (largest, (1, 8, 32))

@@ -204,7 +204,30 @@ async def test_a_hello_that_nobody_would_accept(scene, pull):
     """It is told before the model is loaded."""
     code, said = await gone(await pull("double", "--max-batch-size", "0"))
     assert code == 2
-    assert "`int` >= 1 - at `$.max_batch_size`" in said
+    assert "max_batch_size: expected at least 1 item, as a whole number, got 0" in said
+
+
+async def test_a_model_of_a_few_sizes(scene, pull):
+    """The worker fills its batches up, and is sent none that is larger than the largest."""
+    workers = await scene.listen()
+    await pull("count", "--sizes", "2,4", module="sized")
+    await scene.changes.until(lambda: workers.health.alive)
+    assert await workers.run(["a", "b", "c"], 0) == [["a", "b", "c", "c"]] * 3
+    assert await workers.run([*"abcde"], 0) == [["a", "b", "c", "d"]] * 4 + [["e", "e"]]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ("4,2", "sizes: expected whole numbers of items from 1"),
+        ("2,x", "such as 1,2,4,8, got '2,x'"),
+    ],
+)
+async def test_sizes_that_are_none(pull, sizes, message):
+    """They are told before the model is loaded."""
+    code, said = await gone(await pull("count", "--sizes", sizes, module="sized"))
+    assert code == 2
+    assert message in said
 
 
 async def test_workers_of_unlike_speed(scene, pull):

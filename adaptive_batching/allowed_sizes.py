@@ -1,0 +1,62 @@
+"""Which sizes of batches a handler takes, and what fills up the others, as a program says it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from adaptive_batching.core import Limits
+from adaptive_batching.workers.handler import is_async
+from adaptive_batching.workers.padding import Padding
+from adaptive_batching.workers.results import sequence_of
+
+Pad = Callable[[Any], Any]
+"""Takes the last item of a batch, and returns what the batch is filled up with."""
+
+
+def make_sizes(sizes: object) -> tuple[int, ...]:
+    """The sizes that a program lists; `Limits` says whether they can be such.
+
+    Raises:
+        TypeError: It is no list.
+    """
+    listed = sequence_of(sizes)
+    if listed is None:
+        msg = "sizes: expected a list of whole numbers of items, such as [1, 2, 4, 8]"
+        raise TypeError(f"{msg}, got {sizes!r}")
+    return tuple(listed)
+
+
+def largest_batch(max_batch_size: int | None, sizes: Sequence[int], default: int = 64) -> int:
+    """Items in a batch at the most: the largest size, where there are sizes.
+
+    Args:
+        max_batch_size: What the program says of it; None for nothing.
+        sizes: That are allowed; empty if all are.
+        default: Items where the program says nothing at all.
+
+    Raises:
+        ValueError: It says two things.
+    """
+    if not sizes:
+        return default if max_batch_size is None else max_batch_size
+    if max_batch_size not in (None, sizes[-1]):
+        expected = f"expected the largest of sizes={list(sizes)}, or to be left out"
+        raise ValueError(f"max_batch_size: {expected} beside them, got {max_batch_size!r}")
+    return sizes[-1]
+
+
+def make_padding(limits: Limits, pad: object) -> Padding | None:
+    """What fills a handler's batches up; None if it takes batches of any size.
+
+    Raises:
+        TypeError: `pad` is no plain function.
+        ValueError: There is one, and there are no sizes to fill up to.
+    """
+    if pad is not None and (not callable(pad) or is_async(pad)):
+        expected = "expected a plain function of the last item that returns what fills a batch up"
+        raise TypeError(f"pad: {expected}, such as np.zeros_like, got {pad!r}")
+    if limits.sizes:
+        return Padding(limits, pad)
+    if pad is not None:
+        expected = "expected sizes=[...], which say what batches are filled up to"
+        raise ValueError(f"pad: {expected}, beside it, got pad={pad!r} alone")
+    return None
