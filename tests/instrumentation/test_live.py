@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from operator import attrgetter
 
 import pytest
 
@@ -12,6 +13,7 @@ from adaptive_batching.instrumentation.histograms import BatchHistograms, Histog
 from adaptive_batching.instrumentation.live import LiveView, Second, Slo, SloState
 from adaptive_batching.instrumentation.live.watch import SECONDS_KEPT, Watched
 from adaptive_batching.instrumentation.recent_batches import RecentBatches
+from adaptive_batching.instrumentation.size_advice import SizeAdvice
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import Tasks
 from tests.virtual_time import run_virtually
@@ -47,6 +49,7 @@ async def scene(*, workers=1, **limits):
 
     limits = Limits(**{"max_batch_size": 4, **limits})
     histograms, latest = BatchHistograms(limits.max_batch_size), RecentBatches()
+    advice = SizeAdvice("/model", attrgetter("setting"))
     dispatcher = Dispatcher(
         make_workers(model, Tasks(workers)),
         limits,
@@ -55,7 +58,7 @@ async def scene(*, workers=1, **limits):
         observers=[histograms, latest],
     )
     view = LiveView()
-    view.watch(Watched("/model", dispatcher, histograms, latest))
+    view.watch(Watched("/model", dispatcher, histograms, latest, advice))
     async with dispatcher:
         yield Scene(dispatcher, histograms, latest, view)
 

@@ -73,6 +73,7 @@ class EndpointView(msgspec.Struct, frozen=True):
         queued_seconds: Predicted until all that waits has run, if every worker were idle.
         saturation: Share of what the workers can do, in full batches, that comes in.
         error: Mean distance of batches from their prediction, relative.
+        advice: Sizes to be declared, and why; empty if there is none.
         workers: By index.
         seconds: New ones, oldest first.
         ran: New batches, oldest first; of very many only the last.
@@ -97,6 +98,7 @@ class EndpointView(msgspec.Struct, frozen=True):
     queued_seconds: float
     saturation: float
     error: float
+    advice: str
     workers: list[WorkerView]
     seconds: list[Second]
     ran: list[EndedBatch]

@@ -19,6 +19,7 @@ from adaptive_batching.instrumentation.live.messages import (
 from adaptive_batching.instrumentation.live.second import Second
 from adaptive_batching.instrumentation.live.slo import Slo
 from adaptive_batching.instrumentation.recent_batches import Ran, RecentBatches
+from adaptive_batching.instrumentation.size_advice import SizeAdvice
 
 SECONDS_KEPT = 120
 _LATELY = 10  # looks: single seconds have too few requests for a 99th percentile
@@ -34,12 +35,14 @@ class Watched(NamedTuple):
         dispatcher: Forms them.
         histograms: Its observer.
         latest: Another one.
+        advice: Another one.
     """
 
     label: str
     dispatcher: Forming
     histograms: BatchHistograms
     latest: RecentBatches
+    advice: SizeAdvice
 
 
 class _Look(NamedTuple):
@@ -136,6 +139,7 @@ class Watch:
             queued_seconds=round(stats.queued_seconds, DIGITS),
             saturation=round(stats.saturation, 4),
             error=round(stats.error, 4),
+            advice=self._watched.advice.sentence(limits),
             workers=list(map(_worker, stats.per_worker)),
             seconds=list(seconds),
             ran=list(map(_run, reversed(newest))),

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple, Self
 
 from adaptive_batching.core import Limits, PolicyLike
 from adaptive_batching.dispatcher import Dispatcher, Observer, Share
@@ -12,6 +13,7 @@ from adaptive_batching.errors import NoWorkers
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.live.watch import Watched
 from adaptive_batching.instrumentation.recent_batches import RecentBatches
+from adaptive_batching.instrumentation.size_advice import SizeAdvice
 from adaptive_batching.item_costs import CostOf
 from adaptive_batching.marshal.service.conversion import conversion_of_stage
 from adaptive_batching.marshal.service.costs import cost_of_bodies
@@ -40,6 +42,20 @@ from adaptive_batching.workers.placement import Placement
 ObserversByLabel = Mapping[str, Sequence[Observer]]
 
 
+class _Observed(NamedTuple):
+    """What operators see of the batches of one dispatcher."""
+
+    histograms: BatchHistograms
+    latest: RecentBatches
+    advice: SizeAdvice
+
+    @classmethod
+    def of(cls, label: str, limits: Limits) -> Self:
+        """Observers that have seen nothing."""
+        advice = SizeAdvice(label, attrgetter("setting"))
+        return cls(BatchHistograms(limits.max_batch_size), RecentBatches(), advice)
+
+
 def make_runtimes(
     endpoints: Iterable[Endpoint | PipelineEndpoint], observers: ObserversByLabel
 ) -> Iterator[EndpointRuntime]:
@@ -59,33 +75,32 @@ def make_runtimes(
 def _of_handler(
     endpoint: Endpoint, placement: Placement, observers: ObserversByLabel
 ) -> EndpointRuntime:
-    histograms, latest = BatchHistograms(endpoint.limits.max_batch_size), RecentBatches()
+    observed = _Observed.of(endpoint.path, endpoint.limits)
     dispatcher: Dispatcher[Any, bytes] = Dispatcher(
         make_workers(endpoint.runs, placement, endpoint.conversion, warm_up_of(endpoint)),
         endpoint.limits,
         policy=endpoint.policy,
         idempotent=endpoint.idempotent,
-        observers=[histograms, latest, *observers.get(endpoint.path, ())],
+        observers=[*observed, *observers.get(endpoint.path, ())],
         next_batch_first=True,
     )
 
-    watched = Watched(endpoint.path, dispatcher, histograms, latest)
+    watched = Watched(endpoint.path, dispatcher, *observed)
     return _runtime(endpoint, dispatcher, dispatcher.post, dispatcher, watched, dispatcher.retune)
 
 
 def _of_shared(
     shared: SharedWorkers, endpoints: Sequence[Endpoint], observers: ObserversByLabel
 ) -> Iterator[EndpointRuntime]:
-    histograms = {each.path: BatchHistograms(each.limits.max_batch_size) for each in endpoints}
-    latest = {each.path: RecentBatches() for each in endpoints}
+    observed = {each.path: _Observed.of(each.path, each.limits) for each in endpoints}
     told: dict[str, list[Observer]] = {
-        path: [histograms[path], latest[path], *observers.get(path, ())] for path in histograms
+        path: [*own, *observers.get(path, ())] for path, own in observed.items()
     }
     whole = make_shared_dispatcher(shared, endpoints, told)
     for endpoint in endpoints:
         path = endpoint.path
         share = Share(whole, path)
-        watched = Watched(path, share, histograms[path], latest[path])
+        watched = Watched(path, share, *observed[path])
         post, retune = partial(_post_share, share, path), partial(_retune_share, share)
         yield _runtime(endpoint, share, post, whole, watched, retune)
 
@@ -150,13 +165,13 @@ def _maker(
 def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> EndpointRuntime:
     """Stages like these, of which the first reads bodies and the last writes them."""
     described, labels = endpoint.pipeline, endpoint.labels
-    histograms = [BatchHistograms(stage.limits.max_batch_size) for stage in described.stages]
-    latest = [RecentBatches() for _ in described.stages]
+    observed = [
+        _Observed.of(label, stage.limits)
+        for stage, label in zip(described.stages, labels, strict=True)
+    ]
     stages = [
-        replace(stage, observers=[*stage.observers, meter, last, *observers.get(label, ())])
-        for stage, meter, last, label in zip(
-            described.stages, histograms, latest, labels, strict=True
-        )
+        replace(stage, observers=[*stage.observers, *own, *observers.get(label, ())])
+        for stage, own, label in zip(described.stages, observed, labels, strict=True)
     ]
     first = stages[0]
     weigh = (
@@ -171,7 +186,10 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> End
         for number, stage in enumerate(stages)
     ]
     pipeline = Pipeline[bytes, bytes](stages, max_latency=described.max_latency, wraps=wraps)
-    watched = list(map(Watched, labels, pipeline.dispatchers, histograms, latest))
+    watched = [
+        Watched(label, dispatcher, *own)
+        for label, dispatcher, own in zip(labels, pipeline.dispatchers, observed, strict=True)
+    ]
 
     def post(on_end: OnEnd, item: Any, within: float, key: Hashable = None) -> CallInSteps[bytes]:
         _check_ready(pipeline)

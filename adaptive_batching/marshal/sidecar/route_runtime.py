@@ -5,6 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from time import monotonic
 
 from aiohttp import web
@@ -14,6 +15,7 @@ from adaptive_batching.dispatcher.calls import OnEnd
 from adaptive_batching.errors import NoWorkers, UpstreamAnswered
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.recent_batches import RecentBatches
+from adaptive_batching.instrumentation.size_advice import SizeAdvice
 from adaptive_batching.marshal.http.handler import Keep
 from adaptive_batching.marshal.http.request import Request, origin_form
 from adaptive_batching.marshal.http.response import Response
@@ -87,14 +89,16 @@ class RouteRuntime:
         )
         self.histograms = BatchHistograms(route.terms.max_batch_size)
         self.latest = RecentBatches()
+        self.advice = SizeAdvice(route.name, attrgetter("option"))
         self.alone = Alone(route.name, route.terms.headers)
+        observed: Sequence[Observer] = [self.histograms, self.latest, self.advice, self.alone]
         asked = bool(tenant_header or route.priority_header)
         self.dispatcher: Dispatcher[Forwarded, Reply] = Dispatcher(
             self.upstreams,
             route.limits,
             policy=route.policy,
             idempotent=route.idempotent,
-            observers=[self.histograms, self.latest, self.alone, *observers, *traced],
+            observers=[*observed, *observers, *traced],
             next_batch_first=True,
             fairness=route.fairness if asked else None,
         )

@@ -118,7 +118,8 @@ class RouteRuntimes:
     def _watch(self, runtime: RouteRuntime) -> None:
         name = runtime.route.name
         self._metrics.watch(name, runtime.dispatcher, runtime.histograms)
-        self._live.watch(Watched(name, runtime.dispatcher, runtime.histograms, runtime.latest))
+        observed = (runtime.histograms, runtime.latest, runtime.advice)
+        self._live.watch(Watched(name, runtime.dispatcher, *observed))
         self._metrics.responses[name] = runtime.responses
         self._metrics.upstream_responses[name] = runtime.upstream_responses
         self._metrics.upstreams[name] = runtime.upstreams

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+from adaptive_batching.core.estimators.steps import Steps, find_steps
 from adaptive_batching.simulation.fitting.cost_fit import ByCost, CostFit, fit_costs
 from adaptive_batching.simulation.fitting.goodness import Goodness, judged
 from adaptive_batching.simulation.fitting.loop_delay import loop_delay as loop_delay_of
@@ -21,6 +22,7 @@ from adaptive_batching.simulation.fitting.robust_line import (
 )
 from adaptive_batching.simulation.traffic.traces.recording import recorded_batches
 
+_LOOKED_AT = 2_048  # batches, for steps
 _FEWEST = 20  # batches: less is an anecdote
 _WARM_AFTER = 2  # batches of each bucket of sizes, which is what just-in-time compilers see
 _SHRINKAGE = 4.0  # batches of one size that count as much as the line
@@ -71,6 +73,7 @@ class Fit:
             which were measured until the loop had noticed an end.
         costs: What the costs of items add; None if there are none, or if they say no more than the
             sizes.
+        sizes: Sizes to declare, because the newest batches seem to be padded to these; else empty.
     """
 
     batches: int
@@ -86,6 +89,7 @@ class Fit:
     warnings: list[str]
     loop_delay: float
     costs: CostFit | None = None
+    sizes: tuple[int, ...] = ()
 
     @property
     def spelling(self) -> str:
@@ -164,6 +168,8 @@ def fit(
     ratios = _ratios(seconds, expected)
     jitter, share, pause = _noise(ratios, seconds)
     by_line, by_table = _held_out(sizes, seconds, by_cost)
+    newest = [(int(size), taken) for size, taken, *_ in recorded[-_LOOKED_AT:]]
+    steps = find_steps(newest) if by_cost is None else None
     return Fit(
         batches=len(recorded),
         fixed=line.fixed,
@@ -175,10 +181,16 @@ def fit(
         residuals=(seconds - expected).tolist(),
         line=by_line,
         table=by_table,
-        warnings=list(_warnings(line, by_line, ratios, jitter)),
+        warnings=[*_warnings(line, by_line, ratios, jitter), *_advice(steps)],
         loop_delay=loop_delay,
         costs=None if by_cost is None else by_cost.told,
+        sizes=() if steps is None else steps.sizes,
     )
+
+
+def _advice(steps: Steps | None) -> Iterable[str]:
+    if steps is not None:
+        yield f"{steps}: declare {steps.setting}"
 
 
 def _held_out(sizes: Array, seconds: Array, by_cost: ByCost | None) -> tuple[Goodness, Goodness]:

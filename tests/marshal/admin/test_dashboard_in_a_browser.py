@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from adaptive_batching.core import Costs, JobOutcome
+from adaptive_batching.core import Batch, BatchRecord, Costs, JobOutcome, Outcome, Reason
 from adaptive_batching.wire.item_cost import parse_item_cost
 from tests.marshal import apps
 from tests.marshal.admin.test_admin import LOOPBACK, ask
@@ -197,6 +197,25 @@ async def test_it_says_nothing_of_costs_where_there_are_none(tab, client):
     words = "document.body.innerText"
     assert "padding" not in await tab.value(words)
     assert "cost" not in await tab.value(words)
+
+
+async def test_it_says_that_a_model_pads_batches(tab, client):
+    """Which sizes are to be declared, below the figure that shows the steps."""
+    await opened(tab, client)
+    shown = "document.getElementById('advice').innerText"
+    assert await tab.value(shown) == ""
+    advice = client.running.live.watched["/square"].advice
+    for number in range(128):
+        size = 1 + number % 16
+        record = BatchRecord(
+            *(0.0, 5e-3 if size <= 8 else 9e-3, size, 1, None),
+            *(Reason.FULL, Outcome.DONE, 0.0, 0.0, 0),
+            padded_size=size,
+        )
+        advice.batch_ended(Batch([], size, None, Reason.FULL, 0.0, 0.0, 0, 0), record)
+    await tab.becomes(f"{shown} === '9 items take as long as 16: declare sizes=[8, 16]'")
+    assert await tab.value(OVERLAPPING) == []
+    assert await tab.value(CONTRAST) == []
 
 
 async def test_it_works_by_keyboard(tab, client):

@@ -45,6 +45,16 @@ def test_what_was_put_in_comes_out():
     assert model.warnings == []
 
 
+def test_a_model_that_pads_is_found_out():
+    """Nine items take as long as sixteen: the sizes to declare are named, and none for a line."""
+    padding = Server(5e-3, 3e-4, jitter=0.02).service(1)
+    padded = [(int(size), padding(-(-int(size) // 16) * 16)) for size in any_size(2000)]
+    model = fit(padded)
+    assert model.sizes == (16, 32, 48, 64)
+    assert any("declare sizes=[16, 32, 48, 64]" in warning for warning in model.warnings)
+    assert fit(batches(any_size(2000))).sizes == ()
+
+
 def test_the_options_can_be_pasted():
     """What it prints is what `simulate` reads."""
     words = fit(batches(any_size(5000))).spelling.split()

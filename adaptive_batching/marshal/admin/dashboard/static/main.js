@@ -77,6 +77,7 @@ function showFit(endpoint) {
   const per = usual ? ` + ${seconds(perItem - perCost * usual)} × items + ${seconds(perCost)} × cost` : ` + ${seconds(perItem)} × items`;
   const axis = `milliseconds by ${usual ? "cost" : "items"}`;
   text("fit-line", endpoint.batches ? `${axis}; fitted: ${seconds(fixed)}${per}` : axis);
+  if (figure("advice").textContent !== endpoint.advice) text("advice", endpoint.advice); // said aloud when it changes
 }
 
 function offer(names, current) {
