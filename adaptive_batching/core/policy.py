@@ -243,6 +243,17 @@ class Situation(NamedTuple):
         """The waiting job that came last."""
         return self.jobs.newest
 
+    @property
+    def filled(self) -> bool:
+        """Whether the batch of the first job has all that it may have, in items or in cost."""
+        limits, groups = self.limits, self.jobs.groups
+        if self.items >= limits.max_batch_size:
+            return True
+        if groups is None or limits.costs is None or limits.costs.max_batch_cost == inf:
+            return False
+        run = groups.run_of(self.head, self.terms)
+        return run.items >= run.limit
+
     def predict(self, size: float) -> float:
         """Expected seconds for a batch of `size` items, which cost as much as most."""
         if self.limits.sizes:

@@ -27,7 +27,7 @@ class Deferred:
         if late:
             return shed_or_probe(situation, late)
         limit = situation.limits.max_batch_size
-        if situation.items >= limit:
+        if situation.filled:
             return Dispatch(limit, Reason.FULL)
         deadline = min(job.deadline for job in islice(situation.jobs, limit))
         if deadline == inf or not situation.batches:

@@ -15,7 +15,7 @@ class Greedy:
     def decide(self, situation: Situation) -> Dispatch:
         """Release."""
         limit = situation.limits.max_batch_size
-        return Dispatch(limit, Reason.FULL if situation.items >= limit else Reason.IDLE)
+        return Dispatch(limit, Reason.FULL if situation.filled else Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn nothing."""

@@ -23,7 +23,7 @@ class Nexus:
         if late:
             return shed_or_probe(situation, late)
         limit = situation.limits.max_batch_size
-        return Dispatch(limit, Reason.FULL if situation.items >= limit else Reason.IDLE)
+        return Dispatch(limit, Reason.FULL if situation.filled else Reason.IDLE)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn nothing."""

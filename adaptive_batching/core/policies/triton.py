@@ -55,7 +55,7 @@ class Triton:
         size, preferred = self._sizes(situation, limit)
         if preferred:
             return Dispatch(preferred, Reason.FULL if preferred == limit else Reason.PREFERRED)
-        if size < situation.items or size >= self._largest:
+        if situation.filled or size < situation.items or size >= self._largest:
             return Dispatch(limit, Reason.FULL)
         return Hold(due) if self.delay else Dispatch(limit, Reason.IDLE)
 

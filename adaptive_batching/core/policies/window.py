@@ -31,7 +31,7 @@ class Window:
     def decide(self, situation: Situation) -> Dispatch | Hold:
         """Release a full batch at once, any other when its time is up."""
         limit = situation.limits.max_batch_size
-        if situation.items >= limit:
+        if situation.filled:
             return Dispatch(limit, Reason.FULL)
         due = situation.oldest.arrived + self.timeout
         return Dispatch(limit, Reason.TIMEOUT) if situation.now >= due else Hold(due)

@@ -69,3 +69,18 @@ def test_in_overload_costly_jobs_make_room_for_cheap_ones() -> None:
             run(now)
     assert answered[CHEAP] > 0.9 * sent[CHEAP]
     assert answered[COSTLY] > 0.25 * sent[COSTLY]
+
+
+@pytest.mark.parametrize("policy", ["window:10s", "triton:8,16/10s", "deferred"])
+@pytest.mark.parametrize(
+    "costs", [Costs(max_batch_cost=100.0), Costs(padded=True, max_batch_cost=100.0)]
+)
+def test_a_batch_that_is_full_by_cost_waits_for_no_other_job(policy: str, costs: Costs) -> None:
+    """Three of 40 don't fit into 100, so the batch of two would wait for nothing."""
+    limits = Limits(16, 20.0, costs=costs)
+    scheduler = Scheduler(make_policy(policy), limits)
+    scheduler.latency.observe(2, 5e-3, 80.0)
+    scheduler.submit(Job(0.0, 1, 20.0, cost=40.0))
+    assert isinstance(scheduler.next(0.0), Hold)
+    scheduler.submit(Job(0.0, 1, 20.0, cost=40.0))
+    assert len(released(scheduler.next(0.0)).jobs) == 2
