@@ -165,7 +165,7 @@ class BatchFunctionError(HandlerError):
 
 
 class CostError(HandlerError):
-    """The function that says what an item costs raised, or returned no finite number of 0 or more.
+    """The function that says what an item costs raised, or returned no number from 0 to 2**53.
 
     Only that item's call fails: it has joined no batch.
     """

@@ -1,17 +1,18 @@
 """What items cost, by a function of one item that the program gives."""
 
 from collections.abc import Callable
-from math import inf, isfinite
+from math import inf
 from typing import Any
 
 from adaptive_batching.core import Costs
 from adaptive_batching.errors import BatchingError, CostError
 from adaptive_batching.exception_text import describe
+from adaptive_batching.units import LARGEST_COST
 from adaptive_batching.workers.handler import is_async, name_of
 from adaptive_batching.workers.results import sequence_of
 
 CostOf = Callable[[Any], float]
-"""What an item costs: a finite number of 0 or more, in any unit."""
+"""What an item costs: a number from 0 to `LARGEST_COST`, in any unit."""
 
 
 def make_costs(
@@ -61,16 +62,16 @@ def checked_cost(function: CostOf, costs: Costs | None = None) -> CostOf:
         except BatchingError:
             raise
         except Exception as error:
-            expected = "expected a number of 0 or more for each item"
+            expected = "expected a number for each item"
             raise CostError(f"cost: {expected} from {name}, which raised {describe(error)}") from (
                 error
             )
         try:
-            if not isinstance(cost, bool) and isfinite(cost) and cost >= 0:
+            if not isinstance(cost, bool) and 0 <= cost <= LARGEST_COST:
                 return float(rounded(cost))
         except (TypeError, ValueError, OverflowError):
             pass
-        expected = "expected a finite number of 0 or more"
+        expected = f"expected a number from 0 to {LARGEST_COST:g}"
         raise CostError(f"cost: {expected} from {name}, got {cost!r:.100}")
 
     return cost_of

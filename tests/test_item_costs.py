@@ -204,6 +204,8 @@ async def test_without_costs_the_stats_have_none() -> None:
         (-1, "got -1"),
         (nan, "got nan"),
         (inf, "got inf"),
+        (1e16, r"got 1e\+16"),
+        (10**400, "got 1000"),
         (None, "got None"),
         ("5", "got '5'"),
         (True, "got True"),
@@ -224,7 +226,9 @@ async def test_a_cost_that_is_no_cost(returned: object, said: str) -> None:
         good, bad, other = await asyncio.gather(*map(double, range(3)), return_exceptions=True)
     assert (good, other) == (0, 4)
     assert isinstance(bad, CostError)
-    with pytest.raises(CostError, match=f"^cost: expected a finite number of 0 or more.*{said}$"):
+    with pytest.raises(
+        CostError, match=rf"^cost: expected a number from 0 to 9\.0072e\+15.*{said}"
+    ):
         raise bad
 
 
@@ -248,7 +252,7 @@ async def test_a_cost_function_that_raises() -> None:
     assert good == "A"
     assert isinstance(wrong, CostError)
     assert isinstance(wrong.__cause__, TypeError)
-    assert "expected a number of 0 or more for each item from test_a_cost_function" in str(wrong)
+    assert "expected a number for each item from test_a_cost_function" in str(wrong)
     assert isinstance(empty, InvalidItem)
 
 

@@ -7,7 +7,7 @@ from math import inf, nextafter
 from adaptive_batching.core.allowed import are_ascending, last_allowed, next_allowed
 from adaptive_batching.core.job import Job
 from adaptive_batching.errors import JobTooLarge
-from adaptive_batching.units import is_number
+from adaptive_batching.units import LARGEST_COST, is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Costs:
         most: object = self.max_batch_cost
         if not (is_number(most) and most > 0):
             raise ValueError(f"max_batch_cost: expected a positive number, got {most!r}")
-        finite = all(is_number(cost) and cost < inf for cost in self.pad_costs)
-        if not (finite and are_ascending(self.pad_costs)):
+        counted = all(is_number(cost) and cost <= LARGEST_COST for cost in self.pad_costs)
+        if not (counted and are_ascending(self.pad_costs)):
             msg = "pad_costs: expected positive numbers, each larger than the one before"
             raise ValueError(f"{msg}, such as [128, 256, 512], got {list(self.pad_costs)}")
         if self.pad_costs and self.pad_costs[0] > self.max_batch_cost:
@@ -57,10 +57,11 @@ class Costs:
 
         Raises:
             JobTooLarge: It costs more than a batch may.
-            ValueError: Its cost is negative, or no number.
+            ValueError: Its cost is negative, no number, or more than its items may cost.
         """
-        if not 0 <= job.cost < inf:
-            raise ValueError(f"cost: expected a finite number of 0 or more, got {job.cost!r}")
+        largest = LARGEST_COST * job.size
+        if not 0 <= job.cost <= largest:
+            raise ValueError(f"cost: expected a number from 0 to {largest:g}, got {job.cost!r}")
         most, got = self.max_batch_cost, self.as_run(job.size, job.cost, job.cost)
         if got > most:
             raise JobTooLarge(f"expected a cost of at most max_batch_cost={most:g}, got {got:g}")
@@ -87,7 +88,7 @@ class Costs:
         """
         if self.as_run(limit, cost, limit * cost) <= max_cost:
             return limit
-        most = max(1, min(limit, int(max_cost / cost)))
+        most = max(1, int(min(limit, max_cost / cost)))
         return last_allowed(self.sizes, most) or most
 
     def of_items(self, costs: Sequence[float]) -> float:

@@ -145,7 +145,7 @@ class Scheduler:
             Overloaded: It would be late by all that is known.
             Draining: `drain` was called.
             PolicyError: The policy can't say whether to let it in.
-            ValueError: It holds no items, or its cost is no finite number of 0 or more.
+            ValueError: It holds no items, or it costs no number from 0 to 2**53 an item.
         """
         size = job.size
         queues = self._queues

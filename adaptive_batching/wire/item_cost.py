@@ -10,10 +10,10 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from adaptive_batching.errors import SettingError
+from adaptive_batching.units import LARGEST_COST
 from adaptive_batching.wire.pointer import parse_pointer
 from adaptive_batching.wire.splice import NotCuttable, Raw, length, length_of, members
 
-_LARGEST = 2.0**53  # the last of the whole numbers that a float can tell apart
 _LENGTH = ":length"
 _NOT_READ = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -111,8 +111,8 @@ def parse_item_cost(text: str) -> ItemCost:
 
 def _number(text: Raw, notation: Notation) -> float:
     cost = notation.number(text)
-    if not 0 <= cost <= _LARGEST:
-        raise NotCuttable(f"expected a cost from 0 to {_LARGEST:g}, got {cost:g}")
+    if not 0 <= cost <= LARGEST_COST:
+        raise NotCuttable(f"expected a cost from 0 to {LARGEST_COST:g}, got {cost:g}")
     return cost
 
 

@@ -202,7 +202,7 @@ def test_no_batch_costs_more_than_its_limit() -> None:
         scheduler.submit(Job(0.0, cost=100.0))
     with pytest.raises(JobTooLarge, match="expected a cost of at most max_batch_cost=1000, got 10"):
         scheduler.submit(Job(0.0, cost=1001.0))
-    with pytest.raises(ValueError, match="cost: expected a finite number of 0 or more, got -1"):
+    with pytest.raises(ValueError, match=r"cost: expected a number from 0 to 9\.0072e\+15, got -1"):
         scheduler.submit(Job(0.0, cost=-1.0))
     sizes = []
     while scheduler.items:

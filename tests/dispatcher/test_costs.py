@@ -93,13 +93,13 @@ def test_no_batch_costs_more_than_max_batch_cost() -> None:
     assert max(each.cost for each in recorder.records) == 3_000
 
 
-@pytest.mark.parametrize("cost", [-1.0, nan, inf])
+@pytest.mark.parametrize("cost", [-1.0, nan, inf, 1e16, 10**400])
 def test_a_cost_that_is_no_number_is_the_callers_error(cost: float) -> None:
     """Only that call fails; the dispatcher goes on."""
 
     async def main() -> None:
         async with dispatcher_of(Costs(), Recorder()) as dispatcher:
-            with pytest.raises(ValueError, match="cost: expected a finite number of 0 or more"):
+            with pytest.raises(ValueError, match=r"cost: expected a number from 0 to 9\.0072e"):
                 await dispatcher.submit(1, cost=cost)
             assert await dispatcher.submit(1, cost=1.0) == 1
 

@@ -83,7 +83,7 @@ def test_what_a_unit_of_cost_takes_is_known_before_the_first_call():
     ("examples", "error", "message"),
     [
         (["a", "abcd"], ValueError, "max_batch_cost=3, got 4 of example 1"),
-        (["a", 5], CostError, "cost: expected a number of 0 or more for each item"),
+        (["a", 5], CostError, "cost: expected a number for each item"),
     ],
 )
 def test_an_example_that_can_be_in_no_batch(examples, error, message):

@@ -6,6 +6,7 @@ from adaptive_batching.core.estimators.evidence import PRIOR_NOISE, SLOPE_KEPT
 from adaptive_batching.core.estimators.latency import LinearLatency
 
 _PRIOR_ITEM_SPREAD = 0.1  # of what an item takes in all; for the cost it is all of that
+_NO_COST = 2.0**-53  # a mean cost below it counts as none: squares of it are still numbers
 
 
 class CostLatency(LinearLatency):
@@ -56,7 +57,7 @@ class CostLatency(LinearLatency):
         return (self._per_size * size + self.per_cost * cost) / self.per_item
 
     def _work(self, size: int, cost: float) -> float:
-        return cost if self._mean_batch_cost else size
+        return cost if self._mean_batch_cost > _NO_COST else size
 
     def _forget(self, kept: float = 0.0, factor: float = 1.0) -> None:
         super()._forget(kept, factor)
@@ -84,7 +85,7 @@ class CostLatency(LinearLatency):
     def _lay_line(self) -> None:
         """Solve the two normal equations, with both slopes at least 0, through the recent means."""
         mean, size, cost = self._mean_duration, self._mean_size, self._mean_batch_cost
-        if not (mean and cost):  # sizes alone matter
+        if not (mean and cost > _NO_COST):  # sizes alone matter
             super()._lay_line()
             self.per_cost, self._per_size = 0.0, self.per_item
             return

@@ -1,11 +1,12 @@
 """What is learned of batches whose items don't cost the same."""
 
-from math import inf
+from math import inf, isfinite
 from random import Random
 
 import pytest
 
 from adaptive_batching.core import CostLatency, LinearLatency
+from adaptive_batching.units import LARGEST_COST
 
 FIXED, PER_ITEM, PER_COST = 4e-3, 0.05e-3, 1.2e-6  # seconds
 
@@ -102,3 +103,23 @@ def test_cheap_items_make_no_large_batch_look_too_large() -> None:
     for size, each in [(1, 10), (1, 2000), (12, 10), (12, 2000), (7, 10), (5, 2000)] * 20:
         line.observe(size, 4e-3 + 5e-6 * size * each, size * each)
     assert line.peak.limit == inf
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        (LARGEST_COST, 2.0, 3.0),
+        (1.0, 5.0, LARGEST_COST, 2.0, 3.0, 4.0) + (1.0,) * 5_000,
+        (1e-200, 2e-200, 1e-300),
+        (1e-12, 3e-12, 2e-12),
+        (100.0, 200.0) + (0.0,) * 60_000,  # the mean of the costs decays to next to nothing
+    ],
+)
+def test_costs_of_any_magnitude_leave_a_line(costs: tuple[float, ...]) -> None:
+    """A cost comes from a request: no order of large and small ones may leave no number."""
+    line = CostLatency()
+    for cost in costs:
+        for size in (1, 8, 64):
+            line.observe(size, duration(size, 0.0), size * cost)
+            assert line.fixed >= 0
+            assert isfinite(line.predict(64, 64 * LARGEST_COST) + line.per_item_at_most)

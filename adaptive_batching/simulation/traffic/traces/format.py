@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Literal, NamedTuple
 
 from adaptive_batching.simulation.traffic.traces.lines import SHOWN, Lines, shown
+from adaptive_batching.units import LARGEST_COST
 
 
 class Request(NamedTuple):
@@ -90,10 +91,10 @@ def number(text: str, lines: Lines) -> float:
 
 
 def amount(text: str, lines: Lines) -> float:
-    """A finite cost of 0 or more, in any unit."""
+    """A cost from 0 to `LARGEST_COST`, in any unit."""
     cost = float(text) if _NUMBER.fullmatch(text) else None
-    if cost is None or not 0 <= cost <= _LATEST:
-        raise lines.fault(f"a cost of 0 to {_LATEST:g}", repr(text[:SHOWN]))
+    if cost is None or not 0 <= cost <= LARGEST_COST:
+        raise lines.fault(f"a cost of 0 to {LARGEST_COST:g}", repr(text[:SHOWN]))
     return cost
 
 
