@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from adaptive_batching.allowed_sizes import largest_batch
 from adaptive_batching.core import Costs, Fairness
 from adaptive_batching.errors import SettingError
 from adaptive_batching.marshal.config.quantities import (
@@ -104,13 +105,19 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         ),
     ] = None
     max_batch_size: Annotated[
-        Count, means("Items in a batch at most.", tunable=True, section="Batching")
-    ] = 64
+        Count | None,
+        means(
+            "Items in a batch at most.",
+            default="64, or the largest of the sizes",
+            tunable=True,
+            section="Batching",
+        ),
+    ] = None
     sizes: Annotated[
         Sizes | None,
         means(
             "Items of the batches that the server pads others to, as compiled models do; a batch "
-            "leaves with as many where that pays, and no larger than the largest.",
+            "leaves with as many where that pays.",
             metavar="N,N,...",
             tunable=True,
         ),
@@ -327,13 +334,11 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
 
 def _largest(settings: RouteSettings) -> int:
     """Items in a batch at the most."""
-    most = settings.max_batch_size
-    if not settings.sizes:
-        return most
-    if settings.sizes[0] > most:
-        expected = f"expected one that is at most max_batch_size={most}"
-        raise SettingError("sizes", f"{expected}, got {written(settings.sizes)!r}")
-    return max(size for size in settings.sizes if size <= most)
+    sizes, most = settings.sizes, settings.max_batch_size
+    if sizes and most not in {None, *sizes}:
+        expected = f"expected one of sizes={written(sizes)}, or to be left out"
+        raise SettingError("max_batch_size", f"{expected} beside them, got {most}")
+    return most or largest_batch(None, sizes or ())
 
 
 def _rehearsed(settings: RouteSettings) -> list[tuple[int, float]]:
@@ -344,7 +349,7 @@ def _rehearsed(settings: RouteSettings) -> list[tuple[int, float]]:
     from adaptive_batching.simulation.fitting.model_file import read_model, rehearsed  # noqa: PLC0415
 
     with _named("latency_from"):
-        return rehearsed(read_model(str(settings.latency_from)), settings.max_batch_size)
+        return rehearsed(read_model(str(settings.latency_from)), _largest(settings))
 
 
 @contextmanager
