@@ -16,6 +16,8 @@ from random import Random
 import pytest
 from yarl import URL
 
+from tests.stream_server import listening
+
 REQUESTS = int(os.environ.get("OWN_ANSWERS", "300"))
 CLIENTS = 16 + REQUESTS // 500
 MODELS = 20  # a batch that was answered for others sets its model apart for a while
@@ -190,10 +192,8 @@ async def test_f1_each_client_gets_its_own_answer(loop):
     and no true answer ever goes to another.
     """
     server = Server(Random(1))
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    async with listening:
-        port = listening.sockets[0].getsockname()[1]
-        options = [f"--upstream=http://127.0.0.1:{port}", f"--concurrency={CLIENTS // 4}", loop]
+    async with listening(server.serve) as upstream:
+        options = [f"--upstream={upstream}", f"--concurrency={CLIENTS // 4}", loop]
         async with sidecar(*options) as url:
             clients = Clients(Random(2), url)
             await asyncio.gather(*(clients.ask() for _ in range(CLIENTS)))

@@ -5,6 +5,9 @@ import json
 import socket
 import struct
 from contextlib import asynccontextmanager, contextmanager, suppress
+from urllib.parse import urlsplit
+
+from tests.stream_server import listening
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -59,17 +62,17 @@ class Scripted:
     def __init__(self, script):
         self.script = script
         self.exchanges = []
-        self._connections = {}
+
+    @property
+    def port(self):
+        return urlsplit(self.url).port
 
     @property
     def bodies(self):
         return [json.loads(each.body)["instances"] for each in self.exchanges]
 
-    def connected(self, reader, writer):
-        """Somebody has: remembered at once, so that no end comes too early for it."""
-        self._connections[asyncio.ensure_future(self._serve(reader, writer))] = writer
-
-    async def _serve(self, reader, writer):
+    async def serve(self, reader, writer):
+        """Answer the requests of a connection."""
         with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -85,12 +88,6 @@ class Scripted:
                 await self.script(exchange)
         writer.close()
 
-    async def aclose(self):
-        for task, writer in self._connections.items():
-            task.cancel()
-            writer.transport.abort()
-        await asyncio.gather(*self._connections, return_exceptions=True)
-
 
 @asynccontextmanager
 async def scripted(script, **options):
@@ -98,26 +95,11 @@ async def scripted(script, **options):
 
     Args:
         script: Async function of an Exchange.
-        options: Of `asyncio.start_server`; `sock` for a port that was taken before.
+        options: Of `listening`; `sock` for a port that was taken before.
     """
     server = Scripted(script)
-    if "path" in options:
-        listening = await asyncio.start_unix_server(server.connected, **options)
-        server.url = f"unix:{options['path']}"
-    else:
-        where = {} if "sock" in options else {"host": "127.0.0.1", "port": 0}
-        listening = await asyncio.start_server(server.connected, **where, **options)
-        server.port = listening.sockets[0].getsockname()[1]
-        scheme = "https" if "ssl" in options else "http"
-        server.url = f"{scheme}://127.0.0.1:{server.port}"
-    try:
+    async with listening(server.serve, **options) as server.url:
         yield server
-    finally:
-        for _ in range(5):  # asyncio loses a connection whose listener closes as it is accepted
-            await asyncio.sleep(0)
-        listening.close()
-        await server.aclose()
-        await listening.wait_closed()
 
 
 @contextmanager

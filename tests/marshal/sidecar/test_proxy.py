@@ -8,6 +8,7 @@ import pytest
 from yarl import URL
 
 from tests.marshal.sidecar.raw import connect, exchange, parsed
+from tests.stream_server import listening
 from tests.workers.conditions import until
 
 
@@ -53,10 +54,8 @@ async def scripted(*answers):
         finally:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        yield URL(f"http://127.0.0.1:{port}"), heard
+    async with listening(serve) as url:
+        yield URL(url), heard
 
 
 async def _heads(reader):
@@ -290,9 +289,8 @@ async def test_a_websocket_is_bytes_both_ways_once_the_server_agrees(before):
         writer.write(b"\x00\xff")
         writer.close()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        client = await before(server=URL(f"http://127.0.0.1:{port}"))
+    async with listening(serve) as url:
+        client = await before(server=URL(url))
         head = b"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
         head, _, rest = (await exchange(client.url, head + b"...", b"---")).partition(b"\r\n\r\n")
     assert said.is_set()
@@ -325,8 +323,8 @@ async def test_a_client_that_leaves_in_a_stream_is_no_error(before, caplog):
                 await asyncio.sleep(0)
         writer.close()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        client = await before(server=URL(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+    async with listening(serve) as url:
+        client = await before(server=URL(url))
         for _ in range(10):
             reader, writer = await connect(client.url)
             writer.write(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -470,11 +468,8 @@ async def test_a_body_of_which_some_is_gone_is_not_sent_again(before):
                 writer.write(OK)
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        client = await before(
-            server=URL(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"), max_body=1000
-        )
+    async with listening(serve) as url:
+        client = await before(server=URL(url), max_body=1000)
         reader, writer = await connect(client.url)
         head = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n"
         writer.write(head + CLOSE + b"5dc\r\n" + b"1" * 1500 + b"\r\n")
@@ -503,7 +498,7 @@ async def tunnelled(before, path, serve, **more):
         writer.close()
 
     served = asyncio.get_running_loop().create_future()
-    async with await asyncio.start_unix_server(agree, path, limit=2**10):
+    async with listening(agree, path=path, limit=2**10):
         client = await before(server=f"unix:{path}", more=more)
         reader, writer = await connect(client.url)
         writer.write(UPGRADE)

@@ -12,6 +12,7 @@ import pytest
 from tests.marshal.admin.test_sidecar import samples
 from tests.marshal.sidecar.raw import connect, exchange
 from tests.marshal.sidecar.scripted import OK, scripted
+from tests.stream_server import listening
 from tests.workers.conditions import until
 
 
@@ -197,9 +198,7 @@ async def test_f1_an_answer_before_the_request(before):
             await reader.read()
         writer.close()
 
-    server = await asyncio.start_server(greet, "127.0.0.1", 0)
-    async with server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with listening(greet) as url:
         client = await before(server=url)
         reader, writer = await connect(client.url)
         writer.write(b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n")
