@@ -53,7 +53,8 @@ class Scheduler:
         classes: By batch key, jobs with limits and a duration of their own; what is said above
             holds for all other keys.
         fairness: How tenants share the workers; None if tenants are not told apart.
-        timer_resolution: Of the driver's wake-ups (seconds): shorter holds are not worth arming.
+        timer_resolution: Of the driver's wake-ups (seconds), until they have shown theirs: shorter
+            holds are not worth arming.
     """
 
     def __init__(

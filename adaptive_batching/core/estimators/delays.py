@@ -42,14 +42,17 @@ class TimerLateness(Ewma):
     """Learns how late wake-ups come: event loops round timers, and are busy when one is due.
 
     Args:
-        resolution: Of the timers (seconds): what is believed before any has been late.
+        resolution: Of the timers (seconds): what is believed before any has been late, and at most.
     """
 
-    __slots__ = ("due", "late", "resolution")
+    __slots__ = ("_coarsest", "due", "late", "resolution")
 
     def __init__(self, resolution: float = TIMER_RESOLUTION) -> None:
         super().__init__(2.0, resolution)
+        self._coarsest = resolution
         self.resolution = resolution
+        """Seconds by which wake-ups are late on average; shorter holds are not worth arming. A busy
+        process makes it no coarser: without holds, it would never learn that it is idle again."""
         self.late = self.nearly_all
         """Seconds by which nearly no wake-up has been later than it was asked for."""
         self.due = inf
@@ -59,4 +62,5 @@ class TimerLateness(Ewma):
         """A wake-up came, at `due` or later."""
         self.saw(now - self.due)
         self.late = self.nearly_all
+        self.resolution = min(self._coarsest, self.late / 2)
         self.due = inf

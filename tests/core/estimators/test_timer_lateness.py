@@ -29,6 +29,14 @@ def test_nearly_all_wake_ups_are_within_it() -> None:
     assert 0.8e-3 < after(spread).late < 1.2e-3
 
 
+def test_timers_are_as_fine_as_they_were_measured() -> None:
+    """Threads wake within 0.1 ms, asyncio rounds to a millisecond; being busy is no coarseness."""
+    assert after([6e-5] * 200).resolution < 4e-5
+    spread = [(7 * number % 20) / 20 * 1e-3 for number in range(400)]
+    assert 0.4e-3 < after(spread).resolution <= 0.5e-3
+    assert after([20e-3] * 50).resolution == 0.5e-3
+
+
 def test_the_scheduler_learns_it_from_its_own_holds() -> None:
     """Asked again after the instant that it named, it notes by how much; before it, nothing."""
     scheduler = Scheduler(make_policy("window:10ms"), Limits(8))
