@@ -101,11 +101,13 @@ class Format(Protocol[S]):
             those of the batch are the same for all.
         has_models: Whether servers that speak it may tell how large batches of a model may be.
         has_texts: Whether an item is a value that can be looked into, not a row of tensors.
+        can_repeat: Whether an item may stand in a batch several times, to fill it up.
     """
 
     holds_heads: ClassVar[bool] = False
     has_models: ClassVar[bool] = False
     has_texts: ClassVar[bool] = True
+    can_repeat: ClassVar[bool] = True
 
     def destination(self, method: str, target: str) -> tuple[str, str]:
         """Return the method and target of the batch that such a request joins."""
@@ -164,6 +166,15 @@ class Format(Protocol[S]):
 
     def cut(self, share: S, limit: int) -> list[S]:
         """Cut a share into such of at most `limit` items, in order."""
+
+    def repeated(self, share: S, times: int) -> S:
+        """Return a share that holds the last item of this one so many times.
+
+        Raises:
+            NotImplementedError: The format is none that `can_repeat` an item.
+        """
+        name = type(self).__name__
+        raise NotImplementedError(f"{name}: expected a format that can repeat an item")
 
     def join(self, share: S, answers: Sequence[Message]) -> Message:
         """Make one answer of those to the pieces of a share that was cut.

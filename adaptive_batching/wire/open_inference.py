@@ -91,6 +91,11 @@ class OpenInference(Format[TensorShare]):
         parts = zip(*(tensor.cut(sizes) for tensor in share.tensors), strict=True)
         return [replace(share, tensors=own, identity=None, own=None) for own in parts]
 
+    def repeated(self, share: TensorShare, times: int) -> TensorShare:
+        """Return a share of its last row, so many times."""
+        tensors = [tensor.repeat_last(times) for tensor in share.tensors]
+        return replace(share, tensors=tensors, identity=None, own=None)
+
     def join(self, share: TensorShare, answers: Sequence[Message]) -> Message:
         """All rows of each output, beside what the first answer says.
 

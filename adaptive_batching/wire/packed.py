@@ -71,6 +71,7 @@ class Packed(Format[PackedShare]):
     """
 
     holds_heads = True
+    can_repeat = False  # each item is a request of its own, with whatever it does
 
     def __init__(self, secret: str | None = None, path: str | None = None) -> None:
         if secret is not None:

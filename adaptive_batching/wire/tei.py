@@ -5,6 +5,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from adaptive_batching.wire.exchange import Message, Request, goes_as_it_came
 from adaptive_batching.wire.listed import RowFormat, RowShare, fields_of
 from adaptive_batching.wire.splice import NotCuttable, Raw, elements, joined, members
@@ -57,6 +59,11 @@ class TextEmbeddings(RowFormat[RowShare]):
             else part
             for share, part in zip(shares, parts, strict=True)
         ]
+
+    def repeated(self, share: RowShare, times: int) -> RowShare:
+        """Return a share of its last text, so many times, whose results are a list."""
+        repeated = super().repeated(share, times)
+        return replace(repeated, single=False) if isinstance(share, PredictShare) else repeated
 
 
 def _to_classify(text: Raw) -> tuple[bool, Sequence[Raw]]:

@@ -85,6 +85,12 @@ class Tensor(msgspec.Struct):
         parts = cut_bytes(self.data, self.datatype, shape, sizes)
         return [self._rows(size, part) for size, part in zip(sizes, parts, strict=True)]
 
+    def repeat_last(self, times: int) -> "Tensor":
+        """Return a tensor of this kind that holds the last row so many times."""
+        rows = self.shape[0]
+        last = self if rows == 1 else self.cut([rows - 1, 1])[-1]
+        return self.join([last] * times)
+
     def row_bytes(self) -> list[float]:
         """The bytes of each row; of numbers in text the mean of all."""
         rows = self.shape[0]

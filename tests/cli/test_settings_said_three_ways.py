@@ -22,6 +22,7 @@ SAID = {  # as options and variables have it; numbers and truths are no texts in
     "max_latency": "100ms",
     "max_batch_size": "7",
     "sizes": "1,2,4",
+    "pad_to_sizes": "true",
     "cost": "/tokens:length",
     "padded": "false",
     "max_batch_cost": "4096",
@@ -43,6 +44,7 @@ SAID = {  # as options and variables have it; numbers and truths are no texts in
     "body_timeout": "20s",
 }
 BESIDE = {
+    "pad_to_sizes": {"sizes": "1,2,4"},
     "packed_path": {"protocol": "packed"},
     "secret_file": {"protocol": "packed"},
     "padded": {"cost": "chars"},
@@ -51,6 +53,7 @@ BESIDE = {
     "upstream_ca": {"upstreams": "https://model:1"},
     "upstream_cert": {"upstreams": "https://model:1"},
 }
+TRUTHS = ("true", "false")
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +74,13 @@ def as_value(key, text):
     """What a file has in place of a text."""
     if key in OPTIONS and OPTIONS[key].multiple:
         return text.split(",")
-    return json.loads(text) if text.isdecimal() or text == "false" else text
+    return json.loads(text) if text.isdecimal() or text in TRUTHS else text
 
 
 def as_options(key, text):
     """What is typed in place of a text."""
-    if text == "false":
-        return OPTIONS[key].secondary_opts
+    if text in TRUTHS:
+        return OPTIONS[key].opts if text == "true" else OPTIONS[key].secondary_opts
     texts = text.split(",") if OPTIONS[key].multiple else [text]
     return [f"{OPTIONS[key].opts[0]}={each}" for each in texts]
 

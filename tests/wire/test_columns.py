@@ -65,6 +65,18 @@ def test_cut_and_join_are_inverse(asked, limit):
     assert joined.body.decode() == f'{{"outputs":{inputs}}}'
 
 
+@given(clients(), st.integers(1, 3))
+def test_a_batch_is_filled_up_with_its_last_row(asked, times):
+    """The request gets its own rows of all columns."""
+    size, inputs = asked[0]
+    share = FORM.take(request(inputs))
+    shares = [share, FORM.repeated(share, times)]
+    own, more = FORM.split(shares, echo(FORM.merge(shares)))
+    assert own.body.decode() == f'{{"outputs":{inputs}}}'
+    last = FORM.cut(share, 1)[size - 1]
+    assert more.body == echo(FORM.merge([last] * times)).body
+
+
 def test_only_if_asked_for():
     """Columns need not be rows of anything."""
     assert TensorFlowServing().take(request("[1,2]")) is None

@@ -64,6 +64,17 @@ def test_cut_and_join_are_inverse(embeddings, limit):
     )
 
 
+def test_no_usage_counts_what_a_batch_is_filled_up_with():
+    """Of 8 tokens for four equal texts, one of them a pad, the three that were sent used 6."""
+    form = OpenAIEmbeddings()
+    share = ask('["ab","ab","ab"]')
+    shares = [share, form.repeated(share, 1)]
+    assert json.loads(form.merge(shares).body)["input"] == ["ab"] * 4
+    own, _ = form.split(shares, answer(["[1]", "[2]", "[3]", "[3]"], {"prompt_tokens": 8}))
+    told = json.loads(own.body)
+    assert (len(told["data"]), told["usage"]) == (3, {"prompt_tokens": 6})
+
+
 def test_the_four_forms_of_input():
     """A string, strings, tokens and several texts' tokens; strings are not mixed with tokens."""
     shares = [ask('"a"'), ask('["b","c"]'), ask("[1,2,3]"), ask("[[4],[5,6]]")]

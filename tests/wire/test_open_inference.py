@@ -54,6 +54,20 @@ def test_merge_and_split_are_inverse(data, signature):
         assert part == written(signature, batch, "outputs", id=f'"{number}"')
 
 
+@given(st.data(), signatures(), st.integers(1, 3))
+def test_a_batch_is_filled_up_with_its_last_row(data, signature, times):
+    """Of any elements, however they are written; a server that echoes shows what it got."""
+    form = OpenInference()
+    size, columns = data.draw(batches(signature))
+    share = form.take(request(written(signature, (size, columns))))
+    pad = form.repeated(share, times)
+    assert (pad.key, pad.size) == (share.key, times)
+    own, more = form.split([share, pad], echo(form.merge([share, pad])))
+    last = [column[-(len(column) // size) :] * times for column in columns]
+    assert own == written(signature, (size, columns), "outputs")
+    assert more == written(signature, (times, last), "outputs")
+
+
 @given(st.data(), signatures())
 def test_a_body_in_pieces_is_understood_as_one_in_one_piece(data, signature):
     """Wherever the pieces end: between tensors, within one, or within the text."""

@@ -40,6 +40,18 @@ def test_merge_and_split_are_inverse(clients, beside):
 
 
 @given(rows, st.integers(1, 5))
+def test_a_batch_is_filled_up_with_its_last_item(items, times):
+    """From a server that echoes the request gets its own items, and what fills up the last one."""
+    form = GenericJSON()
+    share = form.take(request(text(items)))
+    shares = [share, form.repeated(share, times)]
+    assert (shares[1].key, shares[1].size) == (share.key, times)
+    own, more = (part.body.decode() for part in form.split(shares, form.merge(shares)))
+    assert own == "[" + ",".join(items) + "]"
+    assert more == "[" + ",".join(items[-1:] * times) + "]"
+
+
+@given(rows, st.integers(1, 5))
 def test_cut_and_join_are_inverse(items, limit):
     """A request over the limit goes in pieces, and its answer comes back whole."""
     form = GenericJSON()

@@ -54,6 +54,18 @@ def test_classes(clients):
             assert own == {"of": text if isinstance(text, list) else [text]}
 
 
+@given(st.one_of(texts, pairs, batches), st.integers(1, 3))
+def test_classes_of_a_batch_that_is_filled_up(client, times):
+    """A text or pair alone keeps its own form of an answer beside what fills its batch up."""
+    share = ask(client if isinstance(client, str) else f"[{','.join(client)}]", "/predict")
+    shares = [share, FORM.repeated(share, times)]
+    merged = json.loads(FORM.merge(shares).body)["inputs"]
+    assert merged[-times:] == [merged[share.size - 1]] * times
+    own, _ = FORM.split(shares, Message(json.dumps(merged).encode()))
+    answered = json.loads(own.body)
+    assert answered == (merged[0] if isinstance(client, str) else merged[: share.size])
+
+
 def test_tokens_and_settings_keep_requests_apart():
     """Only the same endpoint, settings and kind of text go together."""
     keys = {

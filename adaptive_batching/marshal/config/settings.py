@@ -122,6 +122,15 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             tunable=True,
         ),
     ] = None
+    pad_to_sizes: Annotated[
+        bool,
+        means(
+            "Whether the sidecar fills batches up to the next of the sizes, with their last item "
+            "again and again, for a server that takes no others.",
+            option="--pad-to-sizes/--no-pad-to-sizes",
+            tunable=True,
+        ),
+    ] = False
     cost: Annotated[
         Text | None,
         means(
@@ -295,6 +304,7 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
     form = make_format(
         settings.protocol, settings.items, settings.results, secret, settings.packed_path
     )
+    _check_padding(settings, form)
     item_cost = _item_cost(settings, form)
     return Route(
         name,
@@ -317,6 +327,7 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
         max_queue=settings.max_queue,
         item_cost=item_cost,
         sizes=settings.sizes or (),
+        pads=settings.pad_to_sizes,
         costs=None if item_cost is None else Costs(settings.padded, settings.max_batch_cost or inf),
         policy=settings.policy,
         idempotent=settings.idempotent,
@@ -387,6 +398,20 @@ def _check_cost(settings: RouteSettings) -> None:
         raise SettingError("max_batch_cost", "expected a cost as well, such as chars")
     if not settings.padded:
         raise SettingError("padded", "expected a cost as well, such as chars")
+
+
+def _check_padding(settings: RouteSettings, form: Format[Any]) -> None:
+    """Check that batches can be filled up, if they are to be."""
+    if not settings.pad_to_sizes:
+        return
+    if not settings.sizes:
+        raise SettingError("pad_to_sizes", "expected sizes as well, such as 1,2,4,8")
+    if not settings.idempotent:
+        msg = "expected idempotent requests, for it repeats some of their items"
+        raise SettingError("pad_to_sizes", msg)
+    if not form.can_repeat:
+        msg = f"expected a protocol with rows, got {settings.protocol}, whose items are requests"
+        raise SettingError("pad_to_sizes", msg)
 
 
 def _item_cost(settings: RouteSettings, form: Format[Any]) -> ItemCost | None:

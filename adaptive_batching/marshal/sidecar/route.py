@@ -50,7 +50,8 @@ class Route:
         max_queue: Items that may wait.
         item_cost: What an item costs; None if all cost the same.
         costs: How that adds up; None if all cost the same.
-        sizes: Items of the batches to which the servers pad others; empty if they run any.
+        sizes: Items of the batches that the servers' model runs; empty if it runs any.
+        pads: Whether batches are filled up to these before they are sent.
         policy: When a batch leaves.
         idempotent: Whether a batch that may have been run may be sent again, as a rule in halves.
         tls: For servers that are reached by TLS; None for the certificates of the system.
@@ -81,6 +82,7 @@ class Route:
     item_cost: ItemCost | None = None
     costs: Costs | None = None
     sizes: tuple[int, ...] = ()
+    pads: bool = False
     policy: PolicyLike = "cork"
     idempotent: bool = True
     tls: SSLContext | None = None
@@ -100,6 +102,11 @@ class Route:
         return Limits(
             terms.max_batch_size, terms.max_latency, self.max_queue, self.costs, self.sizes
         )
+
+    @property
+    def padded_to(self) -> tuple[int, ...]:
+        """Items to which batches are filled up before they are sent; empty if none is."""
+        return self.sizes if self.pads else ()
 
     def covers(self, path: str) -> bool:
         """Whether a path begins with its prefix, and goes on with a new step or a verb if at all.

@@ -83,6 +83,7 @@ class RouteRuntime:
             max_answer=route.max_answer,
             tls=route.tls,
             rehearsed=route.rehearsed,
+            padded_to=route.padded_to,
             has_models=route.form.has_models,
             verify=route.verify,
             about=about,
@@ -133,7 +134,7 @@ class RouteRuntime:
         route = self.route = self._keeping_tenancy_headers(route)
         self._terms = route.terms
         self.dispatcher.retune(route.policy, route.limits)
-        self.upstreams.bound(route.timeout, route.max_answer)
+        self.upstreams.retune(route.timeout, route.max_answer, route.padded_to)
         self._sharing.retune(route)
         self.alone.rules = route.terms.headers
         self._passing.route = route

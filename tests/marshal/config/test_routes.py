@@ -154,6 +154,15 @@ def test_the_environment_is_stronger(written):
             DIGITS + "sizes = '1,8'\nmax_batch_size = 4",
             "digits.max_batch_size: expected one of sizes=1,8, or to be left out .*, got 4",
         ),
+        (DIGITS + "pad_to_sizes = true", "digits.pad_to_sizes: expected sizes as well"),
+        (
+            DIGITS + "sizes = '1,8'\npad_to_sizes = true\nidempotent = false",
+            "digits.pad_to_sizes: expected idempotent requests",
+        ),
+        (
+            PACKED + "sizes = '1,8'\npad_to_sizes = true",
+            "packed.pad_to_sizes: expected a protocol with rows, got packed",
+        ),
         (DIGITS + "max_batch_cost = 9", "digits.max_batch_cost: expected a cost as well"),
         (DIGITS + "max_batch_cost = 0\ncost = 'chars'", "max_batch_cost: .*>= 1, got 0"),
         (DIGITS + "padded = false", "routes.digits.padded: expected a cost as well"),
@@ -523,6 +532,19 @@ async def test_how_many_items_a_request_may_have_is_what_the_new_file_says(model
         await running.refresh()
         status, answer = await predict(session, running, "m", *range(5))
         assert (status, answer) == (200, {"predictions": [2 * n for n in range(5)]})
+
+
+async def test_batches_are_filled_up_as_the_new_file_says(model, at_work, written):
+    """The route goes on; one request before and one after."""
+    running = await at_work(routes(model, m="sizes = '1,4'"))
+    dispatcher = running.dispatchers["m"]
+    async with aiohttp.ClientSession() as session:
+        await predict(session, running, "m", 1, 2)
+        written(routes(model, m="sizes = '1,3'\npad_to_sizes = true"))
+        await running.refresh()
+        assert await predict(session, running, "m", 1, 2) == (200, {"predictions": [2, 4]})
+    assert model.batches == [[1, 2], [1, 2, 2]]
+    assert running.dispatchers["m"] is dispatcher
 
 
 async def test_with_other_servers_a_route_begins_anew(model, at_work, written):

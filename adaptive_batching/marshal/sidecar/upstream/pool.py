@@ -16,6 +16,7 @@ from typing import Any
 
 from multidict import CIMultiDict
 
+from adaptive_batching.core import next_allowed
 from adaptive_batching.errors import (
     UpstreamAnswered,
     UpstreamBroken,
@@ -67,6 +68,7 @@ class Upstreams:
         max_answer: Bytes that the body of an answer may have.
         tls: For servers that are reached by TLS; None for the certificates of the system.
         rehearsed: What is known of batches already: items and seconds.
+        padded_to: Items to which batches are filled up; empty if they are sent as they are.
         has_models: Whether the servers may be asked what batches a model takes.
         verify: Share of the requests in batches that are sent alone as well, to compare.
         about: More headers for a batch, asked for where it is sent: those of its trace.
@@ -85,6 +87,7 @@ class Upstreams:
         max_answer: int,
         tls: SSLContext | None = None,
         rehearsed: Sequence[tuple[int, float]] = (),
+        padded_to: Sequence[int] = (),
         has_models: bool = False,
         verify: float = 0.0,
         about: Callable[[], Mapping[str, str]] | None = None,
@@ -92,6 +95,7 @@ class Upstreams:
         self.responses: Counter[int] = Counter()
         self._timeout = timeout
         self._max_answer = max_answer
+        self._padded_to = padded_to
         self._about = about
         self._batch_ids = count(1)
         self._unbatchable_keys = UnbatchableKeys()
@@ -144,9 +148,9 @@ class Upstreams:
         """Where a request that is not for a batch is sent, and with what."""
         return self._directory.next(), self._client
 
-    def bound(self, timeout: float, max_answer: int) -> None:
-        """Have batches that leave from now on take at most so many seconds and bytes."""
-        self._timeout, self._max_answer = timeout, max_answer
+    def retune(self, timeout: float, max_answer: int, padded_to: Sequence[int]) -> None:
+        """Go by other settings with batches that leave from now on."""
+        self._timeout, self._max_answer, self._padded_to = timeout, max_answer, padded_to
 
     async def run(self, items: list[Forwarded], worker: int, /) -> list[Reply]:
         """Send one batch to the server of a place; see `Workers.run`.
@@ -176,9 +180,31 @@ class Upstreams:
         await self._client.aclose()
 
     async def _run(self, items: Sequence[Forwarded], address: Address) -> list[Reply]:
-        first, shares = items[0], [item.share for item in items]
+        """Fill a batch up and send it; a request alone goes as it came where that can't be cut."""
+        shares = [item.share for item in items]
+        pads = self._pads(items[0], shares)
+        try:
+            return await self._send(items, shares + pads, address)
+        except UpstreamMismatch:
+            if not (pads and goes_as_it_came(shares)):
+                raise
+            return await self._send(items, shares, address)
+
+    def _pads(self, first: Forwarded, shares: Sequence[Any]) -> list[Any]:
+        """What fills a batch up to the next size, if the model has one and answers can be cut."""
         size = sum(share.size for share in shares)
-        begin = monotonic()
+        padded = next_allowed(self._padded_to, size)
+        most = self.models.most(first.target) or 0
+        if not size < padded <= most or not self.mergeable(first):
+            return []
+        return [first.form.repeated(shares[-1], padded - size)]
+
+    async def _send(
+        self, items: Sequence[Forwarded], shares: Sequence[Any], address: Address
+    ) -> list[Reply]:
+        """Send a batch; shares beyond those of its items fill it up, and their answers are left."""
+        first, begin = items[0], monotonic()
+        size = sum(item.share.size for item in items)
         headers = self._headers(items, begin)
         status, answer = await self._ask(address, first, headers, first.form.merge(shares))
         self.responses[status] += 1
@@ -194,7 +220,7 @@ class Upstreams:
             raise kind(reply)
         return [
             Reply(part.status or status, part, reply.batch_id, size, reply.seconds)
-            for part in self._split(address, first, shares, answer)
+            for part in self._split(address, first, shares, answer)[: len(items)]
         ]
 
     def _heed(self, first: Forwarded, objection: str) -> None:
@@ -276,7 +302,7 @@ class Upstreams:
             self._directory.succeeded(address)
 
     def _split(
-        self, address: Address, first: Forwarded, shares: list[Any], answer: Message
+        self, address: Address, first: Forwarded, shares: Sequence[Any], answer: Message
     ) -> list[Message]:
         """To each its part, if the server, or the kind of request, is one that allows for it."""
         try:
