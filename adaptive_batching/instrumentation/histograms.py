@@ -71,6 +71,7 @@ class BatchHistograms:
         latency: Seconds from a request's arrival to its answer, of those that had one by their
             deadline.
         error: Seconds by which batches differed from what was predicted of them, summed.
+        padded_items: Items that were run, with those that filled batches up to an allowed size.
         cost: What a batch cost with its padding, where items don't cost the same.
         own_cost: What requests would have cost in batches of their own, summed.
     """
@@ -81,6 +82,7 @@ class BatchHistograms:
         self.wait = Histogram()
         self.latency = Histogram(steps=8)
         self.error = 0.0
+        self.padded_items = 0
         self.cost = Histogram(_COSTS)
         self.own_cost = 0.0
 
@@ -89,6 +91,7 @@ class BatchHistograms:
         released, finished, duration = record.released, record.finished, record.duration
         self.size.observe(record.size)
         self.duration.observe(duration)
+        self.padded_items += record.padded_size
         if record.cost:
             self.cost.observe(record.cost)
             self.own_cost += record.own_cost

@@ -91,7 +91,7 @@ def _batches(endpoint: EndpointView, now: Sequence[Second], length: float) -> st
 
 
 def _padding(now: Sequence[Second]) -> str:
-    """How much of the work is padding, where items don't cost the same."""
+    """How much of the work is padding, where items or batches are padded."""
     cost, own = sum(each.cost for each in now), sum(each.own_cost for each in now)
     return f"; {_share(max(0.0, 1 - own / cost))} of the work is padding" if cost else ""
 

@@ -181,6 +181,19 @@ def test_cost_and_padding_are_told_where_items_have_costs():
     assert run_virtually(story(None)) == (0, 0, 0, 0)
 
 
+def test_padding_to_a_few_sizes_is_told_where_items_have_no_costs():
+    """Three items that run as four are one item of padding in four."""
+
+    async def story():
+        async with scene(sizes=(1, 4)) as model:
+            await model.at(0.0)
+            await asyncio.gather(*map(model.submit, range(3)))
+            [second] = (await model.at(1.0)).seconds
+            return second.items, second.cost, second.own_cost
+
+    assert run_virtually(story()) == (3, 4, 3)
+
+
 def test_nothing_grows():
     """Ten minutes and a thousand batches later as much is kept as after two minutes."""
 

@@ -81,6 +81,24 @@ async def test_endpoints_without_costs_have_no_series_about_them():
     assert await shown_of_costs(None) == {}
 
 
+@pytest.mark.parametrize(("sizes", "padded_items"), [((1, 4), 4), ((), None)])
+async def test_items_that_were_run_are_told_where_there_are_sizes(sizes, padded_items):
+    """A batch of three that runs as four has three items; without sizes there is no such series."""
+    metrics, histograms = Metrics(), BatchHistograms(4)
+    workers, limits = make_workers(same, Tasks(1)), Limits(4, sizes=sizes)
+    dispatcher = Dispatcher(workers, limits, policy="window:1ms", observers=[histograms])
+    metrics.watch("/same", dispatcher, histograms)
+    async with dispatcher:
+        await asyncio.gather(*map(dispatcher.submit, range(3)))
+    told = {
+        sample.name: sample.value
+        for each in families(metrics, "text/plain")
+        for sample in each.samples
+    }
+    assert told["adaptive_batching_batch_size_sum"] == 3
+    assert told.get("adaptive_batching_batch_padded_items_total") == padded_items
+
+
 def test_open_metrics_on_demand(metrics):
     """Prometheus asks for it."""
     body, content_type = metrics.exposition("application/openmetrics-text; version=1.0.0")

@@ -26,8 +26,9 @@ class Second(msgspec.Struct, frozen=True, array_like=True):
         workers: Workers that are alive, at the end.
         busy: Seconds for which workers held a batch, all of them together.
         releases: Batches that ended, by why they left; without reasons that there were none for.
-        cost: Of these batches, where items don't cost the same.
-        own_cost: What their requests would have cost alone; the rest is padding.
+        cost: Of these batches, where items don't cost the same; otherwise the items that were run,
+            where batches are filled up to a few sizes.
+        own_cost: What their requests would have cost alone, or their items; the rest is padding.
     """
 
     until: float

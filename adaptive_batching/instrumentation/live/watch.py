@@ -54,6 +54,8 @@ class _Look(NamedTuple):
     held: float  # seconds for which workers have held batches
     cost: float
     own_cost: float
+    items: float  # of batches that ended
+    padded_items: int  # that were run for them
 
 
 class Watch:
@@ -81,7 +83,9 @@ class Watch:
         """
         before, after = self._looks[-1], self._seen(now)
         self._looks.append(after)
-        fresh = [_second(before, after, self._percentiles(before))] if now > before.now else []
+        fresh = []
+        if now > before.now:
+            fresh.append(_second(before, after, self._percentiles(before), self._work(before)))
         self._seconds.extend(fresh)
         latest = self._watched.latest
         new = latest.newest(most, since=self._shown)
@@ -99,8 +103,26 @@ class Watch:
         stats, histograms = watched.dispatcher.stats(), watched.histograms
         begun = [each.busy_since for each in stats.per_worker if each.busy_since is not None]
         held = histograms.duration.total + sum(now - since for since in begun)
-        latencies, costs = histograms.latency, histograms.cost
-        return _Look(now, stats, tuple(latencies.counts), held, costs.total, histograms.own_cost)
+        return _Look(
+            now,
+            stats,
+            tuple(histograms.latency.counts),
+            held,
+            histograms.cost.total,
+            histograms.own_cost,
+            histograms.size.total,
+            histograms.padded_items,
+        )
+
+    def _work(self, since: _Look) -> tuple[float, float]:
+        """What batches cost, and what it would have been without padding.
+
+        Where all items cost the same, and the model runs a few sizes, each costs one unit.
+        """
+        now, limits = self._looks[-1], self._watched.dispatcher.limits
+        if limits.sizes and limits.costs is None:
+            return now.padded_items - since.padded_items, now.items - since.items
+        return now.cost - since.cost, now.own_cost - since.own_cost
 
     def _percentiles(self, since: _Look) -> Percentiles:
         """Percentiles of the answers; an accepted request without one counts with `max_latency`."""
@@ -146,7 +168,9 @@ class Watch:
         )
 
 
-def _second(before: _Look, after: _Look, percentiles: Percentiles) -> Second:
+def _second(
+    before: _Look, after: _Look, percentiles: Percentiles, work: tuple[float, float]
+) -> Second:
     earlier, later = before.stats, after.stats
     ended = {each: max(0, later.requests[each] - earlier.requests[each]) for each in JobOutcome}
     # What expires in a running batch has ended, and is in flight until the batch has ended.
@@ -173,8 +197,7 @@ def _second(before: _Look, after: _Look, percentiles: Percentiles) -> Second:
             for reason, count in later.releases.items()
             if count > earlier.releases[reason]
         },
-        round(after.cost - before.cost, 3),
-        round(after.own_cost - before.own_cost, 3),
+        *(round(each, 3) for each in work),
     )
 
 

@@ -58,6 +58,8 @@ def _described(ran: Ran, ended: datetime) -> Iterator[tuple[str, Any]]:
     yield "outcome", record.outcome.value
     yield "items", record.size
     yield "requests", record.requests
+    if record.padded_size > record.size:
+        yield "padded_items", record.padded_size
     if record.cost:
         yield "cost", record.cost
         yield "padding", record.cost - record.own_cost

@@ -10,6 +10,8 @@ from aiohttp import web
 from yarl import URL
 
 from adaptive_batching.wire.formats import make_format
+from tests.cli.test_top import top
+from tests.marshal.admin.test_admin import ask
 from tests.workers.conditions import until
 
 SIZES = (1, 4, 8)
@@ -137,17 +139,17 @@ def doubled(*numbers):
 
 
 @pytest.mark.parametrize(
-    ("protocol", "ask"),
+    ("protocol", "asking"),
     [("tensorflow", in_rows), ("open-inference", in_json), ("open-inference", in_bytes)],
 )
-async def test_batches_are_filled_up_with_their_last_row(start, protocol, ask):
+async def test_batches_are_filled_up_with_their_last_row(start, protocol, asking):
     """A request that is alone in its batch too; each client gets its own rows and no others."""
     client, compiled = await start(protocol)
-    status, rows, headers = await ask(client, 1, 2)
+    status, rows, headers = await asking(client, 1, 2)
     assert (status, rows, headers["X-Batch-Size"]) == (200, doubled(1, 2), "2")
     assert compiled.batches.pop() == [1, 2, 2, 2]
     asked = [(3,), (4, 5), (6,), (7, 8)]
-    answers = await client.together(compiled, *(ask(client, *each) for each in asked), queued=5)
+    answers = await client.together(compiled, *(asking(client, *each) for each in asked), queued=5)
     assert [rows for _, rows, _ in answers] == [doubled(*each) for each in asked]
     assert compiled.batches == [[3], [4, 5, 6, 7, 8, 8, 8, 8]]
     assert [headers["X-Batch-Size"] for *_, headers in answers] == ["1", "5", "5", "5"]
@@ -199,6 +201,17 @@ async def test_samples_that_are_sent_alone_are_filled_up_as_well(start):
     await until(lambda: upstreams.verified.same)
     assert compiled.batches[:2] == [[1], [2, 3, 4, 4]]
     assert len(compiled.batches[2]) in SIZES
+
+
+async def test_operators_see_what_is_filled_up(start):
+    """Of a batch of five, that eight were run; items that are counted are those of clients."""
+    client, _ = await start()
+    await in_rows(client, *range(5))
+    client.running.broadcast.look()
+    [batch] = (await ask(client, "GET", "/debug/batches")).json["models"]
+    assert (batch["items"], batch["padded_items"]) == (5, 8)
+    _, output, _ = await top(client.running.admin_url, "--once")
+    assert "37.5 % of the work is padding" in output
 
 
 async def test_the_rest_of_the_sidecar_sends_batches_as_they_are(start):

@@ -52,7 +52,7 @@ export function showTiles(endpoint) {
   document.title = `${word.replace(/^\W+/, "")} · ${endpoint.name} · adaptive_batching`;
 }
 
-// Where items don't cost the same.
+// Where items don't cost the same, or batches are filled up to a few sizes.
 function padding(now) {
   return now.cost ? `; ${percent(Math.max(0, 1 - now.ownCost / now.cost))} of the work is padding` : "";
 }
