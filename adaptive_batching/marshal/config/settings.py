@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from adaptive_batching.allowed_sizes import largest_batch
-from adaptive_batching.core import Costs, Fairness
+from adaptive_batching.core import Costs, Fairness, Limits
 from adaptive_batching.errors import SettingError
 from adaptive_batching.marshal.config.quantities import (
     Bytes,
@@ -306,6 +306,7 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
     )
     _check_padding(settings, form)
     item_cost = _item_cost(settings, form)
+    costs = None if item_cost is None else Costs(settings.padded, settings.max_batch_cost or inf)
     return Route(
         name,
         servers,
@@ -328,11 +329,11 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
         item_cost=item_cost,
         sizes=settings.sizes or (),
         pads=settings.pad_to_sizes,
-        costs=None if item_cost is None else Costs(settings.padded, settings.max_batch_cost or inf),
+        costs=costs,
         policy=settings.policy,
         idempotent=settings.idempotent,
         tls=tls,
-        rehearsed=_rehearsed(settings),
+        rehearsed=_rehearsed(settings, costs),
         verify=settings.verify,
         fairness=Fairness(_weights(settings.tenant_weights), settings.ageing),
         priority_header=settings.priority_header or "",
@@ -352,15 +353,16 @@ def _largest(settings: RouteSettings) -> int:
     return most or largest_batch(None, sizes or ())
 
 
-def _rehearsed(settings: RouteSettings) -> list[tuple[int, float]]:
-    """Return items and seconds of batches, from the file of a fitted model."""
+def _rehearsed(settings: RouteSettings, costs: Costs | None) -> Sequence[tuple[int, float, float]]:
+    """Return items, seconds and costs of batches, from the file of a fitted model."""
     if settings.latency_from is None:
         return []
     # a third of the time that a sidecar takes to start, which most have no model for
     from adaptive_batching.simulation.fitting.model_file import read_model, rehearsed  # noqa: PLC0415
 
     with _named("latency_from"):
-        return rehearsed(read_model(str(settings.latency_from)), _largest(settings))
+        limits = Limits(_largest(settings), costs=costs, sizes=settings.sizes or ())
+        return rehearsed(read_model(str(settings.latency_from)), limits)
 
 
 @contextmanager
@@ -388,11 +390,8 @@ def _check(settings: RouteSettings) -> None:
 
 
 def _check_cost(settings: RouteSettings) -> None:
-    """Check that settings of costs stand together, and not beside what knows no costs."""
+    """Check that no setting of costs stands without a cost."""
     if settings.cost is not None:
-        if settings.latency_from is not None:
-            msg = "expected no cost beside it, for its durations are those of numbers of items"
-            raise SettingError("latency_from", msg)
         return
     if settings.max_batch_cost is not None:
         raise SettingError("max_batch_cost", "expected a cost as well, such as chars")

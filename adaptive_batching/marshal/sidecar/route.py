@@ -55,7 +55,7 @@ class Route:
         policy: When a batch leaves.
         idempotent: Whether a batch that may have been run may be sent again, as a rule in halves.
         tls: For servers that are reached by TLS; None for the certificates of the system.
-        rehearsed: What is known of batches already: items and seconds.
+        rehearsed: What is known of batches already: items, seconds and cost.
         verify: Share of the requests in batches that are sent alone as well, to compare.
         fairness: How tenants share the servers, where they are told apart, or priorities.
         priority_header: That says `high` of requests which go before others of their tenant; empty
@@ -86,7 +86,7 @@ class Route:
     policy: PolicyLike = "cork"
     idempotent: bool = True
     tls: SSLContext | None = None
-    rehearsed: Sequence[tuple[int, float]] = ()
+    rehearsed: Sequence[tuple[int, float, float]] = ()
     verify: float = 0.0
     fairness: Fairness = field(default_factory=Fairness)
     priority_header: str = ""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from adaptive_batching.core import Limits
 from adaptive_batching.simulation.servers.costs import CostSeconds
 from adaptive_batching.simulation.servers.curves import Table
 from adaptive_batching.simulation.servers.servers import Server
@@ -13,6 +14,7 @@ if TYPE_CHECKING:  # reading a model needs no optimizer
     from adaptive_batching.simulation.fitting.fit import Fit
 
 _MOST_RESIDUALS = 4096  # the last ones; more say nothing new
+_UNUSUAL = (0.5, 1.5)  # of the usual cost: two points of a line, around the one that is known best
 
 
 class Recorded(NamedTuple):
@@ -27,6 +29,20 @@ class Recorded(NamedTuple):
     server: Server
     loop_delay: float
     mean_cost: float = 0.0
+
+
+class Rehearsed(NamedTuple):
+    """A batch of which it is known how long it takes.
+
+    Attributes:
+        size: Items.
+        seconds: That it takes.
+        cost: What its items cost together; 0 where all cost the same.
+    """
+
+    size: int
+    seconds: float
+    cost: float = 0.0
 
 
 class _Model(msgspec.Struct, forbid_unknown_fields=True):
@@ -89,12 +105,41 @@ def _recorded(model: _Model) -> Recorded:
     return Recorded(server, model.loop_delay, model.mean_cost)
 
 
-def rehearsed(recorded: Recorded, largest: int) -> list[tuple[int, float]]:
-    """Return sizes and seconds of batches of 1, 2, 4 … and `largest` items, as a loop sees them."""
+def rehearsed(recorded: Recorded, limits: Limits) -> list[Rehearsed]:
+    """Return batches of each allowed size, else of 1, 2, 4 … and `max_batch_size` items.
+
+    They take what a loop sees of them. Where the limits have costs, a batch of each size costs less
+    than usual and another more, so that it is known what a unit of cost takes.
+
+    Raises:
+        ValueError: The limits have costs, and what is recorded has none, or others.
+    """
     server, delay, mean_cost = recorded
-    per_item = 0.0 if server.costs is None else server.costs.per_cost * mean_cost
-    sizes = [2**power for power in range(largest.bit_length())]
-    return [
-        (size, server.mean(size) + per_item * size + delay)
-        for size in dict.fromkeys([*sizes, largest])
-    ]
+    _check_costs(server.costs, limits)
+    most = limits.max_batch_size
+    known = limits.sizes or (*(2**power for power in range(most.bit_length())), most)
+    per_cost = 0.0 if server.costs is None else server.costs.per_cost
+    batches = []
+    for size in dict.fromkeys(size for size in known if size <= most):
+        usual, seconds = mean_cost * size, server.mean(size) + delay
+        if limits.costs is None:
+            batches.append(Rehearsed(size, seconds + per_cost * usual))
+            continue
+        for share in _UNUSUAL:
+            cost = min(share * usual, limits.costs.max_batch_cost)
+            batches.append(Rehearsed(size, seconds + per_cost * cost, cost))
+    return batches
+
+
+def _check_costs(known: CostSeconds | None, limits: Limits) -> None:
+    """See that a file knows what costs add, if there are costs."""
+    if limits.costs is None:
+        return
+    if known is None:
+        expected = (
+            "expected a file that says what a unit of cost takes, from a recording with costs"
+        )
+        raise ValueError(f"{expected}, got one without; leave out either it or the costs")
+    if known.padded != limits.costs.padded:
+        expected = f"expected padded={known.padded}, as the recorded batches were"
+        raise ValueError(f"{expected}, got padded={limits.costs.padded}")

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import re
 
 import aiohttp
@@ -167,8 +168,8 @@ def test_the_environment_is_stronger(written):
         (DIGITS + "max_batch_cost = 0\ncost = 'chars'", "max_batch_cost: .*>= 1, got 0"),
         (DIGITS + "padded = false", "routes.digits.padded: expected a cost as well"),
         (
-            DIGITS + "cost = 'chars'\nlatency_from = 'model.json'",
-            "routes.digits.latency_from: expected no cost beside it",
+            DIGITS + "cost = 'chars'\nlatency_from = '/dev/null'",
+            "routes.digits.latency_from: expected what `fit --save` wrote",
         ),
         (DIGITS + "results = '/x'", "routes.digits.results: expected it with json or msgpack"),
         (DIGITS + "packed_path = '/x'", "routes.digits.packed_path: expected it with packed only"),
@@ -532,6 +533,24 @@ async def test_how_many_items_a_request_may_have_is_what_the_new_file_says(model
         await running.refresh()
         status, answer = await predict(session, running, "m", *range(5))
         assert (status, answer) == (200, {"predictions": [2 * n for n in range(5)]})
+
+
+def test_a_fitted_model_of_costs(written, tmp_path):
+    """Its third coefficient is known from the beginning; one without it is of no use there."""
+    known = {"table": [[1, 0.005], [8, 0.012]], "residuals": []}
+    model = tmp_path / "model.json"
+    model.write_text(json.dumps({**known, "per_cost": 1e-6, "padded": True, "mean_cost": 100}))
+    said = f"{DIGITS}cost = 'chars'\nsizes = '8,16'\nlatency_from = '{model}'\n"
+    [route] = read_routes(written(said), {})
+    assert [(size, cost) for size, _, cost in route.rehearsed] == [
+        *((8, cost) for cost in (400, 1200)),
+        *((16, cost) for cost in (800, 2400)),
+    ]
+    assert route.rehearsed[1][1] == pytest.approx(0.012 + 1200e-6)
+    model.write_text(json.dumps(known))
+    told = "digits.latency_from: .* from a recording with costs, got one without"
+    with pytest.raises(ConfigError, match=told):
+        read_routes(written(said), {})
 
 
 async def test_batches_are_filled_up_as_the_new_file_says(model, at_work, written):

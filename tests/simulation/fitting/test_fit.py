@@ -7,11 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaptive_batching.core import Job
+from adaptive_batching.core import Costs, Job, Limits, Scheduler
+from adaptive_batching.core.policies import make_policy
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.fitting.fit import fit
 from adaptive_batching.simulation.fitting.loop_delay import LOOP_DELAY, loop_delay
-from adaptive_batching.simulation.fitting.model_file import read_model, rehearsed, save_model
+from adaptive_batching.simulation.fitting.model_file import (
+    Recorded,
+    read_model,
+    rehearsed,
+    save_model,
+)
 from adaptive_batching.simulation.fitting.robust_line import fit_line
 from adaptive_batching.simulation.servers.costs import CostSeconds
 from adaptive_batching.simulation.servers.servers import Server, parse_latency, parse_server
@@ -172,7 +178,9 @@ def test_options_and_files_leave_the_delay_out_of_the_durations(tmp_path):
     recorded = read_model(str(tmp_path / "model.json"))
     assert recorded.loop_delay == 0.2e-3
     assert recorded.server.mean(64) == pytest.approx(8.0e-3, rel=1e-3)
-    assert rehearsed(recorded, 64)[-1] == (64, pytest.approx(8.2e-3, rel=1e-3))
+    assert rehearsed(recorded, Limits(64))[-1] == (64, pytest.approx(8.2e-3, rel=1e-3), 0.0)
+    of_sizes = rehearsed(recorded, Limits(8, sizes=(1, 8, 32)))
+    assert [each.size for each in of_sizes] == [1, 8]
 
 
 def test_a_model_that_slows_down():
@@ -329,8 +337,39 @@ def test_a_saved_model_with_costs(tmp_path):
     known = read_model(str(tmp_path / "model.json"))
     assert known.server.costs == CostSeconds(model.costs.per_cost.value, padded=True)
     usual = np.mean([took for size, took in batches if size >= 60])
-    (*_, (size, seconds)) = rehearsed(known, 64)
+    (*_, (size, seconds, _)) = rehearsed(known, Limits(64))
     assert (size, seconds) == (64, pytest.approx(usual, rel=0.15))
+
+
+@pytest.mark.parametrize("padded", [True, False])
+def test_a_sidecar_starts_with_all_that_a_saved_model_knows(tmp_path, padded):
+    """All three coefficients are known before the first request, as the service had them."""
+    batches, costs = costly(padded=padded)
+    model = fit(batches, costs=costs)
+    save_model(model, tmp_path / "model.json")
+    known = read_model(str(tmp_path / "model.json"))
+    limits = Limits(64, costs=Costs(padded, max_batch_cost=1e5))
+    scheduler = Scheduler(make_policy("cork"), limits, workers=1)
+    scheduler.rehearse((0, size, took, cost) for size, took, cost in rehearsed(known, limits))
+    line = scheduler.latency
+    assert line.per_cost == pytest.approx(model.costs.per_cost.value, rel=0.1)
+    for size, took, cost in rehearsed(known, limits):
+        assert cost <= 1e5
+        assert line.predict(size, cost) == pytest.approx(took, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("costs", "declared", "told"),
+    [
+        (None, True, "from a recording with costs, got one without"),
+        (CostSeconds(1e-6, padded=True), False, "expected padded=True, .*, got padded=False"),
+    ],
+)
+def test_a_model_that_does_not_know_what_costs_add(costs, declared, told):
+    """It says what is missing, instead of forecasts that are wrong."""
+    known = Recorded(Server(5e-3, 1e-3, costs=costs), 0.0, 100.0)
+    with pytest.raises(ValueError, match=told):
+        rehearsed(known, Limits(8, costs=Costs(declared)))
 
 
 def test_costs_of_recorded_batches(tmp_path):

@@ -67,7 +67,7 @@ class Upstreams:
         timeout: Seconds that a batch may take.
         max_answer: Bytes that the body of an answer may have.
         tls: For servers that are reached by TLS; None for the certificates of the system.
-        rehearsed: What is known of batches already: items and seconds.
+        rehearsed: What is known of batches already: items, seconds and cost.
         padded_to: Items to which batches are filled up; empty if they are sent as they are.
         has_models: Whether the servers may be asked what batches a model takes.
         verify: Share of the requests in batches that are sent alone as well, to compare.
@@ -86,7 +86,7 @@ class Upstreams:
         timeout: float,
         max_answer: int,
         tls: SSLContext | None = None,
-        rehearsed: Sequence[tuple[int, float]] = (),
+        rehearsed: Sequence[tuple[int, float, float]] = (),
         padded_to: Sequence[int] = (),
         has_models: bool = False,
         verify: float = 0.0,
@@ -114,7 +114,7 @@ class Upstreams:
     @property
     def health(self) -> Health:
         """As many workers as batches may be under way now."""
-        timings = [Timing(0, size, seconds) for size, seconds in self._rehearsed]
+        timings = [Timing(0, *known) for known in self._rehearsed]
         return self._directory.health._replace(warm_up=tuple(timings))
 
     @property

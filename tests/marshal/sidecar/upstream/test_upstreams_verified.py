@@ -109,7 +109,7 @@ async def test_samples_are_sent_one_at_a_time(before):
 async def test_what_a_file_says_is_known(before):
     """The server isn't asked before the first request."""
     async with scripted(predict) as server:
-        known = [(size, 0.01 + 0.001 * size) for size in (1, 2, 4, 8, 16)]
+        known = [(size, 0.01 + 0.001 * size, 0.0) for size in (1, 2, 4, 8, 16)]
         client = await before(servers=[server.url], form=OpenInference(), more={"rehearsed": known})
         stats = client.running.dispatchers["models"].stats()
         assert stats.fixed + stats.per_item * 8 == pytest.approx(0.018, rel=0.05)
