@@ -14,9 +14,17 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from adaptive_batching.core import Costs
+from adaptive_batching.core import Costs, Limits
 from adaptive_batching.errors import ConfigError, SettingError
-from adaptive_batching.marshal.config.quantities import Bytes, Count, Duration, Text, means
+from adaptive_batching.marshal.config.quantities import (
+    Bytes,
+    Count,
+    Duration,
+    Sizes,
+    Text,
+    means,
+    written,
+)
 from adaptive_batching.marshal.config.toml_file import TomlFile, read_table, read_toml
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
@@ -33,6 +41,13 @@ class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         Duration | None, means("Longest time from a request's arrival to its answer.")
     ] = None
     max_batch_size: Annotated[Count | None, means("Items in a batch at most.")] = None
+    sizes: Annotated[
+        Sizes | None,
+        means(
+            "Items of the batches that the model pads others to by itself, of an endpoint whose "
+            "module names none; the largest is then max_batch_size, unless the file says another."
+        ),
+    ] = None
     max_queue: Annotated[
         Count | None, means("Items that may wait; further requests are refused.")
     ] = None
@@ -47,22 +62,18 @@ class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
         Raises:
             SettingError: There is no such policy, or it is not the endpoint's alone; or items have
-                no cost, or the handler takes no batches of that size.
+                no cost, or the handler takes no batches of that size, or is filled up to others.
             ValueError: A limit can't be.
         """
         if self.policy is not None:
             check_named_policy(self.policy)
             if isinstance(endpoint.placement, SharedWorkers):
                 raise SettingError("policy", "expected none, for it is that of SharedWorkers")
-        limits = endpoint.limits
-        if limits.sizes and self.max_batch_size not in {None, *limits.sizes}:
-            expected = f"expected one of the endpoint's sizes={list(limits.sizes)}"
-            raise SettingError("max_batch_size", f"{expected}, got {self.max_batch_size}")
+        limits = self._sized(endpoint.limits)
         return replace(
             endpoint,
             limits=replace(
                 limits,
-                max_batch_size=_said(self.max_batch_size, limits.max_batch_size),
                 max_latency=float(_said(self.max_latency, limits.max_latency)),
                 max_queue=_said(self.max_queue, limits.max_queue),
                 costs=self._costs(limits.costs),
@@ -70,6 +81,18 @@ class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             policy=_said(self.policy, endpoint.policy),
             max_body=int(_said(self.max_body, endpoint.max_body)),
         )
+
+    def _sized(self, limits: Limits) -> Limits:
+        """The limits with the sizes of batches that the file says."""
+        sizes, said = self.sizes or limits.sizes, self.max_batch_size
+        if self.sizes and limits.sizes:
+            expected = f"expected none, for batches are filled up to sizes={list(limits.sizes)}"
+            raise SettingError("sizes", f"{expected} of the module, got {written(self.sizes)}")
+        if sizes and said not in {None, *sizes}:
+            expected = f"expected one of the endpoint's sizes={list(sizes)}"
+            raise SettingError("max_batch_size", f"{expected}, got {said}")
+        most = sizes[-1] if self.sizes else limits.max_batch_size
+        return replace(limits, max_batch_size=_said(said, most), sizes=tuple(sizes))
 
     def _costs(self, costs: Costs | None) -> Costs | None:
         """How the costs of items add up."""

@@ -47,7 +47,7 @@ class Header(str):
 
 
 class Sizes(tuple[int, ...]):
-    """Sizes of batches in ascending order, written with commas: `1,2,4,8`."""
+    """Sizes of batches in ascending order, written with commas: `1,2,4,8`, or as a list."""
 
     __slots__ = ()
 
@@ -99,8 +99,9 @@ def quantity(kind: type, value: object) -> object:
     """
     if isinstance(value, kind):
         return value
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     try:
-        return kind(_PARSERS[kind](str(value)))
+        return kind(_PARSERS[kind](text))
     except ValueError as error:
         expected, _, _ = str(error).partition(", got ")  # a text, whatever it was in the file
         raise ValueError(f"{expected}, got {SHORT.repr(value)}") from error

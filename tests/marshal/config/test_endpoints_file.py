@@ -211,6 +211,35 @@ async def test_a_pipeline_has_no_limits_of_its_own(written):
         service.prepared(file=file)
 
 
+@pytest.mark.parametrize("said", ["'8,16'", "[8, 16]"])
+async def test_a_model_that_pads_by_itself(at_work, written, said):
+    """The file says its sizes as the log does; batches go as they are, and count as they run."""
+    batches = []
+    client = await at_work(one_endpoint(batches, max_batch_size=4), "")
+    limits = client.running.dispatchers["/double"].limits
+    assert (limits.max_batch_size, limits.sizes) == (4, ())
+    written(f'[endpoints."/double"]\nsizes = {said}\n')
+    await client.running.refresh()
+    limits = client.running.dispatchers["/double"].limits
+    assert (limits.max_batch_size, limits.sizes) == (16, (8, 16))
+    assert (await client.post("/double", 1)).json == 2
+    assert batches == [1]
+    told, _ = client.running.metrics.exposition("text/plain")
+    assert b'batch_padded_items_total{endpoint="/double"} 8.0' in told
+
+
+def test_sizes_of_a_module_are_those_of_its_handler(written):
+    """It is filled up to them, whatever the file says; of the file's own one is the largest."""
+    service = one_endpoint([], sizes=[1, 2, 4])
+    file = EndpointsFile(written('[endpoints."/double"]\nsizes = "1,4"'))
+    message = r"sizes: expected none, for batches are filled up to sizes=\[1, 2, 4\] of the module"
+    with pytest.raises(ConfigError, match=message):
+        file.applied(service)
+    written('[endpoints."/double"]\nsizes = "1,4,8"\nmax_batch_size = 4')
+    [endpoint] = file.applied(one_endpoint([]))
+    assert (endpoint.limits.max_batch_size, endpoint.limits.sizes) == (4, (1, 4, 8))
+
+
 def test_a_batch_size_that_the_handler_does_not_take(written):
     """Where an endpoint has sizes, the file chooses one of them."""
     service = one_endpoint([], sizes=[1, 2, 4])
