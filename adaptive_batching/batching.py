@@ -228,7 +228,8 @@ def batched(
         pad: What fills a batch up: a function that takes its last item and returns such an item,
             as `np.zeros_like` does. None repeats that item.
         pad_costs: Costs to which the handler pads its items, with `cost`: `[128, 256, 512]`. An
-            item costs the next of them, or its own cost above the last.
+            item costs the next of them, or its own cost above the last. `Padded` arrays are padded
+            to them for the handler; then they are lengths.
 
     Raises:
         TypeError: The handler is nothing of the above, or `cost` or `pad` is no plain function.
@@ -256,7 +257,7 @@ def batched(
 
     def decorate(handler: Any) -> Any:
         placement = place(handler, workers, cpus)
-        runs = configured(handler, init_args, padding=padding)
+        runs = configured(handler, init_args, padding=padding, costs=limits.costs)
 
         def bind(bound: Callable[..., Any]) -> Batched[Any, Any]:
             run = runs._replace(handler=bound) if isinstance(runs, ConfiguredHandler) else bound

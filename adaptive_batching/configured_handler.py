@@ -12,6 +12,7 @@ from adaptive_batching.workers.handler import ConfiguredHandler, call_of, name_o
 from adaptive_batching.workers.padding import Padding
 
 if TYPE_CHECKING:
+    from adaptive_batching.core import Costs
     from adaptive_batching.payloads.array_stacking import Stacking
 
 _ARRAYS = re.compile(r"\b(ndarray|NDArray|Tensor)\b")
@@ -23,6 +24,7 @@ def configured(
     *,
     takes_one: bool = False,
     padding: Padding | None = None,
+    costs: "Costs | None" = None,
 ) -> Any:
     """Return a handler with what its workers have to know besides; as it is if that is nothing.
 
@@ -31,13 +33,15 @@ def configured(
         init_args: Keyword arguments with which each worker builds the class.
         takes_one: Whether it is called with one item instead of a list.
         padding: Fills its batches up to the sizes that it takes; None if it takes any.
+        costs: How the costs of items add up; its `pad_costs` are lengths of padded arrays.
 
     Raises:
         TypeError: A function has no constructor, the class's takes other arguments, or an
             annotation says that the handler takes or returns something else than lists or arrays.
+        ValueError: An array is padded to `pad_costs` that are no lengths.
     """
     _check_init_args(handler, init_args or {})
-    adapt = None if takes_one else _adapter(handler, padding)
+    adapt = None if takes_one else _adapter(handler, padding, costs)
     if adapt is None and not init_args:
         return handler
     return ConfiguredHandler(handler, dict(init_args or {}), adapt)
@@ -94,11 +98,15 @@ def _check_init_args(handler: Any, init_args: Mapping[str, Any]) -> None:
         raise TypeError(f"{msg}, got {dict(init_args)}: {error}") from None
 
 
-def _adapter(handler: Any, padding: Padding | None) -> Callable[[Any], Any] | None:
+def _adapter(
+    handler: Any, padding: Padding | None, costs: "Costs | None"
+) -> Callable[[Any], Any] | None:
     """What makes the handler one that takes a list of any size; None if it is one."""
     stacking = _stacking(handler)
     if stacking is None:
         return padding
+    if costs is not None:
+        stacking = stacking.padded_as(costs)
     return replace(stacking, padding=padding)
 
 

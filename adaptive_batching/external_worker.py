@@ -23,7 +23,7 @@ from typing import Any
 
 from adaptive_batching.allowed_sizes import largest_batch, make_padding, make_sizes
 from adaptive_batching.configured_handler import check_takes_a_list, configured
-from adaptive_batching.core import Limits
+from adaptive_batching.core import Costs, Limits
 from adaptive_batching.exception_text import exc_info
 from adaptive_batching.wire import worker_messages as messages
 from adaptive_batching.wire.frames import MAX_FRAME, Part
@@ -54,7 +54,8 @@ def main(arguments: list[str]) -> None:
     try:
         sizes = make_sizes(options.sizes)
         most = options.max_batch_size
-        limits = Limits(largest_batch(most, sizes), sizes=sizes)
+        costs = Costs(padded=True, pad_costs=options.pad_costs)
+        limits = Limits(largest_batch(most, sizes), costs=costs, sizes=sizes)
         hello = Hello(PROTOCOL, sizes[-1] if sizes else most, options.name)
         messages.decode_from_worker(messages.encode(hello))
     except (MalformedMessage, ValueError) as error:  # better now than after the model is loaded
@@ -62,7 +63,7 @@ def main(arguments: list[str]) -> None:
     with asyncio.Runner() as runner:
         found = _load(options.handler)
         try:
-            handler = configured(found, padding=make_padding(limits, None))
+            handler = configured(found, padding=make_padding(limits, None), costs=costs)
             check_takes_a_list(handler)
         except TypeError as error:
             parser.error(str(error))
@@ -166,11 +167,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--max-batch-size", type=int, help="items to take at a time")
     parser.add_argument(
         "--sizes",
-        type=_sizes,
+        type=_whole_numbers,
         default=(),
         metavar="N,N,...",
         help="items of the batches that the handler takes: others are filled up to the next of"
         " them by repeating their last item",
+    )
+    parser.add_argument(
+        "--pad-costs",
+        type=_whole_numbers,
+        default=(),
+        metavar="N,N,...",
+        help="lengths to the next of which the handler's padded arrays are padded, as in pad_costs",
     )
     parser.add_argument(
         "--max-frame", type=int, default=MAX_FRAME, help="bytes of results; see External.max_frame"
@@ -184,11 +192,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _sizes(text: str) -> list[int]:
+def _whole_numbers(text: str) -> tuple[int, ...]:
     try:
-        return [int(size) for size in text.split(",")]
+        return tuple(map(int, text.split(",")))
     except ValueError:
-        expected = "expected whole numbers of items, such as 1,2,4,8"
+        expected = "expected whole numbers, such as 1,2,4,8"
         raise argparse.ArgumentTypeError(f"{expected}, got {text!r}") from None
 
 

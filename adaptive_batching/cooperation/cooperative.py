@@ -55,7 +55,7 @@ class Cooperative(Generic[T, R]):
         pad: Pad | None = None,
     ) -> None:
         self.lock = ExecutionLock() if lock is None else lock
-        runs = configured(handler, padding=make_padding(limits, pad))
+        runs = configured(handler, padding=make_padding(limits, pad), costs=limits.costs)
         check_takes_a_list(runs)
         call, _ = build(runs)
         self._costs = limits.costs

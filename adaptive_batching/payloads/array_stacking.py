@@ -11,9 +11,9 @@ of each shape go to the handler in a call of their own, so that no caller's shap
 import math
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from adaptive_batching.payloads.marks import Padded, Shape, split_annotation
 from adaptive_batching.workers.handler import is_async
 from adaptive_batching.workers.padding import Padding, cut
 from adaptive_batching.workers.results import BatchRaised, check_results
+
+if TYPE_CHECKING:  # worker processes stack arrays, and most of them without the core
+    from adaptive_batching.core import Costs
 
 _SINGLE = ""  # in the place of a name, where an item is one array
 _Call = Callable[..., Any]
@@ -38,11 +41,13 @@ class Column:
         kind: Its type.
         padded: Which axis is padded; None for none.
         tensor: Whether the handler gets a tensor of PyTorch.
+        costs: Say to which lengths the longest item is padded; None if others are padded to it.
     """
 
     kind: ArrayType
     padded: Padded | None
     tensor: bool
+    costs: "Costs | None" = None
 
     @classmethod
     def of(cls, hint: Any) -> "Column | None":
@@ -71,7 +76,9 @@ class Column:
         """Copy arrays into one, in which each is a row."""
         shape = list(arrays[0].shape)
         if self.padded is not None:
-            shape[self.padded.axis] = max(each.shape[self.padded.axis] for each in arrays)
+            longest = max(each.shape[self.padded.axis] for each in arrays)
+            length = longest if self.costs is None else int(self.costs.rounded(longest))
+            shape[self.padded.axis] = length
         whole = _allocated((len(arrays), *shape), arrays[0].dtype, tensor=self.tensor)
         rows = whole.numpy() if self.tensor else whole
         if self.padded is None:
@@ -84,7 +91,7 @@ class Column:
             rows[(number, *before, slice(end, None))] = self.padded.value
         return whole
 
-    def lengths(self, arrays: Sequence[Any]) -> Any:
+    def own_lengths(self, arrays: Sequence[Any]) -> Any:
         """Those of the padded axis."""
         assert self.padded is not None
         lengths = np.array([each.shape[self.padded.axis] for each in arrays], np.int64)
@@ -158,6 +165,21 @@ class Stacking:
 
         return run
 
+    def padded_as(self, costs: "Costs") -> "Stacking":
+        """This stacking, with padded axes as long as `pad_costs` say, so that costs predict shapes.
+
+        Raises:
+            ValueError: An axis is padded, and not all of them are whole numbers.
+        """
+        lengths = costs.pad_costs
+        if not lengths or not any(column.padded for column in self.columns.values()):
+            return self
+        if any(length != int(length) for length in lengths):
+            expected = "expected whole numbers, to which the padded axis of an array is padded"
+            raise ValueError(f"pad_costs: {expected}, got {list(lengths)}")
+        columns = {name: replace(each, costs=costs) for name, each in self.columns.items()}
+        return replace(self, columns=columns)
+
     def check(self, item: Any) -> Any:
         """The array of an item, or its arrays by name, as they will be stacked.
 
@@ -205,14 +227,14 @@ class Stacking:
         """What the handler is called with: the stacked arrays, and `lengths` if it takes them."""
         if self.item.is_one_array:
             column = self.columns[_SINGLE]
-            more = {"lengths": column.lengths(items)} if self.hands_lengths else {}
+            more = {"lengths": column.own_lengths(items)} if self.hands_lengths else {}
             return column.stack(items), more
         stacked, lengths = {}, {}
         for name in items[0]:
             column, arrays = self.column(name), [each[name] for each in items]
             stacked[name] = column.stack(arrays)
             if self.hands_lengths and column.padded is not None:
-                lengths[name] = column.lengths(arrays)
+                lengths[name] = column.own_lengths(arrays)
         return stacked, {"lengths": lengths} if self.hands_lengths else {}
 
 

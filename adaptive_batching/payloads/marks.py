@@ -32,6 +32,8 @@ class Shape:
 class Padded:
     """Items differ in the length of one axis, and are padded to the longest of their batch.
 
+    Where `pad_costs` are declared, they are padded to the next of them instead.
+
     `Annotated[np.ndarray, Shape(None, 80), Padded(axis=0)]` is for a handler that takes one array;
     a parameter of it that is called `lengths` gets what the items' own lengths were.
 

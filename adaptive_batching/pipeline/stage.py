@@ -129,8 +129,14 @@ class Stage:
         return make_workers(self._configured(), placement, wrap or by_default, warm_up)
 
     def _configured(self) -> Any:
-        padding = make_padding(self.limits, self.pad)
-        return configured(self.handler, self.init_args, takes_one=self.takes_one, padding=padding)
+        limits = self.limits
+        return configured(
+            self.handler,
+            self.init_args,
+            takes_one=self.takes_one,
+            padding=make_padding(limits, self.pad),
+            costs=limits.costs,
+        )
 
 
 def _nothing(_item: Any) -> float:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from adaptive_batching import DType, Padded, Pipeline, Processes, Shape, Stage, Threads, batched
 from adaptive_batching.configured_handler import configured
+from adaptive_batching.core import Costs
 from adaptive_batching.errors import BatchFunctionError, InvalidItem
 from adaptive_batching.payloads.array_stacking import Stacking
 from adaptive_batching.workers.handler import build
@@ -47,6 +48,11 @@ def summed(x: Vector) -> NDArray[np.float32]:
 
 def measured(x: Frames, lengths: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     return {"sum": x.sum(axis=(1, 2)), "padding": x.shape[1] - lengths}
+
+
+def told(x: Frames) -> NDArray[np.int64]:
+    """Say to each item in which shape its batch ran."""
+    return np.array([x.shape[:2]] * len(x), np.int64)
 
 
 def read(x: Tokens, lengths: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -100,6 +106,50 @@ def test_padding_reaches_no_neighbour(lengths):
 class Raising:
     def __array__(self, dtype=None, copy=None):
         raise LookupError("no array")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "longest"), [([1, 3], 4), ([5], 8), ([8, 2], 8), ([9], 9), ([3, 9], 9)]
+)
+def test_a_handler_sees_the_lengths_that_costs_predict(lengths, longest):
+    """The next of `pad_costs`, or the longest item above them; `lengths` are the items' own."""
+    costs = Costs(padded=True, pad_costs=(4, 8))
+    items = [np.ones((length, 2), np.float32) for length in lengths]
+    call, _ = build(pickle.loads(pickle.dumps(configured(measured, costs=costs))))
+    results = check_results(call(items), len(items))
+    assert [each["padding"] for each in results] == [longest - length for length in lengths]
+    assert len(lengths) * longest == costs.of_batch([costs.rounded(each) for each in lengths])
+
+
+def test_arrays_by_name_are_padded_to_lengths():
+    """Each that is padded, and no other."""
+
+    def shapes(x: Tokens) -> list[tuple[int, ...]]:
+        return [x["ids"].shape, x["kind"].shape]
+
+    call, _ = build(configured(shapes, costs=Costs(padded=True, pad_costs=(4, 8))))
+    items = [{"ids": np.arange(length), "kind": np.array(1)} for length in (2, 5)]
+    assert call(items) == [(2, 8), (2,)]
+
+
+def test_costs_that_are_no_lengths():
+    """Where they were written: no array is half a step longer."""
+    with pytest.raises(ValueError, match=r"pad_costs: expected whole numbers.*got \[2.5\]"):
+        batched(cost=len, padded=True, pad_costs=[2.5])(measured)
+    batched(cost=len, padded=True, pad_costs=[2.5])(doubled)  # pads nothing
+
+
+@pytest.mark.parametrize("where", [Threads(1), Processes(1)])
+async def test_batches_have_the_shapes_that_were_announced(where):
+    """Of sizes and lengths, with what the scheduler learned: a recompiling model sees no others."""
+    shaped = batched(
+        cost=len, padded=True, pad_costs=[4, 8], sizes=[1, 2, 4], workers=where,
+        examples=[np.ones((3, 2), np.float32), np.ones((8, 2), np.float32)],
+    )(told)  # fmt: skip
+    async with shaped:
+        items = [np.ones((length, 2), np.float32) for length in (1, 4, 5, 8, 2, 3, 7)]
+        seen = {tuple(each) for each in await shaped.map(items)}
+    assert seen <= {(size, length) for size in (1, 2, 4) for length in (4, 8)}
 
 
 def test_an_item_of_another_shape_or_dtype_fails_alone():

@@ -257,7 +257,7 @@ class Service:
                 workers.placement([handler])
             else:
                 placement = place(handler, workers, cpus)
-            runs = configured(handler, init_args, padding=padding)
+            runs = configured(handler, init_args, padding=padding, costs=limits.costs)
             check_takes_a_list(runs)
             contract = Contract.of(declaration, handler, handler)
             if many:

@@ -216,16 +216,26 @@ async def test_a_model_of_a_few_sizes(scene, pull):
     assert await workers.run([*"abcde"], 0) == [["a", "b", "c", "d"]] * 4 + [["e", "e"]]
 
 
+async def test_a_model_of_a_few_lengths(scene, pull):
+    """The worker pads arrays to the next of them, in batches of a size that the model takes."""
+    workers = await scene.listen()
+    await pull("waves", "--sizes", "2,4", "--pad-costs", "4,8", module="sized")
+    await scene.changes.until(lambda: workers.health.alive)
+    assert await workers.run([[1.0], [2.0, 2.0]], 0) == [[1, 2, 4], [4, 2, 4]]
+    assert await workers.run([[1.0] * 5, [1.0], [1.0]], 0) == [[5, 4, 8], [1, 4, 8], [1, 4, 8]]
+
+
 @pytest.mark.parametrize(
-    ("sizes", "message"),
+    ("option", "numbers", "message"),
     [
-        ("4,2", "sizes: expected whole numbers of items from 1"),
-        ("2,x", "such as 1,2,4,8, got '2,x'"),
+        ("--sizes", "4,2", "sizes: expected whole numbers of items from 1"),
+        ("--sizes", "2,x", "such as 1,2,4,8, got '2,x'"),
+        ("--pad-costs", "8,4", "pad_costs: expected positive numbers, each larger"),
     ],
 )
-async def test_sizes_that_are_none(pull, sizes, message):
+async def test_sizes_and_lengths_that_are_none(pull, option, numbers, message):
     """They are told before the model is loaded."""
-    code, said = await gone(await pull("count", "--sizes", sizes, module="sized"))
+    code, said = await gone(await pull("count", option, numbers, module="sized"))
     assert code == 2
     assert message in said
 
