@@ -55,6 +55,18 @@ class Limits:
         if self.costs is not None and self.costs.sizes != self.sizes:
             object.__setattr__(self, "costs", replace(self.costs, sizes=self.sizes))
 
+    def check_change(self, limits: "Limits") -> None:
+        """See that jobs which wait under these limits can wait on under others.
+
+        Raises:
+            ValueError: Their costs were counted in another way, or not at all.
+        """
+        before, after = (costs and costs.padded for costs in (self.costs, limits.costs))
+        if before != after:
+            kept = "none" if before is None else f"costs with padded={before}"
+            msg = f"costs: expected {kept}, by which the jobs that wait are counted"
+            raise ValueError(f"{msg}, got {limits.costs}: start another dispatcher with these")
+
     def full(self, peak: PeakSize) -> int:
         """Items of a full batch: no more than are worth it by what is known of larger ones."""
         return int(min(self.max_batch_size, peak.limit))

@@ -208,7 +208,11 @@ class Scheduler:
         No job is turned away by it: one that waits keeps its place and its deadline, even if it is
         larger than a batch may be, or more wait than may. What was learned of durations and
         arrivals is kept; the policy begins anew. Classes keep their limits; see `retune_class`.
+
+        Raises:
+            ValueError: Costs are to be counted in another way; see `Limits.check_change`.
         """
+        self.limits.check_change(limits)
         self.policy, self.limits = policy, limits
         self._policy = CheckedPolicy(policy)
         self._queues.retune(limits, weighing=self._policy.triages)
@@ -222,6 +226,7 @@ class Scheduler:
 
     def retune_class(self, key: Hashable, limits: Limits) -> None:
         """Decide by other limits about one class of jobs; as in `retune`."""
+        self.classes[key].limits.check_change(limits)
         self.classes = {**self.classes, key: self.classes[key].limited(limits)}
         view = self._queues.views.get(key)
         if view is not None:

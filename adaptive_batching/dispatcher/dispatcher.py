@@ -268,18 +268,22 @@ class Dispatcher(Generic[T, R]):
         """Decide by another policy and other limits from now on; what waits, waits on.
 
         Raises:
-            ValueError: There is no such policy.
+            ValueError: There is no such policy, or jobs that wait have no costs, or others.
         """
         made = make_policy(policy)
-        self._policy, self._limits = policy, limits
         if self._driver is not None:
             self._driver.retune(made, limits)
+        self._policy, self._limits = policy, limits
 
     def retune_class(self, key: Hashable, limits: Limits) -> None:
-        """Decide by other limits about one of its classes; what waits, waits on."""
-        self.classes = {**self.classes, key: self.classes[key].limited(limits)}
+        """Decide by other limits about one of its classes; what waits, waits on.
+
+        Raises:
+            ValueError: Jobs that wait have no costs, or others.
+        """
         if self._driver is not None:
             self._driver.retune_class(key, limits)
+        self.classes = {**self.classes, key: self.classes[key].limited(limits)}
 
     def flush(self) -> None:
         """From now on let what waits leave as soon as a worker is free."""

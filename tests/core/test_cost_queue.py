@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from adaptive_batching.core import (
     Batch,
     Costs,
+    Hold,
     Job,
+    JobClass,
     Limits,
     Outcome,
     Scheduler,
@@ -141,6 +143,29 @@ def test_sizes_that_change_are_counted_from_then_on() -> None:
     scheduler.retune(policy, Limits(8, costs=costs, sizes=(1, 8)))
     left = [released(step) for step in run_out(scheduler, lambda _: 0.01)]
     assert [(batch.size, batch.cost) for batch in left] == [(1, 200.0)] * 3
+
+
+@pytest.mark.parametrize(
+    ("costs", "others", "told"),
+    [
+        (None, Costs(), "expected none, by which the jobs that wait are counted, got Costs"),
+        (Costs(), None, "expected costs with padded=False, .*, got None"),
+        (Costs(padded=True), Costs(), "expected costs with padded=True, .*: start another disp"),
+    ],
+)
+def test_jobs_that_wait_keep_the_way_in_which_they_are_counted(
+    costs: Costs | None, others: Costs | None, told: str
+) -> None:
+    """Costs that begin, end or add up otherwise are refused; then all is as it was before."""
+    limits = Limits(8, costs=costs)
+    scheduler = Scheduler(make_policy("window:1h"), limits, classes={"c": JobClass(limits)})
+    scheduler.submit(Job(0.0, cost=200.0))
+    with pytest.raises(ValueError, match=f"costs: {told}"):
+        scheduler.retune(make_policy("greedy"), Limits(8, costs=others))
+    with pytest.raises(ValueError, match=f"costs: {told}"):
+        scheduler.retune_class("c", Limits(8, costs=others))
+    assert (scheduler.limits, scheduler.classes["c"].limits) == (limits, limits)
+    assert isinstance(scheduler.next(0.0), Hold)
 
 
 @given(

@@ -93,6 +93,21 @@ def test_no_batch_costs_more_than_max_batch_cost() -> None:
     assert max(each.cost for each in recorder.records) == 3_000
 
 
+def test_limits_that_are_refused_change_nothing() -> None:
+    """Calls that wait are counted by the costs that there were."""
+
+    async def story() -> None:
+        dispatcher = dispatcher_of(Costs(padded=True), Recorder())
+        async with dispatcher:
+            before = dispatcher.limits
+            with pytest.raises(ValueError, match=r"costs: expected costs with padded=True"):
+                dispatcher.retune("greedy", Limits(8))
+            assert dispatcher.limits is before
+            assert await dispatcher.submit(8, cost=8.0) == 8
+
+    run_virtually(story())
+
+
 @pytest.mark.parametrize("cost", [-1.0, nan, inf, 1e16, 10**400])
 def test_a_cost_that_is_no_number_is_the_callers_error(cost: float) -> None:
     """Only that call fails; the dispatcher goes on."""

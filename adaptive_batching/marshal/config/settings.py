@@ -150,7 +150,10 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = True
     max_batch_cost: Annotated[
         Count | None,
-        means("Cost of a batch at most, in the unit of --cost; a request that costs more is cut."),
+        means(
+            "Cost of a batch at most, in the unit of --cost; a request that costs more is cut.",
+            tunable=True,
+        ),
     ] = None
     policy: Annotated[str, means("Policy that decides when a batch leaves.", tunable=True)] = "cork"
     partition_by: Annotated[

@@ -566,6 +566,30 @@ async def test_batches_are_filled_up_as_the_new_file_says(model, at_work, writte
     assert running.dispatchers["m"] is dispatcher
 
 
+async def test_with_other_costs_a_route_begins_anew(model, at_work, written):
+    """Requests that wait are answered by the old one; another limit of costs alone is no reason."""
+    running = await at_work(routes(model, m="policy = 'window:1h'"))
+    before = running.dispatchers["m"]
+    async with aiohttp.ClientSession() as session:
+        waiting = asyncio.ensure_future(predict(session, running, "m", "a"))
+        await until(lambda: before.stats().queued)
+        written(routes(model, m="cost = 'chars'"))
+        await running.refresh()
+        assert await waiting == (200, {"predictions": ["aa"]})
+        dispatcher = running.dispatchers["m"]
+        assert dispatcher is not before
+        assert await predict(session, running, "m", "ab", "abc") == (
+            200,
+            {"predictions": ["abab", "abcabc"]},
+        )
+        written(routes(model, m="cost = 'chars'\nmax_batch_cost = 4"))
+        await running.refresh()
+        assert running.dispatchers["m"] is dispatcher
+        await predict(session, running, "m", "ab", "abc")
+    assert [sorted(batch) for batch in model.batches[:2]] == [["a"], ["ab", "abc"]]
+    assert sorted(model.batches[2:]) == [["ab"], ["abc"]]
+
+
 async def test_with_other_servers_a_route_begins_anew(model, at_work, written):
     """What was learned of the ones says nothing of the others."""
     running = await at_work(routes(model, m=""))
