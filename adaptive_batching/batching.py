@@ -13,7 +13,7 @@ from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.item_costs import checked_cost
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler import ConfiguredHandler
-from adaptive_batching.workers.place import place
+from adaptive_batching.workers.place import check_reaches_workers, place
 from adaptive_batching.workers.placement import Placement
 from adaptive_batching.workers.warm_up import make_warm_up
 
@@ -235,7 +235,8 @@ def batched(
         TypeError: The handler is nothing of the above, or `cost` or `pad` is no plain function.
         ValueError: A limit is out of its range, `padded`, `max_batch_cost` or `pad_costs` is given
             without `cost`, `pad` without `sizes`, or `max_batch_size` is not the largest of
-            `sizes`; the message says what was expected.
+            `sizes`, or `pad` or `init_args` is given for workers that connect by themselves; the
+            message says what was expected.
     """
     if not (handler is None or callable(handler)):
         msg = f"batched: expected a handler, or keywords such as max_batch_size=64, got {handler!r}"
@@ -257,6 +258,7 @@ def batched(
 
     def decorate(handler: Any) -> Any:
         placement = place(handler, workers, cpus)
+        check_reaches_workers(placement, init_args, pad)
         runs = configured(handler, init_args, padding=padding, costs=limits.costs)
 
         def bind(bound: Callable[..., Any]) -> Batched[Any, Any]:

@@ -301,3 +301,29 @@ def test_a_largest_size_that_is_said_twice() -> None:
             assert await handler("a") == ("a", "a")
 
     asyncio.run(story())
+
+
+# ------------------------------------------------------------------------- workers that come
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"sizes": SIZES, "pad": sized.exclaim}, "pad: expected none, .*: start them with --sizes"),
+        ({"init_args": {"path": "model.pt"}}, "init_args: expected none, .* connect build their"),
+    ],
+)
+def test_workers_that_connect_get_none_of_what_a_handler_is_built_with(
+    given: dict[str, Any], told: str
+) -> None:
+    """They are refused where the handler is registered, and a socket alone is not."""
+    socket = "unix:/run/model.sock"
+    faces: list[Callable[..., Any]] = [
+        lambda **how: batched(**how)(sized.Seen),
+        lambda **how: Service().endpoint("/count", **how)(sized.Seen),
+        lambda **how: Stage(sized.Seen, **{"max_batch_size": None, **how}),
+    ]
+    for face in faces:
+        with pytest.raises(ValueError, match=told):
+            face(workers=socket, **given)
+        face(workers=socket, sizes=SIZES)

@@ -11,11 +11,10 @@ from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.item_costs import CostOf, checked_cost
-from adaptive_batching.workers.elsewhere import External
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler import is_async, name_of
 from adaptive_batching.workers.interface import Workers
-from adaptive_batching.workers.place import place
+from adaptive_batching.workers.place import check_reaches_workers, place
 from adaptive_batching.workers.placement import Placement
 from adaptive_batching.workers.warm_up import make_warm_up
 
@@ -54,8 +53,9 @@ class Stage:
         TypeError: The handler can't be called, or takes one item and has steps for each of many, or
             `cost` or `pad` is no plain function.
         ValueError: A limit is out of its range, `padded` or `max_batch_cost` is given without
-            `cost`, `pad` without `sizes`, or `max_batch_size` is not the largest of `sizes`; the
-            message says what was expected.
+            `cost`, `pad` without `sizes`, or `max_batch_size` is not the largest of `sizes`, or
+            `pad` or `init_args` is given for workers that connect by themselves; the message says
+            what was expected.
     """
 
     handler: Callable[..., Any]
@@ -81,6 +81,7 @@ class Stage:
             expected = "expected max_batch_size for a handler with preprocess or postprocess"
             raise TypeError(f"{expected}, which are for each item of a list; {self} takes one item")
         make_policy(self.policy)
+        check_reaches_workers(self._placement, self.init_args, self.pad)
         check_takes_a_list(self._configured())  # or one item, which is one argument, too
         if self.limits.max_queue < self.limits.max_batch_size:
             full = f"a batch of max_batch_size={self.limits.max_batch_size}"
@@ -92,8 +93,8 @@ class Stage:
     @property
     def takes_one(self) -> bool:
         """Whether the handler is called with one item."""
-        external = isinstance(place(self.handler, self.workers, self.cpus), External)
-        return self.max_batch_size is None and not self.sizes and not external
+        builds = self._placement.builds_handlers
+        return self.max_batch_size is None and not self.sizes and builds
 
     @property
     def limits(self) -> Limits:
@@ -122,11 +123,14 @@ class Stage:
             wrap: Takes the handler, ready to be called with what it takes, and returns what to
                 call with a list instead; by default, a loop where that is one item.
         """
-        placement = place(self.handler, self.workers, self.cpus)
         by_default = one_by_one if self.takes_one else None
         limits = self.limits
         warm_up = make_warm_up(self.examples, limits, self.cost_of)
-        return make_workers(self._configured(), placement, wrap or by_default, warm_up)
+        return make_workers(self._configured(), self._placement, wrap or by_default, warm_up)
+
+    @property
+    def _placement(self) -> Placement:
+        return place(self.handler, self.workers, self.cpus)
 
     def _configured(self) -> Any:
         limits = self.limits

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 from adaptive_batching.units import is_number, is_whole_number
 from adaptive_batching.wire.frames import MAX_CHATTER, MAX_FRAME, MAX_LENGTH
@@ -161,6 +161,8 @@ class External(Placement):
             in parts; a worker with longer results is hung up on.
         uids: Other users whose workers may connect; this one's and root's always may.
     """
+
+    builds_handlers: ClassVar[bool] = False
 
     path: str
     timeout: float = _TIMEOUT

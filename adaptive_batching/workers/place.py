@@ -64,6 +64,23 @@ def place(
     return Tasks(workers) if is_async(handler) else Threads(workers)
 
 
+def check_reaches_workers(placement: Placement, init_args: object, pad: object) -> None:
+    """See whether workers get what a handler is to be built and called with.
+
+    Raises:
+        ValueError: They build their handler by themselves.
+    """
+    if placement.builds_handlers:
+        return
+    for name, given, instead in (
+        ("init_args", init_args or None, "let the class that they load need none"),
+        ("pad", pad, "start them with --sizes, and they repeat a batch's last item"),
+    ):
+        if given is not None:
+            expected = "expected none, for workers that connect build their handlers themselves"
+            raise ValueError(f"{name}: {expected}: {instead}; got {given!r}")
+
+
 def _check_returns(handler: Any) -> None:
     """See whether a handler, or an instance of it if it is a class, can be called and returns.
 

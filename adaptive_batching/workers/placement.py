@@ -1,14 +1,20 @@
 """Where a handler runs, in the words of the public API: the kinds inside this process."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from adaptive_batching.units import is_whole_number
 
 
 class Placement:
-    """Where the batches of a handler run: one of the classes that `workers=` takes."""
+    """Where the batches of a handler run: one of the classes that `workers=` takes.
+
+    Attributes:
+        builds_handlers: Whether its workers are started with the handler that they run.
+    """
 
     __slots__ = ()
+    builds_handlers: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)

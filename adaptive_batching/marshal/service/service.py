@@ -34,7 +34,7 @@ from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.payloads.contract import Contract, Declaration
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.workers.pinning import pinned
-from adaptive_batching.workers.place import place
+from adaptive_batching.workers.place import check_reaches_workers, place
 from adaptive_batching.workers.placement import Placement
 
 # What serves is imported where serving starts: a worker process imports the module of its handler,
@@ -257,6 +257,7 @@ class Service:
                 workers.placement([handler])
             else:
                 placement = place(handler, workers, cpus)
+                check_reaches_workers(placement, init_args, pad)
             runs = configured(handler, init_args, padding=padding, costs=limits.costs)
             check_takes_a_list(runs)
             contract = Contract.of(declaration, handler, handler)
