@@ -184,6 +184,18 @@ async def test_answers_that_can_not_be_cut_are_those_to_requests_as_they_came(st
     assert compiled.batches == [[1, 2, 2, 2], [1, 2], [1, 2]]
 
 
+async def test_a_batch_whose_answer_can_not_be_cut_is_sent_in_requests_as_they_came(start):
+    """Each client gets what the model says of its own rows, and nothing of what filled them up."""
+    client, compiled = await start()
+    compiled.sizes = range(1, 9)
+    compiled.results = lambda rows: [[sum(row[0] for row in rows)]]
+    asked = [(1,), (2, 3), (4, 5)]
+    answers = await client.together(compiled, *(in_rows(client, *each) for each in asked), queued=4)
+    assert [rows for _, rows, _ in answers] == [[[1]], [[5]], [[9]]]
+    assert compiled.batches[:2] == [[1], [2, 3, 4, 5]]
+    assert sorted(compiled.batches[2:]) == [[2, 3], [4, 5]]
+
+
 async def test_a_batch_is_not_filled_up_beyond_what_the_model_says(start):
     """Its configuration allows six rows, so that two are not filled up to eight."""
     client, compiled = await start("open-inference", sizes=(1, 8))

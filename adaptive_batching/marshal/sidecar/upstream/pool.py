@@ -192,6 +192,8 @@ class Upstreams:
 
     def _pads(self, first: Forwarded, shares: Sequence[Any]) -> list[Any]:
         """What fills a batch up to the next size, if the model has one and answers can be cut."""
+        if not self._padded_to:
+            return []
         size = sum(share.size for share in shares)
         padded = next_allowed(self._padded_to, size)
         most = self.models.most(first.target) or 0
