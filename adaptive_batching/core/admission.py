@@ -69,7 +69,7 @@ class Admission:
             if excess > 0:
                 raise self._tenant_full(view, job, excess)
         if self._policy.keeps_door and job.deadline != inf:
-            wait = self._policy.refuse(view.situation(job.arrived), job)
+            wait = self._policy.refuse(view, job)
             if wait is not None:
                 within = format_duration(job.deadline - job.arrived)
                 msg = f"an answer is out of reach within max_latency={within}"
@@ -96,7 +96,7 @@ class Admission:
         view = self._queues.views.get(job.key)
         if view is None or not self._policy.keeps_door or job.deadline == inf:
             return 0.0
-        wait = self._policy.refuse(view.situation(now), TenantJob.again(job, now))
+        wait = self._policy.refuse(view, TenantJob.again(job, now))
         return 0.0 if wait is None else wait * _LATER
 
     def refuse_unseen(self, now: float, patience: float) -> float | None:

@@ -13,6 +13,7 @@ from adaptive_batching.core.policy import (
     Situation,
     Watcher,
 )
+from adaptive_batching.core.queues.key_queue import Accepter, KeyQueue
 from adaptive_batching.core.queues.queues import Queues, Triage
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.errors import PolicyError
@@ -35,12 +36,14 @@ class CheckedPolicy:
     """
 
     __slots__ = (
-        "_doorkeeper", "_policy", "_triage", "_watcher", "keeps_door", "triages", "watches"
+        "_accepter", "_doorkeeper", "_policy", "_triage", "_watcher", "keeps_door", "triages",
+        "watches",
     )  # fmt: skip
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._doorkeeper = policy if isinstance(policy, Doorkeeper) else None
+        self._accepter = policy if isinstance(policy, Accepter) else None
         self._watcher = policy if isinstance(policy, Watcher) else None
         self._triage = policy if isinstance(policy, Triage) else None
         self.keeps_door = self._doorkeeper is not None
@@ -60,33 +63,36 @@ class CheckedPolicy:
             decision = ask(situation)
         except Exception as error:
             raise PolicyError(f"{self._asked(situation.idle)} raised {describe(error)}") from error
-        if isinstance(decision, Dispatch):
-            return decision
         if isinstance(decision, Hold):
             if decision.until > situation.now:
                 return decision
             raise self.broken(
                 situation.idle, "a Hold.until later than now", decision, situation.now
             )
+        if isinstance(decision, Dispatch):
+            return decision
         if isinstance(decision, Shed):
             return decision
         raise self.broken(situation.idle, "Dispatch, Hold or Shed", decision, situation.now)
 
-    def refuse(self, situation: Situation, job: Job) -> float | None:
-        """None to let a job in, or the seconds after which it would be.
+    def refuse(self, queue: KeyQueue, job: Job) -> float | None:
+        """None to let a job in that has just come, or the seconds after which it would be.
 
         Raises:
             PolicyError: It raised, or its answer is neither.
         """
-        doorkeeper = self._doorkeeper
+        accepter, doorkeeper, method = self._accepter, self._doorkeeper, "accepts"
         assert doorkeeper is not None
         try:
-            wait = doorkeeper.refuse(situation, job)
+            if accepter is not None and accepter.accepts(queue, job):
+                return None
+            method = "refuse"
+            wait = doorkeeper.refuse(queue.situation(job.arrived), job)
         except Exception as error:
             raise PolicyError(
-                f"{type(self._policy).__name__}.refuse raised {describe(error)}"
+                f"{type(self._policy).__name__}.{method} raised {describe(error)}"
             ) from error
-        return None if wait is None else self._seconds("refuse", wait, "None or ")
+        return None if wait is None else self._seconds(method, wait, "None or ")
 
     def lookahead(self, queues: Queues, now: float) -> float:
         """Seconds for which a batch may be put off for one that is worth more; see `Triage`.

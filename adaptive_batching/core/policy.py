@@ -212,10 +212,10 @@ class Situation(NamedTuple):
         last_release: When the last batch of any queue left.
         timer: The resolution of the driver's timers: shorter holds are not worth arming.
         timers_late: By how much nearly no wake-up has been later than it was asked for.
-        passed_over: For how long the best idle worker has been given no batch.
-        faster: A busy worker that is faster than that; None if there is none.
         per_cost: Seconds that each unit of a batch's cost adds, where items don't cost the same.
         mean_cost: What batches of late cost for each of their items; `per_item` is for that.
+        passed_over: For how long the best idle worker has been given no batch.
+        faster: A busy worker that is faster than that; None if there is none.
     """
 
     now: float
@@ -245,10 +245,10 @@ class Situation(NamedTuple):
     last_release: float
     timer: float
     timers_late: float
+    per_cost: float
+    mean_cost: float
     passed_over: float = 0.0
     faster: FasterWorker | None = None
-    per_cost: float = 0.0
-    mean_cost: float = 0.0
 
     @property
     def newest(self) -> Job:

@@ -65,12 +65,14 @@ class Release:
         if view.arrivals.fresh:
             view.digest(now)
         decision = self._policy.decide(view.situation(now))
+        if isinstance(decision, Hold):
+            return decision
         if isinstance(decision, Dispatch):
             if holding is not None and self._permits.idle == 1:
                 size = holding.limits.max_batch_size
                 return self._release(holding, Dispatch(size, Reason.NOT_WORTH_WAITING), now)
             return self._release(view, decision, now)
-        return self._turn_away(decision) if isinstance(decision, Shed) else decision
+        return self._turn_away(decision)
 
     def leave(
         self,

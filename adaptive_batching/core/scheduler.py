@@ -275,19 +275,17 @@ class Scheduler:
             return self._release.expire(first, now)
         if not self.permits.idle and (self._release.flushing or not self._policy.watches):
             return Hold(until)  # no answer is computed that is already late
-        if not queues.shared:
-            views: Iterable[KeyQueue] = (first,)
-        else:
-            views = self._in_turn(now)
         holding: KeyQueue | None = None
-        for view in views:
+        hold = _WAIT
+        for view in self._in_turn(now) if queues.shared else (first,):
             step = self._release.decide(view, now, holding)
             if not isinstance(step, Hold):
                 return step
-            until = min(until, step.until)
+            if step.until < hold.until:
+                hold = step
             if self._tenants is not None and holding is None:
                 holding = view
-        return Hold(until)
+        return hold if hold.until <= until else Hold(until)
 
     def _next_of_bisection(self, now: float) -> Batch | Shed | Hold:
         """A job that runs again has waited longest, and is ahead of every queue."""

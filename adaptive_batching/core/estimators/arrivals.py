@@ -109,7 +109,8 @@ class ArrivalRate:
         """Arrivals (jobs) per second over about the last `window` seconds."""
         if window <= 0:
             return 0.0
-        return self._rate * exp((self._counted_until - now) / window)
+        since = now - self._counted_until
+        return self._rate * exp(-since / window) if since else self._rate
 
     def hazard(self, now: float, rate: float, single: float) -> tuple[float, float]:
         """Arrivals per second to expect now, and the instant until which that estimate holds."""
@@ -170,13 +171,14 @@ class ArrivalRate:
 
     def _learn_gaps(self, fresh: list[float], single: float) -> None:
         counts, exposures = self._gap_counts, self._gap_exposure
-        previous = fresh[-_SAMPLED_GAPS - 1] if len(fresh) > _SAMPLED_GAPS else self.newest
-        if previous == -inf:
-            previous = fresh[0]
+        if len(fresh) > _SAMPLED_GAPS:
+            previous, *fresh = fresh[-_SAMPLED_GAPS - 1 :]
+        else:
+            previous = fresh[0] if self.newest == -inf else self.newest
         gaps = []
         nearest, same = _EDGES[0] * single, _SAME_INSTANT * single
         near = near_exposure = 0.0
-        for arrival in fresh[-_SAMPLED_GAPS:]:
+        for arrival in fresh:
             gap = arrival - previous
             previous = arrival
             if gap < same:
@@ -201,7 +203,8 @@ class ArrivalRate:
         counts[0] += near
         exposures[0] += near_exposure
         self.fan_out.learn(gaps, _END_OF_CLUMP * single)
-        if sum(counts) > _GAP_MEMORY:
+        nearer, near, far, farthest = counts
+        if nearer + near + far + farthest > _GAP_MEMORY:
             self._gap_counts = [count / 2 for count in counts]
             self._gap_exposure = [exposure / 2 for exposure in exposures]
 
@@ -211,8 +214,9 @@ class ArrivalRate:
         begin = bisect_left(fresh, answered)
         if begin == len(fresh):
             return
-        first = bisect_left(_CLUMP_EDGES, (fresh[begin] - answered) / scale)
-        last = bisect_left(_CLUMP_EDGES, (fresh[-1] - answered) / scale)
+        first = last = bisect_left(_CLUMP_EDGES, (fresh[begin] - answered) / scale)
+        if begin < len(fresh) - 1:
+            last = bisect_left(_CLUMP_EDGES, (fresh[-1] - answered) / scale)
         for index in range(first, min(last + 1, _CLUMP_BINS)):
             end = bisect_right(fresh, answered + _CLUMP_EDGES[index] * scale, begin)
             counts[index] += (end - begin) * self._weight

@@ -162,10 +162,9 @@ class JobOrder:
 
     def foremost(self) -> tuple[Job, Job, Job]:
         """The jobs that leave first, came first and expire first, found at once."""
-        jobs = self._jobs
-        while jobs[0].queue is not self._queue:
+        jobs, queue = self._jobs, self._queue
+        while (oldest := jobs[0]).queue is not queue:
             jobs.popleft()
-        oldest = jobs[0]
         if self._deadlines is None:
             return oldest, oldest, oldest
         soonest = self._deadlines.soonest

@@ -1,6 +1,7 @@
 """The queue of one batch key, and what is known of its batches."""
 
 from math import inf
+from typing import Protocol, runtime_checkable
 
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.estimators.delays import TimerLateness
@@ -12,7 +13,8 @@ from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.retry.memory_limit import MemoryLimit
 from adaptive_batching.core.worker import KeyPace, Latency
 
-_NO_JOB = Job(inf)  # in the places of those that are not read where none waits
+_NO_JOBS = (Job(inf),) * 3  # in the places of those that are not read where none waits
+_tuple = tuple.__new__  # what a named tuple's own constructor calls, for twice the price
 
 
 class KeyQueue:
@@ -26,10 +28,11 @@ class KeyQueue:
         pace: What is learned of this key beside all others; None if it has a line of its own.
         arrivals: The stream that feeds this queue.
         opened: How many queues were before it: of equals, the older goes first.
+        permits: The workers, which all queues share.
     """
 
     __slots__ = (
-        "_permits", "_timer_lateness", "arrivals", "cap", "limits", "line", "opened", "pace",
+        "_timer_lateness", "arrivals", "cap", "limits", "line", "opened", "pace", "permits",
         "queue",
     )  # fmt: skip
 
@@ -50,7 +53,7 @@ class KeyQueue:
         self.pace = pace
         self.arrivals: ArrivalRate = queue.arrivals
         self.opened = opened
-        self._permits = permits
+        self.permits = permits
         self._timer_lateness = timer_lateness
 
     @property
@@ -88,7 +91,9 @@ class KeyQueue:
     def digest(self, now: float) -> None:
         """Learn from the arrivals since the last time."""
         line = self.line
-        self.arrivals.digest(now, self.window, line.fixed + line.per_item)
+        fixed, per_item = line.fixed, line.per_item
+        window = SHORT_MEMORY * (fixed + per_item * self.limits.max_batch_size)
+        self.arrivals.digest(now, window, fixed + per_item)
 
     @property
     def window(self) -> float:
@@ -98,44 +103,55 @@ class KeyQueue:
 
     def situation(self, now: float) -> Situation:
         """All that a policy may know at this instant (seconds)."""
-        queue, permits, limits, line = self.queue, self._permits, self.limits, self.line
+        queue, permits, limits, line = self.queue, self.permits, self.limits, self.line
         arrivals = self.arrivals
         fixed, per_item = line.fixed, line.per_item
-        window = SHORT_MEMORY * (fixed + per_item * limits.max_batch_size)
-        known = Situation(
-            now,
-            queue.items,
-            queue.requests,
-            queue,
-            *(queue.foremost() if queue.requests else (_NO_JOB, _NO_JOB, _NO_JOB)),
-            permits.running,
-            limits,
-            permits.idle,
-            permits.capacity,
-            permits.capacity,
-            fixed,
-            per_item,
-            line.per_item_at_most,
-            line.margin,
-            line.largest,
-            line.peak,
-            line.batches,
-            line.trusted,
-            arrivals.rate(now, window),
-            arrivals.mean_size,
-            arrivals,
-            permits.next_free(now),
-            permits.last_release,
-            self._timer_lateness.resolution,
-            self._timer_lateness.late,
+        head, oldest, soonest = queue.foremost() if queue.requests else _NO_JOBS
+        timers, window = (
+            self._timer_lateness,
+            SHORT_MEMORY * (fixed + per_item * limits.max_batch_size),
         )
-        if limits.costs is not None:
-            known = known._replace(per_cost=line.per_cost, mean_cost=line.mean_cost)
+        known = _tuple(
+            Situation,
+            (
+                now,
+                queue.items,
+                queue.requests,
+                queue,
+                head,
+                oldest,
+                soonest,
+                permits.running,
+                limits,
+                permits.idle,
+                permits.capacity,
+                permits.capacity,
+                fixed,
+                per_item,
+                line.per_item_at_most,
+                line.margin,
+                line.largest,
+                line.peak,
+                line.batches,
+                line.trusted,
+                arrivals.rate(now, window),
+                arrivals.mean_size,
+                arrivals,
+                permits.next_free(now),
+                permits.last_release,
+                timers.resolution,
+                timers.late,
+                line.per_cost,
+                line.mean_cost,
+                0.0,
+                None,
+            ),
+        )
         return self._among_uneven(known) if permits.uneven else known
 
     def _among_uneven(self, known: Situation) -> Situation:
         """What is lost by waiting where workers differ in speed."""
-        permits, now = self._permits, known.now
+        permits, now = self.permits, known.now
         foremost = permits.foremost(now)
         worker = permits.idlest if known.idle else foremost
         if worker is None:
@@ -161,3 +177,12 @@ class KeyQueue:
             passed_over=now - worker.released,
             faster=faster,
         )
+
+
+@runtime_checkable
+class Accepter(Protocol):
+    """A doorkeeper may also know most jobs to be welcome without a situation, which costs more."""
+
+    def accepts(self, queue: KeyQueue, job: Job) -> bool:
+        """True to let the job in that has just come, False to be asked by `refuse`."""
+        ...

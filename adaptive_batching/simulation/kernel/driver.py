@@ -132,7 +132,7 @@ class SimulatedDriver:
     def arm(self, until: float) -> None:
         """Set the one timer."""
         self.until = until
-        self.wake = self.loop.tick(until)
+        self.wake = self.loop.tick(until) if self.loop.resolution else until
 
     def refused(self, job: Job, refused: Refused) -> None:
         """The scheduler did not take it."""

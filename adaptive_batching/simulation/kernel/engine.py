@@ -186,8 +186,10 @@ class _Run:
         """Step from instant to instant until nothing is left to happen."""
         feed, events, driver = self._feed, self._events, self._driver
         while (now := min(feed.times[feed.come], events.next, driver.wake)) < inf:
-            events.happen(now)
-            self._admit(nextafter(now, inf))
+            if events.next <= now:
+                events.happen(now)
+            if feed.times[feed.come] <= now:
+                self._admit(nextafter(now, inf))
             driver.decide(now)
             if driver.busy:
                 self._admit(min(events.next, driver.until))

@@ -2,14 +2,34 @@
 
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
+from adaptive_batching.core.policies.cork.worker_choice import leaves_to_faster
 from adaptive_batching.core.policy import Situation
 
 
 def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | None:
     """Seconds after which the job would be let in if no other job came; None if it is let in now.
 
-    That is when a batch with all that waits by then can end in time, or when a worker is idle.
+    It is let in while an idle worker has room for it, whatever is predicted: a wrong fit must meet
+    the facts.
     """
+    limit = at.limits.max_batch_size
+    if at.idle:
+        if at.faster is not None and leaves_to_faster(at, job):
+            at = at.on(at.faster)
+        elif at.items + job.size <= limit * at.idle:
+            return None
+    elif at.items < limit:
+        most = max(limit, job.size)
+        full = at.predict_joined(job, most) if at.per_cost else at.fixed + at.per_item * most
+        if at.next_free + full <= job.deadline:
+            return None
+    if not at.workers or not at.trusted:
+        return None  # nothing says when a dead worker will be back
+    return _opens_after(at, job, parameters)
+
+
+def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float | None:
+    """Seconds until a batch with all that waits by then can end in time, or a worker is idle."""
     limit, now, patience = at.limits.max_batch_size, at.now, job.deadline - at.now
     longest = min(limit, parameters.extrapolation * at.largest)
     full = at.jobs.ahead_of(job) // limit

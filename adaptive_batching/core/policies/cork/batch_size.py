@@ -7,6 +7,11 @@ from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policy import Situation
 
 
+def up_to_knee(at: Situation) -> Situation:
+    """The situation in which no batch is so large that fewer items are answered in a second."""
+    return at.up_to(at.peak.limit) if at.peak.limit < at.limits.max_batch_size else at
+
+
 def boarding_limit(at: Situation, limit: int, parameters: CorkParameters) -> int:
     """A full batch (items); less where its first would wait long for its last.
 
@@ -39,6 +44,8 @@ def cut_to_size(at: Situation, limit: int) -> int:
     It is cut if the whole would be late and the smaller size is enough for what comes; or if all
     are answered sooner on average so, and the rest in time.
     """
+    if not at.limits.sizes:
+        return limit
     limit = max(at.limits.allowed(limit) or limit, at.head.size)
     items = min(at.items, limit)
     below = max(at.limits.allowed(items), at.head.size)
@@ -65,7 +72,7 @@ def _answers_sooner(at: Situation, below: int, items: int) -> bool:
 
 def cut_short(at: Situation) -> Situation:
     """The situation in which no batch is padded beyond what waits, if such batches keep up."""
-    if at.items >= at.limits.max_batch_size:
+    if not at.limits.sizes or at.items >= at.limits.max_batch_size:
         return at
     below = at.limits.allowed(at.items)
     return at.up_to(below) if below and _keeps_up(at, below) else at

@@ -10,12 +10,14 @@ from adaptive_batching.core.policies.cork.batch_size import (
     cut_short,
     cut_to_size,
     safe_size,
+    up_to_knee,
 )
 from adaptive_batching.core.policies.cork.holding import gathered_until, spaced_until
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
-from adaptive_batching.core.policies.cork.worker_choice import leaves_to_faster, wait_for_faster
+from adaptive_batching.core.policies.cork.worker_choice import wait_for_faster
 from adaptive_batching.core.policies.shedding import hopeless, shed_or_probe
 from adaptive_batching.core.policy import Decision, Dispatch, Hold, Situation
+from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.core.queues.queues import Queues
 from adaptive_batching.core.records import BatchRecord
 
@@ -36,28 +38,26 @@ class Cork:
 
     def decide(self, situation: Situation) -> Decision:
         """Release, hold or shed; asked while a worker is idle."""
-        at, parameters = _up_to_knee(situation), self.parameters
-        if at.faster is not None:
-            waiting = wait_for_faster(at, at.faster, parameters)
-            if waiting is not None:
-                return waiting
-        now, limit, soonest = at.now, at.limits.max_batch_size, at.soonest
-        item_rate, full = at.rate * at.mean_size, at.fixed + at.per_item * limit
+        at, parameters = up_to_knee(situation), self.parameters
+        if at.faster is not None and (waiting := wait_for_faster(at, at.faster, parameters)):
+            return waiting
+        now, items, soonest, limit = at.now, at.items, at.soonest, at.limits.max_batch_size
+        full = at.fixed + at.per_item * limit
         due, overloaded = inf, False
         if soonest.deadline != inf:
+            # When it must leave, with one more job, a slow batch and a late timer.
+            slow = at.predict_with(soonest, min(items, limit) + at.mean_size) * (1.0 + at.margin)
+            due = soonest.deadline - slow - at.late_for(soonest)
+            item_rate = at.rate * at.mean_size
             overloaded = item_rate * full > parameters.overloaded * limit * at.capacity
-            limit = safe_size(at, soonest, parameters)
-            crowded = overloaded or at.items >= parameters.backlog * limit
-            margin = _shed_margin(at, full) if crowded else 0.0
-            then = cut_short(at) if at.limits.sizes else at
-            late = hopeless(then, margin, extrapolation=parameters.extrapolation)
+            if limit > parameters.extrapolation * at.largest or not at.trusted:
+                limit = safe_size(at, soonest, parameters)
+            late = now >= due and _late(at, full, limit, parameters, overloaded=overloaded)
             if late:
                 return shed_or_probe(at, late)
-            due = _latest_release(at, soonest)
-        filled = at.items >= limit or at.items >= at.limits.max_queue  # no other job may join
+        filled = items >= limit or items >= at.limits.max_queue  # no other job may join
         if filled or now >= due:
-            size = cut_to_size(at, limit) if at.limits.sizes else limit
-            return Dispatch(size, Reason.FULL if filled else Reason.DEADLINE)
+            return Dispatch(cut_to_size(at, limit), Reason.FULL if filled else Reason.DEADLINE)
         rest = at.arrivals.newest + full  # until then the rest of a full batch is on its way
         if overloaded and now < rest:
             return Hold(min(rest, due))
@@ -67,26 +67,24 @@ class Cork:
             until, reason = spaced_until(at, full, due, parameters), Reason.NOT_WORTH_WAITING
         if until > now:
             return Hold(min(until, due))
-        size = boarding_limit(at, limit, parameters)
-        return Dispatch(cut_to_size(at, size) if at.limits.sizes else size, reason)
+        return Dispatch(cut_to_size(at, boarding_limit(at, limit, parameters)), reason)
+
+    def accepts(self, queue: KeyQueue, job: Job) -> bool:
+        """Whether an idle worker has room for the job, or even a full batch would be in time."""
+        limit, line, permits = queue.limits.max_batch_size, queue.line, queue.permits
+        if line.peak.limit < limit or job.size > limit or permits.uneven:
+            return False
+        items, idle = queue.queue.items, permits.idle
+        if idle:
+            return items + job.size <= limit * idle
+        if items >= limit or line.per_cost:
+            return False
+        full = line.fixed + line.per_item * limit
+        return permits.next_free(job.arrived) + full <= job.deadline
 
     def refuse(self, situation: Situation, job: Job) -> float | None:
         """None if the job can make its deadline, or the seconds after which it could."""
-        at = _up_to_knee(situation)
-        limit = at.limits.max_batch_size
-        if at.idle:
-            if at.faster is not None and leaves_to_faster(at, job):
-                at = at.on(at.faster)
-            elif at.items + job.size <= limit * at.idle:
-                return None  # whatever is predicted: a wrong fit must meet the facts
-        elif at.items < limit:
-            most = max(limit, job.size)
-            full = at.predict_joined(job, most) if at.per_cost else at.fixed + at.per_item * most
-            if at.next_free + full <= job.deadline:
-                return None  # the common case, asked for every job: even a full batch would do
-        if not at.workers or not at.trusted:
-            return None  # nothing says when a dead worker will be back
-        return retry_after(at, job, self.parameters)
+        return retry_after(up_to_knee(situation), job, self.parameters)
 
     def lookahead(self, queues: Queues, now: float) -> float:
         """Seconds that a batch may be put off for another key's; 0 while all can be in time.
@@ -104,20 +102,16 @@ class Cork:
         """Nothing: the scheduler's latency model and arrivals have seen it."""
 
 
-def _up_to_knee(at: Situation) -> Situation:
-    return at.up_to(at.peak.limit) if at.peak.limit < at.limits.max_batch_size else at
+def _late(
+    at: Situation, full: float, limit: int, parameters: CorkParameters, *, overloaded: bool
+) -> list[Job]:
+    """The jobs to shed; before the first to expire must leave, none is hopeless.
 
-
-def _shed_margin(at: Situation, full: float) -> float:
-    """The share by which batches overrun; a full one must leave jobs a part of their promise."""
-    if full <= 0:
-        return 0.0
-    longest = (1.0 - LARGEST_SHARE) * at.limits.max_latency / full - 1.0
-    return max(0.0, min(at.margin, longest))
-
-
-def _latest_release(at: Situation, soonest: Job) -> float:
-    """When the first to expire must leave, with one more job, a slow batch and a late timer."""
-    size = min(at.items, at.limits.max_batch_size) + at.mean_size
-    slow = at.predict_with(soonest, size) * (1.0 + at.margin)
-    return soonest.deadline - slow - at.late_for(soonest)
+    In overload they would be late if the batch overran as well, but a full one must leave jobs a
+    part of their promise.
+    """
+    margin = 0.0
+    if full > 0 and (overloaded or at.items >= parameters.backlog * limit):
+        longest = (1.0 - LARGEST_SHARE) * at.limits.max_latency / full - 1.0
+        margin = max(0.0, min(at.margin, longest))
+    return hopeless(cut_short(at), margin, extrapolation=parameters.extrapolation)

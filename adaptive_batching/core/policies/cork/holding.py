@@ -22,17 +22,22 @@ def spaced_until(at: Situation, full: float, due: float, parameters: CorkParamet
         return now
     # What the others could carry beyond the load: work that grows with the batch no waiting saves.
     spare = 1.0 - idle / at.workers - at.rate * at.mean_size * at.per_item / at.capacity
-    affordable = min(max(spare / parameters.reserve, 0.0), 1.0)
+    if spare <= 0.0:
+        return now
+    affordable = 1.0 if spare >= parameters.reserve else spare / parameters.reserve
     clump_end = _clump_end(at, affordable * next_release, due)
     if clump_end > now:
         return clump_end
     hazard, changes = at.arrivals.hazard(now, at.rate, single)
-    # Where two full batches don't fit into a promise, releases that bunch make jobs late as well.
-    gain = hazard * affordable * max(1.0, 2.0 * full / at.limits.max_latency)
+    gain = hazard * affordable
+    if 2.0 * full > at.limits.max_latency:  # then releases that bunch make jobs late as well
+        gain *= 2.0 * full / at.limits.max_latency
     if at.requests >= gain * next_release:
         return now
-    flips = free - at.requests * idle / gain
-    return min(flips, max(changes, now + timer)) if flips > now + timer else now
+    flips, soonest = free - at.requests * idle / gain, now + timer
+    if flips <= soonest:
+        return now
+    return soonest if changes <= soonest else min(flips, changes)
 
 
 def gathered_until(at: Situation, due: float, parameters: CorkParameters) -> float:
