@@ -22,7 +22,7 @@ class Permits:
     """
 
     __slots__ = (
-        "_earliest", "_idle", "capacity", "idle", "last_release", "latency", "running",
+        "_idle", "capacity", "earliest", "idle", "last_release", "latency", "running",
         "uneven", "workers",
     )  # fmt: skip
 
@@ -30,7 +30,8 @@ class Permits:
         self.latency = LinearLatency() if latency is None else latency
         self.running: set[Batch] = set()
         """Batches that have left and not ended; `take` and `give_back` change them."""
-        self._earliest = inf  # predicted finish among the running; they change only here
+        self.earliest = inf
+        """When the first of them is expected to end (seconds)."""
         self._idle: deque[Worker] = deque()  # the one that has been idle longest first
         self.workers: list[Worker] = []
         """All that there ever were, by index; a dead one keeps its place and what it has taught."""
@@ -86,7 +87,7 @@ class Permits:
         if self.uneven:
             worker = self.foremost(now)
             return inf if worker is None else worker.free(now)
-        earliest = self._earliest
+        earliest = self.earliest
         return earliest if earliest > now else now  # noqa: FURB136  max() costs thrice as much
 
     def foremost(self, now: float) -> Worker | None:
@@ -122,7 +123,7 @@ class Permits:
         self.running.add(batch)
         self.idle -= 1
         self.last_release = batch.released
-        self._earliest = min(self._earliest, batch.released + batch.predicted)
+        self.earliest = min(self.earliest, batch.released + batch.predicted)
 
     def give_back(self, batch: Batch) -> None:
         """The batch has ended."""
@@ -134,9 +135,9 @@ class Permits:
             self._idle.append(worker)
             self.idle += 1
         if not self.running:
-            self._earliest = inf
-        elif batch.predicted_finish <= self._earliest:
-            self._earliest = min(each.predicted_finish for each in self.running)
+            self.earliest = inf
+        elif batch.predicted_finish <= self.earliest:
+            self.earliest = min(each.predicted_finish for each in self.running)
 
     def learn(
         self,

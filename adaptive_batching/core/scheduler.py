@@ -342,7 +342,7 @@ class Scheduler:
         record = BatchRecord.of(batch, outcome, now)
         view = self._queues.views.get(batch.key)
         if outcome is Outcome.DONE:
-            line = self._own_line(batch.key)
+            line = self._own_line(batch.key) if self.classes else None
             pace = view.pace if view is not None and self._queues.shared else None
             duration = now - batch.released
             self.permits.learn(batch.worker, batch.padded_size, duration, line, pace, batch.cost)
@@ -357,13 +357,13 @@ class Scheduler:
                 view.digest(now)
             view.arrivals.answered(now)
         self._policy.observe(record)
+        if not failed:
+            return Finished(record, _NO_VERDICTS)
         return Finished(record, self._verdicts(batch, failed, outcome, now, start))
 
     def _verdicts(
         self, batch: Batch, failed: Sequence[Job], outcome: Outcome, now: float, start: float | None
     ) -> Mapping[Job, Verdict]:
-        if not failed:
-            return _NO_VERDICTS
         of_class = self.classes.get(batch.key)
         idempotent = self._idempotent if of_class is None else of_class.idempotent
         start = now if start is None else start
@@ -401,7 +401,7 @@ class Scheduler:
 
     def _own_line(self, key: Hashable) -> LinearLatency | None:
         """That of the class of a key; None if the key is of no class."""
-        of_class = self.classes.get(key) if self.classes else None
+        of_class = self.classes.get(key)
         return None if of_class is None else of_class.latency
 
     def _limits_of(self, key: Hashable) -> Limits:

@@ -249,23 +249,22 @@ class LinearLatency:
         self._mean_duration += share * (duration - self._mean_duration)
 
     def _lay_line(self) -> None:
-        ridge = self._ridge()
-        slope = self._covariance / (self._variance + ridge)
-        most = self._mean_duration / self._mean_size  # as fixed >= 0
-        self.per_item = min(max(slope, 0.0), most)
-        self.fixed = max(self._mean_duration - self.per_item * self._mean_size, 0.0)
-        doubt = _PRIOR_SLOPE_SPREAD * self._mean_duration
-        doubt *= sqrt(ridge / (self._variance + ridge)) if ridge else 0.0  # what is left of it
-        one_size = self._variance < _ONE_SIZE
-        self.per_item_at_most = most if one_size else min(self.per_item + 2.0 * doubt, most)
+        """Lay the line through the means with a slope that is shrunk by a ridge.
 
-    def _ridge(self) -> float:
-        """How much variance of sizes the prior is worth: noise variance / prior variance of slopes.
-
-        The noise is what a line leaves unexplained, with one batch's worth of a guess at it.
+        The ridge is how much variance of sizes the prior is worth: noise variance / prior variance
+        of slopes. The noise is what a line leaves unexplained, with one batch's worth of a guess.
         """
-        explained = self._covariance**2 / self._variance if self._variance else 0.0
-        guess = (PRIOR_NOISE * self._mean_duration) ** 2
+        variance, covariance, mean = self._variance, self._covariance, self._mean_duration
+        explained = covariance**2 / variance if variance else 0.0
+        guess = (PRIOR_NOISE * mean) ** 2
         noise = (max(self._scatter - explained, 0.0) + guess) / max(self._slope_weight - 1.0, 1.0)
-        prior = (_PRIOR_SLOPE_SPREAD * self._mean_duration) ** 2
-        return noise / prior if prior else 1.0
+        prior = (_PRIOR_SLOPE_SPREAD * mean) ** 2
+        ridge = noise / prior if prior else 1.0
+        slope = covariance / (variance + ridge)
+        most = mean / self._mean_size  # as fixed >= 0
+        self.per_item = min(max(slope, 0.0), most)
+        self.fixed = max(mean - self.per_item * self._mean_size, 0.0)
+        doubt = _PRIOR_SLOPE_SPREAD * mean
+        doubt *= sqrt(ridge / (variance + ridge)) if ridge else 0.0  # what is left of it
+        one_size = variance < _ONE_SIZE
+        self.per_item_at_most = most if one_size else min(self.per_item + 2.0 * doubt, most)

@@ -67,7 +67,10 @@ class PeakSize:
         if not (duration > 0 and size > 0):
             return
         self._batches += 1
-        of_size = self._sizes.setdefault(_least(size), _Size())
+        least = _least(size)
+        of_size = self._sizes.get(least)
+        if of_size is None:
+            of_size = self._sizes[least] = _Size()
         of_size.newest = self._batches
         of_size.rates.append(size / duration)
         if self._batches % _ROUND == 0 or self._batches == self._trial_ends:

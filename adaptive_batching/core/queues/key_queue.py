@@ -156,12 +156,12 @@ class KeyQueue:
         worker = permits.idlest if known.idle else foremost
         if worker is None:
             return known
-        factor = worker.latency.factor
+        factor, alive = worker.latency.factor, permits.alive
         faster = None
         if known.idle and foremost is not None and foremost.latency.factor < factor:
             batch = foremost.batch
             assert batch is not None
-            ahead = [each for each in permits.alive if each.latency.factor < factor]
+            ahead = [each for each in alive if each.latency.factor < factor]
             faster = FasterWorker(
                 foremost.latency.factor / factor,
                 batch.released,
@@ -173,7 +173,7 @@ class KeyQueue:
             per_item=known.per_item * factor,
             per_item_at_most=known.per_item_at_most * factor,
             per_cost=known.per_cost * factor,
-            capacity=worker.worth(permits.alive),
+            capacity=worker.worth(alive),
             passed_over=now - worker.released,
             faster=faster,
         )

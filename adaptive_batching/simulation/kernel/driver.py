@@ -110,9 +110,9 @@ class SimulatedDriver:
     @property
     def busy(self) -> bool:
         """Whether nothing but an end can make it do anything before `until`."""
-        if self.loop.delay:
+        if self.scheduler.permits.idle or self.loop.delay:
             return False  # what is noticed late may be beyond `until` already
-        return not (self.scheduler.permits.idle or self.scheduler.watchful)
+        return not self.scheduler.watchful
 
     def admit(self, job: Job) -> None:
         """Let a job wait, or refuse it."""
