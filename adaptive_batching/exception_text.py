@@ -89,6 +89,19 @@ def users_frames(frames: TracebackType | None) -> TracebackType | None:
     return frames
 
 
+def begin_in_users_code(error: BaseException) -> None:
+    """Take the frames of ours that lead to user code out of the traceback of an exception.
+
+    The traceback of an exception from a worker process is its note, and the frames are all ours.
+    """
+    try:
+        frames = users_frames(error.__traceback__)
+        if frames is not None or hasattr(error, "__notes__"):
+            error.__traceback__ = frames
+    except BaseException:  # noqa: BLE001, S110 - as above
+        pass
+
+
 def _frames(error: BaseException) -> TracebackType | None:
     try:
         return error.__traceback__

@@ -2,11 +2,13 @@
 
 import asyncio
 import copy
+import gc
 import os
 import subprocess
 import sys
 import textwrap
 import threading
+import traceback
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
@@ -633,3 +635,77 @@ def test_a_batched_function_is_what_it_says() -> None:
     assert isinstance(same, Batched)
     assert asyncio.iscoroutinefunction(same.__wrapped__)  # type: ignore[attr-defined]
     assert textwrap.dedent(repr(same)).startswith("<batched test_a_batched_function")
+
+
+# --------------------------------------------------------------------------- tracebacks, and ends
+
+
+def frames_of(error: BaseException) -> list[str]:
+    """The files of the frames of a traceback, outermost first."""
+    return [Path(frame.filename).name for frame in traceback.extract_tb(error.__traceback__)]
+
+
+@pytest.mark.parametrize("workers", [Threads(1), Processes(1)])
+async def test_a_traceback_leads_from_the_call_to_the_handler(workers: Any) -> None:
+    """One frame of ours stands between them; a process's own traceback is a note."""
+    async with batched(workers=workers)(divide) as divided:
+        with pytest.raises(ZeroDivisionError) as raised:
+            await divided(0)
+    here = Path(__file__).name
+    inner = [here] if isinstance(workers, Threads) else []
+    assert frames_of(raised.value) == [here, "dispatcher.py", *inner]
+
+
+def divide(items: list[int]) -> list[float]:
+    """Fails for zero."""
+    return [1 / items[0]] * len(items)
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_no_batch_outlives_its_loop(turns: int, caplog: pytest.LogCaptureFixture) -> None:
+    """`asyncio.run` ends whatever batches do: wait, leave or run."""
+
+    @batched(workers=2, max_batch_size=1)
+    async def slowly(items: list[int]) -> list[int]:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+        return items
+
+    async def leaves_soon() -> None:
+        waiting = [asyncio.create_task(slowly(item)) for item in range(8)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        assert not all(each.done() for each in waiting)
+
+    asyncio.run(leaves_soon())
+    gc.collect()
+    assert caplog.text == ""
+
+
+def test_a_batch_cancelled_before_its_first_step_gives_its_worker_back() -> None:
+    """`asyncio.run` cancels it with its callers, of which one asks again."""
+    answers = []
+
+    @batched()
+    async def same(items: list[int]) -> list[int]:
+        return items
+
+    async def insistent(item: int) -> None:
+        try:
+            while True:
+                await same(item)
+        finally:
+            answers.append(await same(item, max_latency=5.0))
+
+    async def leaves_soon(turns: int) -> None:
+        await same.start()
+        waiting = asyncio.create_task(insistent(turns))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+
+    for turns in range(1, 8):
+        asyncio.run(leaves_soon(turns))
+    assert answers == list(range(1, 8))

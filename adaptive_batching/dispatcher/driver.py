@@ -8,7 +8,7 @@ a queue entry, not a task.
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from functools import partial
 from math import inf
 from typing import Generic, TypeVar, cast
@@ -90,7 +90,8 @@ class Driver(Generic[T, R]):
         self.readiness = Readiness(workers, scheduler, clock, self._workers_changed)
         """Whether there are workers; asked for every call."""
         self._stopped = False  # what runs is being cancelled, and nothing may begin any more
-        self._starting = loop.create_task(self.readiness.start(), context=self._context)
+        self._until_loop_ends = self._stopped_with_the_loop()
+        self._starting = loop.create_task(self._start(), context=self._context)
 
     def __repr__(self) -> str:
         return f"<Driver running={len(self._running)} {self._scheduler!r}>"
@@ -215,10 +216,8 @@ class Driver(Generic[T, R]):
             async with asyncio.timeout(timeout):
                 await self._drained.wait()
         except TimeoutError:
-            self._stopped = True
-            closed = Draining("the dispatcher was closed before this request's turn came")
-            self._completion.give_up(closed)
-            await self._running.stop()
+            await self._stop()
+        await self._until_loop_ends.aclose()
         self._starting.cancel()
         await asyncio.gather(self._starting, return_exceptions=True)
         if self._timer is not None:
@@ -233,6 +232,25 @@ class Driver(Generic[T, R]):
         """Return the stats of one class of jobs."""
         counters = self._completion.counters[key]
         return Stats.of_class(self._scheduler, key, counters, self._clock())
+
+    async def _start(self) -> None:
+        await anext(self._until_loop_ends)
+        await self.readiness.start()
+
+    async def _stopped_with_the_loop(self) -> AsyncGenerator[None]:
+        """Wait for the end of the loop, which closes its generators: no batch outlives it."""
+        try:
+            yield
+        finally:
+            await self._stop()
+
+    async def _stop(self) -> None:
+        """Give up what waits and what runs."""
+        self._stopped = True
+        self._scheduler.drain()
+        closed = Draining("the dispatcher was closed before this request's turn came")
+        self._completion.give_up(closed)
+        await self._running.stop()
 
     # --------------------------------------------------------------------- the loop of decisions
 

@@ -1,6 +1,7 @@
 """The outcome of one run of a batch, what each member gets of it, and if another run may help."""
 
 import asyncio
+import signal
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -21,6 +22,7 @@ from adaptive_batching.errors import (
     WorkerLost,
     WorkerTimeout,
 )
+from adaptive_batching.exception_text import begin_in_users_code
 from adaptive_batching.workers.results import (
     BatchRaised,
     check_results,
@@ -90,8 +92,10 @@ class Ended(NamedTuple):
     def raising(cls, batch: Batch, error: BaseException) -> Self:
         """The worker raised, or the program wants us to end."""
         error = honest(error)
+        begin_in_users_code(error)
         if isinstance(error, BatchRaised):
             raised = honest(error.error)
+            begin_in_users_code(raised)
             told = [raised if own is None else honest(own) for own in error.own]
             return cls(Outcome.FAILED, told, raised)
         if _stops_us(error):
@@ -112,9 +116,14 @@ def is_cancelled() -> bool:
 
 
 def _stops_us(error: BaseException) -> bool:
-    """Whether the program wants this task to end, or only the handler said so."""
-    cancelled = isinstance(error, asyncio.CancelledError) and is_cancelled()
-    return isinstance(error, KeyboardInterrupt) or cancelled
+    """Whether the program wants this task to end, or only the handler said so.
+
+    Ctrl-C raises in a handler only where nothing else is set for its signal: `asyncio.run` and
+    servers end in ways of their own.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    return isinstance(error, asyncio.CancelledError) and is_cancelled()
 
 
 def outcome_of(error: BaseException) -> Outcome:

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from operator import attrgetter
 from typing import Any, cast
@@ -72,7 +73,9 @@ class RunningBatches:
         if self._observers.companions:
             context = self._context.copy()
             context.run(self._observers.batch_left, batch)
-        self._tasks[batch] = asyncio.Task(self._run(batch), loop=self._loop, context=context)
+        task = asyncio.Task(self._run(batch), loop=self._loop, context=context)
+        task.add_done_callback(partial(self._unbegun, batch))
+        self._tasks[batch] = task
         self._deadlines.watch(batch, batch.jobs)
 
     async def stop(self) -> None:
@@ -81,8 +84,6 @@ class RunningBatches:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for batch in list(self._tasks):  # cancelled before their first step
-            self._end(batch, Ended.stopped(batch))
 
     async def _run(self, batch: Batch) -> None:
         """Run one batch; whatever happens, its end is reported, so that its permit returns."""
@@ -94,6 +95,11 @@ class RunningBatches:
         self._end(batch, ended)
         if ended.interrupted is not None:
             raise ended.interrupted
+
+    def _unbegun(self, batch: Batch, _task: "asyncio.Task[None]") -> None:
+        """End a batch whose task was cancelled before its first step, as `asyncio.run` may do."""
+        if batch in self._tasks:
+            self._end(batch, Ended.stopped(batch))
 
     def _end(self, batch: Batch, ended: Ended) -> None:
         del self._tasks[batch]

@@ -354,7 +354,7 @@ import asyncio
 from adaptive_batching import batched
 
 @batched()
-def handler(items):
+{kind} handler(items):
     if items == [0]:
         raise KeyboardInterrupt
     return items
@@ -367,8 +367,23 @@ asyncio.run(main())
 """
 
 
-def test_an_interrupt_raised_in_a_thread() -> None:
-    """Ctrl-C comes to the main thread only: in a worker's it is the handler's error like others."""
-    command = [sys.executable, "-W", "error", "-c", INTERRUPTED]
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_an_interrupt_raised_by_a_handler(kind: str) -> None:
+    """An interrupt that isn't Ctrl-C's is the handler's error like others."""
+    program = INTERRUPTED.format(kind=kind)
+    command = [sys.executable, "-W", "error", "-c", program]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.stdout, ended.stderr) == ("BatchFunctionError\n1\n", "")
+
+
+def test_ctrl_c_in_a_handler_ends_the_program() -> None:
+    """Where nothing handles its signal, it raises in whatever runs: also in a handler."""
+    program = INTERRUPTED.format(kind="async def").replace(
+        "asyncio.run(main())", "asyncio.new_event_loop().run_until_complete(main())"
+    )
+    command = [sys.executable, "-c", program.replace("raise KeyboardInterrupt", INTERRUPTS)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.stderr.splitlines()[-1]) == ("", "KeyboardInterrupt")
+
+
+INTERRUPTS = "import signal; signal.raise_signal(signal.SIGINT)"

@@ -496,6 +496,8 @@ class FirstStepAtOnce:
     def __call__(
         self, loop: asyncio.AbstractEventLoop, coroutine: Any, context: Any = None
     ) -> asyncio.Future[Any]:
+        if not loop.is_running():
+            return asyncio.Task(coroutine, loop=loop, context=context)
         context = contextvars.copy_context() if context is None else context
         try:
             first = context.run(coroutine.send, None)
