@@ -6,11 +6,12 @@ from math import inf
 from adaptive_batching.allowed_sizes import largest_batch, make_sizes
 from adaptive_batching.core import Limits
 from adaptive_batching.item_costs import make_costs
+from adaptive_batching.units import Duration, seconds_of
 
 
 def make_limits(
     max_batch_size: int | None,
-    max_latency: float | None,
+    max_latency: Duration | None,
     max_queue: int,
     *,
     cost: object,
@@ -24,7 +25,7 @@ def make_limits(
 
     Args:
         max_batch_size: Items; None for the largest of `sizes`, or for the default.
-        max_latency: Seconds; None for no limit.
+        max_latency: Seconds, a text such as `100ms` or a timedelta; None for no limit.
         max_queue: Items.
         cost: What says what an item costs; None if all cost the same.
         padded: Whether a batch is padded to its costliest item.
@@ -38,7 +39,7 @@ def make_limits(
         ValueError: A limit is out of its range, or contradicts another.
     """
     costs = make_costs(cost, padded=padded, max_batch_cost=max_batch_cost, pad_costs=pad_costs)
-    latency = inf if max_latency is None else max_latency
+    latency = inf if max_latency is None else seconds_of("max_latency", max_latency)
     allowed = make_sizes(sizes)
     size = largest_batch(max_batch_size, allowed, default)
     return Limits(size, latency, max_queue, costs, allowed)

@@ -7,6 +7,7 @@ from typing import Any, Generic, Never, TypeVar, cast, overload
 
 from adaptive_batching.dispatcher import Dispatcher, call_from_thread, run_in_lanes
 from adaptive_batching.dispatcher.stats import Stats
+from adaptive_batching.units import Duration, seconds_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,14 +47,15 @@ class Batched(Generic[T, R]):
         return (type(None), ()) if isinstance(handler, MethodType) else str(handler.__qualname__)
 
     def __call__(
-        self, item: T, /, *, key: Hashable = None, max_latency: float | None = None
+        self, item: T, /, *, key: Hashable = None, max_latency: Duration | None = None
     ) -> Coroutine[Any, Any, R]:
         """Let one item join a batch.
 
         Args:
             item: One element of the handler's list.
             key: Only equal keys share a batch.
-            max_latency: Seconds for this call, instead of the decorator's.
+            max_latency: Seconds for this call, or a text such as `"100ms"`, instead of the
+                decorator's.
 
         Raises:
             Refused: Before any work was done: Overloaded, QueueFull, Draining, JobTooLarge.
@@ -66,7 +68,7 @@ class Batched(Generic[T, R]):
         return call  # type: ignore[no-any-return]
 
     def call_from_thread(
-        self, item: T, /, *, key: Hashable = None, max_latency: float | None = None
+        self, item: T, /, *, key: Hashable = None, max_latency: Duration | None = None
     ) -> R:
         """Let one item of another thread join a batch, and wait there for its result.
 
@@ -84,7 +86,7 @@ class Batched(Generic[T, R]):
         )
 
     async def _submit_at_cost(
-        self, item: T, max_latency: float | None = None, key: Hashable = None
+        self, item: T, max_latency: Duration | None = None, key: Hashable = None
     ) -> R:
         assert self._cost_of is not None
         return await self._dispatcher.submit(item, max_latency, key, cost=self._cost_of(item))
@@ -143,9 +145,10 @@ class Batched(Generic[T, R]):
         """
         await self._dispatcher.scale_workers(count)
 
-    async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  as Dispatcher's
+    async def aclose(self, timeout: Duration | None = None) -> None:  # noqa: ASYNC109  a drain
         """Let what waits finish, up to `timeout` seconds, then stop the workers."""
-        await self._dispatcher.aclose(timeout)
+        seconds = None if timeout is None else seconds_of("timeout", timeout)
+        await self._dispatcher.aclose(seconds)
 
     def is_bound_to(self, instance: object) -> bool:
         """Whether it is a method of this very object."""

@@ -11,6 +11,7 @@ from adaptive_batching.configured_handler import check_takes_a_list, configured,
 from adaptive_batching.core import PolicyLike, make_policy
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.item_costs import checked_cost
+from adaptive_batching.units import Duration
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler import ConfiguredHandler
 from adaptive_batching.workers.place import check_reaches_workers, place
@@ -151,7 +152,7 @@ def batched(handler: Callable[Concatenate[A, ...], Any], /) -> Batched[A, Any]: 
 def batched(
     *,
     max_batch_size: int | None = None,
-    max_latency: float | None = None,
+    max_latency: Duration | None = None,
     workers: int | str | Placement = 1,
     cpus: Sequence[int | Sequence[int]] | None = None,
     policy: PolicyLike = "cork",
@@ -172,7 +173,7 @@ def batched(
     /,
     *,
     max_batch_size: int | None = None,
-    max_latency: float | None = None,
+    max_latency: Duration | None = None,
     workers: int | str | Placement = 1,
     cpus: Sequence[int | Sequence[int]] | None = None,
     policy: PolicyLike = "cork",
@@ -200,8 +201,9 @@ def batched(
     Args:
         handler: What is decorated; given by Python where there are no parentheses.
         max_batch_size: Items in a batch at the most: 64, or the largest of `sizes`.
-        max_latency: Seconds from call to result. What can't be answered in time is refused with
-            `Overloaded`; None promises nothing and refuses nothing for lateness.
+        max_latency: Seconds from call to result, or a text such as `"100ms"`. What can't be
+            answered in time is refused with `Overloaded`; None promises nothing and refuses
+            nothing for lateness.
         workers: How many batches may run at a time, or where: `Threads(2)`, `Processes(2)`, or
             `"unix:/run/model.sock"` for workers that connect there.
         cpus: The core, or the list of cores, of each worker process.

@@ -2,7 +2,11 @@
 
 import math
 import re
-from typing import TypeGuard
+from datetime import timedelta
+from typing import TypeAlias, TypeGuard
+
+Duration: TypeAlias = float | str | timedelta
+"""Seconds, a text such as `100ms`, or a timedelta: what arguments of Python take."""
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
@@ -51,10 +55,38 @@ def is_whole_number(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def wrong_max_latency(got: object) -> ValueError:
-    """What to raise for a `max_latency` of a call that is not positive, or no number."""
-    msg = "max_latency: expected a positive number of seconds, such as 0.001 for 1 ms"
-    return ValueError(f"{msg}, got {got!r}")
+def seconds_of(name: str, duration: Duration) -> float:
+    """Return the seconds of a duration; whether there can be so many is the caller's question.
+
+    Args:
+        name: What is called that, for the message.
+        duration: What is no duration is returned as it is.
+
+    Raises:
+        ValueError: It is a text of something else.
+    """
+    if isinstance(duration, str):
+        try:
+            return parse_duration(duration)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    return duration.total_seconds() if isinstance(duration, timedelta) else duration
+
+
+def patience_of(max_latency: Duration) -> float:
+    """Return the seconds of the `max_latency` of a call.
+
+    Raises:
+        ValueError: It is not positive, or no duration.
+    """
+    seconds = seconds_of("max_latency", max_latency)
+    try:
+        if seconds > 0:
+            return seconds
+    except TypeError:
+        pass
+    msg = "max_latency: expected a positive number of seconds, such as 0.001, or a text such as 1ms"
+    raise ValueError(f"{msg}, got {max_latency!r}")
 
 
 def format_duration(seconds: float) -> str:

@@ -10,14 +10,16 @@ import textwrap
 import threading
 import traceback
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from functools import partial
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from adaptive_batching import Pipeline, Service, Stage
+from adaptive_batching import Pipeline, Service, Stage, cooperative
 from adaptive_batching.batched_function import Batched
 from adaptive_batching.batching import batched
 from adaptive_batching.core import JobOutcome
@@ -601,8 +603,8 @@ def test_arguments_of_the_wrong_type(arguments: dict[str, Any]) -> None:
             return items
 
 
-async def test_a_latency_of_a_call_that_is_no_number_of_seconds() -> None:
-    """A call says the form of one, in a program, a pipeline and a service."""
+async def test_the_latency_of_a_call() -> None:
+    """A duration in any form, in a program, a pipeline and a service; others are named."""
 
     def same(items: list[int]) -> list[int]:
         return items
@@ -611,12 +613,39 @@ async def test_a_latency_of_a_call_that_is_no_number_of_seconds() -> None:
     pipeline: Any = Pipeline([Stage(same)])
     service = Service()
     service.endpoint("/same")(same)
-    told = "max_latency: expected a positive number of seconds, such as 0.001 for 1 ms, got '1ms'"
-    latency: Any = "1ms"
     async with function, pipeline, service.running_workers():
         for call in (function, pipeline, service["/same"]):
-            with pytest.raises(ValueError, match=told):
-                await call(1, max_latency=latency)
+            assert await call(1, max_latency="10s") == 1
+            assert await call(1, max_latency=timedelta(seconds=10)) == 1
+            with pytest.raises(ValueError, match="max_latency: expected a duration with a unit"):
+                await call(1, max_latency="1")
+            for odd in (0, -1.0, nan, "0ms", timedelta(0), [1]):
+                with pytest.raises(ValueError, match="max_latency: expected a positive number"):
+                    await call(1, max_latency=odd)
+
+
+async def test_durations_as_texts_and_timedeltas() -> None:
+    """Wherever an argument is a duration; what is kept of it is seconds."""
+    handed_over = batched(max_latency="50ms", workers=Processes(timeout="2s", start_timeout="1min"))
+    async with handed_over(itself) as function:
+        assert await function(1) == 1
+        await function.aclose(timedelta(seconds=2))
+    assert Pipeline([Stage(itself)], max_latency="2.5s").max_latency == 2.5
+    service = Service(body_timeout=timedelta(seconds=3), drain_timeout="4s")
+    service.endpoint("/", max_latency="100ms")(itself)
+    assert (service.body_timeout, service.drain_timeout) == (3.0, 4.0)
+    assert [endpoint.limits.max_latency for endpoint in service] == [0.1]  # type: ignore[union-attr]
+    together = cooperative(itself, max_latency=timedelta(seconds=1))
+    assert together.submit(1).result(timeout="10s") == 1
+    with pytest.raises(ValueError, match="timeout: expected more than 0 s"):
+        Processes(timeout="0s")
+    with pytest.raises(ValueError, match="max_latency: expected a positive number"):
+        batched(max_latency=timedelta(0))
+
+
+def itself(items: list[int]) -> list[int]:
+    """Returns what it gets."""
+    return items
 
 
 def test_the_parentheses_are_not_optional() -> None:

@@ -13,6 +13,7 @@ from adaptive_batching.cooperation.handle import Handle
 from adaptive_batching.cooperation.lock import ExecutionLock
 from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
 from adaptive_batching.item_costs import CostOf, checked_cost
+from adaptive_batching.units import Duration
 from adaptive_batching.workers.handler import build, is_async
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def cooperative(
     handler: Callable[[list[T]], Sequence[R | BaseException]],
     *,
     max_batch_size: int | None = None,
-    max_latency: float | None = None,
+    max_latency: Duration | None = None,
     policy: PolicyLike = "greedy",
     max_queue: int = 65_536,
     lock: ExecutionLock | None = None,
@@ -129,7 +130,7 @@ def cooperative(
     handler: Callable[Concatenate[A, ...], Any],
     *,
     max_batch_size: int | None = None,
-    max_latency: float | None = None,
+    max_latency: Duration | None = None,
     policy: PolicyLike = "greedy",
     max_queue: int = 65_536,
     lock: ExecutionLock | None = None,
@@ -144,7 +145,7 @@ def cooperative(
     handler: Callable[..., Any],
     *,
     max_batch_size: int | None = None,
-    max_latency: float | None = None,
+    max_latency: Duration | None = None,
     policy: PolicyLike = "greedy",
     max_queue: int = 65_536,
     lock: ExecutionLock | None = None,
@@ -164,7 +165,8 @@ def cooperative(
         handler: Takes a list, returns as many results in the same order; or, if its annotations
             say so, takes and returns one array with a row for every item, as for `batched`.
         max_batch_size: Items in a batch at the most: 64, or the largest of `sizes`.
-        max_latency: Seconds from call to result; None promises nothing.
+        max_latency: Seconds from call to result, or a text such as `"100ms"`; None promises
+            nothing.
         policy: When a batch leaves.
         max_queue: Items that may wait.
         lock: Shared with other code that must not run at the same time as the handler.

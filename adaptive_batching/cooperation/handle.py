@@ -5,6 +5,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from adaptive_batching.cooperation.waiter import Waiter
 from adaptive_batching.core import Job
+from adaptive_batching.units import Duration, seconds_of
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -43,12 +44,12 @@ class Handle(Job, Generic[R_co]):
         """Whether there is a result, or an error."""
         return self._answer is not _PENDING
 
-    def result(self, timeout: float | None = None) -> R_co:
+    def result(self, timeout: Duration | None = None) -> R_co:
         """Wait for the result, running batches for all meanwhile if no other thread does.
 
         Args:
-            timeout: Seconds; a batch that has begun is run to its end all the same. The items stay
-                in the queue, and one may ask again.
+            timeout: Seconds, or a text such as `"100ms"`; a batch that has begun is run to its end
+                all the same. The items stay in the queue, and one may ask again.
 
         Raises:
             TimeoutError: It did not come in time.
@@ -58,7 +59,8 @@ class Handle(Job, Generic[R_co]):
             Exception: What the handler raised, or returned in an item's place.
         """
         if self._answer is _PENDING:
-            self._attendant.attend(self, timeout)
+            seconds = None if timeout is None else seconds_of("timeout", timeout)
+            self._attendant.attend(self, seconds)
         answer = self._answer
         if isinstance(answer, _Failure):
             # Each asks anew: without this, the traceback would grow by every thread that raises it.

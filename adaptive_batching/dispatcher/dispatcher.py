@@ -22,6 +22,7 @@ from adaptive_batching.dispatcher.driver import Driver
 from adaptive_batching.dispatcher.observers import Observer
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.errors import NoWorkers, UsageError, WrongEventLoop
+from adaptive_batching.units import Duration
 from adaptive_batching.workers.interface import Restartable, Scalable, Workers
 from adaptive_batching.workers.placement import check_count
 
@@ -137,7 +138,7 @@ class Dispatcher(Generic[T, R]):
     async def submit(
         self,
         item: T,
-        max_latency: float | None = None,
+        max_latency: Duration | None = None,
         key: Hashable = None,
         size: int = 1,
         tenant: Hashable = None,
@@ -187,7 +188,7 @@ class Dispatcher(Generic[T, R]):
         self,
         on_end: OnEnd,
         item: T,
-        max_latency: float | None = None,
+        max_latency: Duration | None = None,
         key: Hashable = None,
         size: int = 1,
         tenant: Hashable = None,

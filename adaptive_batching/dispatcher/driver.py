@@ -34,7 +34,7 @@ from adaptive_batching.dispatcher.running import RunningBatches
 from adaptive_batching.dispatcher.slow_workers import SlowWorkers
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.errors import Draining, PolicyError, QueueFull, Refused
-from adaptive_batching.units import wrong_max_latency
+from adaptive_batching.units import Duration, patience_of
 from adaptive_batching.workers.interface import Workers
 
 T = TypeVar("T")
@@ -121,11 +121,11 @@ class Driver(Generic[T, R]):
         if self.readiness.failure is not None:
             raise self.readiness.failure
 
-    def admit(  # noqa: C901  a function of its own would cost each request
+    def admit(
         self,
         on_end: OnEnd,
         item: T,
-        max_latency: float | None,
+        max_latency: Duration | None,
         key: Hashable,
         size: int,
         tenant: Hashable,
@@ -139,13 +139,10 @@ class Driver(Generic[T, R]):
             ValueError: `max_latency` is not positive.
             WorkerStartError: There are no workers, nor will there be.
         """
-        try:
-            if max_latency is None:
-                max_latency = self._scheduler.limits.max_latency
-            elif not max_latency > 0:
-                raise wrong_max_latency(max_latency)
-        except TypeError:
-            raise wrong_max_latency(max_latency) from None
+        if max_latency is None:
+            max_latency = self._scheduler.limits.max_latency
+        elif type(max_latency) is not float or not max_latency > 0:
+            max_latency = patience_of(max_latency)
         now = self._clock()
         due = now + max_latency
         call: Call[T, R]

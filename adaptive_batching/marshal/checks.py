@@ -4,7 +4,7 @@ import re
 from math import isfinite
 
 from adaptive_batching.errors import SettingError
-from adaptive_batching.units import is_number, is_whole_number
+from adaptive_batching.units import Duration, is_number, is_whole_number, seconds_of
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 
@@ -33,17 +33,20 @@ def check_fits(max_body: int, max_queue_bytes: int) -> None:
         raise SettingError("max_body", fault)
 
 
-def check_seconds(name: str, seconds: object) -> None:
-    """See to it that something is a time that can pass.
+def positive_seconds(name: str, duration: Duration) -> float:
+    """Return the seconds of a time that can pass.
 
     Raises:
         TypeError: It is no number.
+        ValueError: It is a text of something else.
         SettingError: It is not positive, or endless.
     """
+    seconds = seconds_of(name, duration)
     if not is_number(seconds):
-        raise TypeError(f"{name}: expected seconds, got {seconds!r}")
+        raise TypeError(f"{name}: expected seconds, or a text such as 10s, got {seconds!r}")
     if not (seconds > 0 and isfinite(seconds)):
         raise SettingError(name, f"expected a positive number of seconds, got {seconds}")
+    return seconds
 
 
 def check_path(path: object) -> None:

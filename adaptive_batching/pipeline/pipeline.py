@@ -14,7 +14,7 @@ from adaptive_batching.pipeline.execution import Execution
 from adaptive_batching.pipeline.stage import Stage, Wrap
 from adaptive_batching.pipeline.stats import PipelineStats
 from adaptive_batching.side_by_side import all_to_the_end, side_by_side
-from adaptive_batching.units import wrong_max_latency
+from adaptive_batching.units import Duration, patience_of, seconds_of
 from adaptive_batching.workers.interface import Restartable
 
 T = TypeVar("T")
@@ -34,7 +34,8 @@ class Pipeline(Generic[T, R]):
 
     Args:
         stages: What every item goes through, in this order.
-        max_latency: Seconds from call to result; None promises nothing.
+        max_latency: Seconds from call to result, or a text such as `"100ms"`; None promises
+            nothing.
         clock: Monotonic seconds.
         wraps: What each stage's handler is put into, as in `Stage.make_workers`; worker processes
             import it.
@@ -48,7 +49,7 @@ class Pipeline(Generic[T, R]):
         self,
         stages: Sequence[Stage],
         *,
-        max_latency: float | None = None,
+        max_latency: Duration | None = None,
         clock: Callable[[], float] = time.monotonic,
         wraps: Sequence[Wrap | None] = (),
     ) -> None:
@@ -57,7 +58,7 @@ class Pipeline(Generic[T, R]):
         for stage in stages:
             if not isinstance(stage, Stage):
                 raise TypeError(f"stages: expected Stage(...), got {stage!r}")
-        self.max_latency = _checked(inf if max_latency is None else max_latency)
+        self.max_latency = inf if max_latency is None else patience_of(max_latency)
         self.stages = tuple(stages)
         self.dispatchers: tuple[Dispatcher[Any, Any], ...] = tuple(
             Dispatcher(
@@ -78,7 +79,7 @@ class Pipeline(Generic[T, R]):
         return f"<Pipeline {' | '.join(map(str, self.stages))}>"
 
     async def __call__(
-        self, item: T, /, *, max_latency: float | None = None, key: Hashable = None
+        self, item: T, /, *, max_latency: Duration | None = None, key: Hashable = None
     ) -> R:
         """Send one item through all stages.
 
@@ -102,7 +103,7 @@ class Pipeline(Generic[T, R]):
         self,
         items: Sequence[T],
         *,
-        max_latency: float | None = None,
+        max_latency: Duration | None = None,
         keys: Sequence[Hashable] | None = None,
     ) -> list[R | BaseException]:
         """Send several items through all stages: either all are let in, or none.
@@ -125,7 +126,7 @@ class Pipeline(Generic[T, R]):
         return await self._current().take_all(items, self._patience(max_latency), keys)
 
     def call_from_thread(
-        self, item: T, /, *, max_latency: float | None = None, key: Hashable = None
+        self, item: T, /, *, max_latency: Duration | None = None, key: Hashable = None
     ) -> R:
         """Send one item of another thread through all stages, and wait there for its result.
 
@@ -194,7 +195,7 @@ class Pipeline(Generic[T, R]):
         for each in self.dispatchers:
             each.flush()
 
-    async def aclose(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  a drain
+    async def aclose(self, timeout: Duration | None = None) -> None:  # noqa: ASYNC109  a drain
         """Let what is under way go through all stages, up to `timeout` seconds; stop the workers.
 
         What is left then fails with `Draining` if no stage has worked on it, or else `WorkerLost`.
@@ -204,12 +205,13 @@ class Pipeline(Generic[T, R]):
             return
         execution.closing = True
         self.flush()
+        seconds = None if timeout is None else seconds_of("timeout", timeout)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(seconds):
                 await execution.emptied()
         except TimeoutError:
-            timeout = 0.0
-        await all_to_the_end(each.aclose(timeout) for each in self.dispatchers)
+            seconds = 0.0
+        await all_to_the_end(each.aclose(seconds) for each in self.dispatchers)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -218,9 +220,9 @@ class Pipeline(Generic[T, R]):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _patience(self, max_latency: float | None) -> float:
+    def _patience(self, max_latency: Duration | None) -> float:
         """The seconds of a call."""
-        return self.max_latency if max_latency is None else _checked(max_latency)
+        return self.max_latency if max_latency is None else patience_of(max_latency)
 
     def _current(self) -> Execution:
         """The execution of this loop; a new one if there was none or its loop has ended."""
@@ -235,12 +237,3 @@ class Pipeline(Generic[T, R]):
             advice = "`await asyncio.to_thread(pipeline.call_from_thread, item)`"
             raise WrongEventLoop(f"{msg}: from this one use {advice}")
         return execution
-
-
-def _checked(max_latency: float) -> float:
-    try:
-        if max_latency > 0:
-            return max_latency
-    except TypeError:
-        pass
-    raise wrong_max_latency(max_latency)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar
 
-from adaptive_batching.units import is_number, is_whole_number
+from adaptive_batching.units import Duration, is_number, is_whole_number, seconds_of
 from adaptive_batching.wire.frames import MAX_CHATTER, MAX_FRAME, MAX_LENGTH
 from adaptive_batching.workers.external.socket_path import check_path
 from adaptive_batching.workers.placement import Placement, check_count
@@ -29,7 +29,8 @@ class Processes(Placement):
         count: Processes, each of which runs one batch at a time; by default as many as `cpus`,
             `env` or `devices` are for, or else one.
         cpus: One core or several for each process; None leaves them on all.
-        timeout: Seconds that a batch may take before its process is killed and replaced.
+        timeout: Seconds, or a text such as `60s`, that a batch may take before its
+            process is killed and replaced.
         start_timeout: Seconds that a process may take to load its handler and warm it up.
         max_batches: Batches after which a process makes way for a fresh one, or up to a tenth
             fewer, so that not all do it at once; None for never. No request is lost by it.
@@ -45,8 +46,8 @@ class Processes(Placement):
 
     count: int = None  # type: ignore[assignment]  # it is known once the others are
     cpus: Sequence[int | Sequence[int]] | None = None
-    timeout: float = _TIMEOUT
-    start_timeout: float = _START_TIMEOUT
+    timeout: Duration = _TIMEOUT
+    start_timeout: Duration = _START_TIMEOUT
     max_batches: int | None = None
     max_rss: int | None = None
     max_result_bytes: int = _MAX_RESULT_BYTES
@@ -117,7 +118,8 @@ class RayWorkers(Placement):
         runtime_env: What Ray prepares on a machine before the actor starts there: packages, files.
         address: The cluster to join, if the program has not called `ray.init`; None for what
             `RAY_ADDRESS` names, or else one on this machine alone.
-        timeout: Seconds that a batch may take before its actor is killed and replaced.
+        timeout: Seconds, or a text such as `60s`, that a batch may take before its
+            actor is killed and replaced.
         start_timeout: Seconds until an actor must have been placed, and have loaded its handler.
     """
 
@@ -127,8 +129,8 @@ class RayWorkers(Placement):
     resources: Mapping[str, float] = field(default_factory=dict)
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     address: str | None = None
-    timeout: float = _TIMEOUT
-    start_timeout: float = _START_TIMEOUT
+    timeout: Duration = _TIMEOUT
+    start_timeout: Duration = _START_TIMEOUT
 
     def __post_init__(self) -> None:
         check_count(self.count)
@@ -155,7 +157,8 @@ class External(Placement):
 
     Attributes:
         path: The socket, which is created, private to this user, and removed at the end.
-        timeout: Seconds that a batch may take before its worker is hung up on.
+        timeout: Seconds, or a text such as `60s`, that a batch may take before its
+            worker is hung up on.
         max_workers: Workers at a time; more are turned away.
         max_frame: Bytes that a batch may have on the wire, and its results. A longer batch is sent
             in parts; a worker with longer results is hung up on.
@@ -165,7 +168,7 @@ class External(Placement):
     builds_handlers: ClassVar[bool] = False
 
     path: str
-    timeout: float = _TIMEOUT
+    timeout: Duration = _TIMEOUT
     max_workers: int = 64
     max_frame: int = MAX_FRAME
     uids: Collection[int] = ()
@@ -219,9 +222,10 @@ def _are_cores(cpus: object) -> bool:
     return is_whole_number(cpus)
 
 
-def _check_positive(name: str, seconds: float) -> None:
-    if not seconds > 0:
-        msg = f"expected a {name} of more than 0 s, got {seconds}"
+def _check_positive(name: str, duration: Duration) -> None:
+    seconds = seconds_of(name, duration)
+    if not (is_number(seconds) and seconds > 0):
+        msg = f'{name}: expected more than 0 s, such as 60 or "60s", got {duration!r}'
         raise ValueError(msg)
 
 

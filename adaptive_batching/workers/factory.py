@@ -7,6 +7,7 @@ long as all the rest of what a decorated function needs.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from adaptive_batching.units import seconds_of
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
 from adaptive_batching.workers.placement import Placement, Tasks, Threads
@@ -76,7 +77,7 @@ def _external(placement: "External", wrap: Callable[[Any], Any] | None) -> Worke
 
     return ExternalWorkers(
         placement.path,
-        WorkerTerms(placement.timeout, placement.max_frame),
+        WorkerTerms(seconds_of("timeout", placement.timeout), placement.max_frame),
         max_workers=placement.max_workers,
         uids=placement.uids,
         wrap=wrap,

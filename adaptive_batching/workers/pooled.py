@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from adaptive_batching.units import seconds_of
 from adaptive_batching.workers.elsewhere import Processes, RayWorkers
 from adaptive_batching.workers.handler_reference import HandlerReference, HandlerReferences
 from adaptive_batching.workers.multi_handler import NamedHandler
@@ -64,8 +65,8 @@ def _pool(
     return WorkerPool(
         launcher,
         placement.count,
-        timeout=placement.timeout,
-        start_timeout=placement.start_timeout,
+        timeout=seconds_of("timeout", placement.timeout),
+        start_timeout=seconds_of("start_timeout", placement.start_timeout),
         worn_out=worn_out,
         warm_up=warm_up,
     )

@@ -192,7 +192,7 @@ async def wrong_calls(model: Model) -> None:
     await lengths()  # type: ignore[call-arg]
     await lengths("a", "b")  # type: ignore[call-arg]
     await lengths(texts="a")  # type: ignore[call-arg]
-    await lengths("a", max_latency="1s")  # type: ignore[arg-type]
+    await lengths("a", max_latency=["1s"])  # type: ignore[arg-type]
     await model.embed(b"a")  # type: ignore[arg-type]
     await classify(1)  # type: ignore[arg-type]
     await lengths.map([1, 2])  # type: ignore[list-item]

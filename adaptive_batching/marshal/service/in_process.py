@@ -9,7 +9,7 @@ from adaptive_batching.exception_text import qualname_of
 from adaptive_batching.marshal.service.endpoints import LONGEST_KEY, Endpoint, PipelineEndpoint
 from adaptive_batching.payloads.reading import make_reader
 from adaptive_batching.payloads.writing import make_item_writer
-from adaptive_batching.units import wrong_max_latency
+from adaptive_batching.units import Duration, patience_of
 from adaptive_batching.workers.results import sequence_of
 
 if TYPE_CHECKING:  # worker processes import this module, but serve nothing
@@ -45,14 +45,15 @@ class InProcessEndpoint:
         return f"<InProcessEndpoint {self._path}>"
 
     async def __call__(
-        self, item: Any, *, max_latency: float | None = None, key: str | None = None
+        self, item: Any, *, max_latency: Duration | None = None, key: str | None = None
     ) -> Any:
         """Let an item join a batch and return its result.
 
         Args:
             item: An object of the type that the endpoint takes, or what JSON has for one. An
                 endpoint with `many` takes a list of them and returns that of their results.
-            max_latency: Seconds until the result, where that is less than the endpoint's.
+            max_latency: Seconds until the result, or a text such as `"100ms"`, where that
+                is less than the endpoint's.
             key: The value of the header that is the endpoint's `key`.
 
         Raises:
@@ -71,10 +72,7 @@ class InProcessEndpoint:
         runtime, headers = self._runtime(), self._headers(key)
         within = runtime.max_latency
         if max_latency is not None:
-            try:
-                within = min(within, max_latency)
-            except TypeError:
-                raise wrong_max_latency(max_latency) from None
+            within = min(within, patience_of(max_latency))
         if self._most is None:
             body, formats = self._write(item), runtime.negotiation.default
             keys = runtime.key_arguments(headers, formats.reads, body)

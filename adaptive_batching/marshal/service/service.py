@@ -24,8 +24,8 @@ from adaptive_batching.marshal.checks import (
     check_fits,
     check_key,
     check_path,
-    check_seconds,
     check_shared,
+    positive_seconds,
 )
 from adaptive_batching.marshal.service.costs import function_of
 from adaptive_batching.marshal.service.endpoints import PAGES, Endpoint, PipelineEndpoint
@@ -33,6 +33,7 @@ from adaptive_batching.marshal.service.in_process import InProcessEndpoint
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.payloads.contract import Contract, Declaration
 from adaptive_batching.pipeline import Pipeline
+from adaptive_batching.units import Duration
 from adaptive_batching.workers.pinning import pinned
 from adaptive_batching.workers.place import check_reaches_workers, place
 from adaptive_batching.workers.placement import Placement
@@ -76,13 +77,13 @@ class Service:
         max_in_flight: Requests at a time; more are refused as overloaded.
         max_queue_bytes: Bytes of all bodies that arrive, wait and run; a request whose body would
             be beyond it is refused, with 503.
-        body_timeout: Seconds that a request's body may take to arrive.
+        body_timeout: Seconds that a request's body may take to arrive, or a text such as `"10s"`.
         drain_timeout: Seconds that the last requests have when it ends.
         documented: Whether it describes itself to clients, at `/openapi.json` and `/docs`.
 
     Raises:
         TypeError: One of them is no number.
-        ValueError: One of them is not positive.
+        ValueError: One of them is not positive, or no duration.
     """
 
     def __init__(
@@ -91,19 +92,17 @@ class Service:
         *,
         max_in_flight: int = 4096,
         max_queue_bytes: int = 2**30,
-        body_timeout: float = 10.0,
-        drain_timeout: float = 30.0,
+        body_timeout: Duration = 10.0,
+        drain_timeout: Duration = 30.0,
         documented: bool = True,
     ) -> None:
         check_count("max_in_flight", max_in_flight)
         check_count("max_queue_bytes", max_queue_bytes)
-        check_seconds("body_timeout", body_timeout)
-        check_seconds("drain_timeout", drain_timeout)
         self.name = name
         self.max_in_flight = max_in_flight
         self.max_queue_bytes = max_queue_bytes
-        self.body_timeout = body_timeout
-        self.drain_timeout = drain_timeout
+        self.body_timeout = positive_seconds("body_timeout", body_timeout)
+        self.drain_timeout = positive_seconds("drain_timeout", drain_timeout)
         self.documented = documented
         self._endpoints: dict[str, Endpoint | PipelineEndpoint] = {}
         self._in_process: dict[str, InProcessEndpoint] = {}
@@ -157,7 +156,7 @@ class Service:
         self,
         path: str,
         *,
-        max_latency: float | None = None,
+        max_latency: Duration | None = None,
         max_batch_size: int | None = None,
         workers: int | str | Placement | SharedWorkers = 1,
         cpus: Sequence[int | Sequence[int]] | None = None,
@@ -184,7 +183,8 @@ class Service:
 
         Args:
             path: Where, such as `/predict`.
-            max_latency: Seconds from a request's arrival to its answer; what can't make it is
+            max_latency: Seconds from a request's arrival to its answer, or a text such as
+                `"100ms"`; what can't make it is
                 refused early, with 503. None refuses nothing for lateness.
             max_batch_size: Items in one batch at the most: 64, or the largest of `sizes`.
             workers: How many batches run at a time, or where. A number means processes for a class,

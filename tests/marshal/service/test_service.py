@@ -206,13 +206,13 @@ def test_mistakes_in_a_service():
             Service(max_in_flight=odd)
         with pytest.raises(TypeError, match=f"max_queue_bytes: expected an integer, got {odd}"):
             Service(max_queue_bytes=odd)
-        with pytest.raises(TypeError, match=f"body_timeout: expected seconds, got {odd}"):
+        with pytest.raises(TypeError, match=f"body_timeout: expected seconds, or .* got {odd}"):
             Service(body_timeout=odd)
     for timeout in (-1, 0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="body_timeout: expected a positive number of seconds"):
             Service(body_timeout=timeout)
-    with pytest.raises(TypeError, match="body_timeout: expected seconds, got '10s'"):
-        Service(body_timeout="10s")
+    with pytest.raises(ValueError, match="body_timeout: expected a duration with a unit"):
+        Service(body_timeout="10")
 
 
 class TakesTwo:
