@@ -16,7 +16,7 @@ UNDECLARED: Any = Any
 
 _LISTS = {list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable}
 _UNIONS = {Union, UnionType}
-_SINGLE = (Number, str, bytes, bytearray, NoneType, Enum)
+_SINGLE = (tuple, Number, str, bytes, bytearray, NoneType, Enum)
 # By name, for an annotation names none of a module that its author did not import.
 _SINGLE_NAMES = {"datetime.date", "datetime.time", "datetime.timedelta", "uuid.UUID"}
 _UNORDERED = (abc.Mapping, abc.Set)
@@ -130,14 +130,11 @@ def _is_one_value(hint: Any) -> bool:
     """Whether an annotation is certainly of one item or one result."""
     bare, _ = split_annotation(hint)
     kind = get_origin(bare) or bare
-    if kind is tuple:  # of any length, or of parts of their own
-        return bool(get_args(bare)) and Ellipsis not in get_args(bare)
     if kind is None or kind is Literal:
         return True
     if not isinstance(kind, type):
         return False
-    has_fields = any(hasattr(kind, each) for each in _FIELDS)
-    if has_fields and (issubclass(kind, tuple) or not hasattr(kind, "__len__")):
+    if any(hasattr(kind, each) for each in _FIELDS) and not hasattr(kind, "__len__"):
         return True
     names = {f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__}
     return issubclass(kind, _SINGLE + _UNORDERED) or not names.isdisjoint(_SINGLE_NAMES)
@@ -175,7 +172,7 @@ def _element(hint: Any, expected: str) -> Any:
     if get_origin(bare) in _UNIONS:
         elements = tuple(_element(each, expected) for each in arguments)
         return UNDECLARED if UNDECLARED in elements else Union[elements]  # noqa: UP007  likewise
-    return arguments[0] if get_origin(bare) in {*_LISTS, tuple} else UNDECLARED
+    return arguments[0] if get_origin(bare) in _LISTS else UNDECLARED
 
 
 def _without_exceptions(hint: Any) -> Any:

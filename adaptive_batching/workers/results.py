@@ -78,12 +78,15 @@ def check_results(value: object, expected: int, handler: str = "") -> Sequence[A
 
 
 def as_sequence(value: object, expected: int, handler: str = "") -> Sequence[Any]:
-    """Return a value as `sequence_of` does.
+    """Return a value as `sequence_of` does, unless it is a tuple.
+
+    A tuple is rather what a model returns, `(labels, scores)`, than a result for each item, and two
+    callers would get one half each.
 
     Raises:
-        BatchFunctionError: It is no sequence.
+        BatchFunctionError: It is no sequence, or a tuple.
     """
-    sequence = sequence_of(value)
+    sequence = None if isinstance(value, tuple) else sequence_of(value)
     if sequence is not None:
         return sequence
     cure = "one dict for each item" if isinstance(value, dict) else "one result for each item"

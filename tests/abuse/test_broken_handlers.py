@@ -90,7 +90,7 @@ both = pytest.mark.parametrize("kind", ["task", "thread"])
         (lambda items: items[:-1], "got 2"),
         (lambda items: [*items, 1], "got 4"),
         (lambda items: [], "got 0"),
-        (lambda items: (), "got 0"),
+        (tuple, "got tuple"),
         (lambda items: None, "got NoneType"),
         (lambda items: 7, "got int"),
         (lambda items: "abc", "got str"),

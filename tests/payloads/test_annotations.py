@@ -25,7 +25,7 @@ Rows = Annotated[list[int], "counted"]
 def lists(items: list[int]) -> list[str]: ...
 
 
-async def awaited(items: Sequence[float]) -> tuple[bytes, ...]: ...
+async def awaited(items: Sequence[float]) -> Sequence[bytes]: ...
 
 
 def awaitable(items: Iterable[dict[str, int]]) -> Awaitable[list[None]]: ...
@@ -147,6 +147,8 @@ class Row:
         (int | list[int], "list[int]"),
         (NDArray[np.float32] | None, "numpy.ndarray["),
         (tuple[int, str], "list[tuple[int, str]]"),
+        (tuple[int, ...], "list[tuple[int, ...]]"),
+        (tuple, "list[tuple]"),
         (np.float32, "list[float32]"),
         (Literal["a"], "list[typing.Literal['a']]"),
         (datetime, "list[datetime]"),

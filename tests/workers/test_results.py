@@ -1,6 +1,7 @@
 """What a handler may return."""
 
 from collections import deque
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -9,7 +10,14 @@ from adaptive_batching.errors import BatchFunctionError
 from adaptive_batching.workers.results import check_results
 
 
-@pytest.mark.parametrize("value", [[1, 2], (1, 2), range(1, 3), deque([1, 2]), np.array([1, 2])])
+class Pair(NamedTuple):
+    """What a model returns at once."""
+
+    labels: str
+    scores: str
+
+
+@pytest.mark.parametrize("value", [[1, 2], range(1, 3), deque([1, 2]), np.array([1, 2])])
 def test_sequences_and_arrays(value):
     """Anything with an order and a length will do."""
     assert list(check_results(value, 2)) == [1, 2]
@@ -25,6 +33,8 @@ def test_an_array_becomes_its_rows():
     ("value", "kind"),
     [
         (None, "NoneType"),
+        ((["a", "b"], ["c", "d"]), "tuple"),  # two callers would get one list each
+        (Pair("a", "b"), "Pair"),
         ("ab", "str"),
         (b"ab", "bytes"),
         ({1: 2, 3: 4}, "dict"),
