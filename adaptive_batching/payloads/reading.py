@@ -70,17 +70,20 @@ def _no_extension(code: int, _data: memoryview) -> Any:
 
 def _checked(codec: Codec, kind: Any) -> Read:
     decode, decode_any = _decode(codec, kind), _decode(codec, Any)
+    skim = _decode(codec, msgspec.Raw)
 
     def read(body: bytes) -> Any:
         try:
-            return decode(body)
-        except msgspec.ValidationError as error:
-            fault = of_msgspec(error)
-            if get_origin(kind) is dict and fault.path.startswith("$[...]"):
-                fault = _fault_by_name(decode_any, body, get_args(kind)[1]) or fault
-            raise fault from None
+            try:
+                return decode(body)
+            except msgspec.ValidationError as error:
+                fault = of_msgspec(error)
+                skim(body)  # what is broken behind the fault is no item at all
         except _MALFORMED as error:
             raise MalformedBody(str(error)) from None
+        if get_origin(kind) is dict and fault.path.startswith("$[...]"):
+            fault = _fault_by_name(decode_any, body, get_args(kind)[1]) or fault
+        raise fault
 
     return read
 

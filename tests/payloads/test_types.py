@@ -107,7 +107,7 @@ def test_what_is_of_its_type(kind, body, item):
         (Literal["a", "b"], b'"c"', "$: invalid enum value 'c'"),
         (float, b"1e999", "$: number out of range"),
         (dict[str, int], b'{"a": 1, "b": "b"}', "$.b: expected int, got str"),
-        (dict[str, int], b'{"a": "b", 3', "$[...]: expected int, got str"),
+        (dict[str, int], b'{"a": "b", "c": 1e999}', "$[...]: expected int, got str"),
         (dict[str, list[int]], b'{"a": [1, "b"]}', "$.a[1]: expected int, got str"),
         (NDArray[np.int64], b"[[1], [2, 3]]", "$: expected array of int64, got lists of several"),
         (Tiny, b"[[1, 2], [3, 256]]", "$[1][1]: expected int <= 255"),
@@ -348,3 +348,11 @@ def test_types_travel_with_ray():
     assert payload.readers()[0](b'{"share": 0.5}').share == 0.5
     with pytest.raises(InvalidItem, match="expected float <= 1"):
         payload.readers()[0](b'{"share": 2}')
+
+
+@pytest.mark.parametrize("body", [b"[1", b'{"pixels": [[]}', b'"a', b'["a"] x', b"{]"])
+@pytest.mark.parametrize("kind", [int, Image, NDArray[np.float32]])
+def test_a_broken_body_is_no_item_of_another_type(body, kind):
+    """It is malformed, although what stands before the break is not of the type."""
+    with pytest.raises(MalformedBody):
+        Payload((Codec.JSON,), kind).readers()[0](body)
