@@ -10,7 +10,7 @@ _WINDOW = 60.0  # seconds; with a backoff of up to 10 s, one worker alone can di
 
 
 class DeathRegister:
-    """The latest deaths in one pool, planned ones left out."""
+    """The latest deaths in one pool between which no batch was answered, planned ones left out."""
 
     def __init__(self) -> None:
         self._times: deque[float] = deque(maxlen=_DEATHS)
@@ -21,8 +21,12 @@ class DeathRegister:
         self._times.append(now)
         self._last = what
 
+    def forget(self) -> None:
+        """A worker has run a batch, if only of examples: so others died over their items."""
+        self._times.clear()
+
     def crash_loop(self, now: float) -> CrashLoop | None:
-        """What to tell clients that would send requests here: five deaths within a minute."""
+        """What to tell clients that would send requests here: five such deaths within a minute."""
         if len(self._times) < _DEATHS or now - self._times[0] >= _WINDOW:
             return None
         span = format_duration(self._times[-1] - self._times[0])

@@ -129,6 +129,7 @@ class WorkerPool:
             restart.ended(chosen)
             if chosen.alive:  # else it died over the batch
                 self._useful.add(chosen)
+                self._deaths.forget()
             if self._worn_out is not None and self._worn_out(chosen):
                 restart.renew_soon(worker, chosen)
 
@@ -255,7 +256,8 @@ class WorkerPool:
         self._cold.add(worker)
         try:
             await worker.start(self._start_timeout)
-            await self._warm(worker)
+            if await self._warm(worker):
+                self._deaths.forget()
         finally:
             self._cold.discard(worker)
 

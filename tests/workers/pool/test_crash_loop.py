@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.pool.crash_loop import DeathRegister
@@ -54,12 +56,37 @@ async def test_a_crash_loop_is_told_by_health_and_readiness(tmp_path, monkeypatc
         assert f"(pid {first}) was killed by SIGKILL; another one is started in" in caplog.text
         weights.touch()
         await until(lambda: workers.health.alive)
-        assert (await client.post("/", 1)).status == 200
         assert (await client.get("/readyz")).error == "crash_loop"
+        assert (await client.post("/", 1)).status == 200
+        assert (await client.get("/readyz")).status == 200
+
+
+class Delicate:
+    """One item is too much for its process."""
+
+    def __call__(self, items):
+        if "deadly" in items:
+            os._exit(9)
+        return items
+
+
+@pytest.mark.parametrize(("examples", "others"), [((), ["harmless"]), (["harmless"], [])])
+async def test_deadly_items_are_no_crash_loop(examples, others):
+    """One client's items kill five workers that were seen to work: by answers, or by examples."""
+    service = Service()
+    service.endpoint("/", max_batch_size=1, examples=examples)(Delicate)
+    async with client_of(service) as client:
+        for _ in range(5):
+            for item in others:
+                assert (await client.post("/", item)).status == 200
+            assert (await client.post("/", "deadly")).error == "worker_lost"
+        workers = client.running.dispatchers["/"].workers
+        await until(lambda: workers.health.alive)
+        assert (await client.get("/readyz")).status == 200
 
 
 def test_five_deaths_within_a_minute():
-    """Fewer, or slower, is bad luck; and what was is forgotten."""
+    """Fewer, or slower, is bad luck; and what was before an answered batch is forgotten."""
     deaths = DeathRegister()
     for now in (0.0, 20.0, 40.0, 50.0):
         deaths.enter("worker 1, exited with 1", now)
@@ -70,3 +97,7 @@ def test_five_deaths_within_a_minute():
     message = "5 workers died within 59 s; the last, worker 3, exited with 3"
     assert str(deaths.crash_loop(79.9)) == message
     assert deaths.crash_loop(80.0) is None
+    deaths.forget()
+    for now in (81.0, 82.0, 83.0, 84.0):
+        deaths.enter("worker 4, exited with 4", now)
+    assert deaths.crash_loop(84.0) is None
