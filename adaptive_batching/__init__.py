@@ -11,13 +11,15 @@ if TYPE_CHECKING:
         BatchRecord,
         Dispatch,
         Hold,
+        JobOutcome,
         Policy,
         Reason,
         Shed,
         ShedReason,
         Situation,
+        Verdict,
     )
-    from adaptive_batching.dispatcher import Stats
+    from adaptive_batching.dispatcher.stats import Stats, WorkerStats
     from adaptive_batching.errors import (
         BatchFunctionError,
         BatchingError,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from adaptive_batching.marshal.service.shared_workers import SharedWorkers
     from adaptive_batching.payloads.marks import DType, Padded, Shape
     from adaptive_batching.pipeline import Pipeline, PipelineStats, Stage
-    from adaptive_batching.workers.elsewhere import External, Processes, RayWorkers
+    from adaptive_batching.workers.elsewhere import ExternalWorkers, Processes, RayWorkers
     from adaptive_batching.workers.placement import Tasks, Threads
     from adaptive_batching.workers.worker_index import worker_index
 
@@ -48,9 +50,10 @@ _MODULES = {
     "DeadlineExceeded": "errors",
     "Dispatch": "core",
     "ExecutionLock": "cooperation",
-    "External": "workers.elsewhere",
+    "ExternalWorkers": "workers.elsewhere",
     "Handle": "cooperation",
     "Hold": "core",
+    "JobOutcome": "core",
     "Overloaded": "errors",
     "Padded": "payloads.marks",
     "Pipeline": "pipeline",
@@ -69,10 +72,12 @@ _MODULES = {
     "ShedReason": "core",
     "Situation": "core",
     "Stage": "pipeline",
-    "Stats": "dispatcher",
+    "Stats": "dispatcher.stats",
     "Tasks": "workers.placement",
     "Threads": "workers.placement",
+    "Verdict": "core",
     "WorkerError": "errors",
+    "WorkerStats": "dispatcher.stats",
     "batched": "batching",
     "cooperative": "cooperation",
     "worker_index": "workers.worker_index",
@@ -88,9 +93,10 @@ __all__ = [
     "DeadlineExceeded",
     "Dispatch",
     "ExecutionLock",
-    "External",
+    "ExternalWorkers",
     "Handle",
     "Hold",
+    "JobOutcome",
     "Overloaded",
     "Padded",
     "Pipeline",
@@ -112,7 +118,9 @@ __all__ = [
     "Stats",
     "Tasks",
     "Threads",
+    "Verdict",
     "WorkerError",
+    "WorkerStats",
     "batched",
     "cooperative",
     "worker_index",

@@ -39,7 +39,8 @@ class Batched(Generic[T, R]):
         self._submit = dispatcher.submit if cost_of is None else self._submit_at_cost
 
     def __repr__(self) -> str:
-        return f"<batched {self._name} {self._dispatcher!r}>"
+        now = self.stats()
+        return f"<batched {self._name} queued={now.queued} running={now.running}/{now.workers}>"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Copies of an object with batched methods get queues of their own; others are a name."""

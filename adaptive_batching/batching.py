@@ -11,6 +11,7 @@ from adaptive_batching.configured_handler import check_takes_a_list, configured,
 from adaptive_batching.core import PolicyLike, make_policy
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.item_costs import checked_cost
+from adaptive_batching.keywords import names_keywords
 from adaptive_batching.units import Duration
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler import ConfiguredHandler
@@ -168,6 +169,7 @@ def batched(
     pad: Pad | None = None,
     pad_costs: Sequence[float] = (),
 ) -> _Decorator: ...
+@names_keywords
 def batched(
     handler: Any = None,
     /,

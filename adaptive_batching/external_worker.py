@@ -181,7 +181,10 @@ def _parser() -> argparse.ArgumentParser:
         help="lengths to the next of which the handler's padded arrays are padded, as in pad_costs",
     )
     parser.add_argument(
-        "--max-frame", type=int, default=MAX_FRAME, help="bytes of results; see External.max_frame"
+        "--max-frame",
+        type=int,
+        default=MAX_FRAME,
+        help="bytes of results; see ExternalWorkers.max_frame",
     )
     parser.add_argument(
         "--name",

@@ -738,3 +738,40 @@ def test_a_batch_cancelled_before_its_first_step_gives_its_worker_back() -> None
     for turns in range(1, 8):
         asyncio.run(leaves_soon(turns))
     assert answers == list(range(1, 8))
+
+
+# ------------------------------------------------------------------- words that it does not have
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (
+            lambda: batched(batch_size=3),
+            r"batched\(\) .* 'batch_size': did you mean max_b",
+        ),
+        (lambda: batched(max_latency_ms=3), "did you mean max_latency?"),
+        (
+            lambda: batched(max_wait_ms=3),
+            "'max_wait_ms': expected one of handler, max_bat",
+        ),
+        (lambda: Stage(itself, batch_size=3), r"Stage\(\) .* did you mean max_batch_size"),
+        (lambda: Pipeline([], latency=3), r"Pipeline\(\) .* did you mean max_latency"),
+        (lambda: cooperative(itself, batch_size=3), "did you mean max_batch_size"),
+        (lambda: Service(drain=3), r"Service\(\) .* 'drain': expected one of name, "),
+        (lambda: Service().endpoint("/", batch_size=3), r"Service.endpoint\(\) .* max_batch_size"),
+        (lambda: Processes(2, cpu=[1]), r"Processes\(\) .* did you mean cpus"),
+    ],
+)
+def test_a_wrong_keyword(wrong: Any, told: str) -> None:
+    """It is told with the nearest one, or with all that there are."""
+    with pytest.raises(TypeError, match=told):
+        wrong()
+
+
+async def test_what_it_prints() -> None:
+    """Its name, and how many wait and run."""
+    plain: Any = batched(workers=2)(itself)
+    assert repr(plain) == "<batched itself queued=0 running=0/0>"
+    async with plain:
+        assert repr(plain) == "<batched itself queued=0 running=0/2>"

@@ -13,6 +13,7 @@ from adaptive_batching.cooperation.handle import Handle
 from adaptive_batching.cooperation.lock import ExecutionLock
 from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
 from adaptive_batching.item_costs import CostOf, checked_cost
+from adaptive_batching.keywords import names_keywords
 from adaptive_batching.units import Duration
 from adaptive_batching.workers.handler import build, is_async
 
@@ -141,6 +142,7 @@ def cooperative(
     pad: Pad | None = None,
     pad_costs: Sequence[float] = (),
 ) -> Cooperative[A, Any]: ...
+@names_keywords
 def cooperative(
     handler: Callable[..., Any],
     *,

@@ -10,6 +10,7 @@ from typing import Any, Generic, Self, TypeVar
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.dispatcher import Dispatcher, call_from_thread, run_in_lanes
 from adaptive_batching.errors import WrongEventLoop
+from adaptive_batching.keywords import names_keywords
 from adaptive_batching.pipeline.execution import Execution
 from adaptive_batching.pipeline.stage import Stage, Wrap
 from adaptive_batching.pipeline.stats import PipelineStats
@@ -21,6 +22,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+@names_keywords
 class Pipeline(Generic[T, R]):
     """Stages in sequence: `await pipeline(x)` sends x through all of them and returns the result.
 

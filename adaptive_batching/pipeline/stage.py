@@ -11,6 +11,7 @@ from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.item_costs import CostOf, checked_cost
+from adaptive_batching.keywords import names_keywords
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler import is_async, name_of
 from adaptive_batching.workers.interface import Workers
@@ -21,6 +22,7 @@ from adaptive_batching.workers.warm_up import make_warm_up
 Wrap = Callable[[Any], Callable[[list[Any]], Any]]
 
 
+@names_keywords
 @dataclass(frozen=True, slots=True)
 class Stage:
     """A step that every item goes through.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar
 
+from adaptive_batching.keywords import names_keywords
 from adaptive_batching.units import Duration, is_number, is_whole_number, seconds_of
 from adaptive_batching.wire.frames import MAX_CHATTER, MAX_FRAME, MAX_LENGTH
 from adaptive_batching.workers.external.socket_path import check_path
@@ -21,6 +22,7 @@ _DEVICE_VARIABLE = "CUDA_VISIBLE_DEVICES"  # CUDA reads it, and so does ROCm
 _SHARED_MEMORY = 2**28  # bytes; 64 images of 600 KiB each way three times over
 
 
+@names_keywords
 @dataclass(frozen=True, slots=True)
 class Processes(Placement):
     """In processes of their own, that may crash or hang without harm to this one.
@@ -106,6 +108,7 @@ class Processes(Placement):
         return own
 
 
+@names_keywords
 @dataclass(frozen=True, slots=True)
 class RayWorkers(Placement):
     """In actors of a Ray cluster, on as many machines as it has (extra: ray).
@@ -148,12 +151,14 @@ class RayWorkers(Placement):
         return asked | {name: value for name, value in more.items() if value}
 
 
+@names_keywords
 @dataclass(frozen=True, slots=True)
-class External(Placement):
+class ExternalWorkers(Placement):
     """In workers that are started apart: they connect to a Unix socket and pull batches.
 
-    `workers="unix:/run/model.sock"` is short for `External("/run/model.sock")`. Items and results
-    are values of MessagePack; the decorated handler itself does not run here.
+    `workers="unix:/run/model.sock"` is short for `ExternalWorkers("/run/model.sock")`. Items and
+    results are values of MessagePack. The decorated handler only says what items and results are:
+    the workers, in any language, have the code that runs.
 
     Attributes:
         path: The socket, which is created, private to this user, and removed at the end.

@@ -14,7 +14,7 @@ from adaptive_batching.workers.placement import Placement, Tasks, Threads
 from adaptive_batching.workers.warm_up import NO_WARM_UP, WarmUp
 
 if TYPE_CHECKING:
-    from adaptive_batching.workers.elsewhere import External
+    from adaptive_batching.workers.elsewhere import ExternalWorkers
 
 
 def make_workers(
@@ -29,8 +29,8 @@ def make_workers(
         handler: A function or a class; see `workers.handler`.
         placement: Where it runs.
         wrap: Takes the handler, ready to be called with items, and returns what to call instead.
-            It gets, and returns, an async function if the placement is `Tasks` or `External`, else
-            a plain one.
+            It gets, and returns, an async function if the placement is `Tasks` or
+            `ExternalWorkers`, else a plain one.
         warm_up: What each worker runs before it is ready.
 
     Raises:
@@ -50,7 +50,7 @@ def _elsewhere(
     handler: Any, placement: Placement, wrap: Callable[[Any], Any] | None, warm_up: WarmUp
 ) -> Workers:
     from adaptive_batching.workers.elsewhere import (  # noqa: PLC0415
-        External,
+        ExternalWorkers,
         Processes,
         RayWorkers,
     )
@@ -64,18 +64,18 @@ def _elsewhere(
             from adaptive_batching.workers.pooled import actors  # noqa: PLC0415
 
             return actors(handler, wrap, placement, warm_up)
-        case External():
+        case ExternalWorkers():
             if warm_up is not NO_WARM_UP:
                 raise ValueError("workers that come by themselves are warm: expected no examples")
             return _external(placement, wrap)
     raise TypeError(f"workers: expected one of the package's placements, got {placement!r}")
 
 
-def _external(placement: "External", wrap: Callable[[Any], Any] | None) -> Workers:
+def _external(placement: "ExternalWorkers", wrap: Callable[[Any], Any] | None) -> Workers:
     from adaptive_batching.workers.external.connection import WorkerTerms  # noqa: PLC0415
-    from adaptive_batching.workers.external.external import ExternalWorkers  # noqa: PLC0415
+    from adaptive_batching.workers.external.external import ConnectedWorkers  # noqa: PLC0415
 
-    return ExternalWorkers(
+    return ConnectedWorkers(
         placement.path,
         WorkerTerms(seconds_of("timeout", placement.timeout), placement.max_frame),
         max_workers=placement.max_workers,

@@ -25,9 +25,9 @@ def _ray(count: int) -> Placement:
 
 
 def _external(path: str) -> Placement:
-    from adaptive_batching.workers.elsewhere import External  # noqa: PLC0415
+    from adaptive_batching.workers.elsewhere import ExternalWorkers  # noqa: PLC0415
 
-    return External(path)
+    return ExternalWorkers(path)
 
 
 _COUNTED: dict[str, Callable[[int], Placement]] = {

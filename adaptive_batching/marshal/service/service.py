@@ -18,6 +18,7 @@ from adaptive_batching.asked_limits import make_limits
 from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.core import PolicyLike, make_policy
 from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
+from adaptive_batching.keywords import names_keywords
 from adaptive_batching.marshal.checks import (
     check_cost,
     check_count,
@@ -55,6 +56,7 @@ H = TypeVar("H", bound=Callable[..., Any])
 RESERVED = (*PAGES, "/openapi.json", "/docs")
 
 
+@names_keywords
 class Service:
     """Endpoints that batch, served over HTTP: one item comes in, its own result goes out::
 
@@ -152,6 +154,7 @@ class Service:
         async with self._asgi.running_workers():
             yield
 
+    @names_keywords
     def endpoint(
         self,
         path: str,
@@ -284,6 +287,7 @@ class Service:
 
         return register
 
+    @names_keywords
     def add_pipeline(
         self,
         path: str,

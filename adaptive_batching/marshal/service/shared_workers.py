@@ -6,10 +6,12 @@ from inspect import isclass
 from typing import Any
 
 from adaptive_batching.core import PolicyLike, make_policy
+from adaptive_batching.keywords import names_keywords
 from adaptive_batching.workers.place import place
 from adaptive_batching.workers.placement import Placement
 
 
+@names_keywords
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedWorkers:
     """Workers for several endpoints: give the same object to each as its `workers`.

@@ -19,7 +19,7 @@ _WINDOW = 1.0  # seconds
 _log = logging.getLogger("adaptive_batching.workers")
 
 
-class ExternalWorkers:
+class ConnectedWorkers:
     """Listens, and runs batches on workers that are connected and idle.
 
     Workers may come, go and differ in speed. Each has the place of its index while it is connected;
@@ -57,7 +57,7 @@ class ExternalWorkers:
         self._log = ConnectionLog(path)
 
     def __repr__(self) -> str:
-        return f"<ExternalWorkers {self._path} alive={self.health.alive}>"
+        return f"<ConnectedWorkers {self._path} alive={self.health.alive}>"
 
     @property
     def health(self) -> Health:

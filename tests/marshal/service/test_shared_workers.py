@@ -9,7 +9,7 @@ from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.simulation.traffic.traces import read_trace
-from adaptive_batching.workers.elsewhere import External
+from adaptive_batching.workers.elsewhere import ExternalWorkers
 from adaptive_batching.workers.placement import Threads
 from tests.marshal import apps
 from tests.marshal.client import client_of, until
@@ -144,6 +144,6 @@ def test_what_an_endpoint_can_not_say_alone():
         service.endpoint("/a", workers=SharedWorkers(), cpus=[0])
     with pytest.raises(ValueError, match="psychic"):
         SharedWorkers(policy="psychic")
-    service.endpoint("/a", workers=SharedWorkers(External("/run/model.sock")))(apps.Square)
+    service.endpoint("/a", workers=SharedWorkers(ExternalWorkers("/run/model.sock")))(apps.Square)
     with pytest.raises(ValueError, match="only tasks, threads and processes can be shared"):
         service.prepared()

@@ -3,7 +3,7 @@
 import asyncio
 
 from adaptive_batching.workers.external.connection import WorkerTerms
-from adaptive_batching.workers.external.external import ExternalWorkers
+from adaptive_batching.workers.external.external import ConnectedWorkers
 from tests.workers.external.guest import Guest
 from tests.workers.pool.test_pool import Changes
 
@@ -18,7 +18,7 @@ class Scene:
 
     async def listen(self, *, batch_timeout=5.0, max_frame=2**20, hello_timeout=5.0, **how):
         terms = WorkerTerms(batch_timeout, max_frame, hello_timeout)
-        self.workers = ExternalWorkers(str(self.path), terms, **{"max_workers": 8, **how})
+        self.workers = ConnectedWorkers(str(self.path), terms, **{"max_workers": 8, **how})
         self._stack.push_async_callback(self.workers.aclose)
         await self.workers.start(self.changes)
         return self.workers

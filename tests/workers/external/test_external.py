@@ -19,7 +19,7 @@ from adaptive_batching.errors import (
     WorkerLost,
     WorkerTimeout,
 )
-from adaptive_batching.workers.elsewhere import External, Processes, RayWorkers
+from adaptive_batching.workers.elsewhere import ExternalWorkers, Processes, RayWorkers
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.place import place
@@ -155,7 +155,7 @@ async def test_a_farewell_is_waited_for(scene):
 
 async def test_a_farewell_that_crosses_a_batch(scene):
     """It was decided who gets the batch, and it has not been sent yet: it is not lost."""
-    workers = make_workers(elsewhere, External(str(scene.path)))
+    workers = make_workers(elsewhere, ExternalWorkers(str(scene.path)))
     async with Dispatcher(workers, Limits(), policy="greedy") as dispatcher:
         guest = await Guest.idle(scene.path)
         await until(lambda: dispatcher.stats().workers)
@@ -404,7 +404,7 @@ def test_every_call_has_one_outcome_and_every_answer_is_right(tmp_path_factory, 
 
     async def story():
         path = tmp_path_factory.mktemp("s") / "s"
-        workers = make_workers(elsewhere, External(str(path)))
+        workers = make_workers(elsewhere, ExternalWorkers(str(path)))
         limits = Limits(max_batch_size=4)
         async with Dispatcher(workers, limits, policy="greedy") as dispatcher:
             guests = [Unreliable(path, deeds) for deeds in [*lives, ["answer"] * 100]]
@@ -472,11 +472,13 @@ def elsewhere(items):
 
 def test_a_socket_is_named_where_workers_are(tmp_path):
     """A text is one; other texts are mistakes."""
-    assert place(elsewhere, "unix:/run/model.sock") == External("/run/model.sock")
+    assert place(elsewhere, "unix:/run/model.sock") == ExternalWorkers("/run/model.sock")
     assert place(elsewhere, "threads:3") == Threads(3)
     assert place(Obeys, "processes:2") == Processes(2)
     assert place(Obeys, "ray:4") == RayWorkers(4)
-    assert place(Obeys, External("/x", max_workers=2)) == External("/x", max_workers=2)
+    assert place(Obeys, ExternalWorkers("/x", max_workers=2)) == ExternalWorkers(
+        "/x", max_workers=2
+    )
     with pytest.raises(ValueError, match=r"ray:2 or unix:/run/model.sock, got '2'"):
         place(elsewhere, "2")
     with pytest.raises(ValueError, match="only worker processes are pinned"):
@@ -533,7 +535,7 @@ async def test_an_idempotent_batch_runs_again_elsewhere(tmp_path):
 
 async def test_the_idlest_goes_first_and_a_stranger_begins_afresh(scene):
     """Of two workers the one that waits longer is asked; a new one inherits nobody's speed."""
-    workers = make_workers(elsewhere, External(str(scene.path)))
+    workers = make_workers(elsewhere, ExternalWorkers(str(scene.path)))
     dispatcher = Dispatcher(workers, Limits(max_batch_size=1), policy="greedy")
     await dispatcher.start()
     guests = [await Guest.idle(scene.path, name=name) for name in ("a", "b")]

@@ -12,7 +12,7 @@ import pytest
 from adaptive_batching.core import JobOutcome, Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import RemoteError, WorkerLost, WorkerTimeout
-from adaptive_batching.workers.elsewhere import External
+from adaptive_batching.workers.elsewhere import ExternalWorkers
 from adaptive_batching.workers.factory import make_workers
 from tests.marshal.client import until
 from tests.workers.external.scene import asked
@@ -242,7 +242,7 @@ async def test_sizes_and_lengths_that_are_none(pull, option, numbers, message):
 
 async def test_workers_of_unlike_speed(scene, pull):
     """The quicker a worker asks again, the more it gets; each one's speed is known by itself."""
-    workers = make_workers(elsewhere, External(str(scene.path)))
+    workers = make_workers(elsewhere, ExternalWorkers(str(scene.path)))
     dispatcher = Dispatcher(workers, Limits(max_batch_size=4), policy="greedy")
     await dispatcher.start()
     names = ("brisk", "steady", "sluggish")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from adaptive_batching.errors import WorkerStartError
-from adaptive_batching.workers.elsewhere import External
+from adaptive_batching.workers.elsewhere import ExternalWorkers
 from adaptive_batching.workers.external.named_socket import NamedSocket, peer_of
 from tests.workers.external.guest import HELLO, Guest
 
@@ -164,7 +164,7 @@ def test_a_directory_that_is_not_there(path):
 def test_paths_that_no_socket_can_have(path):
     """They are told where they are written."""
     with pytest.raises(ValueError, match="expected the path of a socket, of 1 to 107 bytes"):
-        External(path)
+        ExternalWorkers(path)
 
 
 @pytest.fixture
