@@ -17,6 +17,11 @@ def function_of(cost: object) -> object:
     return len if cost == BYTES else cost
 
 
+def reads_items(function: object) -> bool:
+    """Whether an endpoint's `key` or `cost` is a function of the item: bodies are read for it."""
+    return callable(function) and not _takes_bytes(function)
+
+
 def cost_of_bodies(cost: str | CostOf, contract: Contract, costs: Costs | None) -> CostOf:
     """Make what says the cost of an item as it goes to the handler: a body, or one with its codecs.
 

@@ -8,7 +8,7 @@ from typing import Any
 from adaptive_batching.core import Limits, PolicyLike
 from adaptive_batching.item_costs import CostOf
 from adaptive_batching.marshal.service.conversion import Conversion
-from adaptive_batching.marshal.service.costs import cost_of_bodies
+from adaptive_batching.marshal.service.costs import cost_of_bodies, reads_items
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.payloads.contract import Contract
 from adaptive_batching.pipeline import Pipeline
@@ -19,6 +19,17 @@ PAGES = (*HEALTH, "/metrics")
 """Where each service says how it is."""
 
 LONGEST_KEY = 256  # characters of a header: the last thousand keys are remembered
+
+_LARGEST_BODY = 8 * 2**20  # bytes
+_LARGEST_BODY_READ = 2**20  # read in about 10 ms, for which the process answers nothing else
+
+
+def largest_body(max_body: int | None, key: object, cost: object = None) -> int:
+    """Return the bytes that the body of an item may have, which are fewer where we read it, too."""
+    if max_body is not None:
+        return max_body
+    reads = any(map(reads_items, (key, cost)))
+    return _LARGEST_BODY_READ if reads else _LARGEST_BODY
 
 
 @dataclass(frozen=True, slots=True)

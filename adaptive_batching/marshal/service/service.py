@@ -29,7 +29,12 @@ from adaptive_batching.marshal.checks import (
     positive_seconds,
 )
 from adaptive_batching.marshal.service.costs import function_of
-from adaptive_batching.marshal.service.endpoints import PAGES, Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.service.endpoints import (
+    PAGES,
+    Endpoint,
+    PipelineEndpoint,
+    largest_body,
+)
 from adaptive_batching.marshal.service.in_process import InProcessEndpoint
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.payloads.contract import Contract, Declaration
@@ -165,7 +170,7 @@ class Service:
         cpus: Sequence[int | Sequence[int]] | None = None,
         policy: PolicyLike = "cork",
         max_queue: int = 1024,
-        max_body: int = 8 * 2**20,
+        max_body: int | None = None,
         idempotent: bool = False,
         item: Any = None,
         result: Any = None,
@@ -197,7 +202,8 @@ class Service:
             cpus: The core, or the list of cores, of each process.
             policy: When a batch leaves: `cork`, `greedy`, `window:2ms` or an object.
             max_queue: Items that may wait; more are refused, with 503.
-            max_body: Bytes that one item's body may have; more is refused, with 413.
+            max_body: Bytes that one item's body may have; more is refused, with 413. By default
+                8 MiB, or 1 MiB where `key` or `cost` is a function that takes the item.
             idempotent: Whether running an item twice is as good as once. Then a batch that raises,
                 or loses its worker, runs again in parts: only the request to blame gets the error.
             item: The type of an item, which is validated in the worker; what is not of it is
@@ -235,7 +241,8 @@ class Service:
                 or a type can't be validated.
             ValueError: Something is out of its range; the message says what was expected.
         """
-        self._check(path, max_body)
+        most = largest_body(max_body, key, cost)
+        self._check(path, most)
         make_policy(policy)
         if isinstance(workers, SharedWorkers):
             check_shared(policy, cpus, key)
@@ -274,7 +281,7 @@ class Service:
                 placement,
                 limits,
                 policy,
-                max_body,
+                most,
                 idempotent,
                 contract,
                 bodies,
@@ -293,7 +300,7 @@ class Service:
         path: str,
         pipeline: Pipeline[Any, Any],
         *,
-        max_body: int = 8 * 2**20,
+        max_body: int | None = None,
         item: Any = None,
         result: Any = None,
         codec: str = "json",
@@ -309,7 +316,8 @@ class Service:
         Args:
             path: Where, such as `/predict`.
             pipeline: Its stages and its `max_latency`; it stays as it is, and need not be started.
-            max_body: Bytes that one item's body may have; more is refused, with 413.
+            max_body: Bytes that one item's body may have; more is refused, with 413. By default
+                8 MiB, or 1 MiB where `key` is a function.
             item: The type of an item; see `endpoint`.
             result: The type of a result.
             codec: How items come: `json`, `msgpack`, `raw` or `npy`.
@@ -322,7 +330,8 @@ class Service:
             TypeError: It is no pipeline, or something is of a wrong type.
             ValueError: Something is out of its range; the message says what was expected.
         """
-        self._check(path, max_body)
+        most = largest_body(max_body, key)
+        self._check(path, most)
         check_key(key)
         if not isinstance(pipeline, Pipeline):
             raise TypeError(f"pipeline: expected Pipeline([...]), got {pipeline!r}")
@@ -339,9 +348,7 @@ class Service:
         if many:
             contract.check_lists()
         bodies = contract.bodies(first.examples)
-        self._endpoints[path] = PipelineEndpoint(
-            path, pipeline, max_body, contract, bodies, key, many
-        )
+        self._endpoints[path] = PipelineEndpoint(path, pipeline, most, contract, bodies, key, many)
 
     def relocate(self, path: str, workers: int | str | Placement) -> None:
         """Let a handler run elsewhere than its endpoint says: `ray:4` instead of two processes.

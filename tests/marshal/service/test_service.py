@@ -197,6 +197,24 @@ def test_other_mistakes_in_the_decorator():
         service.endpoint("/a", max_body="1MB")
 
 
+@pytest.mark.parametrize(
+    ("how", "largest"),
+    [
+        ({}, 8 * 2**20),
+        ({"key": "X-Model"}, 8 * 2**20),
+        ({"key": lambda item: item}, 2**20),
+        ({"cost": lambda item: item}, 2**20),
+        ({"cost": "bytes"}, 8 * 2**20),
+        ({"key": lambda item: item, "max_body": 2**24}, 2**24),
+    ],
+)
+def test_bodies_that_are_read_by_the_process_of_all_connections(how, largest):
+    """They are smaller by default, for nothing else is answered meanwhile."""
+    service = Service()
+    service.endpoint("/", **how)(apps.Square)
+    assert [endpoint.max_body for endpoint in service] == [largest]
+
+
 def test_mistakes_in_a_service():
     """What was expected, and what was there."""
     with pytest.raises(ValueError, match="max_in_flight: expected at least 1, got 0"):
