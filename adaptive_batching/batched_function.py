@@ -155,6 +155,17 @@ class Batched(Generic[T, R]):
         """Whether it is a method of this very object."""
         return getattr(self.__wrapped__, "__self__", None) is instance
 
+    def __enter__(self) -> Never:
+        """Say that workers start and end on an event loop.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(f"{self._name}: expected `async with`, got `with`")
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was entered."""
+
     async def __aenter__(self) -> "Batched[T, R]":
         await self.start()
         return self

@@ -769,6 +769,13 @@ def test_a_wrong_keyword(wrong: Any, told: str) -> None:
         wrong()
 
 
+def test_with_instead_of_async_with() -> None:
+    """It is told what to write."""
+    function: Any = batched(itself)
+    with pytest.raises(TypeError, match="itself: expected `async with`, got `with`"), function:
+        pass
+
+
 async def test_what_it_prints() -> None:
     """Its name, and how many wait and run."""
     plain: Any = batched(workers=2)(itself)

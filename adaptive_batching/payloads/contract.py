@@ -153,4 +153,4 @@ def _check(parameter: str, payload: Payload, advice: str = "") -> None:
         payload.readers()
         payload.writers()
     except TypeError as error:
-        raise TypeError(f"{parameter}: {error}{advice}") from error
+        raise TypeError(f"{parameter}: {error}{advice}") from None

@@ -55,9 +55,18 @@ def _elements(codec: Codec, body: bytes) -> Sequence[Any]:
         return _ELEMENTS[codec](body, bounded=True)
     except splice.NotCuttable as error:
         begin = body.lstrip()[:1] if codec is Codec.JSON else body[:1]
-        if begin and begin not in _LIST_MARKS[codec]:
+        if begin and begin not in _LIST_MARKS[codec] and _is_one_value(codec, body):
             raise InvalidItem("$", "expected a list of items, got another value") from None
         raise MalformedBody(str(error)) from None
+
+
+def _is_one_value(codec: Codec, body: bytes) -> bool:
+    decode: Any = msgspec.json.decode if codec is Codec.JSON else msgspec.msgpack.decode
+    try:
+        decode(body, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def _rows(body: bytes) -> Any:

@@ -143,12 +143,13 @@ async def test_the_first_item_that_fails_is_told(several):
         for body, status, code in (
             ({"text": "x"}, 422, "invalid_item"),
             (b"[1,", 400, "malformed"),
+            (b'{"text": "x"', 400, "malformed"),
             ([{"text": "x"}] * 21, 413, "too_many_items"),
         ):
             answer = await client.post("/lengths", body)
             assert (answer.status, answer.error) == (status, code)
         assert "at most 20 items" in answer.json["message"]
-        assert client.running.endpoints["/lengths"].responses == {422: 2, 500: 1, 400: 1, 413: 1}
+        assert client.running.endpoints["/lengths"].responses == {422: 2, 500: 1, 400: 2, 413: 1}
         with pytest.raises(InvalidItem, match=r"\$\[1\].text: expected str, got int"):
             await several["/lengths"]([Text("a"), {"text": 3}])
         with pytest.raises(InvalidItem, match=r"\$\[1\]: got a object, which can't be written"):
