@@ -8,6 +8,7 @@ from time import perf_counter
 from adaptive_batching.bench.report import Report, Row, Verdict
 from adaptive_batching.core import (
     Batch,
+    Costs,
     Fairness,
     Job,
     Limits,
@@ -22,6 +23,7 @@ from adaptive_batching.errors import Overloaded
 _PATIENCE = 1000.0  # seconds
 _HASTE = 1e-3  # seconds: no batch is as short
 _AGEING = 1.0  # seconds
+_TENANTS = 8  # where these are not what grows
 _TICK = 1e-3  # seconds between two operations
 _MOST = 5.0  # times as long as beside ten; a logarithm, and a cache that no longer holds it all
 
@@ -58,6 +60,25 @@ def _aged(_number: int, now: float) -> Job:
     return TenantJob(now, 1, now + _PATIENCE, tenant="one", priority=priority)
 
 
+def _cost(number: int) -> float:
+    """What the nth job costs: anything from 1 to 1,024, each doubling as likely."""
+    return float(2 ** (number * 7919 % 10_007 / 1000))
+
+
+def _costs(number: int, now: float) -> Job:
+    return Job(now, 1, now + _PATIENCE, cost=_cost(number))
+
+
+def _costs_and_deadlines(number: int, now: float) -> Job:
+    job = _own_deadlines(number, now)
+    job.cost = _cost(number)
+    return job
+
+
+def _costs_and_tenants(number: int, now: float) -> Job:
+    return TenantJob(now, 1, now + _PATIENCE, cost=_cost(number), tenant=number % _TENANTS)
+
+
 CROWDS: dict[str, Make] = {
     "jobs, one max_latency": _alike,
     "jobs, own deadlines": _own_deadlines,
@@ -66,6 +87,9 @@ CROWDS: dict[str, Make] = {
     "batch keys of a tenant each": _keys_and_tenants,
     "batch keys of one tenant": _keys_of_one,
     "aged jobs before high priority": _aged,
+    "jobs that cost differently": _costs,
+    "costs, own deadlines": _costs_and_deadlines,
+    "costs, tenants": _costs_and_tenants,
 }
 
 
@@ -83,11 +107,13 @@ class Crowd:
         self._next = 0
         self._now = 0.0
         self._submitted: Job | None = None
-        fairness = Fairness(ageing=_AGEING) if isinstance(make(0, 0.0), TenantJob) else None
-        limits = Limits(8, _PATIENCE, max_queue=10**9)
+        first = make(0, 0.0)
+        fairness = Fairness(ageing=_AGEING) if isinstance(first, TenantJob) else None
+        costs = Costs(padded=True) if first.cost else None
+        limits = Limits(8, _PATIENCE, max_queue=10**9, costs=costs)
         self._scheduler = Scheduler(make_policy("cork"), limits, fairness=fairness)
         for size in (1, 4, 8) * 10:
-            self._scheduler.latency.observe(size, 5e-3 + 5e-5 * size)
+            self._scheduler.latency.observe(size, 5e-3 + 5e-5 * size, 100.0 * size)
         self._come()
         self._running = self._left()
         for _ in range(number):

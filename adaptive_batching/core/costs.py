@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import inf, nextafter
+from math import inf
 
 from adaptive_batching.core.allowed import are_ascending, last_allowed, next_allowed
 from adaptive_batching.core.job import Job
 from adaptive_batching.errors import JobTooLarge
 from adaptive_batching.units import LARGEST_COST, is_number
+
+_ROUNDED_DOWN = 1.0 - 2.0**-48  # more than `as_run` and a quotient of it can be rounded up by
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Costs:
 
         The arguments are those of `together`.
         """
-        cost = self.together(size, largest, total)
+        cost = size * largest if self.padded else total
         return cost * next_allowed(self.sizes, size) / size if self.sizes else cost
 
     def items_at_most(self, cost: float, limit: int, max_cost: float) -> int:
@@ -127,7 +129,7 @@ class Costs:
         share = self.as_run(size, cost, cost)
         if share <= self.max_batch_cost:
             return cost
-        return nextafter(cost * (self.max_batch_cost / share), 0.0)
+        return cost * (self.max_batch_cost / share) * _ROUNDED_DOWN
 
     def of_job(self, job: Job) -> float:
         """What this job alone costs, without what fills its batch up to an allowed size."""
@@ -144,4 +146,6 @@ class Costs:
 
     def of_each(self, jobs: Iterable[Job]) -> float:
         """What these jobs cost, each alone."""
-        return sum(map(self.of_job, jobs))
+        if self.padded:
+            return sum([job.size * job.cost for job in jobs])
+        return sum([job.cost for job in jobs])

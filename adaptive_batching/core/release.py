@@ -4,7 +4,7 @@ from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, Job, Reason
 from adaptive_batching.core.permits import Permits
-from adaptive_batching.core.policy import Dispatch, Hold, Limits, Shed, ShedReason
+from adaptive_batching.core.policy import Dispatch, Hold, Limits, Shed, ShedReason, Situation
 from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.core.queues.queues import Queues
 from adaptive_batching.core.retry.bisection import Bisection
@@ -64,14 +64,15 @@ class Release:
             return self._release(view, Dispatch(view.limits.max_batch_size, Reason.DRAIN), now)
         if view.arrivals.fresh:
             view.digest(now)
-        decision = self._policy.decide(view.situation(now))
+        situation = view.situation(now)
+        decision = self._policy.decide(situation)
         if isinstance(decision, Hold):
             return decision
         if isinstance(decision, Dispatch):
             if holding is not None and self._permits.idle == 1:
                 size = holding.limits.max_batch_size
                 return self._release(holding, Dispatch(size, Reason.NOT_WORTH_WAITING), now)
-            return self._release(view, decision, now)
+            return self._release(view, decision, now, situation)
         return self._turn_away(decision)
 
     def leave(
@@ -136,7 +137,9 @@ class Release:
         self._queues.left(job.key, job.size)
         return True
 
-    def _release(self, view: KeyQueue, decision: Dispatch, now: float) -> Batch:
+    def _release(
+        self, view: KeyQueue, decision: Dispatch, now: float, known: Situation | None = None
+    ) -> Batch:
         if not self._permits.idle:
             raise self._policy.broken(0, "Hold or Shed while every worker is busy", decision, now)
         allowed = min(decision.size, view.limits.max_batch_size)
@@ -145,7 +148,7 @@ class Release:
         if queue.groups is None:
             jobs = queue.take(allowed)
         else:
-            jobs = queue.take_together(allowed, view.situation(now).terms)
+            jobs = queue.take_together(allowed, (known or view.situation(now)).terms)
         if not jobs and view.head.size > view.limits.max_batch_size:
             jobs = queue.take(view.head.size)  # it came before the limit, and may be told
         if not jobs:

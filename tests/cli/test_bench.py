@@ -29,10 +29,10 @@ def reports(*arguments):
 
 
 def test_growth() -> None:
-    """Two rows for each of seven kinds of crowds, and a verdict on each."""
+    """Two rows for each of ten kinds of crowds, and a verdict on each."""
     (report,) = reports("growth")
-    assert [row["how many"] for row in report["rows"]] == [10, 1000] * 7
-    assert len(report["verdicts"]) == 7
+    assert [row["how many"] for row in report["rows"]] == [10, 1000] * 10
+    assert len(report["verdicts"]) == 10
     assert all(row["submit (µs)"] > 0 for row in report["rows"])
 
 

@@ -3,7 +3,7 @@
 from math import inf
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from adaptive_batching.core import (
@@ -168,6 +168,7 @@ def test_jobs_that_wait_keep_the_way_in_which_they_are_counted(
     assert isinstance(scheduler.next(0.0), Hold)
 
 
+@example(costs=[2.9] * 13, most=3.0, padded=True, sizes=(1, 4, 16, 64))  # rounded up
 @given(
     costs=st.lists(st.floats(0.0, 1e9), min_size=1, max_size=20),
     most=st.floats(0.1, 1e9),

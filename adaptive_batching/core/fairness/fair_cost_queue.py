@@ -1,7 +1,7 @@
 """Jobs of several tenants that may share a batch and don't cost the same."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from heapq import merge
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from heapq import heappop, heappush, heapreplace, merge
 from math import inf
 from operator import attrgetter
 
@@ -42,11 +42,6 @@ class _Turn:
         """Whether any job is left that may join."""
         return self._first != [None, None] and self._passed < _PASSED
 
-    @property
-    def standing(self) -> tuple[float, int]:
-        """Its tenant's."""
-        return self.queue.standing
-
     def join(self, filling: Filling) -> Job | None:
         """Let its next job join the batch; None if it did not fit and is passed."""
         high, normal = self._first
@@ -72,7 +67,7 @@ class FairCostQueue(FairQueue):
         deferral: See `JobOrder`.
     """
 
-    __slots__ = ("_terms", "groups")
+    __slots__ = ("_per_second", "_terms", "groups")
 
     def __init__(
         self, costs: Costs, tenants: Tenants, deferral: Callable[[], float] = lambda: inf
@@ -80,6 +75,7 @@ class FairCostQueue(FairQueue):
         super().__init__(tenants, deferral)
         self.groups: CostGroups[Group] = CostGroups(Group, costs)
         self._terms: Terms | None = None  # of the newest batch
+        self._per_second = 0.0  # items
 
     def append(self, job: Job) -> None:
         """Let a job wait in its tenant's queue."""
@@ -97,7 +93,7 @@ class FairCostQueue(FairQueue):
         No job is taken with which another one of the batch would be late, or which would make the
         batch cost too much. The oldest is returned first.
         """
-        self._terms = terms
+        self._terms, self._per_second = terms, self._tenants.price(1.0)
         first = self._queues.first()
         assert first is not None
         head = first.next
@@ -106,13 +102,11 @@ class FairCostQueue(FairQueue):
         self._serve(first, head)
         self._fill(filling, groups)
         taken = filling.jobs
-        for job in taken:  # until it is counted out it waits, for an order counts all that do
-            job.queue = self
         for job in taken:
-            job.queue = None
             self._passed.discard(job)
-            self._count_out(job)
-        self.left(taken, sum(job.size for job in taken))
+            super()._count_out(job)
+        self._left_groups(taken)
+        self.left(taken, filling.items)
         taken.sort(key=attrgetter("arrived"))
         return taken
 
@@ -121,29 +115,32 @@ class FairCostQueue(FairQueue):
         if self._terms is None:
             return job.size
         seconds = self._terms.share(job.size, self.groups.costs.of_job(job))
-        return self._tenants.price(seconds) or job.size
+        return seconds * self._per_second or job.size
 
     def _fill(self, filling: Filling, groups: Sequence[Group]) -> None:
         """Let jobs of some groups join a batch, always one of the tenant furthest behind."""
-        turns: VirtualTimeHeap[_Turn] = VirtualTimeHeap()
+        turns: list[tuple[float, int, _Turn]] = []
         newcomers = _in_turn(groups)
         newcomer = next(newcomers, None)
         deferral = self._deferral()
         while not filling.closed:
-            turn = turns.first()
-            while newcomer is not None and (turn is None or newcomer.standing < turn.standing):
+            while newcomer is not None and (not turns or newcomer.standing < turns[0][:2]):
                 name = newcomer.name
                 queue = self._queues.get(name)
                 assert queue is not None
                 parts = [jobs for group in groups if (jobs := group.get(name)) and jobs.waits]
-                turns.add(name, _Turn(queue, parts, deferral))
+                heappush(turns, (*newcomer.standing, _Turn(queue, parts, deferral)))
                 newcomer = next(newcomers, None)
-                turn = turns.first()
-            if turn is None:
+            if not turns:
                 return
+            turn = turns[0][2]
+            if not turn.waits:
+                heappop(turns)
+                continue
             job = turn.join(filling)
             if job is not None:
                 self._serve(turn.queue, job)
+                heapreplace(turns, (*turn.queue.standing, turn))
 
     def _serve(self, queue: TenantQueue, job: Job) -> None:
         queue.serve(job)
@@ -151,9 +148,14 @@ class FairCostQueue(FairQueue):
 
     def _count_out(self, job: Job) -> None:
         super()._count_out(job)
-        jobs = self.groups.left(job).get(job.tenant)
-        assert jobs is not None
-        jobs.left(job)
+        self._left_groups((job,))
+
+    def _left_groups(self, jobs: Iterable[Job]) -> None:
+        for group, left in self.groups.left(jobs):
+            for job in left:
+                of_tenant = group.get(job.tenant)
+                assert of_tenant is not None
+                of_tenant.left(job)
 
 
 def _in_turn(groups: Sequence[Group]) -> Iterator[Tenant]:

@@ -168,8 +168,9 @@ class Tenants:
         if not parts > 0:
             return
         extra = max(0.0, latency.predict(batch.padded_size, batch.cost) / parts - 1.0)
+        each = self.price(extra)
         for job, share in zip(batch.jobs, shares, strict=True):
-            self.of(job.tenant).served(self.price(extra * share))
+            self.of(job.tenant).served(each * share)
 
     def _hindmost(self) -> float:
         """What the tenant that is furthest behind has received."""

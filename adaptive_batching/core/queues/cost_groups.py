@@ -1,7 +1,9 @@
 """Jobs that wait, by what they cost, and which of these groups are best run together."""
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import accumulate, chain, islice
 from math import frexp, inf
 from typing import Generic, NamedTuple, TypeVar
 
@@ -98,16 +100,21 @@ class CostGroups(Generic[J]):
         self._divided = None
         return group.jobs
 
-    def left(self, job: Job) -> J:
-        """Count out a job that waits no more; returns what held it."""
-        number = self.number(job)
+    def left(self, jobs: Iterable[Job]) -> list[tuple[J, list[Job]]]:
+        """Count out jobs that wait no more; returns what held them, with the jobs of each group."""
+        by_number: dict[int, list[Job]] = {}
+        for job in jobs:
+            by_number.setdefault(self.number(job), []).append(job)
+        self._divided = None
+        return [(self._count_out(number, left), left) for number, left in by_number.items()]
+
+    def _count_out(self, number: int, jobs: list[Job]) -> J:
         group = self._groups[number]
-        group.requests -= 1
-        group.items -= job.size
-        group.total -= self.costs.of_job(job)
+        group.requests -= len(jobs)
+        group.items -= sum([job.size for job in jobs])
+        group.total -= self.costs.of_each(jobs)
         if not group.requests:
             del self._groups[number]
-        self._divided = None
         return group.jobs
 
     def run_in(self, sizes: tuple[int, ...]) -> None:
@@ -170,7 +177,10 @@ class CostGroups(Generic[J]):
             mean_cost = max(0.0, group.total / group.items)
             self._runs = {_FREE: self._run(group.items, mean_cost, terms)}
             return
-        limits = [self._limit(group.largest, terms) for group in groups]
+        if terms.max_cost == inf:
+            limits = [terms.limit] * len(groups)
+        else:
+            limits = [self._limit(group.largest, terms) for group in groups]
         sizes = [(group.largest, group.items) for group in groups]
         runs = best_runs(sizes, terms.fixed, terms.per_cost, limits)
         self._runs = {number: run for run in runs for number in numbers[run.first : run.last + 1]}
@@ -194,24 +204,18 @@ class Filling:
     """
 
     __slots__ = (
-        "_costs",
-        "_due",
-        "_items",
-        "_largest",
-        "_misses",
-        "_size",
-        "_terms",
-        "_total",
-        "jobs",
-    )
+        "_costs", "_due", "_largest", "_misses", "_size", "_terms", "_total", "items", "jobs",
+    )  # fmt: skip
 
     def __init__(self, head: Job, size: int, terms: Terms, costs: Costs) -> None:
         self.jobs = [head]
         """Its members."""
+        self.items = head.size
+        """Of its members."""
         self._size = size
         self._terms = terms
         self._costs = costs
-        self._items, self._largest, self._total = head.size, head.cost, head.cost
+        self._largest = self._total = head.cost
         self._misses = 0
         self._due = head.deadline
         if self._ends(head.size, costs.of_jobs([head])) > head.deadline:
@@ -220,20 +224,51 @@ class Filling:
     @property
     def closed(self) -> bool:
         """Whether it is full, or too many jobs that might have joined it could not."""
-        return self._items >= self._size or self._misses >= _MISSES
+        return self.items >= self._size or self._misses >= _MISSES
+
+    def fill(self, jobs: Iterator[Job]) -> None:
+        """Let jobs join, those that come first before the others, until it is closed.
+
+        What a batch takes, and when it has to end, only grow tighter with each job: so the jobs
+        before the first that does not fit are found by bisection.
+        """
+        first = list(islice(jobs, max(0, self._size - self.items)))
+        items = list(accumulate([job.size for job in first], initial=self.items))
+        costs = [job.cost for job in first]
+        largest = list(accumulate(costs, max, initial=self._largest))
+        total = list(accumulate(costs, initial=self._total))
+        due = list(accumulate([job.deadline for job in first], min, initial=self._due))
+
+        def exceeds(number: int) -> bool:
+            return not self._fits(items[number], largest[number], total[number], due[number])
+
+        fits = bisect_left(range(1, len(items)), x=True, key=exceeds)
+        self.jobs += first[:fits]
+        self.items, self._largest = items[fits], largest[fits]
+        self._total, self._due = total[fits], due[fits]
+        for job in chain(first[fits:], jobs):
+            if self.closed:
+                break
+            self.add(job)
 
     def add(self, job: Job) -> bool:
         """Let a job join if it fits and no member would be late; returns whether it did."""
-        items = self._items + job.size
+        items = self.items + job.size
         largest, total = max(self._largest, job.cost), self._total + job.cost
-        cost, due = self._costs.as_run(items, largest, total), min(self._due, job.deadline)
-        fits = items <= self._size and cost <= self._terms.max_cost
-        if not fits or self._ends(items, cost) > due:
+        due = min(self._due, job.deadline)
+        if not self._fits(items, largest, total, due):
             self._misses += 1
             return False
         self.jobs.append(job)
-        self._items, self._largest, self._total, self._due = items, largest, total, due
+        self.items, self._largest, self._total, self._due = items, largest, total, due
         return True
+
+    def _fits(self, items: int, largest: float, total: float, due: float) -> bool:
+        """Whether a batch like that may leave, and ends by then."""
+        if items > self._size:
+            return False
+        cost = self._costs.as_run(items, largest, total)
+        return cost <= self._terms.max_cost and self._ends(items, cost) <= due
 
     def _ends(self, items: int, cost: float) -> float:
         """When the batch would end, if it is as slow as nine in ten are at the most."""

@@ -1,6 +1,6 @@
 """Jobs that may share a batch and don't cost the same."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from operator import attrgetter
 
@@ -35,7 +35,7 @@ class CostQueue(JobQueue):
     def remove(self, job: Job) -> None:
         """Take a waiting job out, wherever it stands."""
         super().remove(job)
-        self.groups.left(job).left((job,), job.size)
+        self._left_groups((job,))
 
     def take_together(self, size: int, terms: Terms) -> list[Job]:
         """Take the job that leaves first with up to `size` items that are best run with it.
@@ -46,15 +46,17 @@ class CostQueue(JobQueue):
         head = self.head
         filling = Filling(head, size, terms, self.groups.costs)
         groups = self.groups.together_with(head, terms)
-        for job in by_urgency(groups.values(), self._deferral()):
-            if filling.closed:
-                break
-            if job is not head:
-                filling.add(job)
+        head.queue = None
+        in_order = self._deadlines is None  # so the most urgent are those that came first
+        filling.fill(by_urgency(groups.values(), 0.0 if in_order else self._deferral()))
         taken = filling.jobs
-        for job in taken:  # one by one, for an order counts all that wait in it
+        for job in taken:
             job.queue = None
-            self.groups.left(job).left((job,), job.size)
-        self.left(taken, sum(job.size for job in taken))
+        self._left_groups(taken)
+        self.left(taken, filling.items)
         taken.sort(key=attrgetter("arrived"))
         return taken
+
+    def _left_groups(self, jobs: Iterable[Job]) -> None:
+        for group, left in self.groups.left(jobs):
+            group.left(left, sum([job.size for job in left]))

@@ -1,7 +1,9 @@
 """Which jobs should share a batch, where a batch takes as long as its costliest item makes it."""
 
+from collections import deque
 from collections.abc import Sequence
-from math import ceil, inf
+from itertools import accumulate
+from math import inf
 from typing import NamedTuple
 
 
@@ -39,25 +41,38 @@ def best_runs(
         per_cost: Seconds that each unit of cost adds.
         limits: Items of a batch at the most, if that group is the costliest in it.
     """
-    overheads = [0.0] * (len(groups) + 1)  # seconds, for the first so many groups
-    begins = [0] * len(groups)  # the first group of the run that ends with each
-    for last, (cost, _) in enumerate(groups):
-        best, begin, items, padded = inf, last, 0, 0.0
-        for first in range(last, -1, -1):
-            own_cost, own_items = groups[first]
-            items += own_items
-            padded += per_cost * own_items * (cost - own_cost)
-            overhead = fixed * ceil(items / limits[last]) + padded
-            if overhead > best:
-                break  # and those that begin even sooner take longer still
-            if overheads[first] + overhead <= best:
-                best, begin = overheads[first] + overhead, first
-        overheads[last + 1] = best
-        begins[last] = begin
-    runs, last = [], len(groups) - 1
+    runs: list[Run] = []
+    until = list(accumulate([items for _, items in groups], initial=0))
+    firsts = _first_of_runs(groups, fixed, per_cost, limits)
+    last = len(groups) - 1
     while last >= 0:
-        first = begins[last]
-        items = sum(items for _, items in groups[first : last + 1])
+        first = firsts[last]
+        items = until[last + 1] - until[first]
         runs.append(Run(first, last, items, groups[last][0], limits[last]))
         last = first - 1
     return runs[::-1]
+
+
+def _first_of_runs(
+    groups: Sequence[tuple[float, int]], fixed: float, per_cost: float, limits: Sequence[int]
+) -> list[int]:
+    """For each group, the first of the run that ends with it in the best division up to it."""
+    firsts, overhead_so_far, total = list[int](), 0.0, 0
+    before = deque[tuple[float, int, float, float, int]]()  # the costliest first
+    largest_batch = max(limits)
+    for last, ((cost, count), limit) in enumerate(zip(groups, limits, strict=True)):
+        before.appendleft((cost, count, per_cost * count, overhead_so_far, last))
+        total += count
+        unpadded = -fixed * (-total // largest_batch)  # in the best of cases, for so many items
+        best, spare, begin, items, padded = inf, inf, last, 0, 0.0
+        for own_cost, own_items, per_unit, overhead_until, first in before:
+            padded += per_unit * (cost - own_cost)
+            if padded > spare:
+                break  # and those that begin even sooner take longer still
+            items += own_items
+            overhead = overhead_until + padded - fixed * (-items // limit)
+            if overhead <= best:
+                best, begin, spare = overhead, first, overhead - unpadded
+        overhead_so_far = best
+        firsts.append(begin)
+    return firsts

@@ -2,10 +2,10 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from heapq import heappop, heappush, merge
+from heapq import heapify, heappop, heappush, merge
 from itertools import count, takewhile
 from math import inf
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
 from adaptive_batching.core.job import Job
@@ -32,8 +32,11 @@ def by_urgency(orders: Iterable[Iterable[Job]], deferral: float) -> Iterator[Job
 
     Args:
         orders: The most urgent job of each first.
-        deferral: Seconds for which a job may be put off for more urgent ones.
+        deferral: Seconds for which a job may be put off for more urgent ones; 0 for the order of
+            arrival.
     """
+    if not deferral:
+        return merge(*orders, key=attrgetter("arrived"))
     return merge(*orders, key=lambda job: min(job.deadline, job.arrived + deferral))
 
 
@@ -45,7 +48,7 @@ class _Deadlines:
         jobs: All that have come, the oldest first; one of them waits at least.
     """
 
-    __slots__ = ("_arrivals", "_come", "_deadlines", "_queue", "heap")
+    __slots__ = ("_come", "_items", "_queue", "heap")
 
     def __init__(self, queue: object, jobs: Iterable[Job]) -> None:
         self._queue = queue
@@ -53,13 +56,11 @@ class _Deadlines:
         self._begin(jobs)
 
     def _begin(self, jobs: Iterable[Job]) -> None:
-        """Know only those of some jobs, the oldest first, that wait; there must be one."""
-        oldest, *others = (job for job in jobs if job.queue is self._queue)
-        self.heap: list[tuple[float, int, Job]] = []
-        self._arrivals = ItemsByInstant(oldest.arrived)
-        self._deadlines = ItemsByInstant(oldest.arrived)
-        for job in (oldest, *others):
-            self.enter(job)
+        """Know only those of some jobs, the oldest first, that wait."""
+        waiting = (job for job in jobs if job.queue is self._queue)
+        self.heap = [(job.deadline, next(self._come), job) for job in waiting]
+        heapify(self.heap)
+        self._items: tuple[ItemsByInstant, ItemsByInstant] | None = None  # until asked for
 
     def __iter__(self) -> Iterator[Job]:
         """The waiting jobs, the earliest deadline first."""
@@ -76,16 +77,21 @@ class _Deadlines:
     def enter(self, job: Job) -> None:
         """A job has come."""
         heappush(self.heap, (job.deadline, next(self._come), job))
-        self._arrivals.add(job.arrived, job.size)
-        self._deadlines.add(job.deadline, job.size)
+        self._count(job, job.size)
 
     def left(self, jobs: Iterable[Job], requests: int) -> None:
         """Jobs have left, and so many still wait; of the others no more than that are kept."""
-        for job in jobs:
-            self._arrivals.add(job.arrived, -job.size)
-            self._deadlines.add(job.deadline, -job.size)
+        if self._items is not None:
+            for job in jobs:
+                self._count(job, -job.size)
         if len(self.heap) > 2 * requests + GRAVESTONES:
             self._begin(job for _, _, job in sorted(self.heap, key=itemgetter(1)))
+
+    def _count(self, job: Job, items: int) -> None:
+        if self._items is not None:
+            by_deadline, by_arrival = self._items
+            by_deadline.add(job.deadline, items)
+            by_arrival.add(job.arrived, items)
 
     def expired(self, now: float) -> list[Job]:
         """The jobs whose deadline has come, the oldest first; for `left` to count them out."""
@@ -96,7 +102,14 @@ class _Deadlines:
 
     def items_until(self, deadline: float, arrived: float) -> int:
         """Items of jobs that expire by then or came by then; those of which both is true twice."""
-        return self._deadlines.until(deadline) + self._arrivals.until(arrived)
+        if self._items is None:
+            jobs = [job for _, _, job in self.heap if job.queue is self._queue]
+            origin = min(job.arrived for job in jobs)
+            self._items = ItemsByInstant(origin), ItemsByInstant(origin)
+            for job in jobs:
+                self._count(job, job.size)
+        by_deadline, by_arrival = self._items
+        return by_deadline.until(deadline) + by_arrival.until(arrived)
 
 
 class JobOrder:
