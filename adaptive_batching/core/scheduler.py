@@ -24,7 +24,7 @@ from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.core.queues.queues import Queues
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.release import Release
-from adaptive_batching.core.retry.bisection import Bisection, Verdict
+from adaptive_batching.core.retry.bisection import Bisection, Durations, Verdict
 from adaptive_batching.core.retry.memory_limit import CostMemoryLimit, MemoryLimit
 from adaptive_batching.core.worker import Latency
 from adaptive_batching.errors import BatchingError
@@ -75,7 +75,7 @@ class Scheduler:
         self.permits = workers
         self.latency = self.permits.latency
         self._idempotent = idempotent
-        self._bisection = Bisection(self.latency)
+        self._bisection = Bisection()
         self._timer_lateness = TimerLateness(timer_resolution)
         self.policy = policy
         self._policy = CheckedPolicy(policy)
@@ -349,7 +349,7 @@ class Scheduler:
             if pace is not None and view is not None:
                 view.learned(pace)
         if self._bisection.ever:
-            self._bisection.ended(batch, outcome)
+            self._bisection.ended(batch, outcome, self._durations(batch.key))
         if view is not None:
             if outcome is Outcome.OUT_OF_MEMORY or view.cap is not None:
                 self._restrict(view, batch, outcome, now)
@@ -367,7 +367,6 @@ class Scheduler:
         of_class = self.classes.get(batch.key)
         idempotent = self._idempotent if of_class is None else of_class.idempotent
         start = now if start is None else start
-        limits = self._limits_of(batch.key)
         return self._bisection.judge(
             batch,
             failed,
@@ -375,9 +374,12 @@ class Scheduler:
             now,
             start,
             idempotent=idempotent,
-            costs=limits.costs,
-            sizes=limits.sizes,
+            durations=self._durations(batch.key),
         )
+
+    def _durations(self, key: Hashable) -> Durations:
+        limits = self._limits_of(key)
+        return Durations(self.line(key), limits.costs, limits.sizes)
 
     def _restrict(self, view: KeyQueue, batch: Batch, outcome: Outcome, now: float) -> None:
         """Limit the batches of a key to what its worker's memory holds."""

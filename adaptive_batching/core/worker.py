@@ -43,6 +43,10 @@ class Latency(Line, Protocol):
     def trusted(self) -> bool:
         """Whether enough batches were seen to refuse work on its word."""
 
+    @property
+    def usual(self) -> float:
+        """Seconds that a batch takes, on average of late, of any kind."""
+
     def predict(self, size: float, cost: float | None = None) -> float:
         """Expected seconds for a batch of `size` items; None for the usual cost of so many."""
 
@@ -180,6 +184,11 @@ class ScaledLatency:
     def mean_cost(self) -> float:
         """What a batch costs for each of its items, on average of late."""
         return self.pool.mean_cost
+
+    @property
+    def usual(self) -> float:
+        """Seconds that a batch takes, on average of late, of any kind."""
+        return self.pool.usual
 
     def predict(self, size: float, cost: float | None = None) -> float:
         """Expected seconds for a batch of `size` items; None for the usual cost of so many."""

@@ -102,6 +102,11 @@ class LinearLatency:
         return self.fixed + self.per_item * size
 
     @property
+    def usual(self) -> float:
+        """Seconds that a batch takes, on average of late."""
+        return self._mean_duration
+
+    @property
     def error(self) -> float:
         """How far batches are from their prediction, in the mean and relative (0.1 = 10 %).
 

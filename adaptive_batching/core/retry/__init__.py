@@ -1,4 +1,4 @@
 """Runs of a batch after a failure: bisection, the retry budget, limits of batch size.
 
-It imports jobs and records; the scheduler imports it.
+It imports jobs, costs and lines of durations; the scheduler imports it.
 """

@@ -17,12 +17,13 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf, isqrt
 from operator import attrgetter
+from typing import NamedTuple
 
 from adaptive_batching.core.allowed import next_allowed
 from adaptive_batching.core.costs import Costs
-from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.job import Batch, Job, Outcome, Reason
 from adaptive_batching.core.retry.retry_budget import RetryBudget
+from adaptive_batching.core.worker import Latency
 
 _REPETITIONS = (Reason.BISECT, Reason.RETRY)
 _FATAL = 2  # worker deaths that a job was present at, the last one alone, until it is refused
@@ -68,16 +69,36 @@ class Group:
         self.reason = reason
 
 
-class Bisection:
-    """The members of failed batches that wait to be run again, ahead of all others.
+class Durations(NamedTuple):
+    """How long batches of one key take.
 
-    Args:
-        latency: Says whether there is time for another run.
+    Attributes:
+        line: By their size and cost.
+        costs: How items that don't cost the same add up; None if all do.
+        sizes: Items of the batches that the model runs; empty if it runs any.
     """
 
-    def __init__(self, latency: LinearLatency) -> None:
+    line: Latency
+    costs: Costs | None
+    sizes: Sequence[int]
+
+    def seconds(self, jobs: Sequence[Job]) -> float:
+        """How long some jobs are expected to run together."""
+        size = next_allowed(self.sizes, sum(job.size for job in jobs))
+        return self.line.predict(size, self.costs.of_jobs(jobs) if jobs and self.costs else None)
+
+    def usual_batches(self, jobs: Sequence[Job]) -> float:
+        """How many batches of late took as long as some jobs do; 1 where all cost the same."""
+        if self.costs is None or not self.line.usual > 0:
+            return 1.0
+        return self.seconds(jobs) / self.line.usual
+
+
+class Bisection:
+    """The members of failed batches that wait to be run again, ahead of all others."""
+
+    def __init__(self) -> None:
         self.budget = RetryBudget()
-        self._latency = latency
         self._groups: dict[Group, None] = {}  # the one that has waited longest first
         self._group_of: dict[Job, Group] = {}
         self._by_deadline: list[tuple[float, int, Job]] = []  # some of which have left
@@ -114,8 +135,7 @@ class Bisection:
         start: float,
         *,
         idempotent: bool,
-        costs: Costs | None = None,
-        sizes: Sequence[int] = (),
+        durations: Durations,
     ) -> dict[Job, Verdict]:
         """What becomes of the members of a batch that failed.
 
@@ -126,8 +146,7 @@ class Bisection:
             now: The present (seconds).
             start: When another run can begin, at the earliest (seconds).
             idempotent: Whether running them twice is as good as once.
-            costs: How items that don't cost the same add up; None if all do.
-            sizes: Items of the batches that the model runs; empty if it runs any.
+            durations: Of batches of its key: whether there is time for another run.
 
         Returns:
             The verdict on each; none where no other run was ever thought of.
@@ -136,7 +155,7 @@ class Bisection:
             return {}
         first = batch.reason is not Reason.RETRY and not batch.deaths
         if outcome in _NOT_BEGUN or (outcome is Outcome.UNANSWERED and first):
-            return self._once_more(batch, jobs, outcome, now, start, costs, sizes)
+            return self._once_more(batch, jobs, outcome, now, start, durations)
         deaths = batch.deaths + (outcome in _DEADLY)
         if len(batch.jobs) == 1:
             if outcome is not Outcome.LOST:
@@ -146,16 +165,16 @@ class Bisection:
                 return dict.fromkeys(jobs, Verdict.QUARANTINED)
         verdicts = dict.fromkeys(jobs, Verdict.TOO_LATE)
         patient = [job for job in jobs if job.deadline > now]
-        if costs is not None and outcome is Outcome.OUT_OF_MEMORY:
-            parts = _halves(patient, costs)
+        if durations.costs is not None and outcome is Outcome.OUT_OF_MEMORY:
+            parts = _halves(patient, durations.costs)
         else:
             parts = _split(patient, _group_size(len(patient), outcome, deaths))
         groups = [
             Group(punctual, deaths)
             for part in parts
-            if (punctual := self._punctual(part, start, costs, sizes))
+            if (punctual := _punctual(part, start + durations.seconds(part)))
         ]
-        return verdicts | self._spend(groups, now)
+        return verdicts | self._spend(groups, now, durations)
 
     def _once_more(
         self,
@@ -164,8 +183,7 @@ class Bisection:
         outcome: Outcome,
         now: float,
         start: float,
-        costs: Costs | None,
-        sizes: Sequence[int],
+        durations: Durations,
     ) -> dict[Job, Verdict]:
         """Run the batch again: as often as there is time if it was refused, otherwise once.
 
@@ -175,14 +193,18 @@ class Bisection:
             return {}
         verdicts = dict.fromkeys(jobs, Verdict.TOO_LATE)
         patient = [job for job in jobs if job.deadline < inf or start <= now]
-        punctual = self._punctual(patient, start, costs, sizes)
+        punctual = _punctual(patient, start + durations.seconds(patient))
         if not punctual:
             return verdicts
-        return verdicts | self._spend([Group(punctual, batch.deaths, Reason.RETRY)], now)
+        group = Group(punctual, batch.deaths, Reason.RETRY)
+        return verdicts | self._spend([group], now, durations)
 
-    def _spend(self, groups: Sequence[Group], now: float) -> dict[Job, Verdict]:
+    def _spend(
+        self, groups: Sequence[Group], now: float, durations: Durations
+    ) -> dict[Job, Verdict]:
         """Let all of the groups run again, or none if that were too many."""
-        granted = self.budget.spend(len(groups), now)
+        runs = sum(durations.usual_batches(group.jobs) for group in groups)
+        granted = self.budget.spend(runs, now)
         if granted:
             for group in groups:
                 self._add(group)
@@ -202,12 +224,13 @@ class Bisection:
             self._left(job)
         return group
 
-    def ended(self, batch: Batch, outcome: Outcome) -> None:
-        """A batch has ended, be it of suspects or of others."""
+    def ended(self, batch: Batch, outcome: Outcome, durations: Durations) -> None:
+        """A batch has ended, be it of suspects or of others; the durations are its key's."""
         if batch.reason not in _REPETITIONS:
-            self.budget.earn()
+            self.budget.earn(durations.usual_batches(batch.jobs))
         elif batch.reason is Reason.BISECT and outcome is Outcome.DONE and not batch.deaths:
-            self.budget.answered()  # where workers die, a search costs more than runs
+            runs = durations.usual_batches(batch.jobs)
+            self.budget.answered(runs)  # where workers die, a search costs more than runs
         elif batch.deaths:
             self._at_risk = False
 
@@ -249,15 +272,9 @@ class Bisection:
         self.items -= job.size
         del self._group_of[job]
 
-    def _punctual(
-        self, jobs: list[Job], start: float, costs: Costs | None, sizes: Sequence[int]
-    ) -> list[Job]:
-        if not jobs:
-            return jobs
-        size = next_allowed(sizes, sum(job.size for job in jobs))
-        cost = None if costs is None else costs.of_jobs(jobs)
-        finish = start + self._latency.predict(size, cost)
-        return [job for job in jobs if finish <= job.deadline]
+
+def _punctual(jobs: Sequence[Job], finish: float) -> list[Job]:
+    return [job for job in jobs if finish <= job.deadline]
 
 
 def _group_size(jobs: int, outcome: Outcome, deaths: int) -> int:

@@ -12,6 +12,8 @@ class RetryBudget:
     runs of binary splitting a third give answers even if a fifth of 64 items are guilty, and nearly
     half if few are, so that such a search pays for itself, and one that finds none ends.
 
+    Where items don't cost the same, a run counts as so many as the usual batches that take as long.
+
     Args:
         share: Of the first runs, which may be repeated.
         per_second: Repetitions that are granted anyway, for where little runs.
@@ -39,15 +41,15 @@ class RetryBudget:
     def __repr__(self) -> str:
         return f"<RetryBudget {self._tokens:.1f} of {self._saved:.0f}>"
 
-    def earn(self) -> None:
+    def earn(self, runs: float = 1.0) -> None:
         """Something ran for the first time."""
-        self._tokens = min(self._saved, self._tokens + self._share)
+        self._tokens = min(self._saved, self._tokens + self._share * runs)
 
-    def answered(self) -> None:
+    def answered(self, repetitions: float = 1.0) -> None:
         """A repetition gave answers, so it was worth it."""
-        self._tokens = min(self._saved, self._tokens + self._pays_for)
+        self._tokens = min(self._saved, self._tokens + self._pays_for * repetitions)
 
-    def spend(self, repetitions: int, now: float) -> bool:
+    def spend(self, repetitions: float, now: float) -> bool:
         """Whether so many repetitions are granted, all of them or none."""
         if now > self._since:
             earned = (now - self._since) * self._per_second

@@ -15,6 +15,7 @@ from adaptive_batching.core import (
     Costs,
     Hold,
     Job,
+    JobClass,
     Limits,
     Outcome,
     Reason,
@@ -346,4 +347,19 @@ def test_a_part_of_a_batch_is_predicted_at_the_size_that_is_run(sizes, verdict):
         decides.submit(Job(0.0, 1, 0.1))
     batch = released(decides.next(0.0))
     done = decides.finish(batch, Outcome.FAILED, 0.05, batch.jobs)
+    assert set(done.verdicts.values()) == {verdict}
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(0.01, Verdict.AGAIN), (0.2, Verdict.TOO_LATE)])
+def test_a_part_of_a_batch_is_predicted_by_what_its_class_takes(seconds, verdict):
+    """A slow model beside a fast one: there is no time to run a batch of it again."""
+    slow = JobClass(Limits(4), idempotent=True)
+    decides = Scheduler(make_policy("greedy"), Limits(4), classes={"slow": slow})
+    for _ in range(10):
+        decides.latency.observe(4, 1e-3)
+        slow.latency.observe(4, seconds)
+    for _ in range(4):
+        decides.submit(Job(0.0, 1, 0.3, "slow"))
+    batch = released(decides.next(0.0))
+    done = decides.finish(batch, Outcome.FAILED, 0.2, batch.jobs)
     assert set(done.verdicts.values()) == {verdict}

@@ -3,7 +3,19 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adaptive_batching.core import (
+    Batch,
+    Costs,
+    Job,
+    Limits,
+    Outcome,
+    Reason,
+    Scheduler,
+    Verdict,
+    make_policy,
+)
 from adaptive_batching.core.retry.retry_budget import RetryBudget
+from tests.core.steps import released
 
 EARN, ANSWERED = 0, -1
 steps = st.lists(st.tuples(st.integers(ANSWERED, 150), st.floats(0.0, 3.0)), max_size=80)
@@ -54,3 +66,34 @@ def test_all_or_none() -> None:
     assert not budget.spend(1, 1.0)
     assert not budget.spend(2, 2.0)
     assert budget.spend(1, 2.0)
+
+
+def test_repetitions_are_counted_by_the_time_that_they_take() -> None:
+    """Batches of 1 ms are answered, pairs of texts that take 100 ms always raise. What they take
+    again is no more than the budget of as many usual batches, not of as many runs.
+    """
+
+    def seconds(batch: Batch) -> float:
+        return 1e-4 + 1e-5 * batch.cost
+
+    limits = Limits(2, costs=Costs())
+    scheduler = Scheduler(make_policy("greedy"), limits, idempotent=True)
+    scheduler.rehearse((0, 1 + cost % 2, 1e-4 + 1e-5 * cost, cost) for cost in (80, 100, 121) * 30)
+    usual, first, again, now = 1.1e-3, 0.0, 0.0, 0.0
+    refused = 0
+    for _ in range(50):
+        for cost in (50.0, 50.0, 5000.0, 5000.0):
+            scheduler.submit(Job(now, cost=cost))
+        while scheduler.items:
+            batch = released(scheduler.next(now))
+            now += seconds(batch)
+            raises = batch.cost > 100
+            if batch.reason is Reason.BISECT:
+                again += seconds(batch)
+            else:
+                first += seconds(batch)
+            outcome = Outcome.FAILED if raises else Outcome.DONE
+            told = scheduler.finish(batch, outcome, now, batch.jobs if raises else ()).verdicts
+            refused += Verdict.OVER_BUDGET in told.values()
+    assert 0 < again <= 1.1 * (0.2 * first + (100 + 10 * now) * usual)
+    assert refused > 0
