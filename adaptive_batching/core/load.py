@@ -48,12 +48,12 @@ def _work(view: KeyQueue, items: int) -> float:
     """Predicted seconds of one worker, for batches that are as full as can be."""
     if not items:
         return 0.0
-    batches = ceil(items / view.limits.full(view.line.peak))
+    batches = ceil(items / view.full(view.mean_cost))
     return batches * view.duration(items / batches)
 
 
 def _load(view: KeyQueue, now: float) -> float:
     """How many workers that run full batches it takes to keep up with what comes."""
-    limit = view.limits.full(view.line.peak)
+    limit = view.full(view.line.mean_cost)
     items = view.arrivals.rate(now, view.window) * view.arrivals.mean_size
     return items * view.line.predict(limit) / limit

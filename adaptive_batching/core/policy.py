@@ -160,6 +160,7 @@ def terms_by(line: Line, limits: Limits, now: float) -> Terms:
         line.margin,
         limits.max_batch_size,
         inf if limits.costs is None else limits.costs.max_batch_cost,
+        line.fixed + line.per_item * limits.max_batch_size,
     )
 
 

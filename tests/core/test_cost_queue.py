@@ -23,7 +23,14 @@ from adaptive_batching.errors import JobTooLarge
 from tests.core.steps import released, run_out
 
 TERMS = Terms(
-    now=0.0, fixed=4e-3, per_size=0.0, per_cost=1.2e-6, margin=0.0, limit=64, max_cost=inf
+    now=0.0,
+    fixed=4e-3,
+    per_size=0.0,
+    per_cost=1.2e-6,
+    margin=0.0,
+    limit=64,
+    max_cost=inf,
+    usual=10e-3,
 )
 
 JOBS = st.lists(

@@ -80,6 +80,9 @@ class FairCostQueue(FairQueue):
     def append(self, job: Job) -> None:
         """Let a job wait in its tenant's queue."""
         super().append(job)
+        queue = self._queues.get(job.tenant)
+        assert queue is not None
+        queue.cost += self.groups.costs.of_job(job)
         group = self.groups.came(job)
         jobs = group.get(job.tenant)
         if jobs is None or not jobs.waits:
@@ -104,7 +107,7 @@ class FairCostQueue(FairQueue):
         taken = filling.jobs
         for job in taken:
             self._passed.discard(job)
-            super()._count_out(job)
+            self._count_out_of_tenant(job)
         self._left_groups(taken)
         self.left(taken, filling.items)
         taken.sort(key=attrgetter("arrived"))
@@ -116,6 +119,19 @@ class FairCostQueue(FairQueue):
             return job.size
         seconds = self._terms.share(job.size, self.groups.costs.of_job(job))
         return seconds * self._per_second or job.size
+
+    @property
+    def item_worth(self) -> float:
+        """How many items of the usual cost take as long as one of those that wait."""
+        if self._terms is None or not (self._per_second and self.items):
+            return 1.0
+        return self.groups.seconds(self._terms) / self.items * self._per_second or 1.0
+
+    def _worth(self, queue: TenantQueue) -> float:
+        if self._terms is None:
+            return 1.0
+        seconds = self._terms.share(queue.items, max(0.0, queue.cost))
+        return seconds / queue.items * self._per_second or 1.0
 
     def _fill(self, filling: Filling, groups: Sequence[Group]) -> None:
         """Let jobs of some groups join a batch, always one of the tenant furthest behind."""
@@ -147,8 +163,14 @@ class FairCostQueue(FairQueue):
         job.queue = None
 
     def _count_out(self, job: Job) -> None:
-        super()._count_out(job)
+        self._count_out_of_tenant(job)
         self._left_groups((job,))
+
+    def _count_out_of_tenant(self, job: Job) -> None:
+        super()._count_out(job)
+        queue = self._queues.get(job.tenant)
+        assert queue is not None
+        queue.cost -= self.groups.costs.of_job(job)
 
     def _left_groups(self, jobs: Iterable[Job]) -> None:
         for group, left in self.groups.left(jobs):

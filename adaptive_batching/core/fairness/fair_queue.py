@@ -62,8 +62,10 @@ class FairQueue(JobQueue):
         self._depths = _Depths()
         self._touched: set[Hashable] | None = None  # tenants; None as long as it was not asked for
 
-    def ahead_of(self, job: Job) -> int:
+    def ahead_of(self, job: Job) -> float:
         """Items that would be served before a job that came now, if no other came.
+
+        Where they don't cost the same, items of the usual cost that take as long.
 
         At most, but for one large job of each other tenant, of which an item was counted.
 
@@ -77,12 +79,19 @@ class FairQueue(JobQueue):
             return 0
         tenant = self._tenants.of(job.tenant)
         queue = self._queues.get(job.tenant)
-        own, waiting = (0, 0) if queue is None else (queue.ahead_of(job), queue.items)
-        level = tenant.received + (own + job.size) / tenant.weight
+        own, waiting = 0.0, 0
+        if queue is not None and queue.waits:
+            own, waiting = queue.ahead_of(job) * self._worth(queue), queue.items
+        worth = self.item_worth
+        level = tenant.received + (own + self.weigh(job)) / tenant.weight
         self._depths.change(tenant.weight, waiting, 0)
-        others = self._depths.until(level - hindmost.tenant.received)
+        others = self._depths.until((level - hindmost.tenant.received) / worth)
         self._depths.change(tenant.weight, 0, waiting)
-        return min(own + others, self.items)
+        return min(own + others * worth, self.items * worth)
+
+    def _worth(self, queue: TenantQueue) -> float:
+        """How many items of the usual cost take as long as one that a tenant has waiting."""
+        return 1.0
 
     def append(self, job: Job) -> None:
         """Let a job wait in its tenant's queue."""

@@ -79,7 +79,7 @@ class TenantQueue(TenantJobs):
     """
 
     __slots__ = (
-        "_aged", "_aged_items", "_ageing", "_overtaken", "_queue", "_weigh", "_young"
+        "_aged", "_aged_items", "_ageing", "_overtaken", "_queue", "_weigh", "_young", "cost"
     )  # fmt: skip
 
     def __init__(
@@ -91,6 +91,8 @@ class TenantQueue(TenantJobs):
         weigh: Callable[[Job], float] = attrgetter("size"),
     ) -> None:
         super().__init__(queue, tenant, deferral)
+        self.cost = 0.0
+        """What its items cost, where that differs; the queue counts it."""
         self._queue = queue
         self._ageing = ageing
         self._weigh = weigh
@@ -136,7 +138,7 @@ class TenantQueue(TenantJobs):
         """When the first of its jobs came (seconds); one must wait."""
         return min(jobs.oldest.arrived for jobs in (self.high, self.normal) if jobs.requests)
 
-    def ahead_of(self, job: Job) -> int:
+    def ahead_of(self, job: Job) -> float:
         """Items that would be served before a job that came now."""
         high, normal = self.high, self.normal
         if job.priority is Priority.NORMAL:

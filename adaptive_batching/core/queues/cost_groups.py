@@ -30,6 +30,7 @@ class Terms(NamedTuple):
         margin: How much longer than that it may take, relative.
         limit: Items at the most.
         max_cost: What a batch costs at the most.
+        usual: Seconds that a full batch of items takes which cost as much as most.
     """
 
     now: float
@@ -39,6 +40,7 @@ class Terms(NamedTuple):
     margin: float
     limit: int
     max_cost: float
+    usual: float
 
     def share(self, size: int, cost: float) -> float:
         """Seconds that items which cost so much together take of a full batch of their like."""
@@ -77,7 +79,7 @@ class CostGroups(Generic[J]):
         empty: Makes what holds the jobs of a group.
     """
 
-    __slots__ = ("_divided", "_empty", "_groups", "_runs", "costs")
+    __slots__ = ("_divided", "_empty", "_groups", "_padding", "_runs", "costs")
 
     def __init__(self, empty: Callable[[], J], costs: Costs) -> None:
         self.costs = costs
@@ -86,6 +88,7 @@ class CostGroups(Generic[J]):
         self._groups: dict[int, _Group[J]] = {}
         self._divided: object = None  # the terms for which the runs are the best
         self._runs: dict[int, Run] = {}  # by group
+        self._padding = 1.0  # times what jobs cost by themselves, in the runs
 
     def came(self, job: Job) -> J:
         """Count a job that waits; returns what holds the jobs of its group."""
@@ -127,6 +130,11 @@ class CostGroups(Generic[J]):
         """What all that waits costs, without padding."""
         return max(0.0, sum(group.total for group in self._groups.values()))
 
+    def seconds(self, terms: Terms) -> float:
+        """What all that waits takes in full batches, padded as in the newest division."""
+        items = sum(group.items for group in self._groups.values())
+        return terms.share(items, self.cost * self._padding)
+
     def run_of(self, job: Job, terms: Terms) -> Run:
         """The jobs that are best run together with one of those that wait."""
         self._divide(terms)
@@ -166,7 +174,7 @@ class CostGroups(Generic[J]):
 
     def _divide(self, terms: Terms) -> None:
         """Find the best division for these terms, if that is not the one that is known."""
-        dividing = terms[1:4] + terms[5:]
+        dividing = terms[1:4] + terms[5:7]
         if self._divided == dividing:
             return
         self._divided = dividing
@@ -184,6 +192,8 @@ class CostGroups(Generic[J]):
         sizes = [(group.largest, group.items) for group in groups]
         runs = best_runs(sizes, terms.fixed, terms.per_cost, limits)
         self._runs = {number: run for run in runs for number in numbers[run.first : run.last + 1]}
+        cost = self.cost
+        self._padding = sum(run.items * run.cost for run in runs) / cost if cost else 1.0
 
     def _run(self, items: int, cost: float, terms: Terms) -> Run:
         """One group that is best run by itself."""

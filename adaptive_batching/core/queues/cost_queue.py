@@ -21,11 +21,24 @@ class CostQueue(JobQueue):
         deferral: See `JobOrder`.
     """
 
-    __slots__ = ("groups",)
+    __slots__ = ("_terms", "groups")
 
     def __init__(self, costs: Costs, deferral: Callable[[], float] = lambda: inf) -> None:
         super().__init__(deferral)
         self.groups: CostGroups[JobOrder] = CostGroups(lambda: JobOrder(self, deferral), costs)
+        self._terms: Terms | None = None  # of the newest batch
+
+    @property
+    def item_worth(self) -> float:
+        """How many items of the usual cost take as long as one of those that wait."""
+        terms = self._terms
+        if terms is None or not (terms.usual > 0 and self.items):
+            return 1.0
+        return self.groups.seconds(terms) / self.items / (terms.usual / terms.limit)
+
+    def ahead_of(self, job: Job) -> float:
+        """Items of the usual cost that take as long as what is served before a job; see there."""
+        return super().ahead_of(job) * self.item_worth
 
     def append(self, job: Job) -> None:
         """Let a job wait."""
@@ -43,6 +56,7 @@ class CostQueue(JobQueue):
         No job is taken with which another one of the batch would be late, or which would make the
         batch cost too much. The oldest is returned first.
         """
+        self._terms = terms
         head = self.head
         filling = Filling(head, size, terms, self.groups.costs)
         groups = self.groups.together_with(head, terms)

@@ -201,7 +201,7 @@ class JobOrder:
         """The waiting jobs, the earliest deadline first."""
         return iter(self if self._deadlines is None else self._deadlines)
 
-    def ahead_of(self, job: Job) -> int:
+    def ahead_of(self, job: Job) -> float:
         """Items that would be served before a job that came now, at most.
 
         At most twice as many as really would, and those that expire at about the same instant.

@@ -28,6 +28,11 @@ class JobQueue(JobOrder):
         self._passed: set[Job] = set()  # by a batch into which they did not fit
         self.arrivals = ArrivalRate()
 
+    @property
+    def item_worth(self) -> float:
+        """How many items of the usual cost take as long as one of those that wait."""
+        return 1.0
+
     def append(self, job: Job) -> None:
         """Let a job wait."""
         job.queue = self

@@ -71,12 +71,24 @@ class KeyQueue:
         """The job that leaves first."""
         return self.queue.head
 
-    def duration(self, items: float) -> float:
-        """Expected seconds for a batch of so many items, which cost as much as those that wait."""
+    @property
+    def mean_cost(self) -> float:
+        """What an item costs that waits, or that ran of late if none does."""
         groups = self.queue.groups
         if groups is None or not self.queue.items:
+            return self.line.mean_cost
+        return groups.cost / self.queue.items
+
+    def full(self, cost: float) -> int:
+        """Items of a full batch of items that cost so much each."""
+        limit, costs = self.limits.full(self.line.peak), self.limits.costs
+        return limit if costs is None else costs.items_at_most(cost, limit, costs.max_batch_cost)
+
+    def duration(self, items: float) -> float:
+        """Expected seconds for a batch of so many items, which cost as much as those that wait."""
+        if self.queue.groups is None:
             return self.line.predict(items)
-        return self.line.predict(items, groups.cost * items / self.queue.items)
+        return self.line.predict(items, self.mean_cost * items)
 
     def learned(self, pace: KeyPace) -> None:
         """The pace of this queue's key has been learned from."""

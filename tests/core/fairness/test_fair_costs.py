@@ -262,3 +262,31 @@ def test_a_batch_is_chosen_without_a_look_at_all_that_wait() -> None:
         scheduler.finish(released(scheduler.next(0.0)), Outcome.FAILED, 0.0)
     assert looked < 20 * 1000
     assert perf_counter() - began < 5.0
+
+
+@pytest.mark.parametrize("tenant", ["short", "long"])
+@pytest.mark.parametrize("times", [10.0, 30.0])
+def test_what_is_ahead_of_a_job_is_counted_by_the_time_that_it_takes(
+    tenant: str, times: float
+) -> None:
+    """Beside a tenant with far longer texts: seconds until a job's batch leaves, as full batches
+    of the usual cost.
+    """
+    costs = Costs(padded=True)
+    scheduler = shared(costs)
+    of_tenant = {"short": 30.0, "long": 30.0 * times}
+    come(scheduler, 400, "short", of_tenant["short"])
+    come(scheduler, 400, "long", of_tenant["long"])
+    for _ in range(10):
+        scheduler.finish(released(scheduler.next(0.0)), Outcome.FAILED, 0.0)
+    job = TenantJob(0.0, cost=of_tenant[tenant], tenant=tenant)
+    ahead = scheduler.queues[None].queue.ahead_of(job)
+    scheduler.submit(job)
+    seconds = 0.0
+    while job.waiting:
+        batch = released(scheduler.next(0.0))
+        if job.waiting:
+            seconds += batch.predicted
+        scheduler.finish(batch, Outcome.FAILED, 0.0)
+    usual = scheduler.latency.predict(16) / 16
+    assert ahead * usual == pytest.approx(seconds, rel=0.25)

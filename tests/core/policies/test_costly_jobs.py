@@ -4,7 +4,7 @@ import pytest
 
 from adaptive_batching.core import Batch, Costs, Hold, Job, Limits, Outcome, Scheduler, make_policy
 from adaptive_batching.core.load import Load
-from adaptive_batching.errors import Overloaded
+from adaptive_batching.errors import Overloaded, QueueFull
 from tests.core.steps import released
 
 FIXED, PER_COST = 4e-3, 1.2e-6  # seconds
@@ -84,3 +84,48 @@ def test_a_batch_that_is_full_by_cost_waits_for_no_other_job(policy: str, costs:
     assert isinstance(scheduler.next(0.0), Hold)
     scheduler.submit(Job(0.0, 1, 20.0, cost=40.0))
     assert len(released(scheduler.next(0.0)).jobs) == 2
+
+
+def before_memory_for_sixteen() -> Scheduler:
+    """A short text runs, 130 long ones wait, and sixteen of them fill a batch."""
+    limits = Limits(64, max_queue=130, costs=Costs(padded=True, max_batch_cost=16 * COSTLY))
+    scheduler = Scheduler(make_policy("cork"), limits)
+    for size, cost in ((1, COSTLY), (8, CHEAP), (16, COSTLY), (64, CHEAP)) * 10:
+        scheduler.latency.observe(size, FIXED + PER_COST * size * cost, size * cost)
+    scheduler.submit(Job(0.0, cost=CHEAP))
+    released(scheduler.next(0.0))
+    for _ in range(130):
+        scheduler.submit(Job(0.0, cost=COSTLY))
+    return scheduler
+
+
+def test_room_comes_with_batches_that_are_full_by_cost() -> None:
+    """For 64 short texts four batches of long ones have to leave, not one of 64."""
+    scheduler = before_memory_for_sixteen()
+    with pytest.raises(QueueFull) as refused:
+        scheduler.submit(Job(0.0, 64, cost=CHEAP))
+    wait = FIXED + PER_COST * CHEAP + 3 * (FIXED + PER_COST * 16 * COSTLY)
+    assert refused.value.retry_after == pytest.approx(1.05 * wait, rel=0.05)
+
+
+def test_work_is_reckoned_in_batches_that_are_full_by_cost() -> None:
+    """130 long texts take nine batches, whose fixed parts count: not three."""
+    work = Load.of(before_memory_for_sixteen(), 0.0).work
+    assert work == pytest.approx(9 * FIXED + 130 * PER_COST * COSTLY, rel=0.05)
+
+
+def test_a_hasty_job_is_refused_behind_costlier_ones_than_usual() -> None:
+    """After many short texts 320 long ones wait: there would be time for as many short ones."""
+    scheduler = before_one_worker()
+    for size in (8, 32, 64) * 60:
+        scheduler.latency.observe(size, FIXED + PER_COST * size * CHEAP, size * CHEAP)
+    scheduler.submit(Job(0.0, cost=COSTLY))
+    now = released(scheduler.next(0.0)).predicted_finish
+    for _ in range(320):
+        scheduler.submit(Job(0.0, deadline=10.0, cost=COSTLY))
+    (running,) = scheduler.permits.running
+    scheduler.finish(running, Outcome.DONE, now)
+    released(scheduler.next(now))
+    late = 5 * (FIXED + PER_COST * 64 * COSTLY)
+    with pytest.raises(Overloaded):
+        scheduler.submit(Job(now, 64, now + 0.6 * late, cost=CHEAP))

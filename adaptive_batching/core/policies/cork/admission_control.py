@@ -32,8 +32,10 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     """Seconds until a batch with all that waits by then can end in time, or a worker is idle."""
     limit, now, patience = at.limits.max_batch_size, at.now, job.deadline - at.now
     longest = min(limit, parameters.extrapolation * at.largest)
-    full = at.jobs.ahead_of(job) // limit
-    rest = min(at.items - full * limit, limit)  # what is behind it may share its batch
+    full = int(at.jobs.ahead_of(job) // limit)
+    rest = min(
+        at.items * at.jobs.item_worth - full * limit, limit
+    )  # what is behind it may share its batch
     if patience < at.predict(limit) * (1.0 + 1.0 / at.capacity):
         full, rest = min(full, at.idle), 0  # no full batch can follow one in time: they are shed
     frees = sorted([max(now, batch.predicted_finish) for batch in at.running])
