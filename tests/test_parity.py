@@ -6,7 +6,7 @@ What is shown in the simulator would otherwise say nothing about what runs in pr
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, zip_longest
 from math import inf, isnan, nan
 from operator import itemgetter
@@ -38,7 +38,7 @@ from adaptive_batching.errors import (
     Refused,
     WorkerLost,
 )
-from adaptive_batching.simulation import History, Server, UnevenServers, simulate
+from adaptive_batching.simulation import History, Padded, Server, UnevenServers, simulate
 from adaptive_batching.simulation.clients.tenants import NOBODY, Claim
 from adaptive_batching.simulation.servers.conditions import Crashes, Failures, Situated
 from adaptive_batching.simulation.servers.costs import CostSeconds
@@ -58,8 +58,11 @@ limits = st.builds(
     costs=st.sampled_from(
         [None, None, Costs(), Costs(padded=True), Costs(padded=True, max_batch_cost=4_000.0)]
     ),
+    sizes=st.sampled_from([(), (), (1, 4, 16, 64), (8, 32)]),
 )
 PADDED = Limits(64, 0.1, costs=Costs(padded=True, max_batch_cost=10_000.0))
+SIZED = Limits(64, 0.1, sizes=(8, 16, 32, 64))
+COSTLY_SIZED = replace(SIZED, costs=PADDED.costs)
 policies = st.sampled_from(
     [
         "cork", "greedy", "window:2ms", "window:0ms", "triton:4,16/2ms", "aimd", "aimd:4", "nexus",
@@ -142,6 +145,12 @@ traffic = st.builds(
     tenants=st.sampled_from([0, 0, 1, 3]),
     spread=st.sampled_from([0.0, 0.4, 1.2]),
 )
+
+
+def served(traffic: Traffic, limits: Limits, jitter: float, slowness: float = 1) -> Server:
+    """A worker that pads batches to the allowed sizes."""
+    line = Server(5e-3 * slowness, 5e-5 * slowness, jitter, costs=traffic.seconds)
+    return replace(line, curve=Padded(line.mean, limits.sizes)) if limits.sizes else line
 
 
 slownesses = st.sampled_from([(1,), (1, 1), (1, 1, 1, 1), (1, 4), (1, 1, 4), (1, 1, 2, 4)])
@@ -315,6 +324,10 @@ def first_difference(name: str, ours: list[object], theirs: list[object]) -> str
 @example(Traffic(5, 3.9, 3, 3, keyed=3, tenants=3), Limits(8, 0.1, 50), "cork", (1, 1), 0.1)
 @example(Traffic(6, 3.5, 3, 1, spread=1.2), PADDED, "cork", (1, 1, 4), 0.1)
 @example(Traffic(7, 3.9, 3, 3, keyed=3, tenants=3, spread=0.8), PADDED, "cork", (1, 1), 0.1)
+@example(Traffic(8, 3.7, 3, 3, hurried=True), SIZED, "cork", (1, 1, 4), 0.1)
+@example(Traffic(9, 3.9, 80, 5, tenants=3), SIZED, "greedy", (1, 1), 0.1)
+@example(Traffic(10, 3.7, 3, 1, spread=0.8), COSTLY_SIZED, "cork", (1, 1), 0.1)
+@example(Traffic(11, 3.9, 3, 3, tenants=3, spread=1.2), COSTLY_SIZED, "cork", (1, 1, 4), 0.1)
 def test_live_and_simulated_decisions_are_the_same(
     traffic: Traffic, limits: Limits, policy: str, slowness: tuple[int, ...], jitter: float
 ) -> None:
@@ -322,9 +335,7 @@ def test_live_and_simulated_decisions_are_the_same(
     every job has the same end, except that live callers wait for no late answer.
     """
     times, sizes = traffic.arrivals()
-    servers = UnevenServers(
-        tuple(Server(5e-3 * each, 5e-5 * each, jitter, costs=traffic.seconds) for each in slowness)
-    )
+    servers = UnevenServers(tuple(served(traffic, limits, jitter, each) for each in slowness))
     ours = live(traffic, limits, policy, Uneven(servers.service(traffic.seed)))
     theirs = simulate(
         times,
@@ -353,6 +364,8 @@ def test_live_and_simulated_decisions_are_the_same(
 @example(Traffic(1, 3.5, 3, 1), Limits(64), "cork", 2, 0.3, 0.0)
 @example(Traffic(2, 3.5, 3, 3), Limits(8, 0.1), "greedy", 1, 0.0, 0.3)
 @example(Traffic(4, 3.5, 3, 3, spread=0.8), PADDED, "cork", 2, 0.3, 0.1)
+@example(Traffic(5, 3.5, 3, 3), SIZED, "cork", 2, 0.3, 0.1)
+@example(Traffic(6, 3.5, 3, 3, spread=0.8), COSTLY_SIZED, "cork", 2, 0.3, 0.1)
 @example(
     Traffic(3077, 1.0, 80, 1, keyed=3, hurried=True), Limits(4, max_queue=50), "cork", 2, 0.5, 0.0
 )  # who ran again was still counted by the queue that he had left
@@ -361,7 +374,7 @@ def test_what_runs_again_is_the_same_live_and_simulated(
 ) -> None:
     """Batches that raise and workers that die: who runs again, with whom, when and where."""
     conditions = (Failures(failures), Crashes(crashes, RESTART))
-    server = Server(5e-3, 5e-5, 0.1, conditions=conditions, costs=traffic.seconds)
+    server = replace(served(traffic, limits, 0.1), conditions=conditions)
     services = [server.service(traffic.seed) for _ in range(2)]
     assert isinstance(services[0], Situated)
     ours = live(
