@@ -267,6 +267,13 @@ class Situation(NamedTuple):
         run = groups.run_of(self.head, self.terms)
         return run.items >= run.limit
 
+    def together(self, size: int) -> int:
+        """Items of the batch of the first job, `size` at the most."""
+        if self.per_cost and (groups := self.jobs.groups) is not None:
+            run = groups.run_of(self.head, self.terms)
+            return min(size, run.items, run.limit)
+        return min(size, self.items)
+
     def predict(self, size: float) -> float:
         """Expected seconds for a batch of `size` items, which cost as much as most."""
         if self.limits.sizes:

@@ -113,6 +113,10 @@ class FairCostQueue(FairQueue):
         taken.sort(key=attrgetter("arrived"))
         return taken
 
+    def first_behind(self, size: int, terms: Terms) -> Job:
+        """The job that expires first, as if any might stay behind: its tenant's turn says which."""
+        return self.soonest
+
     def weigh(self, job: Job) -> float:
         """What a job counts: the seconds that it takes in a full batch of its like, in items."""
         if self._terms is None:

@@ -1,6 +1,6 @@
 """Jobs that may share a batch and don't cost the same."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from operator import attrgetter
 
@@ -61,8 +61,7 @@ class CostQueue(JobQueue):
         filling = Filling(head, size, terms, self.groups.costs)
         groups = self.groups.together_with(head, terms)
         head.queue = None
-        in_order = self._deadlines is None  # so the most urgent are those that came first
-        filling.fill(by_urgency(groups.values(), 0.0 if in_order else self._deferral()))
+        filling.fill(self._urgent(groups.values()))
         taken = filling.jobs
         for job in taken:
             job.queue = None
@@ -70,6 +69,16 @@ class CostQueue(JobQueue):
         self.left(taken, filling.items)
         taken.sort(key=attrgetter("arrived"))
         return taken
+
+    def first_behind(self, size: int, terms: Terms) -> Job:
+        """The first job of those best run together that would stay behind so many of them."""
+        return self._behind(
+            self._urgent(self.groups.together_with(self.head, terms).values()), size
+        )
+
+    def _urgent(self, groups: Iterable[JobOrder]) -> Iterator[Job]:
+        in_order = self._deadlines is None  # so the most urgent are those that came first
+        return by_urgency(groups, 0.0 if in_order else self._deferral())
 
     def _left_groups(self, jobs: Iterable[Job]) -> None:
         for group, left in self.groups.left(jobs):

@@ -1,6 +1,6 @@
 """The jobs that may share a batch, the most urgent first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from operator import attrgetter
 from typing import Any
@@ -79,6 +79,18 @@ class JobQueue(JobOrder):
     def take_together(self, size: int, terms: Terms) -> list[Job]:
         """Take the most urgent jobs; where they don't cost the same, those best run together."""
         return self.take(size)
+
+    def first_behind(self, size: int, terms: Terms) -> Job:
+        """The first job that would stay behind a batch of so many items; one must."""
+        return self._behind(self, size)
+
+    def _behind(self, jobs: Iterable[Job], size: int) -> Job:
+        items = 0
+        for job in jobs:
+            items += job.size
+            if items > size:
+                return job
+        return self.newest
 
     def take_expired(self, now: float) -> list[Job]:
         """Take the jobs whose deadline has come."""

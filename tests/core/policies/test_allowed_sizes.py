@@ -1,10 +1,22 @@
 """Batches of a model that was compiled for a few sizes, and pads all others to the next of them."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaptive_batching.core import Batch, Job, Limits, Outcome, Scheduler, make_policy
+from adaptive_batching.core import (
+    Batch,
+    Costs,
+    Fairness,
+    Job,
+    Limits,
+    Outcome,
+    Scheduler,
+    TenantJob,
+    make_policy,
+)
 from adaptive_batching.simulation import Padded, Server, poisson, simulate
 from tests.core.steps import released, run_out
 
@@ -30,6 +42,21 @@ def test_a_batch_just_above_a_size_is_cut_to_it() -> None:
 def test_a_batch_just_below_a_size_is_padded() -> None:
     """Fifteen items in one batch are answered sooner than eight and then seven."""
     assert batches(15) == [15]
+
+
+@pytest.mark.parametrize("tenants", [False, True])
+def test_of_those_best_run_together_a_batch_just_above_a_size_is_cut(*, tenants: bool) -> None:
+    """Beside 31 long texts 33 short ones wait, 64 in all; the 33 by themselves would run as 64."""
+    limits = Limits(64, 0.2, costs=Costs(padded=True), sizes=SIZES)
+    fairness = Fairness() if tenants else None
+    scheduler = Scheduler(make_policy("cork"), limits, fairness=fairness)
+    for size, cost in product(SIZES * 3, (100.0, 1000.0)):
+        scheduler.latency.observe(size, 5e-3 + 3e-6 * size * cost, size * cost)
+    for number in range(64):
+        cost = 1000.0 if number >= 33 else 100.0
+        scheduler.submit(TenantJob(0.0, deadline=1.0, cost=cost, tenant="one"))
+    batch = released(scheduler.next(0.0))
+    assert [job.cost for job in batch.jobs] == [100.0] * 32
 
 
 def test_a_rest_that_would_be_late_is_not_left_behind() -> None:

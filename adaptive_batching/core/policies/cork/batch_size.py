@@ -47,11 +47,12 @@ def cut_to_size(at: Situation, limit: int) -> int:
     if not at.limits.sizes:
         return limit
     limit = max(at.limits.allowed(limit) or limit, at.head.size)
-    items = min(at.items, limit)
+    items = at.together(limit)
     below = max(at.limits.allowed(items), at.head.size)
     if below >= items:
         return limit
-    late = at.now + at.predict(items) > at.soonest.deadline
+    due = at.soonest.deadline if at.jobs.groups is None else at.head.deadline
+    late = at.now + at.predict_with(at.head, items) > due
     cut = (late and _keeps_up(at, below)) or _answers_sooner(at, below, items)
     return below if cut else limit
 
@@ -61,13 +62,16 @@ def _answers_sooner(at: Situation, below: int, items: int) -> bool:
 
     Where not even full batches keep up, a cut also has to answer more items a second.
     """
-    smaller, rest, whole = at.predict(below), at.predict(items - below), at.predict(items)
+    head = at.head
+    smaller, whole = at.predict_with(head, below), at.predict_with(head, items)
+    rest = at.predict_with(head, items - below)
     if smaller * items >= whole * below and not _keeps_up(at, at.limits.max_batch_size):
         return False
     wait = 0.0 if at.idle > 1 else min(at.next_free - at.now, smaller)
     if below * smaller + (items - below) * (wait + rest) >= items * whole:
         return False
-    return at.now + wait + rest * (1.0 + at.margin) <= _first_behind(at, below).deadline
+    behind = at.jobs.first_behind(below, at.terms)
+    return at.now + wait + rest * (1.0 + at.margin) <= behind.deadline
 
 
 def cut_short(at: Situation) -> Situation:
@@ -81,16 +85,6 @@ def cut_short(at: Situation) -> Situation:
 def _keeps_up(at: Situation, size: int) -> bool:
     """Whether the workers keep up with what comes in batches of that size."""
     return at.rate * at.mean_size * at.predict(size) <= size * at.capacity
-
-
-def _first_behind(at: Situation, size: int) -> Job:
-    """The first job that would stay behind a batch of so many items; more than that wait."""
-    items = 0
-    for job in at.jobs:
-        items += job.size
-        if items > size:
-            return job
-    return at.newest
 
 
 def safe_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
