@@ -50,10 +50,10 @@ class JobQueue(JobOrder):
         Smaller ones fill what a larger one leaves free. None is passed by a second batch, so that
         no job waits longer for those that came after it, and the scan is O(1) amortised for each.
         """
-        jobs, passed = self._jobs, self._passed
+        jobs, passed, in_order = self._jobs, self._passed, self._deadlines is None
         taken: list[Job] = []
         room = size
-        for job in self.in_turn():
+        for job in jobs if in_order else self.in_turn():
             if not room:
                 break
             if job.queue is not self:
@@ -70,7 +70,6 @@ class JobQueue(JobOrder):
                 passed.add(job)
         while jobs and jobs[0].queue is not self:
             jobs.popleft()
-        in_order = self._deadlines is None
         self.left(taken, size - room)
         if not in_order:
             taken.sort(key=attrgetter("arrived"))

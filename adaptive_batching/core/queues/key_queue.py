@@ -13,7 +13,8 @@ from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.retry.memory_limit import MemoryLimit
 from adaptive_batching.core.worker import KeyPace, Latency
 
-_NO_JOBS = (Job(inf),) * 3  # in the places of those that are not read where none waits
+_NO_JOB = Job(inf)
+_NO_JOBS = (_NO_JOB, _NO_JOB, _NO_JOB)  # in the places of those that are not read where none waits
 _tuple = tuple.__new__  # what a named tuple's own constructor calls, for twice the price
 
 
@@ -149,7 +150,7 @@ class KeyQueue:
                 arrivals.rate(now, window),
                 arrivals.mean_size,
                 arrivals,
-                permits.next_free(now),
+                max(now, permits.earliest),
                 permits.last_release,
                 timers.resolution,
                 timers.late,
@@ -167,7 +168,7 @@ class KeyQueue:
         foremost = permits.foremost(now)
         worker = permits.idlest if known.idle else foremost
         if worker is None:
-            return known
+            return known._replace(next_free=inf)
         factor, alive = worker.latency.factor, permits.alive
         faster = None
         if known.idle and foremost is not None and foremost.latency.factor < factor:
@@ -181,6 +182,7 @@ class KeyQueue:
                 worker.worth(ahead),
             )
         return known._replace(
+            next_free=inf if foremost is None else foremost.free(now),
             fixed=known.fixed * factor,
             per_item=known.per_item * factor,
             per_item_at_most=known.per_item_at_most * factor,
