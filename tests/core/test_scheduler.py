@@ -20,7 +20,8 @@ from adaptive_batching.core import (
     Situation,
     make_policy,
 )
-from adaptive_batching.errors import Draining, JobTooLarge, PolicyError, QueueFull
+from adaptive_batching.core.queues.key_queue import KeyQueue
+from adaptive_batching.errors import Draining, JobTooLarge, Overloaded, PolicyError, QueueFull
 from tests.core.steps import released
 
 
@@ -233,6 +234,30 @@ def test_a_doorkeeper_is_told_its_mistakes_by_name(answer: object, complaint: st
     with pytest.raises(PolicyError, match=f"_Doorkeeper.{complaint}"):
         submit(scheduler, 1, deadline=1.0)
     assert scheduler.items == 0
+
+
+class _Accepter(_Doorkeeper):
+    """Lets every job in by its queue alone, or fails to."""
+
+    def accepts(self, queue: KeyQueue, job: Job) -> bool:
+        return 1 / job.size > 1 / queue.limits.max_batch_size
+
+
+def test_a_job_that_is_accepted_by_its_queue_is_not_asked_about_again() -> None:
+    """Only the job that is not accepted gets to `refuse`, which says no."""
+    scheduler = scheduler_with(_Accepter(3.0), max_batch_size=2)
+    submit(scheduler, 1, deadline=1.0)
+    with pytest.raises(Overloaded):
+        submit(scheduler, 1, size=2, deadline=1.0)
+    assert scheduler.items == 1
+
+
+def test_an_accepter_that_raises_is_named() -> None:
+    """The error says which method failed."""
+    scheduler = scheduler_with(_Accepter(3.0))
+    scheduler.policy.accepts = lambda queue, job: 1 / 0  # type: ignore[attr-defined]
+    with pytest.raises(PolicyError, match=r"_Accepter.accepts raised ZeroDivisionError"):
+        submit(scheduler, 1, deadline=1.0)
 
 
 def test_its_repr_shows_the_live_numbers() -> None:

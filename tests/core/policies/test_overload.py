@@ -3,17 +3,24 @@
 One worker, batches of 5 ms + 0.05 ms an item, at most 64: 7,805 requests a second.
 """
 
+from contextlib import suppress
+from random import Random
+
 import pytest
 
 from adaptive_batching.core import (
+    Batch,
     Dispatch,
     Hold,
     Job,
     JobOutcome,
     Limits,
     LinearLatency,
+    Outcome,
     Reason,
     Scheduler,
+    Shed,
+    make_policy,
 )
 from adaptive_batching.core.estimators.delays import TimerLateness
 from adaptive_batching.core.permits import Permits
@@ -21,6 +28,7 @@ from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.shedding import hopeless
 from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.queues.key_queue import KeyQueue
+from adaptive_batching.errors import Refused
 from adaptive_batching.simulation import Drift, History, Server, poisson, simulate
 
 CAPACITY = 64 / 8.2e-3  # requests a second and worker
@@ -134,3 +142,31 @@ def test_a_job_alone_after_overload_waits_no_longer_than_a_full_batch_takes() ->
     assert isinstance(hold, Hold)
     assert hold.until <= 0.3 + queue.line.predict(64)
     assert isinstance(Cork().decide(queue.situation(hold.until)), Dispatch)
+
+
+def test_a_job_accepted_by_its_queue_alone_would_not_be_refused() -> None:
+    """`accepts` is a cheaper answer to the question of `refuse`, not another one."""
+    policy, random, now = Cork(), Random(3), 0.0
+    scheduler = Scheduler(policy, Limits(16, 0.03), 2)
+    running: list[tuple[float, Batch]] = []
+    accepted = refused = 0
+    for _ in range(2_000):
+        now += random.expovariate(2_000)
+        while running and running[0][0] <= now:
+            ended, batch = running.pop(0)
+            scheduler.finish(batch, Outcome.DONE, ended)
+        job = Job(now, random.randint(1, 3), now + random.choice([0.01, 0.03]))
+        queue = scheduler.queues.get(None)
+        wait = None if queue is None else policy.refuse(queue.situation(now), job)
+        if queue is not None and policy.accepts(queue, job):
+            accepted += 1
+            assert wait is None
+        refused += wait is not None
+        with suppress(Refused):
+            scheduler.submit(job)
+        while isinstance(step := scheduler.next(now), Batch | Shed):
+            if isinstance(step, Batch):
+                running.append((now + 5e-3 + 2e-4 * step.size, step))
+                running.sort(key=lambda each: each[0])
+    assert accepted > 1_000
+    assert refused > 20
