@@ -55,17 +55,15 @@ class _Group(Generic[J]):
         jobs: The jobs.
         requests: How many these are.
         items: Of all of them.
-        total: Cost of all items.
         largest: The largest cost of a job since the group was last empty.
     """
 
-    __slots__ = ("items", "jobs", "largest", "requests", "total")
+    __slots__ = ("items", "jobs", "largest", "requests")
 
     def __init__(self, jobs: J) -> None:
         self.jobs = jobs
         self.requests = 0
         self.items = 0
-        self.total = 0.0
         self.largest = 0.0
 
 
@@ -79,13 +77,14 @@ class CostGroups(Generic[J]):
         empty: Makes what holds the jobs of a group.
     """
 
-    __slots__ = ("_divided", "_empty", "_groups", "_padding", "_runs", "costs")
+    __slots__ = ("_divided", "_empty", "_groups", "_items", "_padding", "_runs", "_total", "costs")
 
     def __init__(self, empty: Callable[[], J], costs: Costs) -> None:
         self.costs = costs
         """How costs add up; how much a batch may cost, `Terms` say."""
         self._empty = empty
         self._groups: dict[int, _Group[J]] = {}
+        self._items, self._total = 0, 0.0  # of all groups
         self._divided: object = None  # the terms for which the runs are the best
         self._runs: dict[int, Run] = {}  # by group
         self._padding = 1.0  # times what jobs cost by themselves, in the runs
@@ -96,9 +95,11 @@ class CostGroups(Generic[J]):
         group = self._groups.get(number)
         if group is None:
             group = self._groups[number] = _Group(self._empty())
+        cost = self.costs.of_job(job)
         group.requests += 1
         group.items += job.size
-        group.total += self.costs.of_job(job)
+        self._items += job.size
+        self._total += cost
         group.largest = max(group.largest, job.cost)
         self._divided = None
         return group.jobs
@@ -113,11 +114,15 @@ class CostGroups(Generic[J]):
 
     def _count_out(self, number: int, jobs: list[Job]) -> J:
         group = self._groups[number]
+        items, cost = sum([job.size for job in jobs]), self.costs.of_each(jobs)
         group.requests -= len(jobs)
-        group.items -= sum([job.size for job in jobs])
-        group.total -= self.costs.of_each(jobs)
+        group.items -= items
+        self._items -= items
+        self._total -= cost
         if not group.requests:
             del self._groups[number]
+        if not self._groups:
+            self._total = 0.0  # what was rounded away is not carried on for ever
         return group.jobs
 
     def run_in(self, sizes: tuple[int, ...]) -> None:
@@ -128,12 +133,11 @@ class CostGroups(Generic[J]):
     @property
     def cost(self) -> float:
         """What all that waits costs, without padding."""
-        return max(0.0, sum(group.total for group in self._groups.values()))
+        return max(0.0, self._total)
 
     def seconds(self, terms: Terms) -> float:
         """What all that waits takes in full batches, padded as in the newest division."""
-        items = sum(group.items for group in self._groups.values())
-        return terms.share(items, self.cost * self._padding)
+        return terms.share(self._items, self.cost * self._padding)
 
     def run_of(self, job: Job, terms: Terms) -> Run:
         """The jobs that are best run together with one of those that wait."""
@@ -182,7 +186,7 @@ class CostGroups(Generic[J]):
         groups = [self._groups[number] for number in numbers]
         if not self.costs.padded:
             (group,) = groups
-            mean_cost = max(0.0, group.total / group.items)
+            mean_cost = self.cost / self._items
             self._runs = {_FREE: self._run(group.items, mean_cost, terms)}
             return
         if terms.max_cost == inf:
