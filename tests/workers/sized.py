@@ -5,6 +5,7 @@ from typing import Annotated
 
 import numpy as np
 
+from adaptive_batching import Service
 from adaptive_batching.payloads.marks import DType, Padded, Shape
 
 Row = Annotated[np.ndarray, Shape(3), DType("float64")]
@@ -41,6 +42,10 @@ class Recompiles:
         self.compiled.add(len(items))
         time.sleep(0.3 if new else 0.005)
         return [2 * item for item in items]
+
+
+recompiling = Service("recompiling")
+recompiling.endpoint("/double", max_latency=0.2, sizes=[1, 2, 4, 8, 16], examples=[0])(Recompiles)
 
 
 def rows(x: Row) -> np.ndarray:
