@@ -24,13 +24,13 @@ SIZES = (8, 16, 32, 64)
 CURVE = Server(5e-3, 0.3e-3)  # seconds, and for each item that is run
 
 
-def batches(waiting: int, sizes: tuple[int, ...] = SIZES, *, max_latency: float = 1.0) -> list[int]:
+def batches(waiting: int, *, max_latency: float = 1.0, model: Server = CURVE) -> list[int]:
     """The sizes of the batches in which so many jobs that came at once leave one worker."""
-    scheduler = Scheduler(make_policy("cork"), Limits(64, max_latency, sizes=sizes))
-    scheduler.rehearse((0, size, 5e-3 + 0.3e-3 * size, 0.0) for size in SIZES * 5)
+    scheduler = Scheduler(make_policy("cork"), Limits(64, max_latency, sizes=SIZES))
+    scheduler.rehearse((0, size, model.mean(size), 0.0) for size in SIZES * 5)
     for _ in range(waiting):
         scheduler.submit(Job(0.0, deadline=max_latency))
-    left = run_out(scheduler, lambda batch: 5e-3 + 0.3e-3 * batch.padded_size)
+    left = run_out(scheduler, lambda batch: model.mean(batch.padded_size))
     return [released(step).size for step in left]
 
 
@@ -57,6 +57,17 @@ def test_of_those_best_run_together_a_batch_just_above_a_size_is_cut(*, tenants:
         scheduler.submit(TenantJob(0.0, deadline=1.0, cost=cost, tenant="one"))
     batch = released(scheduler.next(0.0))
     assert [job.cost for job in batch.jobs] == [100.0] * 32
+
+
+def test_no_cut_takes_more_of_a_workers_time_than_it_saves() -> None:
+    """Of 56 items 32 leave first; 60 leave together: 28 cost less now than in a batch later."""
+    assert batches(56) == [32, 16, 8]
+    assert batches(60) == [60]
+
+
+def test_an_economic_size_is_rounded_up() -> None:
+    """Of 40 items that cost much, 23 would be a good batch: 32 leave, as 16 would cost capacity."""
+    assert batches(40, model=Server(1e-3, 0.3e-3)) == [32, 8]
 
 
 def test_a_rest_that_would_be_late_is_not_left_behind() -> None:

@@ -60,12 +60,13 @@ def cut_to_size(at: Situation, limit: int) -> int:
 def _answers_sooner(at: Situation, below: int, items: int) -> bool:
     """Whether a batch of `below` items, and the rest by the next free worker, beats one of all.
 
-    Where not even full batches keep up, a cut also has to answer more items a second.
+    No cut takes more of a worker's time than it saves, of which the rest is taken to need as much
+    as in a full batch: until it leaves, other jobs join it.
     """
-    head = at.head
+    head, full = at.head, at.limits.max_batch_size
     smaller, whole = at.predict_with(head, below), at.predict_with(head, items)
     rest = at.predict_with(head, items - below)
-    if smaller * items >= whole * below and not _keeps_up(at, at.limits.max_batch_size):
+    if smaller + (items - below) * at.predict_with(head, full) / full >= whole:
         return False
     wait = 0.0 if at.idle > 1 else min(at.next_free - at.now, smaller)
     if below * smaller + (items - below) * (wait + rest) >= items * whole:

@@ -67,7 +67,10 @@ class Cork:
             until, reason = spaced_until(at, full, due, parameters), Reason.NOT_WORTH_WAITING
         if until > now:
             return Hold(min(until, due))
-        return Dispatch(cut_to_size(at, boarding_limit(at, limit, parameters)), reason)
+        size = boarding_limit(at, limit, parameters)
+        if at.limits.sizes:  # the next of them: too small costs more than too large
+            size = cut_to_size(at, min(limit, at.limits.padded(size)))
+        return Dispatch(size, reason)
 
     def accepts(self, queue: KeyQueue, job: Job) -> bool:
         """Whether an idle worker has room for the job, or even a full batch would be in time."""
