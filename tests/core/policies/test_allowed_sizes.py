@@ -18,19 +18,19 @@ from adaptive_batching.core import (
     make_policy,
 )
 from adaptive_batching.simulation import Padded, Server, poisson, simulate
-from tests.core.steps import released, run_out
+from tests.core.steps import released, run_out, submit
 
 SIZES = (8, 16, 32, 64)
 CURVE = Server(5e-3, 0.3e-3)  # seconds, and for each item that is run
 
 
-def batches(waiting: int, *, max_latency: float = 1.0, model: Server = CURVE) -> list[int]:
+def batches(waiting: int, *, max_latency: float = 1.0) -> list[int]:
     """The sizes of the batches in which so many jobs that came at once leave one worker."""
     scheduler = Scheduler(make_policy("cork"), Limits(64, max_latency, sizes=SIZES))
-    scheduler.rehearse((0, size, model.mean(size), 0.0) for size in SIZES * 5)
+    scheduler.rehearse((0, size, CURVE.mean(size), 0.0) for size in SIZES * 5)
     for _ in range(waiting):
         scheduler.submit(Job(0.0, deadline=max_latency))
-    left = run_out(scheduler, lambda batch: model.mean(batch.padded_size))
+    left = run_out(scheduler, lambda batch: CURVE.mean(batch.padded_size))
     return [released(step).size for step in left]
 
 
@@ -66,8 +66,12 @@ def test_no_cut_takes_more_of_a_workers_time_than_it_saves() -> None:
 
 
 def test_an_economic_size_is_rounded_up() -> None:
-    """Of 40 items that cost much, 23 would be a good batch: 32 leave, as 16 would cost capacity."""
-    assert batches(40, model=Server(1e-3, 0.3e-3)) == [32, 8]
+    """Of 40 items that cost much, 25 would be a good batch: 32 leave, as 16 would cost capacity."""
+    scheduler = Scheduler(make_policy("cork"), Limits(64, 1.0, sizes=SIZES))
+    for size in SIZES * 20:
+        scheduler.latency.observe(size, 1e-3 + 0.3e-3 * size)
+    submit(scheduler, 40, now=0.0, patience=1.0)
+    assert released(scheduler.next(0.0)).size == 32
 
 
 def test_a_rest_that_would_be_late_is_not_left_behind() -> None:
