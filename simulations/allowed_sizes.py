@@ -18,9 +18,9 @@ Answer: within two full batches no policy answers more than 1.06 times as many i
 does at 0.9. Within less, declared sizes answer up to 1.5 times as many, in a closed loop (#463) 1.3
 times. Where items cost much (steep, items), the wait is shorter as well: up to nine tenths of the
 load the mean is a tenth to seven tenths lower than the line's, which pads 33 items to 64. Triton's
-preferred sizes give about the same mean up to a load of 0.9, but at 1.1 they answer 3 to 26 % in
-time. Four workers (items, 0.9) are much slower than triton's where one seed of the three learns no
-slope: its first large batches come after small ones only. A warm-up shows a scheduler each size.
+preferred sizes give about the same mean up to a load of 0.9, but at 1.1 they answer 3 to 23 % in
+time. Four workers (items, 0.9) are much slower than triton's: one seed of the three learns no slope
+from its first batches. A warm-up shows a scheduler each size.
 """
 
 import shlex
