@@ -9,7 +9,7 @@ from adaptive_batching.core.job import Job
 from adaptive_batching.errors import JobTooLarge
 from adaptive_batching.units import LARGEST_COST, is_number
 
-_ROUNDED_DOWN = 1.0 - 2.0**-48  # more than `as_run` and a quotient of it can be rounded up by
+_ROUNDING = 4e-15  # relative; more than `as_run` and a quotient of it can be rounded up by
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Costs:
         share = self.as_run(size, cost, cost)
         if share <= self.max_batch_cost:
             return cost
-        return cost * (self.max_batch_cost / share) * _ROUNDED_DOWN
+        return cost * (self.max_batch_cost / share) * (1.0 - _ROUNDING)
 
     def of_job(self, job: Job) -> float:
         """What this job alone costs, without what fills its batch up to an allowed size."""

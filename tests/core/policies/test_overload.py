@@ -84,6 +84,33 @@ def test_a_scattered_model_does_not_make_full_batches_hopeless() -> None:
     assert Cork().decide(queue.situation(0.0)) == Dispatch(64, Reason.FULL)
 
 
+def test_the_last_jobs_of_a_burst_are_let_in() -> None:
+    """A burst of 250 jobs in 10 ms fills two batches of 33 ms; within 66 ms of its last job a part
+    of a third one can be answered as well. Those that such a part came too late for are no reason
+    to refuse the last jobs, though they are ahead of them.
+    """
+    bursts = [0.2 * burst + 4e-5 * job for burst in range(20) for job in range(250)]
+    answered = {}
+    for policy in ("cork", "nexus"):
+        scheduler = Scheduler(make_policy(policy), Limits(64, 66e-3))
+        history = simulate(bursts, scheduler, Server(1e-3, 0.5e-3).service())
+        known = [job for job in history.jobs if job.arrived > 2.0]  # after ten bursts
+        answered[policy] = sum(job.in_time for job in known)
+    assert answered["cork"] >= 0.95 * answered["nexus"]
+
+
+def test_in_lasting_overload_most_are_refused_at_once() -> None:
+    """At twice the capacity, and all that are answered are full batches."""
+    server = Server(5e-3, 0.05e-3, jitter=0.1)
+    arrivals = poisson(2 * CAPACITY, 4.0, seed=1)
+    history = simulate(arrivals, Scheduler(Cork(), Limits(64, 0.1)), server.service())
+    turned_away = [job for job in history.jobs if job.outcome is JobOutcome.SHED]
+    at_once = sum(job.finished == job.arrived for job in turned_away)
+    assert at_once > 0.7 * len(turned_away)
+    known = [job for job in history.jobs if job.arrived > 1.0]
+    assert sum(job.in_time for job in known) >= 0.48 * len(known)
+
+
 @pytest.mark.parametrize("load", [0.1, 3.0])
 def test_late_timers_are_allowed_for(load: float) -> None:
     """With timers 3 ms late the latest release is 3 ms sooner."""

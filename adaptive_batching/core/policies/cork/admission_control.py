@@ -29,33 +29,26 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
 
 
 def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float | None:
-    """Seconds until a batch with all that waits by then can end in time, or a worker is idle."""
-    limit, now, patience = at.limits.max_batch_size, at.now, job.deadline - at.now
-    longest = min(limit, parameters.extrapolation * at.largest)
-    full = int(at.jobs.ahead_of(job) // limit)
-    rest = min(
-        at.items * at.jobs.item_worth - full * limit, limit
-    )  # what is behind it may share its batch
-    if patience < at.predict(limit) * (1.0 + 1.0 / at.capacity):
-        full, rest = min(full, at.idle), 0  # no full batch can follow one in time: they are shed
+    """Seconds until the job might be answered in time; None if it might be now.
+
+    The jobs ahead fill batches, which a job can't precede, but some of them are shed: a batch that
+    leaves gives up jobs where as many that expire later are in time in their place.
+    """
+    limit, now = at.limits.max_batch_size, at.now
     frees = sorted([max(now, batch.predicted_finish) for batch in at.running])
     if at.faster is None:  # an idle worker slower than the best is not given these jobs
         frees = [now] * at.idle + frees
+    longest = min(limit, parameters.extrapolation * at.largest)
     round_of_all = at.predict(longest) * len(frees) / at.capacity
 
     def leaves(nth: int) -> float:
         """When that one of the batches to come can leave, if those before it are full."""
         return frees[nth % len(frees)] + nth // len(frees) * round_of_all
 
-    free, size = leaves(full), max(job.size, min(rest + job.size, longest))
-    own = at.predict_joined(job, size)
-    late = free + max(own, at.predict_joined(job, longest) if full else 0.0) - job.deadline
-    if late <= 0:
-        return None
-    opens = now + late
-    if full and opens > leaves(full - 1):
-        opens = max(leaves(full - 1), free + own - patience)
-    if opens < free or not rest:
-        return min(opens, free) - now
-    following = free + at.predict(rest) if at.workers == 1 else leaves(full + 1)
-    return min(max(free, following + at.predict(job.size) - patience), following) - now
+    shed = parameters.shed * at.workers if at.soonest.deadline < job.deadline else 0.0
+    full = int(at.jobs.ahead_of(job) / limit - shed)
+    if full <= 0:  # it may even be in the next batch, and alone
+        late = frees[0] + at.predict_joined(job, job.size) - job.deadline
+        return late if late > 0 else None
+    late = leaves(full) + at.predict_joined(job, longest) - job.deadline
+    return min(late, leaves(full - 1) - now) if late > 0 else None

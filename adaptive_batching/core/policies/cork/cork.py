@@ -116,5 +116,5 @@ def _late(
     margin = 0.0
     if full > 0 and (overloaded or at.items >= parameters.backlog * limit):
         longest = (1.0 - LARGEST_SHARE) * at.limits.max_latency / full - 1.0
-        margin = max(0.0, min(at.margin, longest))
+        margin = max(0.0, min(parameters.slack * at.margin, longest))
     return hopeless(cut_short(at), margin, extrapolation=parameters.extrapolation)
