@@ -155,7 +155,7 @@ def terms_by(line: Line, limits: Limits, now: float) -> Terms:
     return Terms(
         now,
         line.fixed,
-        line.per_item - line.per_cost * line.mean_cost,
+        line.per_size,
         line.per_cost,
         line.margin,
         limits.max_batch_size,
@@ -214,7 +214,7 @@ class Situation(NamedTuple):
         timer: The resolution of the driver's timers: shorter holds are not worth arming.
         timers_late: By how much nearly no wake-up has been later than it was asked for.
         per_cost: Seconds that each unit of a batch's cost adds, where items don't cost the same.
-        mean_cost: What batches of late cost for each of their items; `per_item` is for that.
+        per_size: Seconds that each item adds whatever it costs; `per_item` is at the usual cost.
         passed_over: For how long the best idle worker has been given no batch.
         faster: A busy worker that is faster than that; None if there is none.
     """
@@ -247,7 +247,7 @@ class Situation(NamedTuple):
     timer: float
     timers_late: float
     per_cost: float
-    mean_cost: float
+    per_size: float
     passed_over: float = 0.0
     faster: FasterWorker | None = None
 
@@ -327,6 +327,7 @@ class Situation(NamedTuple):
             per_item=self.per_item * faster.factor,
             per_item_at_most=self.per_item_at_most * faster.factor,
             per_cost=self.per_cost * faster.factor,
+            per_size=self.per_size * faster.factor,
             capacity=self.capacity * faster.factor,
         )
 

@@ -44,6 +44,10 @@ class Latency(Line, Protocol):
         """Whether enough batches were seen to refuse work on its word."""
 
     @property
+    def mean_cost(self) -> float:
+        """What a batch costs for each of its items, on average of late."""
+
+    @property
     def usual(self) -> float:
         """Seconds that a batch takes, on average of late, of any kind."""
 
@@ -179,6 +183,11 @@ class ScaledLatency:
     def per_cost(self) -> float:
         """Seconds that each unit of a batch's cost adds, where items don't cost the same."""
         return self.pool.per_cost * self.factor
+
+    @property
+    def per_size(self) -> float:
+        """Seconds that each item adds whatever it costs."""
+        return self.pool.per_size * self.factor
 
     @property
     def mean_cost(self) -> float:

@@ -25,15 +25,14 @@ class CostLatency(LinearLatency):
     """
 
     __slots__ = (
-        "_cost_covariance", "_cost_size", "_cost_variance", "_mean_batch_cost", "_per_size",
-        "_slope_cost", "mean_cost", "per_cost",
+        "_cost_covariance", "_cost_size", "_cost_variance", "_mean_batch_cost", "_slope_cost",
+        "mean_cost", "per_cost",
     )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
         self.per_cost = 0.0
         self.mean_cost = 0.0
-        self._per_size = 0.0
         self._mean_batch_cost = 0.0
         self._slope_cost = 0.0
         self._cost_variance = 0.0  # weighted sum of squares of cost
@@ -41,20 +40,19 @@ class CostLatency(LinearLatency):
         self._cost_size = 0.0  # covariance with size
 
     def __repr__(self) -> str:
-        line = f"{self.fixed * 1e3:.3g} ms + {self._per_size * 1e3:.3g} ms * size"
+        line = f"{self.fixed * 1e3:.3g} ms + {self.per_size * 1e3:.3g} ms * size"
         return f"<CostLatency {line} + {self.per_cost * 1e6:.3g} us * cost>"
 
     def predict(self, size: float, cost: float | None = None) -> float:
         """Expected seconds for a batch of `size` items; None for the usual cost of so many."""
-        expected = self.fixed + self.per_item * size
-        if cost is not None:
-            expected += self.per_cost * (cost - self.mean_cost * size)
-        return expected
+        if cost is None:
+            return self.fixed + self.per_item * size
+        return self.fixed + self.per_size * size + self.per_cost * cost
 
     def _items_worth(self, size: int, cost: float) -> float:
         if not self.per_item:
             return size
-        return (self._per_size * size + self.per_cost * cost) / self.per_item
+        return (self.per_size * size + self.per_cost * cost) / self.per_item
 
     def _work(self, size: int, cost: float) -> float:
         return cost if self._mean_batch_cost > _NO_COST else size
@@ -87,7 +85,7 @@ class CostLatency(LinearLatency):
         mean, size, cost = self._mean_duration, self._mean_size, self._mean_batch_cost
         if not (mean and cost > _NO_COST):  # sizes alone matter
             super()._lay_line()
-            self.per_cost, self._per_size = 0.0, self.per_item
+            self.per_cost = 0.0
             return
         noise = self._noise()
         of_size = self._variance + noise / (_PRIOR_ITEM_SPREAD * mean / size) ** 2
@@ -105,8 +103,8 @@ class CostLatency(LinearLatency):
             per_size, per_cost = max(self._covariance / of_size, 0.0), 0.0
         growth = per_size * size + per_cost * cost
         scale = min(1.0, mean / growth) if growth else 1.0  # as fixed >= 0
-        self._per_size, self.per_cost = per_size * scale, per_cost * scale
-        self.per_item = self._per_size + self.per_cost * self.mean_cost
+        self.per_size, self.per_cost = per_size * scale, per_cost * scale
+        self.per_item = self.per_size + self.per_cost * self.mean_cost
         self.fixed = max(mean - self.per_item * size, 0.0)
         of_usual = of_cost - 2.0 * self.mean_cost * both + self.mean_cost**2 * of_size
         doubt = sqrt(max(noise * of_usual / determinant, 0.0))  # of what an item of mean cost adds
@@ -114,7 +112,7 @@ class CostLatency(LinearLatency):
 
     def _noise(self) -> float:
         """Variance that the slopes of before leave unexplained, with a guess worth one batch."""
-        per_size, per_cost = self._per_size, self.per_cost
+        per_size, per_cost = self.per_size, self.per_cost
         explained = 2.0 * (per_size * self._covariance + per_cost * self._cost_covariance)
         fitted = per_size**2 * self._variance + per_cost**2 * self._cost_variance
         fitted += 2.0 * per_size * per_cost * self._cost_size

@@ -50,7 +50,7 @@ class LinearLatency:
         "_above", "_below", "_covariance", "_level_weight", "_mean_duration", "_mean_size",
         "_newest", "_quantile", "_scatter", "_since_change", "_slope_duration",
         "_slope_size", "_slope_weight", "_spread", "_variance", "batches", "fixed",
-        "largest", "margin", "peak", "per_item", "per_item_at_most", "trusted",
+        "largest", "margin", "peak", "per_item", "per_item_at_most", "per_size", "trusted",
     )  # fmt: skip
 
     per_cost: float = 0.0
@@ -65,6 +65,8 @@ class LinearLatency:
         """Seconds that any batch takes."""
         self.per_item = 0.0
         """Seconds that each item adds."""
+        self.per_size = 0.0
+        """Seconds that each item adds whatever it costs: all, unless costs are known."""
         self.per_item_at_most = 0.0
         """The steepest slope that what was seen leaves possible: two standard deviations above;
         as long as a single size was seen, that of batches without a fixed part."""
@@ -215,7 +217,11 @@ class LinearLatency:
         the jump from there to here for a slope. Proportions that are wrong are soon unlearned.
         """
         blamed = list(self._newest)[-4 if self._above >= ALARM else -2 :]
-        factor = median(duration / self.predict(size, cost) for size, cost, duration in blamed)
+        expected = [self.predict(size, cost) for size, cost, _ in blamed]
+        ratios = [
+            took / each for (*_, took), each in zip(blamed, expected, strict=True) if each > 0
+        ]
+        factor = median(ratios)
         if not factor > 0:
             return  # a clock that is too coarse says of some that they took no time
         self.peak.surprised(
@@ -267,7 +273,7 @@ class LinearLatency:
         ridge = noise / prior if prior else 1.0
         slope = covariance / (variance + ridge)
         most = mean / self._mean_size  # as fixed >= 0
-        self.per_item = min(max(slope, 0.0), most)
+        self.per_item = self.per_size = min(max(slope, 0.0), most)
         self.fixed = max(mean - self.per_item * self._mean_size, 0.0)
         doubt = _PRIOR_SLOPE_SPREAD * mean
         doubt *= sqrt(ridge / (variance + ridge)) if ridge else 0.0  # what is left of it

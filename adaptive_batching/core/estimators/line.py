@@ -19,8 +19,8 @@ class Line(Protocol):
         """Seconds that each unit of a batch's cost adds, where items don't cost the same."""
 
     @property
-    def mean_cost(self) -> float:
-        """What a batch costs for each of its items, on average of late."""
+    def per_size(self) -> float:
+        """Seconds that each item adds whatever it costs."""
 
     @property
     def margin(self) -> float:

@@ -153,6 +153,6 @@ def _shows_no_slope(rates: Mapping[int, Sequence[float]]) -> bool:
 
 def _least(size: float) -> int:
     """The least size that counts as about the same."""
-    whole = max(1, int(size))
+    whole = max(1, round(size))  # items may be worth some that are nearly whole
     coarse = max(0, whole.bit_length() - _FINE)
     return whole >> coarse << coarse

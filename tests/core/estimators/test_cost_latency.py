@@ -63,6 +63,17 @@ def test_costs_that_are_all_the_same_leave_the_line_of_sizes() -> None:
     assert latency.predict(40) == pytest.approx(duration(40, 4000.0), rel=0.02)
 
 
+def test_costs_that_are_all_the_same_show_no_knee() -> None:
+    """Five items are worth five, however their costs are rounded: no batch of five is a four."""
+    for seed in range(20):
+        rng, latency = Random(seed), CostLatency()
+        for _ in range(400):
+            size = rng.choice((4, 5, 5, 5))
+            seconds = (5e-3 + 1e-3 * size) * rng.gauss(1.0, 0.02)
+            latency.observe(size, seconds, 100.0 * size)
+        assert latency.peak.limit == inf
+
+
 def test_items_that_cost_nothing_have_the_line_of_sizes() -> None:
     """With no cost anywhere, it is the latency of sizes alone."""
     rng, latency, by_size = Random(4), CostLatency(), LinearLatency()
@@ -85,6 +96,19 @@ def test_a_batch_that_costs_nothing_among_others_says_nothing_of_a_knee() -> Non
         line.observe(4, 20e-3, 0.0)
     assert line.predict(4, 0.0) > 4e-3
     assert line.peak.limit == inf
+
+
+def test_a_model_of_which_some_batches_cost_nothing_may_slow_down() -> None:
+    """Nothing is expected of batches that cost nothing, and so nothing is learned of a factor."""
+    for seed in range(20):
+        rng, latency = Random(seed), CostLatency()
+        for batch in range(600):
+            size = rng.randint(1, 16)
+            cost = size * rng.choice((0.0, 0.0, 30.0, 60.0))
+            slower = 2.0 if batch >= 200 else 1.0
+            latency.observe(size, slower * (1e-5 + 1e-6 * cost) * rng.uniform(0.9, 1.1), cost)
+            assert latency.predict(size, 0.0) >= 0
+        assert latency.predict(8, 480.0) == pytest.approx(2e-6 * 490, rel=0.15)
 
 
 def test_a_model_that_slows_down_is_followed_in_all_its_parts() -> None:

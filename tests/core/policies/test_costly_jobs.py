@@ -1,5 +1,8 @@
 """Which jobs are let in where they don't cost the same."""
 
+from contextlib import suppress
+from random import Random
+
 import pytest
 
 from adaptive_batching.core import Batch, Costs, Hold, Job, Limits, Outcome, Scheduler, make_policy
@@ -84,6 +87,27 @@ def test_a_batch_that_is_full_by_cost_waits_for_no_other_job(policy: str, costs:
     assert isinstance(scheduler.next(0.0), Hold)
     scheduler.submit(Job(0.0, 1, 20.0, cost=40.0))
     assert len(released(scheduler.next(0.0)).jobs) == 2
+
+
+@pytest.mark.parametrize("seed", [9, 19, 37, 49])
+def test_jobs_that_cost_nothing_have_their_turn_among_several_keys(seed: int) -> None:
+    """A model takes as long as its batches cost, and more comes than it could answer in time."""
+    random = Random(seed)
+    limits = Limits(16, 0.2, max_queue=10_000, costs=Costs())
+    scheduler, now, freely = Scheduler(make_policy("cork"), limits), 0.0, 0
+    for _ in range(60):
+        for _ in range(random.randint(5, 60)):
+            size, key = random.randint(1, 3), random.choice("ab")
+            with suppress(Overloaded):
+                cost = random.choice((0.0, 0.0, 30.0, 60.0))
+                scheduler.submit(Job(now, size, now + 0.2, key, cost))
+        while not isinstance(step := scheduler.next(now), Hold):
+            if isinstance(step, Batch):
+                now += 2e-4 * step.cost * random.uniform(0.95, 1.05)
+                scheduler.finish(step, Outcome.DONE, now)
+                freely += sum(not job.cost for job in step.jobs)
+        now += 10e-3
+    assert freely > 100
 
 
 def before_memory_for_sixteen() -> Scheduler:
