@@ -93,15 +93,15 @@ class FairCostQueue(FairQueue):
     def take_together(self, size: int, terms: Terms) -> list[Job]:
         """Take the job whose turn it is with up to `size` items that are best run with it.
 
-        No job is taken with which another one of the batch would be late, or which would make the
-        batch cost too much. The oldest is returned first.
+        No job is taken that costs so much that another one of the batch would be late for it, or
+        that the batch would cost too much; see `Filling`. The oldest is returned first.
         """
         self._terms, self._per_second = terms, self._tenants.price(1.0)
         first = self._queues.first()
         assert first is not None
         head = first.next
         groups = list(self.groups.together_with(head, terms).values())
-        filling = Filling(head, size, terms, self.groups.costs)
+        filling = Filling(head, size, terms, self.groups.costs, self.groups.run_of(head, terms))
         self._serve(first, head)
         self._fill(filling, groups)
         taken = filling.jobs

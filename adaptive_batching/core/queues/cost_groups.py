@@ -208,20 +208,26 @@ class CostGroups(Generic[J]):
 
 
 class Filling:
-    """A batch to which jobs are added, as long as none of its members would be late.
+    """A batch to which jobs are added, as long as costs make none of its members late.
+
+    How many jobs leave, the policy says; costs only say which. So the deadline of a member counts
+    unless as many jobs would miss it that cost what it does, or what jobs cost on average where
+    batches are not padded: such a batch would leave without costs, too.
 
     Args:
-        head: Its first job, whatever it costs; if it is late alone, it does not keep others out.
+        head: Its first job, whatever it costs.
         size: Items at the most.
         terms: What the batch may cost, and how long it takes.
         costs: How the costs of its members add up.
+        run: The jobs that are best run with the first one.
     """
 
     __slots__ = (
-        "_costs", "_due", "_largest", "_misses", "_size", "_terms", "_total", "items", "jobs",
+        "_costs", "_due", "_kept", "_kept_per_cost", "_largest", "_misses", "_size", "_terms",
+        "_total", "items", "jobs",
     )  # fmt: skip
 
-    def __init__(self, head: Job, size: int, terms: Terms, costs: Costs) -> None:
+    def __init__(self, head: Job, size: int, terms: Terms, costs: Costs, run: Run) -> None:
         self.jobs = [head]
         """Its members."""
         self.items = head.size
@@ -231,9 +237,11 @@ class Filling:
         self._costs = costs
         self._largest = self._total = head.cost
         self._misses = 0
-        self._due = head.deadline
-        if self._ends(head.size, costs.of_jobs([head])) > head.deadline:
-            self._due = inf
+        many = max(1, min(size, run.items, run.limit))
+        self._kept = self._ends(many, costs.as_run(many, 0.0, many * run.cost))
+        per_cost = terms.per_cost * (1.0 + terms.margin)
+        self._kept_per_cost = per_cost * costs.as_run(many, 1.0, 0.0)
+        self._due = self._due_of(head)
 
     @property
     def closed(self) -> bool:
@@ -251,7 +259,7 @@ class Filling:
         costs = [job.cost for job in first]
         largest = list(accumulate(costs, max, initial=self._largest))
         total = list(accumulate(costs, initial=self._total))
-        due = list(accumulate([job.deadline for job in first], min, initial=self._due))
+        due = list(accumulate(map(self._due_of, first), min, initial=self._due))
 
         def exceeds(number: int) -> bool:
             return not self._fits(items[number], largest[number], total[number], due[number])
@@ -266,16 +274,21 @@ class Filling:
             self.add(job)
 
     def add(self, job: Job) -> bool:
-        """Let a job join if it fits and no member would be late; returns whether it did."""
+        """Let a job join if it fits and makes no member late; returns whether it did."""
         items = self.items + job.size
         largest, total = max(self._largest, job.cost), self._total + job.cost
-        due = min(self._due, job.deadline)
+        due = min(self._due, self._due_of(job))
         if not self._fits(items, largest, total, due):
             self._misses += 1
             return False
         self.jobs.append(job)
         self.items, self._largest, self._total, self._due = items, largest, total, due
         return True
+
+    def _due_of(self, job: Job) -> float:
+        """When the batch has to end for a job; `inf` if its deadline does not count."""
+        deadline = job.deadline
+        return deadline if self._kept + self._kept_per_cost * job.cost <= deadline else inf
 
     def _fits(self, items: int, largest: float, total: float, due: float) -> bool:
         """Whether a batch like that may leave, and ends by then."""

@@ -53,12 +53,12 @@ class CostQueue(JobQueue):
     def take_together(self, size: int, terms: Terms) -> list[Job]:
         """Take the job that leaves first with up to `size` items that are best run with it.
 
-        No job is taken with which another one of the batch would be late, or which would make the
-        batch cost too much. The oldest is returned first.
+        No job is taken that costs so much that another one of the batch would be late for it, or
+        that the batch would cost too much; see `Filling`. The oldest is returned first.
         """
         self._terms = terms
         head = self.head
-        filling = Filling(head, size, terms, self.groups.costs)
+        filling = Filling(head, size, terms, self.groups.costs, self.groups.run_of(head, terms))
         groups = self.groups.together_with(head, terms)
         head.queue = None
         filling.fill(self._urgent(groups.values()))

@@ -8,6 +8,7 @@ import pytest
 from adaptive_batching.core import Batch, Costs, Hold, Job, Limits, Outcome, Scheduler, make_policy
 from adaptive_batching.core.load import Load
 from adaptive_batching.errors import Overloaded, QueueFull
+from adaptive_batching.simulation import Experiment, Server, poisson
 from tests.core.steps import released
 
 FIXED, PER_COST = 4e-3, 1.2e-6  # seconds
@@ -108,6 +109,27 @@ def test_jobs_that_cost_nothing_have_their_turn_among_several_keys(seed: int) ->
                 freely += sum(not job.cost for job in step.jobs)
         now += 10e-3
     assert freely > 100
+
+
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("load", [0.9, 1.3])
+@pytest.mark.parametrize(
+    "policy", ["greedy", "window:2ms", "aimd", "triton:8,16", "nexus", "deferred", "cork"]
+)
+def test_costs_that_are_all_the_same_change_no_batches(
+    policy: str, load: float, *, padded: bool
+) -> None:
+    """Costs say which jobs leave, and the policy says how many: also if they will all be late."""
+    times = poisson(load * 16 / (FIXED + 16 * 50e-6), 1.0, seed=1)
+    server = Server(FIXED, 50e-6, jitter=0.02)
+    without, equal = (
+        Experiment(
+            times, server, Limits(16, 0.1, costs=costs), costs=[7.0] * len(times), seed=1
+        ).run(policy, 1)
+        for costs in (None, Costs(padded))
+    )
+    assert equal.goodput == pytest.approx(without.goodput, abs=0.01)
+    assert equal.mean_batch_size == pytest.approx(without.mean_batch_size, rel=0.01)
 
 
 def before_memory_for_sixteen() -> Scheduler:
