@@ -388,12 +388,14 @@ class Scheduler:
         if view.cap is not None:
             cap = view.cap
         elif costs is None:
-            cap = MemoryLimit(limits.max_batch_size)
+            cap = MemoryLimit(limits.padded(limits.max_batch_size), limits.sizes)
         else:
-            cap = CostMemoryLimit(costs.max_batch_cost)
+            cap = CostMemoryLimit(costs.max_batch_cost, limits.sizes)
         cap.ended(batch, outcome, now)
         view.cap = None if cap.lifted else cap
-        if costs is None:
+        if cap.lifted:
+            view.limits = limits
+        elif costs is None:
             view.limits = limits.up_to(int(cap.limit))
         else:
             view.limits = replace(limits, costs=replace(costs, max_batch_cost=cap.limit))

@@ -290,13 +290,17 @@ def _split(jobs: list[Job], size: int) -> list[list[Job]]:
 
 
 def _halves(jobs: Sequence[Job], costs: Costs) -> list[list[Job]]:
-    """The costliest jobs, which cost about half of all, and the others; each the oldest first."""
+    """The costliest jobs, which cost about half of all, and the others; each the oldest first.
+
+    Jobs that all cost nothing count by their items.
+    """
     by_cost = sorted(jobs, key=attrgetter("cost"), reverse=True)
-    half, costliest = sum(map(costs.of_job, jobs)) / 2, set[Job]()
+    weight = costs.of_job if costs.of_each(jobs) else attrgetter("size")
+    half, costliest = sum(map(weight, jobs)) / 2, set[Job]()
     for job in by_cost[: len(jobs) - 1]:
         if half <= 0 and costliest:
             break
         costliest.add(job)
-        half -= costs.of_job(job)
+        half -= weight(job)
     parts = [job for job in jobs if job in costliest], [job for job in jobs if job not in costliest]
     return [part for part in parts if part]

@@ -24,7 +24,7 @@ from adaptive_batching.core import (
     Verdict,
     make_policy,
 )
-from tests.core.steps import released
+from tests.core.steps import released, run_out, submit
 
 ANSWERED, RAISED, LOST, EXPIRED = "answered", "raised", "lost", "expired"
 
@@ -321,6 +321,16 @@ def test_halves_for_a_small_memory_are_halves_by_cost():
         costs.append([job.cost for job in batch.jobs])
         decides.finish(batch, Outcome.DONE, 1.0)
     assert costs == [[8.0], [1.0] * 8]
+
+
+def test_halves_of_items_that_cost_nothing_are_halves_by_number():
+    """64 of them, for whose memory there are 32 too many."""
+    limits = Limits(64, costs=Costs(padded=True))
+    decides = Scheduler(make_policy("greedy"), limits, idempotent=True)
+    submit(decides, 64, 0.0)
+    batch = released(decides.next(0.0))
+    decides.finish(batch, Outcome.OUT_OF_MEMORY, 1.0, batch.jobs)
+    assert [step.size for step in run_out(decides, lambda _: 0.1, 1.0)] == [32, 32]
 
 
 @pytest.mark.parametrize(("cost", "verdict"), [(10.0, Verdict.AGAIN), (300.0, Verdict.TOO_LATE)])

@@ -1,5 +1,7 @@
 """Batches that a worker's memory is too small for get smaller, and are tried larger again."""
 
+from math import inf
+
 import pytest
 
 from adaptive_batching.core import Batch, Costs, Job, Limits, Outcome, Scheduler, make_policy
@@ -10,31 +12,31 @@ from tests.core.steps import released, submit
 def test_it_halves_until_there_is_room():
     """What left before the cap fell says nothing."""
     cap = MemoryLimit(64)
-    cap.exceeded(64, 0.0)
-    cap.exceeded(64, 0.0)
+    cap.exceeded(64, 32, 0.0)
+    cap.exceeded(64, 32, 0.0)
     assert cap.limit == 32
-    cap.exceeded(30, 1.0)
+    cap.exceeded(30, 15, 1.0)
     assert cap.limit == 15
     for _ in range(9):
-        cap.exceeded(cap.limit, 2.0)
+        cap.exceeded(cap.limit, max(1, cap.limit // 2), 2.0)
     assert cap.limit == 1
 
 
 def test_it_seeks_its_way_up():
     """By a quarter each ten seconds; a trial that fails is taken back, and the next comes later."""
     cap = MemoryLimit(64)
-    cap.exceeded(64, 0.0)
-    cap.kept(32, 9.9)
+    cap.exceeded(64, 32, 0.0)
+    cap.kept(32, 33, 9.9)
     assert cap.limit == 32
-    cap.kept(32, 10.0)
+    cap.kept(32, 33, 10.0)
     assert cap.limit == 40
-    cap.exceeded(40, 11.0)
+    cap.exceeded(40, 20, 11.0)
     assert cap.limit == 32
-    cap.kept(32, 30.9)
+    cap.kept(32, 33, 30.9)
     assert cap.limit == 32
     now = 31.0
     while cap.limit < 64:
-        cap.kept(cap.limit, now)
+        cap.kept(cap.limit, cap.limit + 1, now)
         now += 20.0
     assert now == 31.0 + 4 * 20.0
 
@@ -161,6 +163,33 @@ def test_a_limit_of_what_batches_cost_seeks_its_way_up():
         largest.append(max(run_in(1.0, decides, 20.0 * turn)))
     assert largest == [32 * item, 40 * item, 50 * item, 62 * item, 64 * item]
     assert decides.queues[None].cap is None
+
+
+@pytest.mark.parametrize("costs", [None, Costs(max_batch_cost=3200.0), Costs(padded=True)])
+@pytest.mark.parametrize("sizes", [(1, 2, 4, 8, 16, 32), (6, 12, 24, 32), (30, 32), (32,)])
+def test_the_limit_seeks_its_way_up_by_the_sizes_that_the_model_runs(costs, sizes):
+    """Memory ran out once, and then there is room again: batches of 32 come back."""
+    limits = Limits(32, costs=costs, sizes=sizes)
+    decides = Scheduler(make_policy("greedy"), limits, idempotent=True)
+    costly(decides, 32, 100.0, 0.0)
+    batch = leave(decides, 0.0)
+    decides.finish(batch, Outcome.OUT_OF_MEMORY, 0.0)
+    for turn in range(1, 9):
+        costly(decides, 32, 100.0, 11.0 * turn)
+        run_in(inf, decides, 11.0 * turn)
+    costly(decides, 32, 100.0, 100.0)
+    assert leave(decides, 100.0).size == 32
+
+
+def test_a_limit_counts_the_items_that_are_run():
+    """Nine items ran as sixteen, for which there is no room: eight are tried."""
+    decides = Scheduler(make_policy("greedy"), Limits(16, sizes=(8, 16)), idempotent=True)
+    submit(decides, 9, 0.0)
+    batch = leave(decides, 0.0)
+    decides.finish(batch, Outcome.OUT_OF_MEMORY, 0.0)
+    submit(decides, 16, 1.0)
+    batch = leave(decides, 1.0)
+    assert (batch.size, batch.padded_size) == (8, 8)
 
 
 def test_items_that_cost_nothing_leave_the_limit_alone():
