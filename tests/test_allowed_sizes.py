@@ -1,6 +1,7 @@
 """`sizes=` told as stories: a handler that takes a few sizes of batches never sees another one."""
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from tests.workers import sized
 
 SIZES = (1, 2, 4, 8)
 Row = Annotated[np.ndarray, Shape(3), DType("float64")]
+Ragged = Annotated[np.ndarray, DType("float64")]
 
 
 # ------------------------------------------------------------------------------ what fills batches
@@ -90,6 +92,28 @@ async def test_stacked_arrays_are_filled_up_with_noughts() -> None:
         assert await asyncio.gather(*(total(np.ones(3)) for _ in range(3))) == [9.0] * 3
 
 
+@pytest.mark.parametrize(
+    ("hint", "item", "message"),
+    [
+        (Row, np.ones(3), r"^pad: expected shape \(3\), got \(5\) at \$ of what it returned"),
+        (dict[str, Row], {"a": np.ones(3)}, r"^pad: expected a dict of arrays, got ndarray at \$"),
+        (Ragged, np.ones(3), r"^pad: expected a pad of the last item's shape.* got array\(\[0"),
+    ],
+)
+async def test_a_pad_that_does_not_stack(hint: Any, item: Any, message: str) -> None:
+    """It is the mistake of the function that made it, and of no caller's item."""
+
+    def total(x: hint) -> np.ndarray:
+        return np.ones(4)
+
+    handler: Any = batched(sizes=[4], pad=lambda _: np.zeros(5))(total)
+    async with handler:
+        answers = await asyncio.gather(handler(item), handler(item), return_exceptions=True)
+    for answer in answers:
+        assert isinstance(answer, BatchFunctionError)
+        assert re.search(message, str(answer))
+
+
 async def test_arrays_of_unlike_lengths_and_by_name() -> None:
     """Padded arrays and dicts of arrays have pads as other items have."""
     waves, named = batched(sizes=SIZES)(sized.waves), batched(sizes=SIZES)(sized.named)
@@ -105,7 +129,7 @@ async def test_arrays_of_each_layout_are_filled_up_by_themselves() -> None:
     shapes: list[tuple[int, ...]] = []
 
     @batched(sizes=SIZES)
-    async def doubled(x: Annotated[np.ndarray, DType("float64")]) -> np.ndarray:
+    async def doubled(x: Ragged) -> np.ndarray:
         shapes.append(x.shape)
         return 2 * x
 

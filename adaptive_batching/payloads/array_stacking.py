@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 import numpy as np
 
-from adaptive_batching.errors import BatchFunctionError
+from adaptive_batching.errors import BatchFunctionError, InvalidItem
 from adaptive_batching.payloads.array_fields import ArrayFields
 from adaptive_batching.payloads.arrays import ArrayType, number_type
 from adaptive_batching.payloads.marks import Padded, Shape, split_annotation
@@ -200,11 +200,26 @@ class Stacking:
         """Checked items of one layout, and their pads; see `Padding.pads`.
 
         Raises:
-            InvalidItem: A pad is not of the declared type.
+            BatchFunctionError: A pad is not of the declared type, or of another layout.
         """
         if self.padding is None:
             return items
-        return items + list(map(self.check, self.padding.pads(items)))
+        pads = self.padding.pads(items)
+        if pads and self.padding.pad is not None:
+            pads = [self._checked_pad(pads[0], items[-1])] * len(pads)
+        return items + pads
+
+    def _checked_pad(self, pad: Any, last: Any) -> Any:
+        """A pad that a function made, as it will be stacked with the last item."""
+        try:
+            checked = self.check(pad)
+        except InvalidItem as error:  # which would put the blame on the callers
+            msg = f"pad: {error.fault} at {error.path} of what it returned for the last item"
+            raise BatchFunctionError(msg) from None
+        if self.layout(checked) != self.layout(last):
+            expected = "expected a pad of the last item's shape and type, such as np.zeros_like"
+            raise BatchFunctionError(f"pad: {expected} makes, got {pad!r:.100}")
+        return checked
 
     def without_pads(self, value: Any, size: int) -> Any:
         """The results of so many items, as a list or as an array with as many rows."""
