@@ -217,7 +217,8 @@ def batched(
         observers: Told about every batch, and about every call if they listen: a `Recorder`.
         examples: Items with which each worker warms up before it is ready, in batches of `sizes`,
             else of 1, 2, 4 … and `max_batch_size`. The first call is then decided by what they
-            took. With `cost`, give a short and a long one: each size runs with both.
+            took. With `cost`, give a short and a long one, or one of each of `pad_costs`: each size
+            runs with all of these.
         init_args: Keyword arguments with which each worker builds a class: `{"path": "model.pt"}`.
         cost: What one item costs, where items don't cost the same: a function of the item that
             returns a number of 0 or more, in any unit (tokens, pixels). It is called once for each

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from itertools import cycle, islice
+from itertools import cycle, groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adaptive_batching.errors import WorkerStartError
@@ -62,13 +62,14 @@ class WarmUp:
 
     Where examples don't cost the same, each size runs once with those that cost less and once with
     those that cost more, as far as a batch may cost that much: so it is known from the beginning
-    what a unit of cost takes.
+    what a unit of cost takes. Where a model pads items to a few costs, each size runs once with the
+    examples of each of these costs.
 
     Args:
         examples: Items, repeated as needed; without any, nothing is run (`NO_WARM_UP`).
         max_batch_size: Items in the largest batch.
         costs: How the costs of items add up; None if all cost the same.
-        weigh: What an example costs; only where there are costs.
+        weigh: What an example costs, as `Costs.rounded` says; only where there are costs.
         sizes: Of the batches that the model takes; empty if it takes any.
 
     Raises:
@@ -172,15 +173,10 @@ def timings(of_each_worker: Iterable[Durations]) -> tuple[Timing, ...]:
 
 
 def _by_cost(weights: Sequence[float], sizes: Sequence[int], costs: "Costs") -> list[_Rehearsal]:
-    """The batches of examples that cost so much each: of the cheaper half, and of the other."""
-    order = sorted(range(len(weights)), key=weights.__getitem__)
-    half = len(order) // 2
-    halves = (
-        [order[:half], order[half:][::-1]] if weights[order[0]] < weights[order[-1]] else [order]
-    )
-    batches = []
+    """The batches of examples that cost so much each: in each size one of each of `_alike`."""
+    alike, batches = _alike(weights, costs), []
     for size in sizes:
-        for numbers in halves:
+        for numbers in alike:
             chosen = _repeated(numbers, size)
             cost = costs.of_batch([weights[number] for number in chosen])
             if cost <= costs.max_batch_cost:
@@ -191,6 +187,20 @@ def _by_cost(weights: Sequence[float], sizes: Sequence[int], costs: "Costs") -> 
                 often = f", {size} times" if size > 1 else ""
                 raise ValueError(f"examples: expected {most}, got {got}{often}")
     return batches
+
+
+def _alike(weights: Sequence[float], costs: "Costs") -> list[list[int]]:
+    """The examples in groups: of each cost to which the model pads, else the cheaper and the other.
+
+    What a model that pads to a few costs runs, it has compiled so before its first request.
+    """
+    order = sorted(range(len(weights)), key=weights.__getitem__)
+    if costs.pad_costs:
+        return [list(equal) for _, equal in groupby(order, weights.__getitem__)]
+    if weights[order[0]] == weights[order[-1]]:
+        return [order]
+    half = len(order) // 2
+    return [order[:half], order[half:][::-1]]
 
 
 def _powers_of_two(max_batch_size: int) -> Sequence[int]:

@@ -61,6 +61,26 @@ async def test_examples_that_cost_the_same_run_once_in_each_size():
         assert batches == 3 * ["a", "ab"]
 
 
+async def test_each_size_runs_with_each_length_of_the_examples():
+    """A model that pads to a few lengths has compiled each shape that a batch may have."""
+    shapes = []
+
+    @batched(
+        sizes=[1, 4],
+        examples=["a" * 5, "a", "a" * 30, "a" * 16, "a" * 20],
+        cost=len,
+        padded=True,
+        pad_costs=[8, 16, 32],
+        max_batch_cost=64,
+    )
+    async def handler(items: list[str]) -> list[str]:
+        shapes.append((len(items), max(map(len, items))))
+        return items
+
+    async with handler:
+        assert shapes == 3 * [(1, 5), (1, 16), (1, 30), (4, 5), (4, 16)]
+
+
 def test_what_a_unit_of_cost_takes_is_known_before_the_first_call():
     """The forecasts of short and of long items are right from the beginning."""
 
