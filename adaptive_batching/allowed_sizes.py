@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from adaptive_batching.core import Limits
+from adaptive_batching.errors import SettingError
 from adaptive_batching.workers.handler import is_async
 from adaptive_batching.workers.padding import Padding
 from adaptive_batching.workers.results import sequence_of
@@ -26,22 +27,22 @@ def make_sizes(sizes: object) -> tuple[int, ...]:
 
 
 def largest_batch(max_batch_size: int | None, sizes: Sequence[int], default: int = 64) -> int:
-    """Items in a batch at the most: the largest size, where there are sizes.
+    """Items in a batch at the most: any of the sizes, where there are sizes.
 
     Args:
-        max_batch_size: What the program says of it; None for nothing.
+        max_batch_size: What is said of it; None for the largest size.
         sizes: That are allowed; empty if all are.
-        default: Items where the program says nothing at all.
+        default: Items where nothing at all is said.
 
     Raises:
-        ValueError: It says two things.
+        SettingError: It is none of the sizes.
     """
-    if not sizes:
-        return default if max_batch_size is None else max_batch_size
-    if max_batch_size not in (None, sizes[-1]):
-        expected = f"expected the largest of sizes={list(sizes)}, or to be left out"
-        raise ValueError(f"max_batch_size: {expected} beside them, got {max_batch_size!r}")
-    return sizes[-1]
+    if max_batch_size is None:
+        return sizes[-1] if sizes else default
+    if sizes and max_batch_size not in sizes:
+        expected = f"expected one of sizes={list(sizes)}, or to be left out beside them"
+        raise SettingError("max_batch_size", f"{expected}, got {max_batch_size!r}")
+    return max_batch_size
 
 
 def make_padding(limits: Limits, pad: object) -> Padding | None:

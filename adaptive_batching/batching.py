@@ -239,7 +239,7 @@ def batched(
     Raises:
         TypeError: The handler is nothing of the above, or `cost` or `pad` is no plain function.
         ValueError: A limit is out of its range, `padded`, `max_batch_cost` or `pad_costs` is given
-            without `cost`, `pad` without `sizes`, or `max_batch_size` is not the largest of
+            without `cost`, `pad` without `sizes`, or `max_batch_size` is not one of
             `sizes`, or `pad` or `init_args` is given for workers that connect by themselves; the
             message says what was expected.
     """

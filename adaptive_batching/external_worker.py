@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> None:
         most = options.max_batch_size
         costs = Costs(padded=True, pad_costs=options.pad_costs)
         limits = Limits(largest_batch(most, sizes), costs=costs, sizes=sizes)
-        hello = Hello(PROTOCOL, sizes[-1] if sizes else most, options.name)
+        hello = Hello(PROTOCOL, limits.max_batch_size if sizes else most, options.name)
         messages.decode_from_worker(messages.encode(hello))
     except (MalformedMessage, ValueError) as error:  # better now than after the model is loaded
         parser.error(str(error))

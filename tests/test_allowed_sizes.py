@@ -296,9 +296,9 @@ def test_a_model_that_recompiles_is_in_time_from_the_first_second() -> None:
         ({"sizes": [4, 2]}, ValueError, r"sizes: expected whole numbers.*got \[4, 2\]"),
         ({"sizes": ["8"]}, ValueError, r"sizes: expected whole numbers"),
         (
-            {"sizes": [2, 4], "max_batch_size": 8},
+            {"sizes": [2, 4], "max_batch_size": 3},
             ValueError,
-            r"max_batch_size: expected the largest of sizes=\[2, 4\], or to be left out.* got 8",
+            r"max_batch_size: expected one of sizes=\[2, 4\], or to be left out.* got 3",
         ),
         ({"pad": np.zeros_like}, ValueError, r"pad: expected sizes=\[...\]"),
         ({"sizes": [2], "pad": 0}, TypeError, r"pad: expected a plain function.*got 0"),
@@ -317,14 +317,20 @@ def test_what_is_wrong_is_told_where_it_was_written(
             taker(*handler, **arguments)
 
 
-def test_a_largest_size_that_is_said_twice() -> None:
-    """Is no mistake."""
+@pytest.mark.parametrize(("most", "ran"), [(2, [1, 2]), (4, [1, 2, 4])])
+async def test_a_largest_batch_of_any_of_the_sizes(most: int, ran: list[int]) -> None:
+    """Batches hold no more than is said, not even those of the warm-up."""
+    seen: list[int] = []
 
-    async def story() -> None:
-        async with batched(sizes=[2, 4], max_batch_size=4)(sized.count) as handler:
-            assert await handler("a") == ("a", "a")
+    @batched(sizes=[1, 2, 4], max_batch_size=most, examples=["a"])
+    async def handler(items: list[str]) -> list[str]:
+        seen.append(len(items))
+        return items
 
-    asyncio.run(story())
+    async with handler:
+        assert seen == 3 * ran
+        await handler.map("abcde")
+    assert max(seen) == most
 
 
 # ------------------------------------------------------------------------- workers that come

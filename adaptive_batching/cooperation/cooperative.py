@@ -183,7 +183,7 @@ def cooperative(
         TypeError: The handler is no plain function of a list or of arrays, `cost` or `pad` is none
             of an item, or the lock can't say which thread holds it.
         ValueError: A limit is out of its range, `padded` or `max_batch_cost` is given without
-            `cost`, `pad` without `sizes`, or `max_batch_size` is not the largest of `sizes`; the
+            `cost`, `pad` without `sizes`, or `max_batch_size` is not one of `sizes`; the
             message says what was expected.
     """
     if isclass(handler):

@@ -55,7 +55,7 @@ class Stage:
         TypeError: The handler can't be called, or takes one item and has steps for each of many, or
             `cost` or `pad` is no plain function.
         ValueError: A limit is out of its range, `padded` or `max_batch_cost` is given without
-            `cost`, `pad` without `sizes`, or `max_batch_size` is not the largest of `sizes`, or
+            `cost`, `pad` without `sizes`, or `max_batch_size` is not one of `sizes`, or
             `pad` or `init_args` is given for workers that connect by themselves; the message says
             what was expected.
     """

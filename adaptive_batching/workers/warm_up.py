@@ -85,7 +85,8 @@ class WarmUp:
         sizes: Sequence[int] = (),
     ) -> None:
         self._examples = tuple(examples)
-        sizes = (sizes or _powers_of_two(max_batch_size)) if self._examples else []
+        known = (sizes or _powers_of_two(max_batch_size)) if self._examples else []
+        sizes = [size for size in known if size <= max_batch_size]
         if costs is None or weigh is None:
             numbers = range(len(self._examples))
             self._batches = [_Rehearsal(_repeated(numbers, size), 0.0) for size in sizes]

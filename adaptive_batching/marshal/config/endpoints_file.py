@@ -14,6 +14,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from adaptive_batching.allowed_sizes import largest_batch
 from adaptive_batching.core import Costs, Limits
 from adaptive_batching.errors import ConfigError, SettingError
 from adaptive_batching.marshal.config.quantities import (
@@ -84,15 +85,12 @@ class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     def _sized(self, limits: Limits) -> Limits:
         """The limits with the sizes of batches that the file says."""
-        sizes, said = self.sizes or limits.sizes, self.max_batch_size
         if self.sizes and limits.sizes:
             expected = f"expected none, for batches are filled up to sizes={list(limits.sizes)}"
             raise SettingError("sizes", f"{expected} of the module, got {written(self.sizes)}")
-        if sizes and said not in {None, *sizes}:
-            expected = f"expected one of the endpoint's sizes={list(sizes)}"
-            raise SettingError("max_batch_size", f"{expected}, got {said}")
-        most = sizes[-1] if self.sizes else limits.max_batch_size
-        return replace(limits, max_batch_size=_said(said, most), sizes=tuple(sizes))
+        sizes = tuple(self.sizes or limits.sizes)
+        most = _said(self.max_batch_size, None if self.sizes else limits.max_batch_size)
+        return replace(limits, max_batch_size=largest_batch(most, sizes), sizes=sizes)
 
     def _costs(self, costs: Costs | None) -> Costs | None:
         """How the costs of items add up."""

@@ -23,7 +23,6 @@ from adaptive_batching.marshal.config.quantities import (
     Sizes,
     Text,
     means,
-    written,
 )
 from adaptive_batching.marshal.sidecar.batch_key import HeaderRules
 from adaptive_batching.marshal.sidecar.route import Route, Terms
@@ -310,6 +309,8 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
     _check_padding(settings, form)
     item_cost = _item_cost(settings, form)
     costs = None if item_cost is None else Costs(settings.padded, settings.max_batch_cost or inf)
+    sizes = settings.sizes or ()
+    most = largest_batch(settings.max_batch_size, sizes)
     return Route(
         name,
         servers,
@@ -317,7 +318,7 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
         Terms(
             # plain: the dashboard writes it as JSON, which knows no kinds of numbers
             inf if settings.max_latency is None else float(settings.max_latency),
-            _largest(settings),
+            most,
             settings.max_body,
             settings.body_timeout,
             HeaderRules(settings.partition_by, settings.shared_headers),
@@ -330,13 +331,13 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
         max_answer=settings.max_answer,
         max_queue=settings.max_queue,
         item_cost=item_cost,
-        sizes=settings.sizes or (),
+        sizes=sizes,
         pads=settings.pad_to_sizes,
         costs=costs,
         policy=settings.policy,
         idempotent=settings.idempotent,
         tls=tls,
-        rehearsed=_rehearsed(settings, costs),
+        rehearsed=_rehearsed(settings.latency_from, Limits(most, costs=costs, sizes=sizes)),
         verify=settings.verify,
         fairness=Fairness(_weights(settings.tenant_weights), settings.ageing),
         priority_header=settings.priority_header or "",
@@ -347,25 +348,15 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
     )
 
 
-def _largest(settings: RouteSettings) -> int:
-    """Items in a batch at the most."""
-    sizes, most = settings.sizes, settings.max_batch_size
-    if sizes and most not in {None, *sizes}:
-        expected = f"expected one of sizes={written(sizes)}, or to be left out"
-        raise SettingError("max_batch_size", f"{expected} beside them, got {most}")
-    return most or largest_batch(None, sizes or ())
-
-
-def _rehearsed(settings: RouteSettings, costs: Costs | None) -> Sequence[tuple[int, float, float]]:
+def _rehearsed(path: Path | None, limits: Limits) -> Sequence[tuple[int, float, float]]:
     """Return items, seconds and costs of batches, from the file of a fitted model."""
-    if settings.latency_from is None:
+    if path is None:
         return []
     # a third of the time that a sidecar takes to start, which most have no model for
     from adaptive_batching.simulation.fitting.model_file import read_model, rehearsed  # noqa: PLC0415
 
     with _named("latency_from"):
-        limits = Limits(_largest(settings), costs=costs, sizes=settings.sizes or ())
-        return rehearsed(read_model(str(settings.latency_from)), limits)
+        return rehearsed(read_model(str(path)), limits)
 
 
 @contextmanager

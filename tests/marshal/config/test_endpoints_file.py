@@ -244,7 +244,7 @@ def test_a_batch_size_that_the_handler_does_not_take(written):
     """Where an endpoint has sizes, the file chooses one of them."""
     service = one_endpoint([], sizes=[1, 2, 4])
     file = EndpointsFile(written('[endpoints."/double"]\nmax_batch_size = 3'))
-    message = r"max_batch_size: expected one of the endpoint's sizes=\[1, 2, 4\], got 3"
+    message = r"max_batch_size: expected one of sizes=\[1, 2, 4\], .* got 3"
     with pytest.raises(ConfigError, match=message):
         file.applied(service)
     written('[endpoints."/double"]\nmax_batch_size = 2')

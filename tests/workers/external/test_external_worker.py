@@ -216,6 +216,14 @@ async def test_a_model_of_a_few_sizes(scene, pull):
     assert await workers.run([*"abcde"], 0) == [["a", "b", "c", "d"]] * 4 + [["e", "e"]]
 
 
+async def test_a_worker_that_takes_no_batch_of_the_largest_size(scene, pull):
+    """Like any handler with sizes, it may say one of them."""
+    workers = await scene.listen()
+    await pull("count", "--sizes", "1,2,4", "--max-batch-size", "2", module="sized")
+    await scene.changes.until(lambda: workers.health.alive)
+    assert await workers.run([*"abc"], 0) == [["a", "b"]] * 2 + [["c"]]
+
+
 async def test_a_model_of_a_few_lengths(scene, pull):
     """The worker pads arrays to the next of them, in batches of a size that the model takes."""
     workers = await scene.listen()
