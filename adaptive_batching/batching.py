@@ -4,13 +4,12 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Protocol, TypeVar, overload
 
-from adaptive_batching.allowed_sizes import Pad, make_padding
-from adaptive_batching.asked_limits import make_limits
+from adaptive_batching.allowed_sizes import Pad
+from adaptive_batching.asked_limits import make_asked
 from adaptive_batching.batched_function import Batched, BatchedMethod
 from adaptive_batching.configured_handler import check_takes_a_list, configured, takes_lengths
 from adaptive_batching.core import PolicyLike, make_policy
 from adaptive_batching.dispatcher import Dispatcher, Observer
-from adaptive_batching.item_costs import checked_cost
 from adaptive_batching.keywords import names_keywords
 from adaptive_batching.units import Duration
 from adaptive_batching.workers.factory import make_workers
@@ -246,25 +245,25 @@ def batched(
     if not (handler is None or callable(handler)):
         msg = f"batched: expected a handler, or keywords such as max_batch_size=64, got {handler!r}"
         raise TypeError(msg)
-    limits = make_limits(
+    asked = make_asked(
         max_batch_size,
         max_latency,
         max_queue,
         cost=cost,
         padded=padded,
         max_batch_cost=max_batch_cost,
-        pad_costs=pad_costs,
         sizes=sizes,
+        pad=pad,
+        pad_costs=pad_costs,
     )
-    cost_of = None if cost is None else checked_cost(cost, limits.costs)
-    padding = make_padding(limits, pad)
-    warm_up = make_warm_up(examples, limits, cost_of)
+    limits = asked.limits
+    warm_up = make_warm_up(examples, limits, asked.cost_of)
     make_policy(policy)  # what is wrong with it is told here, where it was written
 
     def decorate(handler: Any) -> Any:
         placement = place(handler, workers, cpus)
         check_reaches_workers(placement, init_args, pad)
-        runs = configured(handler, init_args, padding=padding, costs=limits.costs)
+        runs = configured(handler, init_args, padding=asked.padding, costs=limits.costs)
 
         def bind(bound: Callable[..., Any]) -> Batched[Any, Any]:
             run = runs._replace(handler=bound) if isinstance(runs, ConfiguredHandler) else bound
@@ -275,7 +274,7 @@ def batched(
                 idempotent=idempotent,
                 observers=observers,
             )
-            return Batched(bound, dispatcher, cost_of)
+            return Batched(bound, dispatcher, asked.cost_of)
 
         if _needs_self(handler, 1 + takes_lengths(runs)):
             return BatchedMethod(handler, bind)

@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import isclass
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, TypeVar, overload
 
-from adaptive_batching.allowed_sizes import Pad, make_padding
-from adaptive_batching.asked_limits import make_limits
+from adaptive_batching.allowed_sizes import Pad
+from adaptive_batching.asked_limits import Asked, make_asked
 from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.cooperation.driver import ThreadDriver
 from adaptive_batching.cooperation.handle import Handle
 from adaptive_batching.cooperation.lock import ExecutionLock
 from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
-from adaptive_batching.item_costs import CostOf, checked_cost
+from adaptive_batching.item_costs import CostOf
 from adaptive_batching.keywords import names_keywords
 from adaptive_batching.units import Duration
 from adaptive_batching.workers.handler import build, is_async
@@ -57,11 +57,12 @@ class Cooperative(Generic[T, R]):
         pad: Pad | None = None,
     ) -> None:
         self.lock = ExecutionLock() if lock is None else lock
-        runs = configured(handler, padding=make_padding(limits, pad), costs=limits.costs)
+        asked = Asked.of(limits, cost, pad)
+        runs = configured(handler, padding=asked.padding, costs=limits.costs)
         check_takes_a_list(runs)
         call, _ = build(runs)
         self._costs = limits.costs
-        self._cost_of = None if cost is None else checked_cost(cost, limits.costs)
+        self._cost_of = asked.cost_of
         self._driver = ThreadDriver(call, Scheduler(make_policy(policy), limits), self.lock, clock)
 
     def __repr__(self) -> str:
@@ -197,14 +198,15 @@ def cooperative(
     if not (lock is None or isinstance(lock, ExecutionLock)):
         expected = "expected an ExecutionLock, which knows its holder"
         raise TypeError(f"lock: {expected}, got {lock!r}")
-    limits = make_limits(
+    asked = make_asked(
         max_batch_size,
         max_latency,
         max_queue,
         cost=cost,
         padded=padded,
         max_batch_cost=max_batch_cost,
-        pad_costs=pad_costs,
         sizes=sizes,
+        pad=pad,
+        pad_costs=pad_costs,
     )
-    return Cooperative(handler, limits, policy=policy, lock=lock, cost=cost, pad=pad)
+    return Cooperative(handler, asked.limits, policy=policy, lock=lock, cost=cost, pad=pad)

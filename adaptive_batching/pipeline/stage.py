@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from inspect import isclass
 from typing import Any
 
-from adaptive_batching.allowed_sizes import Pad, make_padding
-from adaptive_batching.asked_limits import make_limits
+from adaptive_batching.allowed_sizes import Pad
+from adaptive_batching.asked_limits import Asked, make_asked
 from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
-from adaptive_batching.item_costs import CostOf, checked_cost
+from adaptive_batching.item_costs import CostOf
 from adaptive_batching.keywords import names_keywords
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler import is_async, name_of
@@ -101,22 +101,12 @@ class Stage:
     @property
     def limits(self) -> Limits:
         """The limits of its dispatcher; each item brings its own deadline."""
-        return make_limits(
-            self.max_batch_size,
-            None,
-            self.max_queue,
-            cost=self.cost,
-            padded=self.padded,
-            max_batch_cost=self.max_batch_cost,
-            pad_costs=self.pad_costs,
-            sizes=self.sizes,
-            default=1,
-        )
+        return self._asked.limits
 
     @property
     def cost_of(self) -> CostOf:
         """What an item costs; raises `CostError` where the stage's function is to blame."""
-        return _nothing if self.cost is None else checked_cost(self.cost, self.limits.costs)
+        return self._asked.cost_of or _nothing
 
     def make_workers(self, wrap: Wrap | None = None) -> Workers:
         """Make its workers, not yet started.
@@ -126,22 +116,37 @@ class Stage:
                 call with a list instead; by default, a loop where that is one item.
         """
         by_default = one_by_one if self.takes_one else None
-        limits = self.limits
-        warm_up = make_warm_up(self.examples, limits, self.cost_of)
+        asked = self._asked
+        warm_up = make_warm_up(self.examples, asked.limits, asked.cost_of)
         return make_workers(self._configured(), self._placement, wrap or by_default, warm_up)
+
+    @property
+    def _asked(self) -> Asked:
+        return make_asked(
+            self.max_batch_size,
+            None,
+            self.max_queue,
+            cost=self.cost,
+            padded=self.padded,
+            max_batch_cost=self.max_batch_cost,
+            sizes=self.sizes,
+            pad=self.pad,
+            pad_costs=self.pad_costs,
+            default=1,
+        )
 
     @property
     def _placement(self) -> Placement:
         return place(self.handler, self.workers, self.cpus)
 
     def _configured(self) -> Any:
-        limits = self.limits
+        asked = self._asked
         return configured(
             self.handler,
             self.init_args,
             takes_one=self.takes_one,
-            padding=make_padding(limits, self.pad),
-            costs=limits.costs,
+            padding=asked.padding,
+            costs=asked.limits.costs,
         )
 
 

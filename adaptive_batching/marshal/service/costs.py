@@ -1,20 +1,17 @@
 """What the bodies of an endpoint cost, where they don't cost the same."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from adaptive_batching.core import Costs
 from adaptive_batching.item_costs import CostOf, checked_cost
 from adaptive_batching.payloads.annotations import UNDECLARED, UnknownName, signature_types
 from adaptive_batching.payloads.contract import Contract
 
-BYTES: Final = "bytes"
-"""Says of an endpoint that an item costs as much as its body is long."""
 
-
-def function_of(cost: object) -> object:
-    """Return the function that an endpoint's `cost` stands for."""
-    return len if cost == BYTES else cost
+def function_of(cost: str | CostOf | None) -> CostOf | None:
+    """Return the function that an endpoint's `cost` stands for: `"bytes"` is a body's length."""
+    return len if isinstance(cost, str) else cost
 
 
 def reads_items(function: object) -> bool:
@@ -28,7 +25,7 @@ def cost_of_bodies(cost: str | CostOf, contract: Contract, costs: Costs | None) 
     Bodies are read for it unless their bytes are enough: `"bytes"`, or a function that takes bytes
     by its annotation, of an endpoint whose items are something else.
     """
-    weigh: CostOf = checked_cost(len if isinstance(cost, str) else cost, costs)
+    weigh = checked_cost(len if isinstance(cost, str) else cost, costs)
     if isinstance(cost, str) or (_takes_bytes(cost) and contract.item.kind is not bytes):
         return (lambda tagged: weigh(tagged[2])) if contract.has_choice else weigh
     readers = contract.item.readers()

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from adaptive_batching.allowed_sizes import Pad, make_padding
-from adaptive_batching.asked_limits import make_limits
+from adaptive_batching.allowed_sizes import Pad
+from adaptive_batching.asked_limits import make_asked
 from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.core import PolicyLike, make_policy
 from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
@@ -248,17 +248,18 @@ class Service:
             check_shared(policy, cpus, key)
         check_key(key)
         check_cost(cost)
-        limits = make_limits(
+        asked = make_asked(
             max_batch_size,
             max_latency,
             max_queue,
             cost=function_of(cost),
             padded=padded,
             max_batch_cost=max_batch_cost,
-            pad_costs=pad_costs,
             sizes=sizes,
+            pad=pad,
+            pad_costs=pad_costs,
         )
-        padding = make_padding(limits, pad)
+        limits = asked.limits
         declaration = Declaration(item, result, codec, result_codec)
 
         def register(handler: H) -> H:
@@ -268,7 +269,7 @@ class Service:
             else:
                 placement = place(handler, workers, cpus)
                 check_reaches_workers(placement, init_args, pad)
-            runs = configured(handler, init_args, padding=padding, costs=limits.costs)
+            runs = configured(handler, init_args, padding=asked.padding, costs=limits.costs)
             check_takes_a_list(runs)
             contract = Contract.of(declaration, handler, handler)
             if many:
