@@ -318,6 +318,7 @@ def first_difference(name: str, ours: list[object], theirs: list[object]) -> str
 @given(traffic, limits, policies, slownesses, st.sampled_from([1e-6, 0.1]))
 @example(Traffic(1, 3.5, 1, 1), Limits(64, 0.012), "cork", (1, 1, 1, 1), 1e-6)
 @example(Traffic(2, 4.0, 80, 5), Limits(8, 0.025, 50), "cork", (1, 1), 0.1)
+@example(Traffic(5183624, 3.0, 1, 5, spread=1.2), Limits(32, 0.012, 50), "cork", (1, 1), 1e-6)
 @example(Traffic(3, 3.5, 3, 3, keyed=3, hurried=True), Limits(8, 0.025), "cork", (1, 1), 0.1)
 @example(Traffic(4, 3.3, 1, 1), Limits(8, 0.1), "cork", (1, 1, 4), 0.1)
 @example(Traffic(0, 3.5, 1, 1), Limits(4, 0.012, 50), "cork", (1, 1, 2, 4), 1e-6)

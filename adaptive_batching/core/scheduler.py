@@ -262,8 +262,16 @@ class Scheduler:
         else:
             step = self._next(now) if self._queues.items else _WAIT
         if isinstance(step, Hold):
-            self._timer_lateness.due = step.until
+            self.wakes_at(step.until)
         return step
+
+    def wakes_at(self, instant: float) -> None:
+        """Expect a wake-up: a driver may know what `next` would say, and not ask.
+
+        Args:
+            instant: For which it was asked (seconds).
+        """
+        self._timer_lateness.due = instant
 
     def _next(self, now: float) -> Batch | Shed | Hold:
         """What to do about the queues; there must be a job in one."""

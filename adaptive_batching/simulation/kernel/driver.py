@@ -128,6 +128,7 @@ class SimulatedDriver:
             return
         if job.deadline < self.until:
             self.arm(job.deadline)
+            self.scheduler.wakes_at(job.deadline)
 
     def arm(self, until: float) -> None:
         """Set the one timer."""
