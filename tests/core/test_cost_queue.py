@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from adaptive_batching.core import (
     Batch,
     Costs,
+    Fairness,
     Hold,
     Job,
     JobClass,
@@ -222,6 +223,23 @@ def test_the_batch_of_a_job_is_predicted_as_it_leaves() -> None:
         pass
     at = scheduler.queues[None].situation(1.0)
     assert at.predict_joined(job, 64) == pytest.approx(10e-3, rel=0.1)
+
+
+@pytest.mark.parametrize("fairness", [None, Fairness()])
+def test_a_batch_up_to_the_knee_leaves_as_it_is_predicted(fairness: Fairness | None) -> None:
+    """Batches of eight answer most, and 40 jobs wait that would be fewer batches without a knee."""
+    limits = Limits(64, costs=Costs(padded=True))
+    scheduler = Scheduler(make_policy("cork"), limits, fairness=fairness)
+    for size in (1, 2, 4, 8) * 8:
+        for each in (10.0, 14.0, 20.0, 40.0):
+            scheduler.latency.observe(size, 4e-3 + 50e-6 * size * each, size * each)
+    scheduler.latency.peak.limit = 8
+    for number in range(40):
+        cost = (10.0, 14.0, 20.0, 28.0, 40.0)[number % 5]
+        scheduler.submit(Job(1e-6 * number, cost=cost))
+    at = scheduler.queues[None].situation(1e-3).up_to(8)
+    predicted = at.predict_with(at.head, 8)
+    assert released(scheduler.next(1e-3)).predicted == pytest.approx(predicted)
 
 
 def test_a_pad_cost_beyond_what_a_batch_may_cost_is_refused() -> None:

@@ -99,7 +99,7 @@ class FairCostQueue(FairQueue):
         self._terms, self._per_second = terms, self._tenants.price(1.0)
         first = self._queues.first()
         assert first is not None
-        head = first.next
+        head, terms = first.next, terms._replace(limit=size)
         groups = list(self.groups.together_with(head, terms).values())
         filling = Filling(head, size, terms, self.groups.costs, self.groups.run_of(head, terms))
         self._serve(first, head)

@@ -57,7 +57,7 @@ class CostQueue(JobQueue):
         that the batch would cost too much; see `Filling`. The oldest is returned first.
         """
         self._terms = terms
-        head = self.head
+        head, terms = self.head, terms._replace(limit=size)
         filling = Filling(head, size, terms, self.groups.costs, self.groups.run_of(head, terms))
         groups = self.groups.together_with(head, terms)
         head.queue = None
