@@ -12,16 +12,10 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
     It is let in while an idle worker has room for it, whatever is predicted: a wrong fit must meet
     the facts.
     """
-    limit = at.limits.max_batch_size
     if at.idle:
         if at.faster is not None and leaves_to_faster(at, job):
             at = at.on(at.faster)
-        elif at.items + job.size <= limit * at.idle:
-            return None
-    elif at.items < limit:
-        most = max(limit, job.size)
-        full = at.predict_joined(job, most) if at.per_cost else at.fixed + at.per_item * most
-        if at.next_free + full <= job.deadline:
+        elif at.items + job.size <= at.limits.max_batch_size * at.idle:
             return None
     if not at.workers or not at.trusted:
         return None  # nothing says when a dead worker will be back
