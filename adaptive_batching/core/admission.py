@@ -120,7 +120,9 @@ class Admission:
     def _room_after(self, job: Job, excess: int, limits: Limits, line: Latency) -> float:
         """Room comes with the batches that leave; then the door has to be open as well."""
         view, permits, now = self._queues.views.get(job.key), self._permits, job.arrived
-        limit = limits.full(line.peak) if view is None else view.full(view.mean_cost)
+        limit = (
+            limits.full(line.peak, line.mean_cost) if view is None else view.full(view.mean_cost)
+        )
         full = line.predict(limit) if view is None else view.duration(limit)
         wait = 0.0 if permits.idle else permits.next_free(now) - now
         wait += (ceil(excess / limit) - 1) * full / max(1, permits.capacity)

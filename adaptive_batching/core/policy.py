@@ -67,9 +67,15 @@ class Limits:
             msg = f"costs: expected {kept}, by which the jobs that wait are counted"
             raise ValueError(f"{msg}, got {limits.costs}: start another dispatcher with these")
 
-    def full(self, peak: PeakSize) -> int:
-        """Items of a full batch: no more than are worth it by what is known of larger ones."""
-        return int(min(self.max_batch_size, peak.limit))
+    def full(self, peak: PeakSize, cost: float) -> int:
+        """Items of a full batch: no more than are worth it by what is known of larger ones.
+
+        Args:
+            peak: What is known of those.
+            cost: Of each item.
+        """
+        limit, costs = int(min(self.max_batch_size, peak.limit)), self.costs
+        return limit if costs is None else costs.items_at_most(cost, limit, costs.max_batch_cost)
 
     def padded(self, size: int) -> int:
         """Items that a model runs for a batch of `size`: the next allowed size, if there is one."""
@@ -160,7 +166,7 @@ def terms_by(line: Line, limits: Limits, now: float) -> Terms:
         line.margin,
         limits.max_batch_size,
         inf if limits.costs is None else limits.costs.max_batch_cost,
-        line.fixed + line.per_item * limits.max_batch_size,
+        line.mean_cost,
     )
 
 
@@ -214,7 +220,9 @@ class Situation(NamedTuple):
         timer: The resolution of the driver's timers: shorter holds are not worth arming.
         timers_late: By how much nearly no wake-up has been later than it was asked for.
         per_cost: Seconds that each unit of a batch's cost adds, where items don't cost the same.
-        per_size: Seconds that each item adds whatever it costs; `per_item` is at the usual cost.
+        per_size: Seconds that each item adds whatever it costs.
+        mean_cost: What batches of late cost for each of their items; `per_item` is for that.
+        full: Items of a full batch of items that cost as much as those that wait on average.
         passed_over: For how long the best idle worker has been given no batch.
         faster: A busy worker that is faster than that; None if there is none.
     """
@@ -248,6 +256,8 @@ class Situation(NamedTuple):
     timers_late: float
     per_cost: float
     per_size: float
+    mean_cost: float
+    full: int
     passed_over: float = 0.0
     faster: FasterWorker | None = None
 
@@ -318,7 +328,8 @@ class Situation(NamedTuple):
     def up_to(self, size: float) -> "Situation":
         """This situation where no batch holds more items than that, or than its first job has."""
         limit = max(int(size), self.head.size if self.requests else 1)
-        return self._replace(limits=self.limits.up_to(limit))
+        limits = self.limits.up_to(limit)
+        return self._replace(limits=limits, full=min(self.full, limits.max_batch_size))
 
     def on(self, faster: FasterWorker) -> "Situation":
         """This situation where the batch runs on a busy worker that is faster, once it is free."""

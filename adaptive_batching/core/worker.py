@@ -44,10 +44,6 @@ class Latency(Line, Protocol):
         """Whether enough batches were seen to refuse work on its word."""
 
     @property
-    def mean_cost(self) -> float:
-        """What a batch costs for each of its items, on average of late."""
-
-    @property
     def usual(self) -> float:
         """Seconds that a batch takes, on average of late, of any kind."""
 

@@ -31,7 +31,7 @@ TERMS = Terms(
     margin=0.0,
     limit=64,
     max_cost=inf,
-    usual=10e-3,
+    usual=100.0,
 )
 
 JOBS = st.lists(

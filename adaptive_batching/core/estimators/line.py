@@ -23,5 +23,9 @@ class Line(Protocol):
         """Seconds that each item adds whatever it costs."""
 
     @property
+    def mean_cost(self) -> float:
+        """What a batch costs for each of its items, on average of late."""
+
+    @property
     def margin(self) -> float:
         """How much longer than predicted nine batches in ten stay below, relative."""

@@ -136,8 +136,11 @@ class Tenants:
 
     def price(self, seconds: float) -> float:
         """How many items a full batch answers in such a part of a worker's time; 0 if unknown."""
-        limit = self._limits.max_batch_size
-        full = 0.0 if self._latency is None else self._latency.predict(limit)
+        latency = self._latency
+        if latency is None:
+            return 0.0
+        limit = self._limits.full(latency.peak, latency.mean_cost)
+        full = latency.predict(limit)
         return seconds / full * limit if full > 0 else 0.0
 
     def charge(self, batch: Batch, latency: Latency, limits: Limits) -> None:

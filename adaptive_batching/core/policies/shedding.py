@@ -39,7 +39,7 @@ def hopeless(
         return late  # the common case
     for job in situation.jobs.by_deadline():
         duration = situation.predict_with(job, min(items, longest))
-        if items - job.size >= limit:
+        if items - job.size >= situation.full:
             duration *= 1.0 + margin
         if begin + duration <= job.deadline:
             break

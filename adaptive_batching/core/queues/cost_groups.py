@@ -30,7 +30,7 @@ class Terms(NamedTuple):
         margin: How much longer than that it may take, relative.
         limit: Items at the most.
         max_cost: What a batch costs at the most.
-        usual: Seconds that a full batch of items takes which cost as much as most.
+        usual: What an item costs on average.
     """
 
     now: float
@@ -41,6 +41,11 @@ class Terms(NamedTuple):
     limit: int
     max_cost: float
     usual: float
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that an item of the usual cost takes of a full batch of its like."""
+        return self.share(1, self.usual)
 
     def share(self, size: int, cost: float) -> float:
         """Seconds that items which cost so much together take of a full batch of their like."""

@@ -32,9 +32,9 @@ class CostQueue(JobQueue):
     def item_worth(self) -> float:
         """How many items of the usual cost take as long as one of those that wait."""
         terms = self._terms
-        if terms is None or not (terms.usual > 0 and self.items):
+        if terms is None or not (terms.seconds > 0 and self.items):
             return 1.0
-        return self.groups.seconds(terms) / self.items / (terms.usual / terms.limit)
+        return self.groups.seconds(terms) / self.items / terms.seconds
 
     def ahead_of(self, job: Job) -> float:
         """Items of the usual cost that take as long as what is served before a job; see there."""

@@ -82,8 +82,7 @@ class KeyQueue:
 
     def full(self, cost: float) -> int:
         """Items of a full batch of items that cost so much each."""
-        limit, costs = self.limits.full(self.line.peak), self.limits.costs
-        return limit if costs is None else costs.items_at_most(cost, limit, costs.max_batch_cost)
+        return self.limits.full(self.line.peak, cost)
 
     def duration(self, items: float) -> float:
         """Expected seconds for a batch of so many items, which cost as much as those that wait."""
@@ -156,6 +155,8 @@ class KeyQueue:
                 timers.late,
                 line.per_cost,
                 line.per_size,
+                line.mean_cost,
+                limits.max_batch_size if limits.costs is None else self.full(self.mean_cost),
                 0.0,
                 None,
             ),

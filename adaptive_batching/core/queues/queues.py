@@ -91,7 +91,8 @@ class Queues:
     def batches(self) -> int:
         """About as many are needed for all that waits, but one at least."""
         number = max(1, self.number)
-        full = self._limits.full(self._permits.latency.peak)
+        latency = self._permits.latency
+        full = self._limits.full(latency.peak, latency.mean_cost)
         return number + max(0, self.items - number) // full
 
     @property

@@ -5,7 +5,17 @@ from random import Random
 
 import pytest
 
-from adaptive_batching.core import Batch, Costs, Hold, Job, Limits, Outcome, Scheduler, make_policy
+from adaptive_batching.core import (
+    Batch,
+    Costs,
+    Fairness,
+    Hold,
+    Job,
+    Limits,
+    Outcome,
+    Scheduler,
+    make_policy,
+)
 from adaptive_batching.core.load import Load
 from adaptive_batching.errors import Overloaded, QueueFull
 from adaptive_batching.simulation import Experiment, Server, poisson
@@ -143,6 +153,36 @@ def before_memory_for_sixteen() -> Scheduler:
     for _ in range(130):
         scheduler.submit(Job(0.0, cost=COSTLY))
     return scheduler
+
+
+def crowd(scheduler: Scheduler) -> None:
+    """Long texts that come at once, a thousand or until one is refused."""
+    for _ in range(1000):
+        scheduler.submit(Job(0.0, deadline=0.1, cost=COSTLY))
+
+
+@pytest.mark.parametrize("fairness", [None, Fairness()])
+def test_a_full_batch_is_said_by_number_or_by_cost(fairness: Fairness | None) -> None:
+    """Five long texts, or what five cost: as many are let in that can be in time, the next is told
+    to come back as late, and jobs are put off for as long.
+    """
+    told = []
+    for limits in (
+        Limits(5, 0.1, costs=Costs(padded=True)),
+        Limits(64, 0.1, costs=Costs(padded=True, max_batch_cost=5 * COSTLY)),
+    ):
+        scheduler = Scheduler(make_policy("cork"), limits, fairness=fairness)
+        for size in (1, 2, 3, 4, 5) * 10:
+            for each in (0.9 * COSTLY, COSTLY, 1.1 * COSTLY):
+                seconds = FIXED + 1e-5 * size * each
+                scheduler.latency.observe(size, seconds, size * each)
+        scheduler.submit(Job(0.0, deadline=0.1, cost=COSTLY))
+        released(scheduler.next(0.0))
+        with pytest.raises(Overloaded) as refused:
+            crowd(scheduler)
+        told.append((refused.value.retry_after, scheduler.items, scheduler._queues.deferral()))
+    assert 20 < told[0][1] < 30
+    assert told[1] == pytest.approx(told[0], rel=0.1)
 
 
 def test_room_comes_with_batches_that_are_full_by_cost() -> None:

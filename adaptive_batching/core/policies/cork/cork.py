@@ -42,20 +42,21 @@ class Cork:
         if at.faster is not None and (waiting := wait_for_faster(at, at.faster, parameters)):
             return waiting
         now, items, soonest, limit = at.now, at.items, at.soonest, at.limits.max_batch_size
-        full = at.fixed + at.per_item * limit
+        most, full = at.full, at.fixed + at.per_item * at.full
         due, overloaded = inf, False
         if soonest.deadline != inf:
             # When it must leave, with one more job, a slow batch and a late timer.
             slow = at.predict_with(soonest, min(items, limit) + at.mean_size) * (1.0 + at.margin)
             due = soonest.deadline - slow - at.late_for(soonest)
             item_rate = at.rate * at.mean_size
-            overloaded = item_rate * full > parameters.overloaded * limit * at.capacity
+            overloaded = item_rate * full > parameters.overloaded * most * at.capacity
             if limit > parameters.extrapolation * at.largest or not at.trusted:
                 limit = safe_size(at, soonest, parameters)
             late = now >= due and _late(at, full, limit, parameters, overloaded=overloaded)
             if late:
                 return shed_or_probe(at, late)
-        filled = items >= limit or items >= at.limits.max_queue  # no other job may join
+        # No other job may join; less is full if it may cost no more.
+        filled = items >= limit or items >= at.limits.max_queue or (most < limit and at.filled)
         if filled or now >= due:
             return Dispatch(cut_to_size(at, limit), Reason.FULL if filled else Reason.DEADLINE)
         rest = at.arrivals.newest + full  # until then the rest of a full batch is on its way
@@ -74,7 +75,8 @@ class Cork:
 
     def accepts(self, queue: KeyQueue, job: Job) -> bool:
         """Whether an idle worker has room for the job, or even a full batch would be in time."""
-        limit, line, permits = queue.limits.max_batch_size, queue.line, queue.permits
+        limits, line, permits = queue.limits, queue.line, queue.permits
+        limit = limits.max_batch_size if limits.costs is None else queue.full(queue.mean_cost)
         if line.peak.limit < limit or job.size > limit or permits.uneven:
             return False
         items, idle = queue.queue.items, permits.idle

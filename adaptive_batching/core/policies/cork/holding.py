@@ -43,7 +43,7 @@ def spaced_until(at: Situation, full: float, due: float, parameters: CorkParamet
 def gathered_until(at: Situation, due: float, parameters: CorkParameters) -> float:
     """With all workers idle only the rest of a clump is worth waiting for (seconds)."""
     now, arrivals, timer = at.now, at.arrivals, at.timer
-    size = min(at.items, at.limits.max_batch_size)
+    size = min(at.items, at.full)
     duration, single = (at.fixed + at.per_item * size) / at.idle, at.fixed + at.per_item
     missed = parameters.clump * duration
     clump_end = _clump_end(at, missed, due)
@@ -74,7 +74,7 @@ def _clump_end(at: Situation, missed: float, due: float) -> float:
     if come * missed <= waiting * at.timer:
         return now
     fixed, per_item, items = at.fixed, at.per_item * at.mean_size, at.items / at.mean_size
-    largest = at.limits.max_batch_size / at.mean_size  # all sizes in jobs
+    largest = at.full / at.mean_size  # all sizes in jobs
     all_come = items + min(come, largest)
     apart = all_come / (2.0 * fixed + per_item * all_come)  # answers a second
     slower = per_item * (1.0 + at.margin)  # by each that joins; `due` reckons with the first

@@ -18,7 +18,7 @@ def wait_for_faster(
     one gets no job whose deadline it can't keep while the faster one still can.
     """
     now, soonest, fast = slow.now, slow.soonest, slow.on(faster)
-    size, limit = min(slow.items, slow.limits.max_batch_size), slow.limits.max_batch_size
+    size, limit = min(slow.items, slow.full), slow.full
     on_slow, on_fast, late = slow.predict(size), fast.predict(size), slow.late_for(soonest)
     longer = 1.0 + slow.margin
     slow_until = soonest.deadline - late - on_slow * longer
@@ -50,5 +50,5 @@ def wait_for_faster(
 
 def leaves_to_faster(slow: Situation, job: Job) -> bool:
     """Whether the best idle worker is too slow for a new job; asked if a faster one is busy."""
-    size = min(slow.items + job.size, slow.limits.max_batch_size)
+    size = min(slow.items + job.size, slow.full)
     return slow.trusted and slow.now + slow.predict(size) > job.deadline - slow.late_for(job)
