@@ -10,7 +10,8 @@ from adaptive_batching.core.job import Batch, Outcome, Reason
 RECORDING = "t_seconds,size,cost,latency_seconds,key,outcome,batch,batch_size,batch_seconds,reason"
 """The header of a recording on disk: a row for each job; the last four are empty if it never ran.
 
-The cost is that of the job (`Job.cost`), 0 where items don't have any.
+The cost is that of the job (`Job.cost`), 0 where items don't have any. It is empty for a request
+that was refused before its cost was known.
 
 What writes it (`instrumentation`) and what reads it (`simulation`) may not know each other.
 """

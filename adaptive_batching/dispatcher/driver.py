@@ -10,7 +10,7 @@ import contextvars
 import logging
 from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from functools import partial
-from math import inf
+from math import inf, nan
 from typing import Generic, TypeVar, cast
 
 from adaptive_batching.core import (
@@ -176,7 +176,8 @@ class Driver(Generic[T, R]):
             return None
         wait = scheduler.refuse_unseen(now, patience)
         if wait is not None:
-            self._completion.enter([Job(now, 1, now + patience)], JobOutcome.SHED)
+            cost = 0.0 if scheduler.limits.costs is None else nan  # which it would have had
+            self._completion.enter([Job(now, 1, now + patience, cost=cost)], JobOutcome.SHED)
             if scheduler.watchful and not self._pump_due:
                 self._pump_soon()
         return wait

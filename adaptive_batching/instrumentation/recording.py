@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from itertools import groupby
-from math import inf
+from math import inf, isnan
 from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -95,7 +95,7 @@ class Recorder:
         for key, alike in groupby(jobs, attrgetter("key")):  # one in a batch; none is kept
             end = f"{_hash(key, self._salt)},{ran}"
             self._rows += [
-                f"{job.arrived - zero:.6f},{job.size},{job.cost:.9g},{now - job.arrived:.6f},{end}"
+                f"{job.arrived - zero:.6f},{job.size},{_cost(job)},{now - job.arrived:.6f},{end}"
                 for job in alike
             ]
         if len(self._rows) >= _BLOCK or now >= self._flushed + _PATIENCE:
@@ -148,6 +148,11 @@ class Recorder:
 
 def _of(batch: BatchRecord) -> str:
     return f"{batch.size},{batch.duration:.6f},{batch.reason.value}"
+
+
+def _cost(job: Job) -> str:
+    """What it costs; empty if it was refused before that was known."""
+    return "" if isnan(job.cost) else f"{job.cost:.9g}"
 
 
 def _hash(key: Hashable, salt: bytes) -> str:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from adaptive_batching.core import BatchRecord, Job, JobOutcome, Limits, Outcome, Reason
+from adaptive_batching.core import BatchRecord, Costs, Job, JobOutcome, Limits, Outcome, Reason
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import DeadlineExceeded, JobTooLarge, Overloaded
 from adaptive_batching.instrumentation import recording
@@ -217,6 +217,30 @@ def test_costs_are_recorded(path):
         told(recorder, 0.0, cost=1234567.0)
         told(recorder, 1.0, cost=0.125)
     assert read_trace(path).costs.tolist() == [1234567.0, 0.125]
+
+
+def test_a_request_refused_before_it_is_weighed(path):
+    """It has no cost in the recording, instead of one of 0; without costs it has 0 as all have."""
+
+    async def story(costs):
+        clock = asyncio.get_running_loop().time
+        with Recorder(path, clock=clock) as recorder:
+            limits = Limits(2, 10.0, costs=costs)
+            options = {"policy": "cork", "clock": clock, "observers": [recorder]}
+            async with Dispatcher(TaskWorkers(work, 1), limits, **options) as dispatcher:
+                for cost in (5.0, 50.0) * 10:
+                    await dispatcher.submit("good", cost=cost)
+                calls = [
+                    asyncio.ensure_future(dispatcher.submit("good", cost=5.0)) for _ in range(3)
+                ]
+                await asyncio.sleep(0.02)
+                assert dispatcher.refuse_unseen(0.05) is not None
+                await asyncio.gather(*calls, return_exceptions=True)
+
+    for costs, unknown in ((Costs(padded=True), ""), (None, "0")):
+        run_virtually(story(costs))
+        refused = [row["cost"] for row in rows(path) if row["outcome"] == "shed"]
+        assert unknown in refused, refused
 
 
 def test_the_simulator_reads_it(path):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adaptive_batching.core import RECORDING
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.traffic.traces import Request, read_trace, stream_trace
 
@@ -398,3 +399,21 @@ def test_no_cost(written, cost):
     """A column of costs has one in each row."""
     with pytest.raises(TraceError, match="line 2: expected a cost of 0 to 9"):
         read_trace(written(f"t_seconds,cost\n0,{cost}\n".encode()))
+
+
+def test_unknown_costs_of_a_recording(written):
+    """A request that was refused before it was weighed costs what a known one does."""
+    rows = [RECORDING]
+    rows += ["0,1,,0.1,,shed,,,,", "1,1,,0.1,,shed,,,,"]  # before any is known
+    rows += [f"{2 + at},1,{8 if at % 2 else 2},0.1,,done,{at},1,0.1,full" for at in range(40)]
+    rows += [f"{50 + at},1,,0.1,,shed,,,," for at in range(40)]
+    costs = read_trace(written("\n".join(rows).encode())).costs.tolist()
+    assert set(costs) == {2.0, 8.0}
+    assert costs[:2] == [2.0, 2.0]
+    assert 10 < costs[42:].count(2.0) < 30
+
+
+def test_a_recording_without_any_known_cost(written):
+    """Its requests cost nothing."""
+    rows = f"{RECORDING}\n0,1,,0.1,,shed,,,,\n1,1,,0.1,,shed,,,,\n".encode()
+    assert read_trace(written(rows)).costs.tolist() == [0.0, 0.0]

@@ -23,7 +23,8 @@ class Request(NamedTuple):
     max_latency: float | None = None
     """Seconds that it is ready to wait; None if it did not say."""
     cost: float | None = None
-    """What its items cost; None if that was not recorded, or not asked for."""
+    """What its items cost; None if no costs were recorded, or not asked for. A format
+    reads nan for one that is not known among others that are."""
 
 
 Measure = Literal["items", "tokens", "cost"]

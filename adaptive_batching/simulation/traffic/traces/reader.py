@@ -3,8 +3,9 @@
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf, nan
+from math import inf, isnan, nan
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from adaptive_batching.simulation.traffic.traces.sorting import in_order
 
 Sizes = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.object_]
+_DRAWN_FROM = 1_024  # costs, for those that are not known
 
 FORMATS: dict[str, Format] = {
     each.name: each
@@ -98,7 +100,7 @@ def stream_trace(
         keyed = " or ".join(name for name, each in FORMATS.items() if each.keyed)
         raise lines.fault_at("its keys", keyed, f"{known.name}, which has none")
     counted = measure if known.costed else measure or cost
-    requests = known.read(lines, _column(known, counted, lines))
+    requests = _known(known.read(lines, _column(known, counted, lines)))
     if cost is not None:
         requests = _costed(requests, lines, sized=measure is not None)
     zero = 0.0 if known.own_zero else None
@@ -152,6 +154,31 @@ def _costed(requests: Iterator[Request], lines: Lines, *, sized: bool) -> Iterat
             expected = "a column of costs, or no sizes"
             raise lines.fault_at("its costs", expected, "one number for each request")
         yield request._replace(size=1, cost=float(request.size))
+
+
+def _known(requests: Iterator[Request]) -> Iterator[Request]:
+    """Draw each cost that is not known from those that are, the same each time.
+
+    Requests before the first known cost get that one; nothing costs anything if there is none.
+    """
+    lots = Random(0)  # noqa: S311  not a secret
+    seen, early = list[float](), list[Request]()
+    for request in requests:
+        cost = request.cost
+        if cost is None:
+            yield request
+        elif not isnan(cost):
+            if len(seen) == _DRAWN_FROM:
+                del seen[lots.randrange(_DRAWN_FROM)]
+            seen.append(cost)
+            yield from (each._replace(cost=cost) for each in early)
+            early.clear()
+            yield request
+        elif seen:
+            yield request._replace(cost=lots.choice(seen))
+        else:
+            early.append(request)
+    yield from (each._replace(cost=None) for each in early)
 
 
 def _checked(requests: Iterator[Request], lines: Lines, zero: float | None) -> Iterator[Request]:

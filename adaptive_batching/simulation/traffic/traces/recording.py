@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import groupby
+from math import nan
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -105,7 +106,7 @@ def _duration(text: str, lines: Lines) -> float:
 def _read(lines: Lines, _: str) -> Iterator[Request]:
     for time, size, cost, _latency, key, *_rest in columns(lines, RECORDING):
         arrived, items = number(time, lines), count(size, lines, 1)
-        yield Request(arrived, items, key or None, cost=amount(cost, lines))
+        yield Request(arrived, items, key or None, cost=amount(cost, lines) if cost else nan)
 
 
 RECORDED = Format(
