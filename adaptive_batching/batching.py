@@ -230,7 +230,8 @@ def batched(
             `[1, 2, 4, 8]`. Any other batch is filled up to the next of them, after `preprocess`,
             and the results of what fills it up are cut off.
         pad: What fills a batch up: a function that takes its last item and returns such an item,
-            as `np.zeros_like` does. None repeats that item.
+            as `np.zeros_like` does. None repeats that item. Where costs add up, the handler gets
+            the cheapest item last.
         pad_costs: Costs to which the handler pads its items, with `cost`: `[128, 256, 512]`. An
             item costs the next of them, or its own cost above the last. `Padded` arrays are padded
             to them for the handler; then they are lengths.

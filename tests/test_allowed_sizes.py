@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adaptive_batching import Pipeline, Processes, Service, Stage, batched, cooperative
-from adaptive_batching.errors import BatchFunctionError
+from adaptive_batching.errors import BatchFunctionError, JobTooLarge
 from adaptive_batching.payloads.marks import DType, Shape
 from tests.workers import sized
 
@@ -49,6 +49,38 @@ async def test_a_batch_is_filled_up_with_what_a_function_says() -> None:
         assert await asyncio.gather(*map(totals, (1, 2, 3, 4, 5))) == [15] * 5
         assert await asyncio.gather(*map(totals, (1, 2))) == [3, 3]
     assert told == [5]
+
+
+@pytest.mark.parametrize(
+    ("order", "runs"),
+    [((1, 10, 90), [[90, 10, 1, 1]]), ((10, 90, 1), [[10, 1, 1, 1], [90]])],
+)
+async def test_a_batch_whose_costs_add_up_is_filled_up_with_its_cheapest_item(
+    order: Sequence[int], runs: list[list[int]]
+) -> None:
+    """So its pads never take it beyond what a batch may cost, and each call gets its own result."""
+    seen: list[list[int]] = []
+
+    @batched(sizes=[1, 4], cost=len, max_batch_cost=150)
+    async def embed(texts: list[str]) -> list[int]:
+        seen.append([*map(len, texts)])
+        return [*map(len, texts)]
+
+    async with embed:
+        assert tuple(await asyncio.gather(*(embed("x" * n) for n in order))) == order
+    assert seen == runs
+
+
+async def test_an_item_that_is_too_dear_with_its_pads() -> None:
+    """The message says what the item costs, and as how many items it runs."""
+
+    @batched(sizes=[4, 8], cost=len, max_batch_cost=11)
+    async def embed(texts: list[str]) -> list[int]:
+        return [*map(len, texts)]
+
+    async with embed:
+        with pytest.raises(JobTooLarge, match="got 3, which runs as 4 items: 12"):
+            await embed("abc")
 
 
 async def test_pads_are_not_preprocessed() -> None:

@@ -64,9 +64,10 @@ class Costs:
         largest = LARGEST_COST * job.size
         if not 0 <= job.cost <= largest:
             raise ValueError(f"cost: expected a number from 0 to {largest:g}, got {job.cost!r}")
-        most, got = self.max_batch_cost, self.as_run(job.size, job.cost, job.cost)
-        if got > most:
-            raise JobTooLarge(f"expected a cost of at most max_batch_cost={most:g}, got {got:g}")
+        most = self.max_batch_cost
+        if self.as_run(job.size, job.cost, job.cost) > most:
+            got = self._told(job.size, job.cost)
+            raise JobTooLarge(f"expected a cost of at most max_batch_cost={most:g}, got {got}")
 
     def together(self, size: int, largest: float, total: float) -> float:
         """What `size` items cost in a batch, by the largest and by the sum of jobs' costs."""
@@ -79,6 +80,20 @@ class Costs:
         """
         cost = size * largest if self.padded else total
         return cost * next_allowed(self.sizes, size) / size if self.sizes else cost
+
+    def _told(self, size: int, cost: float) -> str:
+        """What a job costs, and what fills its batch up if that counts."""
+        alone, run = self.together(size, cost, cost), next_allowed(self.sizes, size)
+        if run == size:
+            return f"{alone:g}"
+        return f"{alone:g}, which runs as {run} items: {self.as_run(size, cost, cost):g}"
+
+    def fillers_last(self, jobs: Sequence[Job]) -> list[Job]:
+        """Put the cheapest jobs last: a model's batch is filled up to an allowed size with these.
+
+        The batch then costs no more than `as_run` says, which takes pads for as dear as the mean.
+        """
+        return sorted(jobs, key=lambda job: job.cost / job.size, reverse=True)
 
     def items_at_most(self, cost: float, limit: int, max_cost: float) -> int:
         """Items that cost so much each, as many as a batch may have; 1 if none may.
@@ -113,10 +128,9 @@ class Costs:
         largest, most = max(costs), self.max_batch_cost
         if self.of_batch(costs) <= most:
             return len(costs)
-        alone = self.as_run(1, largest, largest)
-        if alone > most:
+        if self.as_run(1, largest, largest) > most:
             msg = f"expected items that cost at most max_batch_cost={most:g} each"
-            raise JobTooLarge(f"{msg}, got one that costs {alone:g}")
+            raise JobTooLarge(f"{msg}, got one that costs {self._told(1, largest)}")
         return self.items_at_most(largest, len(costs), most)
 
     def at_most(self, cost: float, size: int) -> float:

@@ -156,7 +156,7 @@ class Batch:
     """Jobs that left together.
 
     Attributes:
-        jobs: Its members, oldest first.
+        jobs: Its members, oldest first; the costliest first where costs add up and pads fill it up.
         size: Their items together.
         key: Their batch key.
         reason: Why it left.

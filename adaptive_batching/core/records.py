@@ -3,9 +3,12 @@
 import enum
 from collections.abc import Hashable
 from math import inf
+from operator import attrgetter
 from typing import NamedTuple, Self
 
 from adaptive_batching.core.job import Batch, Outcome, Reason
+
+_ARRIVED = attrgetter("arrived")
 
 RECORDING = "t_seconds,size,cost,latency_seconds,key,outcome,batch,batch_size,batch_seconds,reason"
 """The header of a recording on disk: a row for each job; the last four are empty if it never ran.
@@ -54,7 +57,7 @@ class BatchRecord(NamedTuple):
             batch.reason,
             outcome,
             batch.predicted,
-            batch.jobs[0].arrived,
+            min(map(_ARRIVED, batch.jobs)),
             batch.left_waiting,
             batch.worker,
             batch.cost,

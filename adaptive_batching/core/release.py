@@ -102,6 +102,8 @@ class Release:
         if limits.costs is not None:
             cost = limits.costs.of_jobs(jobs)
             own_cost = limits.costs.of_each(jobs)
+            if padded > size and not limits.costs.padded:
+                jobs = limits.costs.fillers_last(jobs)
         batch = Batch(
             jobs,
             size,

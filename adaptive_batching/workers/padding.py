@@ -24,7 +24,8 @@ class Padding:
     Attributes:
         limits: Say which sizes it takes; see `Limits.padded`.
         pad: Takes the last item of a batch and returns what it is filled up with; None repeats
-            that item. One object stands in all places: a handler must not change it in place.
+            that item, the cheapest of the batch where costs add up. One object stands in all
+            places: a handler must not change it in place.
     """
 
     limits: "Limits"

@@ -138,7 +138,7 @@ def test_what_fills_a_batch_up_costs_as_well() -> None:
         (4, 4, 800.0),
         (1, 4, 800.0),
     ]
-    with pytest.raises(JobTooLarge, match="at most max_batch_cost=1000, got 1040"):
+    with pytest.raises(JobTooLarge, match="=1000, got 260, which runs as 4 items: 1040"):
         scheduler.submit(Job(1.0, cost=260.0))
 
 
