@@ -19,7 +19,7 @@ from adaptive_batching.cooperation.turns import Turns
 from adaptive_batching.cooperation.waiter import Waiter
 from adaptive_batching.core import Batch, Hold, Job, Outcome, Scheduler, Shed, ShedReason
 from adaptive_batching.errors import DeadlineExceeded, Overloaded, PolicyError, WorkerLost
-from adaptive_batching.workers.results import check_results
+from adaptive_batching.workers.results import check_results, ran_out_of_memory
 
 _AWAKE = 1e-3  # seconds; a thread that takes longer to wake will not be back for this batch
 
@@ -179,7 +179,8 @@ class ThreadDriver:
         try:
             return Outcome.DONE, check_results(self._handler(items), batch.size)
         except Exception as error:  # noqa: BLE001  the handler's own, for its callers
-            return Outcome.FAILED, [error] * batch.size
+            outcome = Outcome.OUT_OF_MEMORY if ran_out_of_memory(error) else Outcome.FAILED
+            return outcome, [error] * batch.size
         except BaseException as error:  # Ctrl-C is the leader's alone
             lost = WorkerLost(f"the thread that ran this batch was stopped: {error!r}")
             self._conclude(batch, Outcome.FAILED, [lost] * batch.size)

@@ -28,6 +28,7 @@ from adaptive_batching.workers.results import (
     check_results,
     hold_exceptions,
     honest,
+    ran_out_of_memory,
 )
 
 T = TypeVar("T")
@@ -97,7 +98,7 @@ class Ended(NamedTuple):
             raised = honest(error.error)
             begin_in_users_code(raised)
             told = [raised if own is None else honest(own) for own in error.own]
-            return cls(Outcome.FAILED, told, raised)
+            return cls(outcome_of(raised), told, raised)
         if _stops_us(error):
             return cls.stopped(batch, error)
         return cls(outcome_of(error), [error] * len(batch.jobs), error)
@@ -128,6 +129,8 @@ def _stops_us(error: BaseException) -> bool:
 
 def outcome_of(error: BaseException) -> Outcome:
     """How a batch ended that raised."""
+    if ran_out_of_memory(error):
+        return Outcome.OUT_OF_MEMORY
     return next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), Outcome.FAILED)
 
 

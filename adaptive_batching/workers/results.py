@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
-from adaptive_batching.errors import BatchFunctionError
-from adaptive_batching.exception_text import qualname_of
+from adaptive_batching.errors import BatchFunctionError, RemoteError
+from adaptive_batching.exception_text import message_of, qualname_of
+
+_OUT_OF_MEMORY = frozenset({"MemoryError", "OutOfMemoryError"})  # Python's; PyTorch's and CuPy's
 
 
 class BatchRaised(Exception):
@@ -51,6 +53,16 @@ def honest(error: BaseException) -> BaseException:
     return BatchFunctionError(
         f"the handler raised a {qualname_of(type(error))} that hides its class"
     )
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Whether a handler ran out of memory, by the name of what it raised: PyTorch may not be here.
+
+    What came from another process and could not be rebuilt begins with that name.
+    """
+    if isinstance(error, RemoteError):
+        return message_of(error).partition(":")[0].rpartition(".")[2] in _OUT_OF_MEMORY
+    return not _OUT_OF_MEMORY.isdisjoint(map(qualname_of, type(error).__mro__))
 
 
 def merge(own: Sequence[BaseException | None], results: Iterable[Any]) -> list[Any]:

@@ -12,6 +12,7 @@ from adaptive_batching.errors import (
     DeadlineExceeded,
     Draining,
     Overloaded,
+    RemoteError,
     UpstreamRefusal,
     WorkerLost,
 )
@@ -305,5 +306,69 @@ def test_a_death_is_told_as_it_is_to_those_who_may_not_run_again() -> None:
             assert {type(end) for end in await ends(calls(dispatcher, "a b"))} == {WorkerLost}
         assert batches == [["a", "b"]]
         assert dispatcher.stats().verdicts == dict.fromkeys(Verdict, 0)
+
+    run_virtually(story())
+
+
+class OutOfMemoryError(RuntimeError):
+    """What PyTorch calls its own."""
+
+
+class Cramped:
+    """Has memory for so many items."""
+
+    def __init__(self, room: int, error: Exception) -> None:
+        self.room, self.error = room, error
+        self.sizes: list[int] = []
+
+    async def __call__(self, words: list[str]) -> list[str]:
+        self.sizes.append(len(words))
+        await asyncio.sleep(1.0)
+        if len(words) > self.room:
+            raise self.error
+        return words
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        RemoteError("torch.OutOfMemoryError: CUDA out of memory"),
+        BatchRaised(MemoryError(), [None] * 8),
+    ],
+)
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_handler_that_runs_out_of_memory_gets_smaller_batches(
+    error: Exception, *, idempotent: bool
+) -> None:
+    """Its batch runs again in halves, or fails; either way those that follow are half as large."""
+
+    async def story() -> None:
+        handler = Cramped(4, error)
+        clock = asyncio.get_running_loop().time
+        workers, limits = TaskWorkers(handler, 1), Limits(8)
+        options: dict[str, Any] = {"policy": "greedy", "idempotent": idempotent, "clock": clock}
+        async with Dispatcher(workers, limits, **options) as dispatcher:
+            answers = await ends(calls(dispatcher, "a b c d e f g h"))
+            assert (answers == [*"abcdefgh"]) is idempotent
+            assert await ends(calls(dispatcher, "a b c d e f g h")) == [*"abcdefgh"]
+        assert handler.sizes == [8] + [4] * (4 if idempotent else 2)
+
+    run_virtually(story())
+
+
+@pytest.mark.parametrize("error", [ValueError("OutOfMemoryError"), RemoteError("MemoryErrors: 1")])
+def test_a_handler_that_raises_anything_else_keeps_its_size(error: Exception) -> None:
+    """Its batch may have failed over one item."""
+
+    async def story() -> None:
+        handler = Cramped(4, error)
+        clock = asyncio.get_running_loop().time
+        workers = TaskWorkers(handler, 1)
+        async with Dispatcher(workers, Limits(8), policy="greedy", clock=clock) as dispatcher:
+            for _ in range(2):
+                await ends(calls(dispatcher, "a b c d e f g h"))
+        assert handler.sizes == [8, 8]
 
     run_virtually(story())
