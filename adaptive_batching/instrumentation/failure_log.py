@@ -2,6 +2,7 @@
 
 import logging
 
+from adaptive_batching.errors import BatchingError
 from adaptive_batching.exception_text import exc_info, printable, qualname_of
 from adaptive_batching.instrumentation.log_rate_limit import LogRateLimit
 from adaptive_batching.units import format_duration
@@ -9,7 +10,9 @@ from adaptive_batching.wire.error_reply import HANDLER_ERROR, ItemFailed, status
 
 _log = logging.getLogger("adaptive_batching.marshal")
 
-_Kind = tuple[str, str, str]  # path, code, exception: a message may be another for every request
+_Kind = tuple[
+    str, str, str
+]  # path, code, exception or its cause: messages differ from request to request
 
 
 class FailureLog:
@@ -36,7 +39,8 @@ class FailureLog:
         if status < 500:
             self.enter_mistake(error, request_id, path, code)
             return
-        kind = (path, code, qualname_of(type(error)))
+        cause = error.__cause__ if isinstance(error, BatchingError) else None
+        kind = (path, code, qualname_of(type(error if cause is None else cause)))
         if not self._bursts.begins(kind):
             return
         parts = exc_info(error)

@@ -101,7 +101,8 @@ def parse_item_cost(text: str) -> ItemCost:
         return _NAMED[text]
     by_length = text.endswith(_LENGTH)
     pointer = text.removesuffix(_LENGTH)
-    if not pointer.startswith("/") and not (by_length and not pointer):
+    mistyped = not by_length and ":" in pointer.rpartition("/")[2]
+    if mistyped or not (pointer.startswith("/") or (by_length and not pointer)):
         msg = (
             "expected bytes, chars, or where an item has its cost, such as /tokens:length or /size"
         )

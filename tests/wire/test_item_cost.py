@@ -103,7 +103,9 @@ def test_an_item_without_its_cost_shares_no_batch(cost: str, item: str) -> None:
         costs(cost, f"[{item}]")
 
 
-@pytest.mark.parametrize("text", ["", "tokens", "/a~", "a:length", "bytes:length"])
+@pytest.mark.parametrize(
+    "text", ["", "tokens", "/a~", "a:length", "bytes:length", "/tokens:len", "/a/b:"]
+)
 def test_what_is_no_cost_is_refused(text: str) -> None:
     """With what is one, or what a pointer is."""
     with pytest.raises(ValueError, match=r"cost: expected .* got "):

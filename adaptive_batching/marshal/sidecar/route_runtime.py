@@ -72,6 +72,7 @@ class RouteRuntime:
         route = self.route = self._keeping_tenancy_headers(route)
         self.responses: Counter[int] = Counter()
         self._in_flight = 0
+        self._told_of_costs = False
         self._emptied = asyncio.Event()
         self._form, self._terms = route.form, route.terms
         traced = [] if tracer is None else [tracer.observer(route.name)]
@@ -270,5 +271,12 @@ class RouteRuntime:
             return None if share is None else Brought(share)
         try:
             return Brought(share, self._form.costs(share, self.route.item_cost))
-        except NotCuttable:
+        except NotCuttable as error:
+            if not self._told_of_costs:
+                self._told_of_costs = True
+                _log.warning(
+                    "%s: a request shares no batch, nor will others like it: %s; cost (--cost) says"
+                    " where an item has its cost",
+                    *(self.route.name, error),
+                )
             return None

@@ -9,7 +9,7 @@ import pytest
 
 import adaptive_batching
 from adaptive_batching import errors
-from adaptive_batching.errors import Overloaded, WorkerLost
+from adaptive_batching.errors import CostError, Overloaded, WorkerLost
 from adaptive_batching.instrumentation import log_rate_limit
 from adaptive_batching.marshal.http.error_log import ErrorLog
 from adaptive_batching.marshal.http.error_responses import Rejected
@@ -31,6 +31,16 @@ async def test_errors_of_different_kinds_do_not_silence_each_other(caplog):
             log.enter(error, "id", path)
     assert len(lines(caplog)) == 6
     assert "request id: /one: handler_error: ValueError('a')" in lines(caplog)
+
+
+async def test_unlike_causes_do_not_silence_each_other(caplog):
+    """A cost function that fails in two ways is entered twice."""
+    log = ErrorLog()
+    for cause in (ValueError("a"), KeyError("b"), KeyError("c"), None):
+        error = CostError(f"cost: raised {cause!r}")
+        error.__cause__ = cause
+        log.enter(error, "id", "/one")
+    assert len(lines(caplog)) == 3
 
 
 async def test_an_exception_of_any_metaclass_is_entered(caplog):
