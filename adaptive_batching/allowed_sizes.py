@@ -5,9 +5,12 @@ from typing import Any
 
 from adaptive_batching.core import Limits
 from adaptive_batching.errors import SettingError
+from adaptive_batching.units import is_whole_number, plain_number
 from adaptive_batching.workers.handler import is_async
 from adaptive_batching.workers.padding import Padding
 from adaptive_batching.workers.results import sequence_of
+
+_LARGEST = 2**31  # items, far more than a list of them finds memory for
 
 Pad = Callable[[Any], Any]
 """Takes the last item of a batch, and returns what the batch is filled up with."""
@@ -18,12 +21,16 @@ def make_sizes(sizes: object) -> tuple[int, ...]:
 
     Raises:
         TypeError: It is no list.
+        ValueError: One of them is more than any batch holds.
     """
     listed = sequence_of(sizes)
     if listed is None:
         msg = "sizes: expected a list of whole numbers of items, such as [1, 2, 4, 8]"
         raise TypeError(f"{msg}, got {sizes!r}")
-    return tuple(listed)
+    made = tuple(map(plain_number, listed))
+    if any(is_whole_number(size) and size > _LARGEST for size in made):
+        raise ValueError(f"sizes: expected at most {_LARGEST} items, got {list(made)}")
+    return made
 
 
 def largest_batch(max_batch_size: int | None, sizes: Sequence[int], default: int = 64) -> int:

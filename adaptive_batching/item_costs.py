@@ -7,24 +7,26 @@ from typing import Any
 from adaptive_batching.core import Costs
 from adaptive_batching.errors import BatchingError, CostError
 from adaptive_batching.exception_text import describe
-from adaptive_batching.units import LARGEST_COST
+from adaptive_batching.units import LARGEST_COST, plain_number
 from adaptive_batching.workers.handler import is_async, name_of
-from adaptive_batching.workers.results import sequence_of
+from adaptive_batching.workers.results import is_ctrl_c, sequence_of
 
 CostOf = Callable[[Any], float]
 """What an item costs: a number from 0 to `LARGEST_COST`, in any unit."""
 
 
 def make_costs(
-    cost: object, *, padded: bool, max_batch_cost: float | None, pad_costs: object = ()
+    cost: object, *, padded: object, max_batch_cost: float | None, pad_costs: object = ()
 ) -> Costs | None:
     """How the costs of items add up; None if no function says what one costs.
 
     Raises:
-        TypeError: The function is none that can be called, or has to be awaited; or `pad_costs` is
-            no list.
+        TypeError: The function is none that can be called, or has to be awaited; `padded` is
+            neither True nor False; or `pad_costs` is no list.
         ValueError: The other arguments are given without it, or no batch may cost anything.
     """
+    if not isinstance(padded, bool):
+        raise TypeError(f"padded: expected True or False, got {padded!r}")
     listed = sequence_of(pad_costs)
     if listed is None:
         expected = "expected a list of numbers, such as [128, 256, 512]"
@@ -41,9 +43,10 @@ def make_costs(
                 raise ValueError(f"{name}: {expected}, beside it, got {name}={given!r} alone")
         return None
     if not callable(cost) or is_async(cost):
-        expected = "expected a plain function of one item that returns a number, such as len"
-        raise TypeError(f"cost: {expected}, got {cost!r}")
-    return Costs(padded, inf if max_batch_cost is None else max_batch_cost, tuple(listed))
+        expected = "expected a function that is not async, which returns a number for one item"
+        raise TypeError(f"cost: {expected}, such as len, got {cost!r}")
+    most = inf if max_batch_cost is None else plain_number(max_batch_cost)
+    return Costs(padded, most, tuple(map(plain_number, listed)))
 
 
 def checked_cost(function: CostOf, costs: Costs | None = None) -> CostOf:
@@ -51,6 +54,7 @@ def checked_cost(function: CostOf, costs: Costs | None = None) -> CostOf:
 
     Where `costs` say to which costs the model pads its items, it returns the next of them.
 
+    That it exits, say, is an error as any other: neither the program nor its server ends over it.
     What it raises of this library's own errors passes: an `InvalidItem` puts the blame on the item.
     """
     name = name_of(function)
@@ -61,7 +65,9 @@ def checked_cost(function: CostOf, costs: Costs | None = None) -> CostOf:
             cost = function(item)
         except BatchingError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if is_ctrl_c(error):
+                raise
             expected = "expected a number for each item"
             raise CostError(f"cost: {expected} from {name}, which raised {describe(error)}") from (
                 error

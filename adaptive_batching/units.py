@@ -3,7 +3,8 @@
 import math
 import re
 from datetime import timedelta
-from typing import TypeAlias, TypeGuard
+from numbers import Integral, Real
+from typing import Any, TypeAlias, TypeGuard
 
 Duration: TypeAlias = float | str | timedelta
 """Seconds, a text such as `100ms`, or a timedelta: what arguments of Python take."""
@@ -53,6 +54,15 @@ def is_number(value: object) -> TypeGuard[int | float]:
 def is_whole_number(value: object) -> TypeGuard[int]:
     """Whether a value is an integer; True and False are answers, not 1 and 0."""
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def plain_number(value: object) -> Any:
+    """Return a number of NumPy's as one of Python's, and anything else as it is."""
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else value
 
 
 def seconds_of(name: str, duration: Duration) -> float:

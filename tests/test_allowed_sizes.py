@@ -326,6 +326,8 @@ def test_a_model_that_recompiles_is_in_time_from_the_first_second() -> None:
     [
         ({"sizes": 8}, TypeError, r"sizes: expected a list of whole numbers.*got 8"),
         ({"sizes": [4, 2]}, ValueError, r"sizes: expected whole numbers.*got \[4, 2\]"),
+        ({"sizes": [10**30]}, ValueError, r"sizes: expected at most 2147483648 items, got \[10+\]"),
+        ({"sizes": np.array([4, 2])}, ValueError, r"sizes: expected whole numbers.*got \[4, 2\]"),
         ({"sizes": ["8"]}, ValueError, r"sizes: expected whole numbers"),
         (
             {"sizes": [2, 4], "max_batch_size": 3},

@@ -295,8 +295,13 @@ def model(items: list[int]) -> list[int]:
         ({"padded": True}, ValueError, "padded: expected cost=.*, got padded=True alone"),
         ({"max_batch_cost": 9}, ValueError, "max_batch_cost: expected cost=.*, got .*=9 alone"),
         ({"cost": len, "max_batch_cost": 0}, ValueError, "expected a positive number, got 0"),
-        ({"cost": 5}, TypeError, "cost: expected a plain function of one item.*, got 5"),
-        ({"cost": awaited}, TypeError, "cost: expected a plain function"),
+        ({"cost": 5}, TypeError, "cost: expected a function that is not async.*, got 5"),
+        (
+            {"cost": len, "padded": "False"},
+            TypeError,
+            "padded: expected True or False, got 'False'",
+        ),
+        ({"cost": awaited}, TypeError, "cost: expected a function that is not async"),
     ],
 )
 @pytest.mark.parametrize(
@@ -313,6 +318,29 @@ def test_what_makes_no_sense_is_refused_where_it_is_written(
     """The message says what was expected, and what goes with it."""
     with pytest.raises(error, match=said):
         face(**options)
+
+
+@pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+async def test_a_function_that_exits_ends_nothing(raised: BaseException) -> None:
+    """It is at fault as one that raises an error is; the call's task and the program go on."""
+
+    def exits(_: str) -> float:
+        raise raised
+
+    @batched(cost=exits)
+    async def upper(texts: list[str]) -> list[str]:
+        return [text.upper() for text in texts]
+
+    async with upper:
+        with pytest.raises(CostError, match=f"exits, which raised .*{type(raised).__name__}"):
+            await upper("a")
+
+
+@pytest.mark.parametrize("most", [np.int64(3), np.float32(3)])
+def test_numbers_of_numpy(most: Any) -> None:
+    """They are taken as Python's are."""
+    limits = Stage(model, max_batch_size=8, cost=len, max_batch_cost=most, sizes=np.array([1, 8]))
+    assert (limits.limits.sizes, repr(limits.limits.costs.max_batch_cost)[0]) == ((1, 8), "3")
 
 
 def test_a_cost_error_is_the_fault_of_the_program() -> None:

@@ -1,7 +1,6 @@
 """The outcome of one run of a batch, what each member gets of it, and if another run may help."""
 
 import asyncio
-import signal
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -28,6 +27,7 @@ from adaptive_batching.workers.results import (
     check_results,
     hold_exceptions,
     honest,
+    is_ctrl_c,
     ran_out_of_memory,
 )
 
@@ -117,14 +117,8 @@ def is_cancelled() -> bool:
 
 
 def _stops_us(error: BaseException) -> bool:
-    """Whether the program wants this task to end, or only the handler said so.
-
-    Ctrl-C raises in a handler only where nothing else is set for its signal: `asyncio.run` and
-    servers end in ways of their own.
-    """
-    if isinstance(error, KeyboardInterrupt):
-        return signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    return isinstance(error, asyncio.CancelledError) and is_cancelled()
+    """Whether the program wants this task to end, or only the handler said so."""
+    return is_ctrl_c(error) or (isinstance(error, asyncio.CancelledError) and is_cancelled())
 
 
 def outcome_of(error: BaseException) -> Outcome:

@@ -1,5 +1,6 @@
 """What a handler may return: as many results as there were items, in their order."""
 
+import signal
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
@@ -63,6 +64,17 @@ def ran_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, RemoteError):
         return message_of(error).partition(":")[0].rpartition(".")[2] in _OUT_OF_MEMORY
     return not _OUT_OF_MEMORY.isdisjoint(map(qualname_of, type(error).__mro__))
+
+
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether an exception comes from the keyboard, and is not the program's own.
+
+    Ctrl-C raises in its functions only where nothing else is set for its signal: `asyncio.run` and
+    servers end in ways of their own.
+    """
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def merge(own: Sequence[BaseException | None], results: Iterable[Any]) -> list[Any]:

@@ -98,6 +98,19 @@ async def test_a_function_that_fails_and_an_item_that_is_none(many):
         assert (await client.post("/lengths", sent("a"))).status == 200
 
 
+@pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+async def test_a_function_that_exits_is_answered(raised):
+    """The client gets a 500 instead of a closed connection."""
+
+    def exits(item):
+        raise raised
+
+    texts = Texts(cost=exits)
+    async with client_of(texts.service) as client:
+        answer = await client.post("/lengths", {"text": "a"})
+        assert (answer.status, answer.error) == (500, "bad_cost")
+
+
 async def test_an_item_of_a_list_that_is_none_has_its_place():
     """It is read to know its cost: the items before it wait no longer."""
     texts = Texts(cost=letters, many=True, policy="window:1h")
@@ -169,7 +182,7 @@ async def test_examples_run_with_short_and_with_long_bodies():
         ({"padded": True}, ValueError, "padded: expected cost="),
         ({"max_batch_cost": 5}, ValueError, "max_batch_cost: expected cost="),
         ({"cost": "tokens"}, ValueError, "cost: expected a function of one item, or 'bytes', got"),
-        ({"cost": 5}, TypeError, "cost: expected a plain function of one item"),
+        ({"cost": 5}, TypeError, "cost: expected a function that is not async"),
         ({"cost": len, "max_batch_cost": -1}, ValueError, "max_batch_cost: expected a positive"),
     ],
 )
