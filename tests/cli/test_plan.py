@@ -317,3 +317,20 @@ def test_what_cost_gains(lengths):
     worth = said.splitlines()[-1]
     assert worth.startswith("with cost= 100.00% are answered in time, without it ")
     assert float(worth.rstrip("%").rsplit(" ", 1)[1]) < 99
+
+
+def test_sizes_that_the_model_runs_are_recommended():
+    """The batch limits tried are these, and what to paste has those up to the best."""
+    traffic = ("--arrivals", "poisson", "--rate", 800, "--duration", "2s", "--workers", "1..2")
+    options = (*traffic, "--latency", "5ms+1ms", "--max-latency", "100ms", "--pad-to", "1,2,4,8")
+    found = answer("recommend", *options)
+    assert {each["max_batch_size"] for each in found["tried"]} <= {1, 2, 4, 8}
+    best = found["recommended"]["max_batch_size"]
+    sizes = [size for size in (1, 2, 4, 8) if size <= best]
+    said = run("recommend", *options)
+    assert f"in a program: sizes={sizes}, workers=" in said
+    assert f"max_batch_size = {best}\nsizes = {sizes}" in said
+    few = answer("recommend", *options, "--max-batch-size", 3, status=1)
+    assert {each["max_batch_size"] for each in few["tried"]} == {1, 2}
+    wrong = run("recommend", *options[:-1], "8,16", "--max-batch-size", 4, status=2)
+    assert "--max-batch-size: expected at least 8, the first size of --pad-to, got 4" in wrong

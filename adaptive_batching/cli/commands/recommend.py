@@ -32,8 +32,9 @@ from adaptive_batching.simulation.study.capacity import (
     Point,
     Search,
     Trial,
+    batch_limits,
     curve,
-    limits_up_to,
+    limited,
     smallest,
 )
 from adaptive_batching.simulation.study.experiment import Experiment
@@ -76,8 +77,8 @@ def command(
 
     With these workers the goodput is at least --goodput, and the p99 of the answered requests is
     within --max-latency. The batch limits tried are --max-batch-size and the powers of two below
-    it. A curve then shows the same workers under less and more traffic. The exit status is 1 if no
-    number of --workers is enough.
+    it, or the sizes of --pad-to up to it. A curve then shows the same workers under less and more
+    traffic. The exit status is 1 if no number of --workers is enough.
 
     With --arrivals closed it finds the fewest workers for the given --users. The goal is then
     --max-latency, --throughput, or both.
@@ -86,6 +87,7 @@ def command(
     try:
         with policy_errors_told():
             traffic, experiment = conditions(trace, options, seed)
+            experiment = _knowing_sizes(experiment, options["pad_to"])
             target = _target(experiment, goodput, throughput)
             search, points = _searched(experiment, policy, workers, target)
     except (TraceError, ValueError) as error:
@@ -104,6 +106,18 @@ def command(
         raise click.exceptions.Exit(1)
 
 
+def _knowing_sizes(experiment: Experiment, sizes: Sequence[int] | None) -> Experiment:
+    """Tell the scheduler the sizes of --pad-to, as the service will by what is recommended."""
+    if sizes is None:
+        return experiment
+    most = min(sizes[-1], experiment.limits.max_batch_size)
+    if most < sizes[0]:
+        expected = f"expected at least {sizes[0]}, the first size of --pad-to"
+        raise click.UsageError(f"--max-batch-size: {expected}, got {most}")
+    limits = replace(experiment.limits, sizes=tuple(sizes))
+    return replace(experiment, limits=limited(limits, limits.allowed(most)))
+
+
 def _target(experiment: Experiment, goodput: float, throughput: float | None) -> Target:
     promise = experiment.limits.max_latency
     closed = isinstance(experiment.arrivals, ClosedLoop)
@@ -119,7 +133,7 @@ def _target(experiment: Experiment, goodput: float, throughput: float | None) ->
 def _searched(
     experiment: Experiment, policy: str, workers: range, target: Target
 ) -> tuple[Search, list[Point]]:
-    limits = limits_up_to(experiment.limits.max_batch_size)
+    limits = batch_limits(experiment.limits)
     with progress("workers and batch limits", len(workers) * len(limits)) as done:
         search = smallest(experiment, policy, workers, target, done=done)
     if search.best is None:
@@ -176,8 +190,11 @@ def _print(search: Search, points: Sequence[Point], heading: str) -> None:
 def _show_settings(best: Trial, policy: str, limits: Limits) -> None:
     """Print the recommendation as a program takes it, and as a file of endpoints does."""
     size, workers, max_latency = best.max_batch_size, best.row.workers, limits.max_latency
-    said = [f"max_batch_size={size}", f"workers={workers}"]
+    sizes = list(limited(limits, size).sizes)
+    said = [f"sizes={sizes}" if sizes else f"max_batch_size={size}", f"workers={workers}"]
     table = ['[endpoints."/predict"]', f"max_batch_size = {size}"]
+    if sizes:
+        table.append(f"sizes = {sizes}  # unless the program says them")
     if max_latency < inf:
         said.append(f"max_latency={max_latency:g}")
         table.append(f'max_latency = "{max_latency:g}s"')
@@ -200,7 +217,7 @@ def _show_worth_of_costs(best: Trial, policy: str, experiment: Experiment) -> No
     """Print what the same workers would do if they were not told what items cost."""
     if experiment.limits.costs is None:
         return
-    limits = replace(experiment.limits, max_batch_size=best.max_batch_size, costs=None)
+    limits = replace(limited(experiment.limits, best.max_batch_size), costs=None)
     row = replace(experiment, limits=limits).run(policy, best.row.workers)
     with_costs, without = (f"{each.goodput or 0.0:.2%}" for each in (best.row, row))
     click.echo(f"\nwith cost= {with_costs} are answered in time, without it {without}")

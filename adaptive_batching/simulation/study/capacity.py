@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from adaptive_batching.core import PolicyLike
+from adaptive_batching.core import Limits, PolicyLike
 from adaptive_batching.simulation.clients.closed_loop import ClosedLoop
 from adaptive_batching.simulation.servers.servers import Server, UnevenServers
 from adaptive_batching.simulation.study.experiment import Experiment, Stream
@@ -91,9 +91,9 @@ def smallest(
 ) -> Search:
     """Find the fewest workers that hold the target, and the best batch limit for them.
 
-    The limits tried are the experiment's own and the powers of two below it, but for those with
-    which even workers that never rest are too slow. Of those that hold the target, the one with the
-    most goodput is best, then the one with the least p99.
+    The limits tried are the allowed sizes of batches, or the experiment's own limit and the powers
+    of two below it, but for those with which even workers that never rest are too slow. Of those
+    that hold the target, the one with the most goodput is best, then the one with the least p99.
 
     Args:
         experiment: The traffic, the workers' durations and the largest batch limit.
@@ -110,7 +110,7 @@ def smallest(
     short: list[Shortfall] = []
     for number in workers:
         trials = []
-        for limit in limits_up_to(experiment.limits.max_batch_size):
+        for limit in batch_limits(experiment.limits):
             limited = _with_limit(experiment, limit)
             if not _hopeless(limited, number, asked):
                 row = limited.run(policy, number)
@@ -140,8 +140,14 @@ def curve(
         yield Point(scale, users, row, share.holds(row))
 
 
-def limits_up_to(largest: int) -> list[int]:
-    """The batch limits that are tried: the powers of two below the largest, and that."""
+def batch_limits(limits: Limits) -> list[int]:
+    """The batch limits that are tried: the sizes, or the powers of two below the largest, and that.
+
+    Without sizes any size may be run.
+    """
+    largest = limits.max_batch_size
+    if limits.sizes:
+        return [size for size in limits.sizes if size <= largest]
     return [*(2**power for power in range(largest.bit_length()) if 2**power < largest), largest]
 
 
@@ -204,8 +210,14 @@ def _shortfall(
     return Shortfall(workers, reasons)
 
 
+def limited(limits: Limits, max_batch_size: int) -> Limits:
+    """Limits with another size of batches at the most, and with the allowed sizes up to it."""
+    sizes = tuple(size for size in limits.sizes if size <= max_batch_size)
+    return replace(limits, max_batch_size=max_batch_size, sizes=sizes)
+
+
 def _with_limit(experiment: Experiment, max_batch_size: int) -> Experiment:
-    return replace(experiment, limits=replace(experiment.limits, max_batch_size=max_batch_size))
+    return replace(experiment, limits=limited(experiment.limits, max_batch_size))
 
 
 def _rank(trial: Trial) -> tuple[float, float, int]:
