@@ -61,7 +61,10 @@ def _save(model: Fit, path: Path) -> None:
 
 def _print(model: Fit, recorded: Path, saved: Path | None) -> None:
     console = screen()
-    console.print(f"{recorded}: {model.batches:,} batches")
+    left_out = "the first two of each power of two are left out"
+    console.print(
+        f"{recorded}: {model.batches:,} of {model.recorded:,} batches ({left_out})", soft_wrap=True
+    )
     console.print(f"  fixed     {_interval(model.fixed)}")
     console.print(f"  per item  {_interval(model.per_item)}")
     if model.costs is not None:
@@ -73,7 +76,7 @@ def _print(model: Fit, recorded: Path, saved: Path | None) -> None:
         console.print(f"Warning: {warning}")
     console.print(f"simulate with: {model.spelling}", soft_wrap=True)
     if saved is not None:
-        console.print(f"or, as it was: --latency-from {saved}", soft_wrap=True)
+        console.print(f"or, as it was: --latency-from {saved}{model.pad_to}", soft_wrap=True)
 
 
 def _print_costs(costs: CostFit) -> None:

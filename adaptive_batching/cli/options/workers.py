@@ -235,7 +235,7 @@ def _situated(
     costs = server.costs
     if costs is not None:
         padded = costs.padded if padded is None else padded
-        costs = replace(costs, padded=padded, sizes=pad_to or ())
+        costs = replace(costs, padded=padded, sizes=pad_to or costs.sizes)
     return replace(
         server,
         jitter=jitter,

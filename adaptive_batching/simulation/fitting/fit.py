@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+from adaptive_batching.core.allowed import next_allowed
 from adaptive_batching.core.estimators.steps import Steps, find_steps
 from adaptive_batching.simulation.fitting.cost_fit import ByCost, CostFit, fit_costs
 from adaptive_batching.simulation.fitting.goodness import Goodness, judged
@@ -59,6 +60,7 @@ class Fit:
 
     Attributes:
         batches: What it was learned from.
+        recorded: Batches with those that were left out.
         fixed: Seconds that any batch takes.
         per_item: Seconds that each item adds.
         levels: The table beside the line, by size.
@@ -74,9 +76,11 @@ class Fit:
         costs: What the costs of items add; None if there are none, or if they say no more than the
             sizes.
         sizes: Sizes to declare, because the newest batches seem to be padded to these; else empty.
+            Where items cost differently, line and table are about batches of these sizes.
     """
 
     batches: int
+    recorded: int
     fixed: Interval
     per_item: Interval
     levels: list[Level]
@@ -98,11 +102,18 @@ class Fit:
         if self.costs is not None:
             options += f"+{self.costs.per_cost.value * 1e6:.4g}us/unit"
             options += " --padded" if self.costs.padded else " --no-padded"
+            options += self.pad_to
         if self.jitter >= 1e-3:
             options += f" --jitter {self.jitter:.3f}"
         if self.pause_probability:
             options += f" --pause {self.pause_probability * 100:.4f}%:{self.pause * 1e3:.3g}ms"
         return f"{options} --loop-delay {self.loop_delay * 1e3:.3g}ms"
+
+    @property
+    def pad_to(self) -> str:
+        """The option that makes `simulate` fill batches up, where the model is about full ones."""
+        said = ",".join(map(str, self.sizes)) if self.costs is not None else ""
+        return f" --pad-to {said}" if said else ""
 
     @property
     def curved(self) -> bool:
@@ -155,12 +166,21 @@ def fit(
     Raises:
         ValueError: There are too few.
     """
-    recorded = _warm(list(batches), repeat((0.0, 0.0)) if costs is None else costs)
+    known = list(batches)
+    recorded = _warm(known, repeat((0.0, 0.0)) if costs is None else costs)
     if len(recorded) < _FEWEST:
         counted = "that took some time, the first two of each power of two not counted"
         raise ValueError(f"expected {_FEWEST} batches or more {counted}, got {len(recorded)}")
     sizes, seconds, sums, largest = np.array(recorded, float).T
     by_cost = fit_costs(sizes, sums, largest, seconds)
+    steps = _steps(sizes, seconds, by_cost)
+    if by_cost is not None and steps is not None:
+        run = np.array([next_allowed(steps.sizes, int(size)) for size in sizes], float)
+        filled = fit_costs(run, sums * run / sizes, largest, seconds)
+        if filled is None or filled.told.error >= by_cost.told.error:
+            steps = None
+        else:
+            sizes, by_cost = run, filled
     more = np.zeros_like(seconds) if by_cost is None else by_cost.seconds
     line = fit_line(sizes, seconds) if by_cost is None else by_cost.plane.line
     levels = _levels(sizes, seconds - more, line)
@@ -168,10 +188,9 @@ def fit(
     ratios = _ratios(seconds, expected)
     jitter, share, pause = _noise(ratios, seconds)
     by_line, by_table = _held_out(sizes, seconds, by_cost)
-    newest = [(int(size), taken) for size, taken, *_ in recorded[-_LOOKED_AT:]]
-    steps = find_steps(newest) if by_cost is None else None
     return Fit(
         batches=len(recorded),
+        recorded=len(known),
         fixed=line.fixed,
         per_item=line.per_item,
         levels=levels,
@@ -186,6 +205,17 @@ def fit(
         costs=None if by_cost is None else by_cost.told,
         sizes=() if steps is None else steps.sizes,
     )
+
+
+def _steps(sizes: Array, seconds: Array, by_cost: ByCost | None) -> Steps | None:
+    """The steps that the newest batches form, of a usual cost if their items have costs."""
+    if by_cost is not None:
+        each = by_cost.costs / sizes
+        seconds = (seconds - by_cost.plane.line.fixed.value) / np.maximum(each, _SHORTEST)
+        sizes, seconds = sizes[each > 0], seconds[each > 0]
+    batches = zip(sizes.tolist(), seconds.tolist(), strict=True)
+    newest = [(int(size), taken) for size, taken in batches if taken > 0][-_LOOKED_AT:]
+    return find_steps(newest) if len(newest) >= _FEWEST else None
 
 
 def _advice(steps: Steps | None) -> Iterable[str]:

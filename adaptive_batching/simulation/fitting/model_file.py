@@ -7,7 +7,7 @@ import msgspec
 
 from adaptive_batching.core import Limits
 from adaptive_batching.simulation.servers.costs import CostSeconds
-from adaptive_batching.simulation.servers.curves import Table
+from adaptive_batching.simulation.servers.curves import Padded, Table
 from adaptive_batching.simulation.servers.servers import Server
 
 if TYPE_CHECKING:  # reading a model needs no optimizer
@@ -54,6 +54,7 @@ class _Model(msgspec.Struct, forbid_unknown_fields=True):
     per_cost: float = 0.0
     padded: bool = False
     mean_cost: float = 0.0
+    sizes: tuple[int, ...] = ()  # that batches are filled up to
 
 
 def save_model(fitted: "Fit", path: Path) -> None:
@@ -93,15 +94,18 @@ def _model(fitted: "Fit") -> _Model:
     residuals, costs = fitted.residuals[-_MOST_RESIDUALS:], fitted.costs
     if costs is None:
         return _Model(table, residuals, fitted.loop_delay)
-    known = (costs.per_cost.value, costs.padded, costs.mean_cost)
+    known = (costs.per_cost.value, costs.padded, costs.mean_cost, fitted.sizes)
     return _Model(table, residuals, fitted.loop_delay, *known)
 
 
 def _recorded(model: _Model) -> Recorded:
     ended = tuple((size, max(0.0, seconds - model.loop_delay)) for size, seconds in model.table)
-    costs = CostSeconds(model.per_cost, padded=model.padded) if model.per_cost else None
+    costs = None
+    if model.per_cost:
+        costs = CostSeconds(model.per_cost, padded=model.padded, sizes=model.sizes)
+    curve = Padded(Table(ended), model.sizes) if model.sizes else Table(ended)
     residuals = tuple(model.residuals)
-    server = Server(0.0, 0.0, curve=Table(ended), residuals=residuals, costs=costs)
+    server = Server(0.0, 0.0, curve=curve, residuals=residuals, costs=costs)
     return Recorded(server, model.loop_delay, model.mean_cost)
 
 

@@ -383,3 +383,40 @@ def test_costs_of_recorded_batches(tmp_path):
     path.write_text(HEADER + "".join(f"{row}\n" for row in rows))
     (batch,) = recorded_batches(path)
     assert (batch.size, batch.cost, batch.largest) == (3, 60.0, 30.0)
+
+
+def filled_up(padded, sizes):
+    """Batches of a model that fills them up to some sizes, with what their items cost."""
+    rng, found, costs = np.random.default_rng(1), [], []
+    for size in rng.integers(1, 9, 1_500).tolist():
+        run = next((step for step in sizes if step >= size), size)
+        each = rng.lognormal(3.8, 0.8, size).tolist()
+        cost = run * max(each) if padded else sum(each) * run / size
+        found.append((size, (4e-3 + 20e-6 * cost) * rng.lognormal(0, 0.02)))
+        costs.append((sum(each), max(each)))
+    return found, costs
+
+
+@pytest.mark.parametrize("padded", [True, False])
+def test_sizes_of_a_model_whose_items_cost_differently(padded, tmp_path):
+    """What fills a batch up costs as well: it is found, advised, and in the model that is saved."""
+    found, costs = filled_up(padded, (1, 2, 4, 8))
+    model = fit(found, costs=costs)
+    assert model.costs.padded is padded
+    assert model.costs.per_cost.value == pytest.approx(20e-6, rel=0.02)
+    assert model.fixed.value == pytest.approx(4e-3, rel=0.05)
+    assert any("declare sizes=[1, 2, 4, 8]" in warning for warning in model.warnings)
+    assert " --pad-to 1,2,4,8" in model.spelling
+    save_model(model, tmp_path / "model.json")
+    server = read_model(str(tmp_path / "model.json")).server
+    assert server.mean(5) == server.mean(8)
+    assert server.costs.sizes == (1, 2, 4, 8)
+
+
+@pytest.mark.parametrize("padded", [True, False])
+def test_a_model_of_any_size_has_no_sizes(padded):
+    """Costs alone are not taken for what fills batches up."""
+    found, costs = filled_up(padded, ())
+    model = fit(found, costs=costs)
+    assert model.sizes == ()
+    assert "--pad-to" not in model.spelling
