@@ -380,7 +380,10 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
             (*MADE, "--latency", f"1:5ms,{HUGE}:6ms"),
             "table: expected sizes of 1,000,000,000,000,000",
         ),
-        ((*MADE, "--pad-to", f"1,{HUGE}"), "buckets: expected sizes of 1,000,000,000,000,000,000"),
+        (
+            (*MADE, "--pad-to", f"1,{HUGE}"),
+            "'--pad-to': expected sizes of 1,000,000,000,000,000,000",
+        ),
         (
             (*MADE, "--drift", "1000001x@0s"),
             "drift: expected a positive factor of 1e+06 at the most",
@@ -412,7 +415,7 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--policy", "window:2"), "policy: 'window:2': expected a duration with a unit"),
         ((*MADE, "--latency", "1:5"), "expected a duration with a unit"),
         ((*MADE, "--latency", "8:5ms,1:3ms"), "table: expected increasing sizes"),
-        ((*MADE, "--pad-to", "8,4"), "buckets: expected increasing sizes from 1"),
+        ((*MADE, "--pad-to", "8,4"), "'--pad-to': expected increasing sizes from 1, got 8,4"),
         ((*MADE, "--drift", "2x"), "expected [WORKER:]FACTORx@TIME[-TIME] such as 2x@6s, got '2x'"),
         (
             (*MADE, "--drift", "2:2x@0s", "--workers", 2),
@@ -465,8 +468,16 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--cost", "tokens"), "expected a TRACE with --cost tokens, got none"),
         ((*MADE, "--latency", "5ms+1us/token"), "expected --cost, or a trace with costs, with dur"),
         ((*MADE, "--padded"), "or a trace with costs, with --padded or --no-padded"),
-        ((*MADE, "--max-batch-cost", 9), "expected no --max-batch-cost without --cost, got 9"),
-        ((*MADE, "--hide-costs"), "expected no --hide-costs without --cost, got True"),
+        (
+            (*MADE, "--max-batch-cost", 9),
+            "--max-batch-cost: expected --cost, or a trace with costs, beside it",
+        ),
+        ((*MADE, "--sizes", "1,2,4"), "the sizes that a model runs are --pad-to 1,2,4"),
+        ((*MADE, "--sizes", "all"), "expected ignore, items, tokens or cost, got 'all'"),
+        (
+            (*MADE, "--hide-costs"),
+            "--hide-costs: expected --cost, or a trace with costs, beside it",
+        ),
         (
             (*MADE, "--cost", "lognormal:9,1", "--hide-costs", "--max-batch-cost", 9),
             "expected no --max-batch-cost with --hide-costs, got 9",

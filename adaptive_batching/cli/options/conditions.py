@@ -292,7 +292,13 @@ def _costs_told(
     """What the dispatchers are told of the costs."""
     bound = {"max_batch_cost": max_batch_cost}
     if traffic.costed is None:
-        expect_none("without --cost", {**bound, "hide_costs": hidden}, *bound, "hide_costs")
+        for option, given in (
+            ("--max-batch-cost", max_batch_cost is not None),
+            ("--hide-costs", hidden),
+        ):
+            if given:
+                msg = "expected --cost, or a trace with costs, beside it"
+                raise click.UsageError(f"{option}: {msg}")
         return None
     if hidden:
         expect_none("with --hide-costs", bound, *bound)

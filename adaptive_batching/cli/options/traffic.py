@@ -24,6 +24,21 @@ from adaptive_batching.simulation.traffic.arrivals import GENERATORS
 from adaptive_batching.simulation.traffic.costs import DrawnCosts, parse_costs
 from adaptive_batching.simulation.traffic.traces import FORMATS, Measure
 
+
+class _Unit(click.Choice):  # type: ignore[type-arg]  # generic in newer clicks only
+    """What sizes count, which are not the sizes of batches."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read what was typed."""
+        if value not in self.choices:
+            *most, last = self.choices
+            msg = f"expected {', '.join(most)} or {last}, got {value!r}"
+            if str(value)[:1].isdecimal():
+                msg += f"; the sizes that a model runs are --pad-to {value}"
+            self.fail(msg, param, ctx)
+        return value
+
+
 _SPAN = Parsed("duration or range", parse_span)
 
 _made = options_in("Made traffic")
@@ -70,7 +85,7 @@ TRAFFIC_OPTIONS = (
     ),
     _recording(
         "--sizes",
-        type=click.Choice(["ignore", "items", "tokens", "cost"]),
+        type=_Unit(["ignore", "items", "tokens", "cost"]),
         default="ignore",
         help="Unit of a request's size, which --latency, --max-batch-size and --max-queue count: "
         "`ignore` counts each request as one item; `items`, `tokens` (of the prompt) and `cost` "

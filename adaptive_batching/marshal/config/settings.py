@@ -388,9 +388,9 @@ def _check_cost(settings: RouteSettings) -> None:
     if settings.cost is not None:
         return
     if settings.max_batch_cost is not None:
-        raise SettingError("max_batch_cost", "expected a cost as well, such as chars")
+        raise SettingError("max_batch_cost", "expected cost (--cost) beside it, such as chars")
     if not settings.padded:
-        raise SettingError("padded", "expected a cost as well, such as chars")
+        raise SettingError("padded", "expected cost (--cost) beside it, such as chars")
 
 
 def _check_padding(settings: RouteSettings, form: Format[Any]) -> None:

@@ -28,7 +28,8 @@ class Table:
         sizes = [size for size, _ in self.points]
         if not sizes or sizes[0] < 1 or sizes != sorted(set(sizes)):
             raise ValueError(f"table: expected increasing sizes from 1, got {sizes}")
-        _expect_sizes("table", sizes)
+        if fault := _too_large(sizes):
+            raise ValueError(f"table: {fault}")
         if not all(isfinite(seconds) and seconds >= 0 for _, seconds in self.points):
             raise ValueError("table: expected finite seconds of 0 or more")
 
@@ -56,18 +57,25 @@ class Padded:
     buckets: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if self.buckets[:1] < (1,) or self.buckets != tuple(sorted(set(self.buckets))):
-            raise ValueError(f"buckets: expected increasing sizes from 1, got {self.buckets}")
-        _expect_sizes("buckets", self.buckets)
+        if fault := _fault_of(self.buckets):
+            raise ValueError(f"buckets: {fault}")
 
     def __call__(self, size: int) -> float:
         """Seconds for a batch of that size."""
         return self.curve(next_allowed(self.buckets, size))
 
 
-def _expect_sizes(name: str, sizes: Iterable[int]) -> None:
+def _too_large(sizes: Iterable[int]) -> str:
     if any(size > _LARGEST for size in sizes):
-        raise ValueError(f"{name}: expected sizes of {_LARGEST:,} items at the most, got more")
+        return f"expected sizes of {_LARGEST:,} items at the most, got more"
+    return ""
+
+
+def _fault_of(buckets: tuple[int, ...]) -> str:
+    """What sizes to pad to should be; empty if they are."""
+    if buckets[:1] < (1,) or buckets != tuple(sorted(set(buckets))):
+        return f"expected increasing sizes from 1, got {','.join(map(str, buckets))}"
+    return _too_large(buckets)
 
 
 def parse_table(text: str) -> Table:
@@ -96,4 +104,7 @@ def parse_buckets(text: str) -> tuple[int, ...]:
     sizes = [part.strip() for part in text.split(",")]
     if not all(size.isdecimal() for size in sizes):
         raise ValueError(f"expected sizes such as 8,16,64, or pow2, got {text!r}")
-    return Padded(float, tuple(int(size) for size in sizes)).buckets
+    buckets = tuple(map(int, sizes))
+    if fault := _fault_of(buckets):
+        raise ValueError(fault)
+    return buckets

@@ -164,9 +164,9 @@ def test_the_environment_is_stronger(written):
             PACKED + "sizes = '1,8'\npad_to_sizes = true",
             "packed.pad_to_sizes: expected a protocol with rows, got packed",
         ),
-        (DIGITS + "max_batch_cost = 9", "digits.max_batch_cost: expected a cost as well"),
+        (DIGITS + "max_batch_cost = 9", "digits.max_batch_cost: expected cost .--cost. beside it"),
         (DIGITS + "max_batch_cost = 0\ncost = 'chars'", "max_batch_cost: .*>= 1, got 0"),
-        (DIGITS + "padded = false", "routes.digits.padded: expected a cost as well"),
+        (DIGITS + "padded = false", "routes.digits.padded: expected cost .--cost. beside it"),
         (
             DIGITS + "cost = 'chars'\nlatency_from = '/dev/null'",
             "routes.digits.latency_from: expected what `fit --save` wrote",
