@@ -118,6 +118,55 @@ def test_a_worker_that_has_time_takes_what_is_there() -> None:
     assert len(queue.take_together(64, TERMS)) == 2
 
 
+@pytest.mark.parametrize("fairness", [None, Fairness()])
+def test_a_dear_job_that_was_cancelled_hides_no_cheap_ones(fairness: Fairness | None) -> None:
+    """Beside 2^53 the costs of all others are lost to a plain sum, for as long as any waits."""
+    limits = Limits(64, costs=Costs())
+    scheduler = Scheduler(make_policy("window:1h"), limits, fairness=fairness)
+    for _ in range(20):
+        scheduler.submit(Job(0.0, cost=3e-4))
+    groups = scheduler.queues[None].queue.groups
+    assert groups is not None
+    dear = Job(0.0, cost=2.0**53)
+    scheduler.submit(dear)
+    assert groups.cost == pytest.approx(2.0**53)
+    assert scheduler.cancel(dear)
+    assert groups.cost == pytest.approx(20 * 3e-4)
+
+
+class Watched(Job):
+    """Counts how often it is asked whether it still waits."""
+
+    looks = 0
+
+    @property
+    def queue(self) -> object:  # type: ignore[override]
+        type(self).looks += 1
+        return self.waits_in
+
+    @queue.setter
+    def queue(self, queue: object) -> None:
+        self.waits_in = queue
+
+
+@pytest.mark.parametrize("fairness", [None, Fairness()])
+@pytest.mark.parametrize("newer", [0.0, -1.0])
+def test_jobs_that_have_left_are_not_looked_at_again(
+    fairness: Fairness | None, newer: float
+) -> None:
+    """A hundredth batch of a long queue takes no longer to choose than the tenth."""
+    limits = Limits(16, costs=Costs(padded=True))
+    scheduler, looks = Scheduler(make_policy("greedy"), limits, fairness=fairness), list[int]()
+    for number in range(4_000):
+        deadline = 1e6 + newer * number  # in the order in which they came, or in another
+        scheduler.submit(Watched(0.0, deadline=deadline, cost=100.0))
+    for _ in range(100):
+        before = Watched.looks
+        scheduler.finish(released(scheduler.next(0.0)), Outcome.FAILED, 0.0)
+        looks.append(Watched.looks - before)
+    assert looks[-1] <= 1.5 * looks[10]
+
+
 def test_a_sum_of_costs_is_no_reason_to_sort() -> None:
     """Without padding the most urgent jobs leave, whatever they cost."""
     queue = CostQueue(Costs())

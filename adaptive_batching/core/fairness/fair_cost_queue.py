@@ -12,7 +12,7 @@ from adaptive_batching.core.fairness.tenants import Tenant, Tenants
 from adaptive_batching.core.fairness.virtual_time_heap import VirtualTimeHeap
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.queues.cost_groups import CostGroups, Filling, Terms
-from adaptive_batching.core.queues.job_order import by_urgency
+from adaptive_batching.core.queues.job_order import JobOrder, by_urgency
 
 _PASSED = 8  # jobs of one tenant that don't fit, after which it has no more in a batch
 
@@ -82,7 +82,7 @@ class FairCostQueue(FairQueue):
         super().append(job)
         queue = self._queues.get(job.tenant)
         assert queue is not None
-        queue.cost += self.groups.costs.of_job(job)
+        queue.cost.add(self.groups.costs.of_job(job))
         group = self.groups.came(job)
         jobs = group.get(job.tenant)
         if jobs is None or not jobs.waits:
@@ -134,7 +134,7 @@ class FairCostQueue(FairQueue):
     def _worth(self, queue: TenantQueue) -> float:
         if self._terms is None:
             return 1.0
-        seconds = self._terms.share(queue.items, max(0.0, queue.cost))
+        seconds = self._terms.share(queue.items, max(0.0, queue.cost.value))
         return seconds / queue.items * self._per_second or 1.0
 
     def _fill(self, filling: Filling, groups: Sequence[Group]) -> None:
@@ -174,14 +174,19 @@ class FairCostQueue(FairQueue):
         super()._count_out(job)
         queue = self._queues.get(job.tenant)
         assert queue is not None
-        queue.cost -= self.groups.costs.of_job(job)
+        queue.cost.add(-self.groups.costs.of_job(job))
 
     def _left_groups(self, jobs: Iterable[Job]) -> None:
         for group, left in self.groups.left(jobs):
+            orders = set[JobOrder]()
             for job in left:
                 of_tenant = group.get(job.tenant)
                 assert of_tenant is not None
                 of_tenant.left(job)
+                orders.add(of_tenant.of_priority(job))
+            for order in orders:
+                if order.requests:
+                    order.foremost()  # forgets those at its front that have left
 
 
 def _in_turn(groups: Sequence[Group]) -> Iterator[Tenant]:

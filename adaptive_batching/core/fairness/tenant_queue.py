@@ -8,6 +8,7 @@ from operator import attrgetter
 from adaptive_batching.core.fairness.tenants import Tenant
 from adaptive_batching.core.job import Job, Priority
 from adaptive_batching.core.queues.job_order import JobOrder
+from adaptive_batching.core.queues.running_sum import RunningSum
 
 _OVERTAKING = 9  # items of high priority for each normal one, which so has a tenth at least
 
@@ -91,7 +92,7 @@ class TenantQueue(TenantJobs):
         weigh: Callable[[Job], float] = attrgetter("size"),
     ) -> None:
         super().__init__(queue, tenant, deferral)
-        self.cost = 0.0
+        self.cost = RunningSum()
         """What its items cost, where that differs; the queue counts it."""
         self._queue = queue
         self._ageing = ageing

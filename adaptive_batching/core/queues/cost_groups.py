@@ -11,6 +11,7 @@ from adaptive_batching.core.allowed import next_allowed
 from adaptive_batching.core.costs import Costs
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.queues.cost_runs import Run, best_runs
+from adaptive_batching.core.queues.running_sum import RunningSum
 
 _FINE = 8  # groups in two doublings of the cost: padding within one is less than a quarter
 _FREE = -1_000_000  # the group of jobs that cost nothing, and of all that are not padded
@@ -89,7 +90,7 @@ class CostGroups(Generic[J]):
         """How costs add up; how much a batch may cost, `Terms` say."""
         self._empty = empty
         self._groups: dict[int, _Group[J]] = {}
-        self._items, self._total = 0, 0.0  # of all groups
+        self._items, self._total = 0, RunningSum()  # of all groups
         self._divided: object = None  # the terms for which the runs are the best
         self._runs: dict[int, Run] = {}  # by group
         self._padding = 1.0  # times what jobs cost by themselves, in the runs
@@ -104,7 +105,7 @@ class CostGroups(Generic[J]):
         group.requests += 1
         group.items += job.size
         self._items += job.size
-        self._total += cost
+        self._total.add(cost)
         group.largest = max(group.largest, job.cost)
         self._divided = None
         return group.jobs
@@ -123,11 +124,11 @@ class CostGroups(Generic[J]):
         group.requests -= len(jobs)
         group.items -= items
         self._items -= items
-        self._total -= cost
+        self._total.add(-cost)
         if not group.requests:
             del self._groups[number]
         if not self._groups:
-            self._total = 0.0  # what was rounded away is not carried on for ever
+            self._total = RunningSum()  # what was rounded away is not carried on for ever
         return group.jobs
 
     def run_in(self, sizes: tuple[int, ...]) -> None:
@@ -138,7 +139,7 @@ class CostGroups(Generic[J]):
     @property
     def cost(self) -> float:
         """What all that waits costs, without padding."""
-        return max(0.0, self._total)
+        return max(0.0, self._total.value)
 
     def seconds(self, terms: Terms) -> float:
         """What all that waits takes in full batches, padded as in the newest division."""

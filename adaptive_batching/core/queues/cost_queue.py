@@ -83,3 +83,5 @@ class CostQueue(JobQueue):
     def _left_groups(self, jobs: Iterable[Job]) -> None:
         for group, left in self.groups.left(jobs):
             group.left(left, sum([job.size for job in left]))
+            if group.requests:
+                group.foremost()  # forgets those at its front that have left
