@@ -162,7 +162,7 @@ class Dispatcher(Generic[T, R]):
         Raises:
             Refused: Before any work was done: Overloaded, QueueFull, Draining, JobTooLarge.
             DeadlineExceeded: It waited past its deadline.
-            ValueError: `max_latency` is not positive, `size` is less than 1, or `cost` is negative
+            ValueError: `max_latency` is not positive, `size` is less than 1, or `cost` is negative,
                 more than 2^53 an item, or no number.
             Quarantined: Workers died over this item.
             Exception: What the handler raised, or returned in this item's place.
