@@ -53,7 +53,7 @@ async def test_a_batch_is_filled_up_with_what_a_function_says() -> None:
 
 @pytest.mark.parametrize(
     ("order", "runs"),
-    [((1, 10, 90), [[90, 10, 1, 1]]), ((10, 90, 1), [[10, 1, 1, 1], [90]])],
+    [((1, 10, 90), [[90, 10, 1, 1]]), ((10, 90, 1), [[90, 10, 1, 1]])],
 )
 async def test_a_batch_whose_costs_add_up_is_filled_up_with_its_cheapest_item(
     order: Sequence[int], runs: list[list[int]]
