@@ -19,6 +19,8 @@ from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.units import is_number, is_whole_number
 
+_ROUNDED_DOWN = 1.0 - 1e-9  # more than a mean of equal costs can be rounded up by
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -75,7 +77,9 @@ class Limits:
             cost: Of each item.
         """
         limit, costs = int(min(self.max_batch_size, peak.limit)), self.costs
-        return limit if costs is None else costs.items_at_most(cost, limit, costs.max_batch_cost)
+        if costs is None:
+            return limit
+        return costs.items_at_most(cost * _ROUNDED_DOWN, limit, costs.max_batch_cost)
 
     def padded(self, size: int) -> int:
         """Items that a model runs for a batch of `size`: the next allowed size, if there is one."""
@@ -222,7 +226,7 @@ class Situation(NamedTuple):
         per_cost: Seconds that each unit of a batch's cost adds, where items don't cost the same.
         per_size: Seconds that each item adds whatever it costs.
         mean_cost: What batches of late cost for each of their items; `per_item` is for that.
-        full: Items of a full batch of items that cost as much as those that wait on average.
+        full: Items of a full batch of items that cost as much as most.
         passed_over: For how long the best idle worker has been given no batch.
         faster: A busy worker that is faster than that; None if there is none.
     """

@@ -15,7 +15,7 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
     if at.idle:
         if at.faster is not None and leaves_to_faster(at, job):
             at = at.on(at.faster)
-        elif at.items + job.size <= at.full * at.idle:
+        elif at.items + job.size <= at.limits.max_batch_size * at.idle:
             return None
     if not at.workers or not at.trusted:
         return None  # nothing says when a dead worker will be back
@@ -28,7 +28,7 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     The jobs ahead fill batches, which a job can't precede, but some of them are shed: a batch that
     leaves gives up jobs where as many that expire later are in time in their place.
     """
-    limit, now = at.full, at.now
+    limit, now = at.limits.max_batch_size, at.now
     frees = sorted([max(now, batch.predicted_finish) for batch in at.running])
     if at.faster is None:  # an idle worker slower than the best is not given these jobs
         frees = [now] * at.idle + frees

@@ -75,8 +75,7 @@ class Cork:
 
     def accepts(self, queue: KeyQueue, job: Job) -> bool:
         """Whether an idle worker has room for the job, or even a full batch would be in time."""
-        limits, line, permits = queue.limits, queue.line, queue.permits
-        limit = limits.max_batch_size if limits.costs is None else queue.full(queue.mean_cost)
+        limit, line, permits = queue.limits.max_batch_size, queue.line, queue.permits
         if line.peak.limit < limit or job.size > limit or permits.uneven:
             return False
         items, idle = queue.queue.items, permits.idle
