@@ -39,7 +39,7 @@ def stacked_row(hint: Any) -> "ArrayType | ArrayFields | None":
     """The type of one row, if a result is annotated as arrays whose rows are the items' own."""
     if _says_nothing_of_arrays(hint):
         return None
-    from adaptive_batching.payloads.array_stacking import row_type  # noqa: PLC0415  it has NumPy
+    from adaptive_batching.payloads.array_columns import row_type  # noqa: PLC0415  it has NumPy
 
     return row_type(hint)
 

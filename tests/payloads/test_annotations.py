@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from adaptive_batching.payloads.annotations import UNDECLARED, declared_types
-from adaptive_batching.payloads.array_stacking import RowType
+from adaptive_batching.payloads.array_columns import RowType
 from adaptive_batching.payloads.arrays import ArrayType
 
 T = TypeVar("T")
