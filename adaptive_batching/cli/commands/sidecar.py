@@ -29,8 +29,9 @@ from adaptive_batching.cli.options.sections import options_in
 from adaptive_batching.cli.options.telemetry import TelemetryOptions, telemetry_options
 from adaptive_batching.errors import ConfigError, SettingError
 from adaptive_batching.marshal.config.limits import Bounds
+from adaptive_batching.marshal.config.routes import make_route
 from adaptive_batching.marshal.config.routes_file import RoutesFile
-from adaptive_batching.marshal.config.settings import RouteSettings, make_route
+from adaptive_batching.marshal.config.settings import RouteSettings
 from adaptive_batching.marshal.sidecar.route import Route
 from adaptive_batching.marshal.sidecar.runner import SidecarRunning
 

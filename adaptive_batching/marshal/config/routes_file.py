@@ -20,7 +20,8 @@ from msgspec import inspect
 
 from adaptive_batching.errors import ConfigError, SettingError
 from adaptive_batching.marshal.config.quantities import PREFIX, bare, quantity
-from adaptive_batching.marshal.config.settings import RouteSettings, make_route
+from adaptive_batching.marshal.config.routes import make_route
+from adaptive_batching.marshal.config.settings import RouteSettings
 from adaptive_batching.marshal.config.toml_file import (
     TomlFile,
     read_table,
