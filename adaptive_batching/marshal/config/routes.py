@@ -42,20 +42,11 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
     """
     check_named_policy(settings.policy)
     _check(settings)
-    with _named("upstreams"):
-        servers = [Location.parse(text) for text in settings.upstreams]
-        twice = [str(server) for server, count in Counter(servers).items() if count > 1]
-        if twice:
-            raise ValueError(f"expected each server once, got {', '.join(twice)} again")
-    with _named("secret_file"):
-        secret = None if settings.secret_file is None else settings.secret_file.read_text().strip()
+    servers = _servers(settings.upstreams)
+    secret = _secret(settings.secret_file)
     tls = tls_context(settings.upstream_ca, settings.upstream_cert)
     _check_encrypted(settings, servers)
-    on_sockets = all(server.socket for server in servers)
-    form = make_format(
-        settings.protocol, settings.items, settings.results, secret, settings.packed_path
-    )
-    _check_padding(settings, form)
+    form = _form(settings, secret)
     item_cost = _item_cost(settings, form)
     costs = None if item_cost is None else Costs(settings.padded, settings.max_batch_cost or inf)
     sizes = settings.sizes or ()
@@ -64,14 +55,7 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
         name,
         servers,
         form,
-        Terms(
-            # plain: the dashboard writes it as JSON, which knows no kinds of numbers
-            inf if settings.max_latency is None else float(settings.max_latency),
-            most,
-            settings.max_body,
-            settings.body_timeout,
-            HeaderRules(settings.partition_by, settings.shared_headers),
-        ),
+        _terms(settings, most),
         prefix=settings.prefix,
         concurrency=settings.concurrency,
         timeout=settings.timeout,
@@ -91,9 +75,48 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
         fairness=Fairness(_weights(settings.tenant_weights), settings.ageing),
         priority_header=settings.priority_header or "",
         batch_fields=batch_fields,
-        unproven=settings.protocol == "packed" and secret is None and not on_sockets,
+        unproven=settings.protocol == "packed"
+        and secret is None
+        and not all(server.socket for server in servers),
         source=(name, settings, secret),
         essence=(name, *(getattr(settings, key) for key in _ESSENTIAL), secret),
+    )
+
+
+def _servers(texts: Sequence[str]) -> list[Location]:
+    """Read where the servers are, each of them once."""
+    with _named("upstreams"):
+        servers = [Location.parse(text) for text in texts]
+        twice = [str(server) for server, count in Counter(servers).items() if count > 1]
+        if twice:
+            raise ValueError(f"expected each server once, got {', '.join(twice)} again")
+    return servers
+
+
+def _secret(path: Path | None) -> str | None:
+    """Read the secret that the servers share with the sidecar."""
+    with _named("secret_file"):
+        return None if path is None else path.read_text().strip()
+
+
+def _form(settings: RouteSettings, secret: str | None) -> Format[Any]:
+    """Make the format of the servers' protocol, which can fill batches up if they are to be."""
+    form = make_format(
+        settings.protocol, settings.items, settings.results, secret, settings.packed_path
+    )
+    _check_padding(settings, form)
+    return form
+
+
+def _terms(settings: RouteSettings, max_batch_size: int) -> Terms:
+    """Return what the settings ask of clients."""
+    return Terms(
+        # plain: the dashboard writes it as JSON, which knows no kinds of numbers
+        inf if settings.max_latency is None else float(settings.max_latency),
+        max_batch_size,
+        settings.max_body,
+        settings.body_timeout,
+        HeaderRules(settings.partition_by, settings.shared_headers),
     )
 
 
