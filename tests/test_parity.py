@@ -40,8 +40,9 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.simulation import History, Padded, Server, UnevenServers, simulate
 from adaptive_batching.simulation.clients.tenants import NOBODY, Claim
-from adaptive_batching.simulation.servers.conditions import Crashes, Failures, Situated
+from adaptive_batching.simulation.servers.conditions import Crashes, Failures
 from adaptive_batching.simulation.servers.costs import CostSeconds
+from adaptive_batching.simulation.servers.runs import Situated
 from adaptive_batching.simulation.servers.servers import Service
 from adaptive_batching.workers.interface import Health, Workers
 from adaptive_batching.workers.local import TaskWorkers

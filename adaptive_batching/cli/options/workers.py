@@ -10,11 +10,7 @@ from adaptive_batching.cli.options.parameters import MOST_WORKERS, Parsed
 from adaptive_batching.cli.options.sections import COSTS, KEYS_AND_TENANTS, options_in
 from adaptive_batching.simulation.clients.keys import Lots
 from adaptive_batching.simulation.fitting.model_file import Recorded, read_model
-from adaptive_batching.simulation.servers.conditions import (
-    Condition,
-    Drift,
-    KeyCosts,
-    Pauses,
+from adaptive_batching.simulation.servers.condition_texts import (
     parse_cold_start,
     parse_crashes,
     parse_drift,
@@ -23,7 +19,9 @@ from adaptive_batching.simulation.servers.conditions import (
     parse_pauses,
     parse_shared,
 )
+from adaptive_batching.simulation.servers.conditions import Drift, KeyCosts, Pauses
 from adaptive_batching.simulation.servers.curves import Padded, parse_buckets
+from adaptive_batching.simulation.servers.runs import Condition
 from adaptive_batching.simulation.servers.servers import (
     Server,
     UnevenServers,

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from adaptive_batching.core import Batch, Outcome
 from adaptive_batching.simulation.kernel.event_queue import EventQueue
-from adaptive_batching.simulation.servers.conditions import Run, Situated
+from adaptive_batching.simulation.servers.runs import Run, Situated
 from adaptive_batching.simulation.servers.servers import Service
 
 

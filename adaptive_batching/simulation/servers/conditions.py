@@ -1,83 +1,14 @@
 """What happens to workers in the course of a day: each a small class that changes a run."""
 
-import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from math import isfinite
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from adaptive_batching.core import Job, Outcome
-from adaptive_batching.simulation.servers.costs import CostSeconds
-from adaptive_batching.units import parse_duration, parse_occasion, parse_share
-
-
-class Run(NamedTuple):
-    """One batch on its worker.
-
-    Attributes:
-        seconds: How long it takes.
-        now: When it begins (seconds).
-        beside: Batches that run already.
-        worker: Index of its worker.
-        outcome: How it ends.
-        restart: If its worker dies over it, the seconds until that is back.
-        key: The batch key of its jobs.
-    """
-
-    seconds: float
-    now: float
-    beside: int
-    worker: int = 0
-    outcome: Outcome = Outcome.DONE
-    restart: float | None = None
-    key: Hashable = None
-
-
-Change = Callable[[Run], Run]
-
-
-class Durations(Protocol):
-    """How long batches take, each time with the luck of the next one."""
-
-    def __call__(self, size: int, more: float = 0.0) -> float:
-        """Seconds for a batch of so many items that takes so much longer than its size says."""
-
-
-class Condition(Protocol):
-    """Something that changes runs."""
-
-    def begin(self, seed: int) -> Change:
-        """Return the effect on one simulation; the same luck for the same seed."""
-
-
-class Situated:
-    """A service to which it matters what is in a batch, when it begins and what runs beside it."""
-
-    def __init__(
-        self, durations: Durations, changes: Sequence[Change], costs: CostSeconds | None = None
-    ) -> None:
-        self._durations = durations
-        self._changes = changes
-        self._costs = costs
-
-    def run(
-        self,
-        size: int,
-        now: float,
-        beside: int,
-        worker: int = 0,
-        key: Hashable = None,
-        jobs: Sequence[Job] = (),
-    ) -> Run:
-        """What becomes of a batch."""
-        more = 0.0 if self._costs is None else self._costs(jobs)
-        run = Run(self._durations(size, more), now, beside, worker, key=key)
-        for change in self._changes:
-            run = change(run)
-        return run
+from adaptive_batching.core import Outcome
+from adaptive_batching.simulation.servers.runs import Change, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,95 +234,9 @@ class SharedDevice:
         return lambda run: run._replace(seconds=run.seconds * (1 + self.slowdown * run.beside))
 
 
-def parse_key_costs(text: str) -> KeyCosts:
-    """Read `1,8` for keys that are drawn, in their order, or `resnet=1,bert=8` by their names.
-
-    Raises:
-        ValueError: It is neither, or a key is there twice.
-    """
-    parts = [part.rpartition("=") for part in text.split(",")]
-    named = {bool(equals) for _, equals, _ in parts}
-    if len(named) > 1 or not all(_MULTIPLE.fullmatch(cost) for *_, cost in parts):
-        raise ValueError(f"expected multiples such as 1,8, or a=1,b=8, got {text!r}")
-    costs: dict[Hashable, float] = {
-        key if equals else index: float(cost) for index, (key, equals, cost) in enumerate(parts)
-    }
-    if len(costs) < len(parts):
-        raise ValueError(f"expected each key once, got {text!r}")
-    return KeyCosts(costs)
-
-
-def parse_pauses(text: str) -> Pauses:
-    """Read `10ms/2s`: a pause of 10 ms, and the next one 2 s after it on average.
-
-    Raises:
-        ValueError: It isn't two durations with a slash between them.
-    """
-    length, _, every = text.partition("/")
-    return Pauses(parse_duration(length), parse_duration(every))
-
-
-def parse_drift(text: str) -> Drift:
-    """Read `2x@6s` for a step at 6 s, `1.5x@6s-20s` for a ramp, `3:2x@6s` for worker 3 alone.
-
-    Raises:
-        ValueError: It is none of them.
-    """
-    match = _DRIFT.fullmatch(text)
-    if match is None:
-        raise ValueError(f"expected [WORKER:]FACTORx@TIME[-TIME] such as 2x@6s, got {text!r}")
-    worker = int(match[1]) if match[1] else None
-    start = parse_duration(match[3])
-    end = parse_duration(match[4]) if match[4] else start
-    if end < start:
-        raise ValueError(f"expected an end that is not before the start, got {text!r}")
-    return Drift(float(match[2]), start, end - start, worker)
-
-
-def parse_cold_start(text: str) -> ColdStart:
-    """Read `5:200ms`: the first 5 batches take 200 ms more.
-
-    Raises:
-        ValueError: It isn't a number and a duration.
-    """
-    batches, colon, extra = text.partition(":")
-    if not colon or not batches.strip().isdecimal():
-        raise ValueError(f"expected BATCHES:DURATION such as 5:200ms, got {text!r}")
-    return ColdStart(int(batches), parse_duration(extra))
-
-
-def parse_failures(text: str) -> Failures:
-    """Read `0.5%`.
-
-    Raises:
-        ValueError: It isn't a percentage from 0 to 100.
-    """
-    return Failures(parse_share(text))
-
-
-def parse_crashes(text: str) -> Crashes:
-    """Read `0.1%:2s`: one batch in a thousand kills its worker, which is back after 2 s.
-
-    Raises:
-        ValueError: It isn't a percentage and a duration with a colon between them.
-    """
-    return Crashes(*parse_occasion(text))
-
-
-def parse_shared(text: str) -> SharedDevice:
-    """Read `30%`: each batch that runs beside another lengthens it by that much.
-
-    Raises:
-        ValueError: It isn't a percentage.
-    """
-    return SharedDevice(parse_share(text))
-
-
 _STEEPEST = 1e6
 _STREAM = 4  # arrivals and workers made with the same seed must not share our random numbers
 _CRASHES = 6  # nor failures and crashes each other's
 _PAUSES = 9
 _CLOSEST = 1e-6  # seconds
 _BLOCK = 64  # pauses that are drawn at a time
-_MULTIPLE = re.compile(r"[0-9]+(?:\.[0-9]+)?")
-_DRIFT = re.compile(r"(?:([0-9]{1,4}):)?([0-9]+(?:\.[0-9]+)?)x@([^-]+)(?:-([^-]+))?")

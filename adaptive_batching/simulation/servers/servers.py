@@ -7,9 +7,9 @@ from math import isfinite
 
 import numpy as np
 
-from adaptive_batching.simulation.servers.conditions import Condition, Durations, Situated
 from adaptive_batching.simulation.servers.costs import CostSeconds, parse_cost_seconds
 from adaptive_batching.simulation.servers.curves import Curve, parse_table
+from adaptive_batching.simulation.servers.runs import Condition, Durations, Situated
 from adaptive_batching.units import parse_duration
 
 Service = Curve | Situated

@@ -4,15 +4,7 @@ import pytest
 
 from adaptive_batching.core import JobOutcome, Limits, Outcome, Scheduler, make_policy
 from adaptive_batching.simulation.kernel.engine import simulate
-from adaptive_batching.simulation.servers.conditions import (
-    ColdStart,
-    Crashes,
-    Drift,
-    Failures,
-    KeyCosts,
-    Pauses,
-    Run,
-    SharedDevice,
+from adaptive_batching.simulation.servers.condition_texts import (
     parse_cold_start,
     parse_crashes,
     parse_drift,
@@ -21,6 +13,16 @@ from adaptive_batching.simulation.servers.conditions import (
     parse_pauses,
     parse_shared,
 )
+from adaptive_batching.simulation.servers.conditions import (
+    ColdStart,
+    Crashes,
+    Drift,
+    Failures,
+    KeyCosts,
+    Pauses,
+    SharedDevice,
+)
+from adaptive_batching.simulation.servers.runs import Run
 from adaptive_batching.simulation.servers.servers import Server
 from adaptive_batching.simulation.traffic.arrivals import poisson
 
