@@ -6,9 +6,9 @@ from typing import Any
 from adaptive_batching.core import Limits
 from adaptive_batching.errors import SettingError
 from adaptive_batching.units import is_whole_number, plain_number
-from adaptive_batching.workers.handler import is_async
-from adaptive_batching.workers.padding import Padding
-from adaptive_batching.workers.results import sequence_of
+from adaptive_batching.workers.handler.handler import is_async
+from adaptive_batching.workers.handler.padding import Padding
+from adaptive_batching.workers.handler.results import sequence_of
 
 _LARGEST = 2**31  # items, far more than a list of them finds memory for
 

@@ -8,7 +8,7 @@ from adaptive_batching.allowed_sizes import Pad, largest_batch, make_padding, ma
 from adaptive_batching.core import Limits
 from adaptive_batching.item_costs import CostOf, checked_cost, make_costs
 from adaptive_batching.units import Duration, seconds_of
-from adaptive_batching.workers.padding import Padding
+from adaptive_batching.workers.handler.padding import Padding
 
 
 @dataclass(frozen=True, slots=True)

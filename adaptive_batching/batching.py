@@ -13,10 +13,10 @@ from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.keywords import names_keywords
 from adaptive_batching.units import Duration
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.handler import ConfiguredHandler
+from adaptive_batching.workers.handler.handler import ConfiguredHandler
+from adaptive_batching.workers.handler.warm_up import make_warm_up
 from adaptive_batching.workers.place import check_reaches_workers, place
 from adaptive_batching.workers.placement import Placement
-from adaptive_batching.workers.warm_up import make_warm_up
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from adaptive_batching.payloads.annotations import UnknownName, declared_types, signature_types
 from adaptive_batching.payloads.kinds import stacking_of
-from adaptive_batching.workers.handler import ConfiguredHandler, call_of, name_of
-from adaptive_batching.workers.padding import Padding
+from adaptive_batching.workers.handler.handler import ConfiguredHandler, call_of, name_of
+from adaptive_batching.workers.handler.padding import Padding
 
 if TYPE_CHECKING:
     from adaptive_batching.core import Costs

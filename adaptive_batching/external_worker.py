@@ -38,10 +38,10 @@ from adaptive_batching.wire.worker_messages import (
     MalformedMessage,
     Refused,
 )
-from adaptive_batching.workers import handler as handlers
+from adaptive_batching.workers.handler import handler as handlers
+from adaptive_batching.workers.handler.results import BatchRaised, check_results
 from adaptive_batching.workers.pool.backoff import Backoff
 from adaptive_batching.workers.process.stream import payloads, send
-from adaptive_batching.workers.results import BatchRaised, check_results
 
 _log = logging.getLogger("adaptive_batching.worker")
 

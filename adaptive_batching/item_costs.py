@@ -8,8 +8,8 @@ from adaptive_batching.core import Costs
 from adaptive_batching.errors import BatchingError, CostError
 from adaptive_batching.exception_text import describe
 from adaptive_batching.units import LARGEST_COST, plain_number
-from adaptive_batching.workers.handler import is_async, name_of
-from adaptive_batching.workers.results import is_ctrl_c, sequence_of
+from adaptive_batching.workers.handler.handler import is_async, name_of
+from adaptive_batching.workers.handler.results import is_ctrl_c, sequence_of
 
 CostOf = Callable[[Any], float]
 """What an item costs: a number from 0 to `LARGEST_COST`, in any unit."""

@@ -50,7 +50,10 @@ def test_simulate_starts_without_statistics():
         ("cli.commands.sidecar", {"adaptive_batching.simulation", "rich", "scipy"}),
         ("batching", {"aiohttp", "msgspec", "multiprocessing", "numpy", "psutil", "scipy"}),
         ("batching", {"pickle", "runpy", "statistics", "uuid"}),  # of workers, fits and items
-        ("batching", {f"adaptive_batching.workers.{it}" for it in ("elsewhere", "multi_handler")}),
+        (
+            "batching",
+            {f"adaptive_batching.workers.{it}" for it in ("elsewhere", "handler.multi_handler")},
+        ),
         ("workers.child", {"adaptive_batching.core", "msgspec", "numpy", "psutil"}),
         ("marshal.service.service", {"aiohttp", "numpy", "rich", "scipy"}),  # so do workers
     ],

@@ -15,7 +15,7 @@ from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
 from adaptive_batching.item_costs import CostOf
 from adaptive_batching.keywords import names_keywords
 from adaptive_batching.units import Duration
-from adaptive_batching.workers.handler import build, is_async
+from adaptive_batching.workers.handler.handler import build, is_async
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,7 +19,7 @@ from adaptive_batching.cooperation.turns import Turns
 from adaptive_batching.cooperation.waiter import Waiter
 from adaptive_batching.core import Batch, Hold, Job, Outcome, Scheduler, Shed, ShedReason
 from adaptive_batching.errors import DeadlineExceeded, Overloaded, PolicyError, WorkerLost
-from adaptive_batching.workers.results import check_results, ran_out_of_memory
+from adaptive_batching.workers.handler.results import check_results, ran_out_of_memory
 
 _AWAKE = 1e-3  # seconds; a thread that takes longer to wake will not be back for this batch
 

@@ -22,7 +22,7 @@ from adaptive_batching.errors import (
     WorkerTimeout,
 )
 from adaptive_batching.exception_text import begin_in_users_code
-from adaptive_batching.workers.results import (
+from adaptive_batching.workers.handler.results import (
     BatchRaised,
     check_results,
     hold_exceptions,

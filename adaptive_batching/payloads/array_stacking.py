@@ -20,9 +20,9 @@ from adaptive_batching.payloads.array_columns import Column
 from adaptive_batching.payloads.array_fields import ArrayFields
 from adaptive_batching.payloads.arrays import ArrayType
 from adaptive_batching.payloads.marks import split_annotation
-from adaptive_batching.workers.handler import is_async
-from adaptive_batching.workers.padding import Padding, cut
-from adaptive_batching.workers.results import BatchRaised, check_results
+from adaptive_batching.workers.handler.handler import is_async
+from adaptive_batching.workers.handler.padding import Padding, cut
+from adaptive_batching.workers.handler.results import BatchRaised, check_results
 
 if TYPE_CHECKING:  # worker processes stack arrays, and most of them without the core
     from adaptive_batching.core import Costs

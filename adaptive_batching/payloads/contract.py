@@ -11,8 +11,8 @@ from adaptive_batching.payloads.payload import Payload
 from adaptive_batching.payloads.schemas import check_schema
 from adaptive_batching.payloads.writing import make_converter
 from adaptive_batching.wire import strict_json
-from adaptive_batching.workers.handler import name_of
-from adaptive_batching.workers.warm_up import listed
+from adaptive_batching.workers.handler.handler import name_of
+from adaptive_batching.workers.handler.warm_up import listed
 
 
 @dataclass(frozen=True, slots=True)

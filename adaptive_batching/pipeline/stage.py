@@ -13,11 +13,11 @@ from adaptive_batching.dispatcher import Observer
 from adaptive_batching.item_costs import CostOf
 from adaptive_batching.keywords import names_keywords
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.handler import is_async, name_of
+from adaptive_batching.workers.handler.handler import is_async, name_of
+from adaptive_batching.workers.handler.warm_up import make_warm_up
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.place import check_reaches_workers, place
 from adaptive_batching.workers.placement import Placement
-from adaptive_batching.workers.warm_up import make_warm_up
 
 Wrap = Callable[[Any], Callable[[list[Any]], Any]]
 

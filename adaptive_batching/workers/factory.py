@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from adaptive_batching.units import seconds_of
+from adaptive_batching.workers.handler.warm_up import NO_WARM_UP, WarmUp
 from adaptive_batching.workers.interface import Workers
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
 from adaptive_batching.workers.placement import Placement, Tasks, Threads
-from adaptive_batching.workers.warm_up import NO_WARM_UP, WarmUp
 
 if TYPE_CHECKING:
     from adaptive_batching.workers.elsewhere import ExternalWorkers
@@ -26,7 +26,7 @@ def make_workers(
     """Make workers that run a handler, not yet started.
 
     Args:
-        handler: A function or a class; see `workers.handler`.
+        handler: A function or a class; see `workers.handler.handler`.
         placement: Where it runs.
         wrap: Takes the handler, ready to be called with items, and returns what to call instead.
             It gets, and returns, an async function if the placement is `Tasks` or

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from adaptive_batching.errors import CrashLoop, WorkerStartError
-from adaptive_batching.workers.warm_up import Timing
+from adaptive_batching.workers.handler.warm_up import Timing
 
 
 class Health(NamedTuple):

@@ -8,9 +8,16 @@ from typing import Any
 
 from adaptive_batching.errors import BatchFunctionError, WorkerStartError
 from adaptive_batching.exception_text import describe, qualname_of
-from adaptive_batching.workers.handler import build, is_async, name_of
+from adaptive_batching.workers.handler.handler import build, is_async, name_of
+from adaptive_batching.workers.handler.warm_up import (
+    NO_WARM_UP,
+    Durations,
+    Timing,
+    WarmUp,
+    timings,
+    warmed,
+)
 from adaptive_batching.workers.interface import Health
-from adaptive_batching.workers.warm_up import NO_WARM_UP, Durations, Timing, WarmUp, timings, warmed
 from adaptive_batching.workers.worker_index import number_thread
 
 _Call = Callable[[list[Any]], Any]

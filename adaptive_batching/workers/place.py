@@ -8,7 +8,7 @@ from inspect import isasyncgenfunction, isclass, isgeneratorfunction
 from typing import Any
 
 from adaptive_batching.workers.external.socket_path import PREFIX
-from adaptive_batching.workers.handler import call_of, is_async, name_of
+from adaptive_batching.workers.handler.handler import call_of, is_async, name_of
 from adaptive_batching.workers.placement import Placement, Tasks, Threads
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from adaptive_batching.units import seconds_of
 from adaptive_batching.workers.elsewhere import Processes, RayWorkers
-from adaptive_batching.workers.handler_reference import HandlerReference, HandlerReferences
-from adaptive_batching.workers.multi_handler import NamedHandler
-from adaptive_batching.workers.pickled import Pickled
+from adaptive_batching.workers.handler.handler_reference import HandlerReference, HandlerReferences
+from adaptive_batching.workers.handler.multi_handler import NamedHandler
+from adaptive_batching.workers.handler.pickled import Pickled
+from adaptive_batching.workers.handler.warm_up import WarmUp
 from adaptive_batching.workers.pool.launcher import Launcher, PoolWorker
 from adaptive_batching.workers.pool.pool import WorkerPool
 from adaptive_batching.workers.process.process_launcher import ProcessLauncher
-from adaptive_batching.workers.warm_up import WarmUp
 
 
 def processes(

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.factory import make_workers
+from adaptive_batching.workers.handler.multi_handler import NamedHandler, WarmUps, multi_handler
 from adaptive_batching.workers.interface import Workers
-from adaptive_batching.workers.multi_handler import NamedHandler, WarmUps, multi_handler
 from adaptive_batching.workers.placement import Placement, Tasks, Threads
 
 

@@ -18,8 +18,8 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.marshal.sidecar.upstream.messages import Reply
 from adaptive_batching.wire.exchange import Message
+from adaptive_batching.workers.handler.results import BatchRaised
 from adaptive_batching.workers.local import TaskWorkers
-from adaptive_batching.workers.results import BatchRaised
 from tests.virtual_time import run_virtually
 
 

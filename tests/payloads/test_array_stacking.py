@@ -15,8 +15,8 @@ from adaptive_batching.configured_handler import configured
 from adaptive_batching.core import Costs
 from adaptive_batching.errors import BatchFunctionError, InvalidItem
 from adaptive_batching.payloads.array_stacking import Stacking
-from adaptive_batching.workers.handler import build
-from adaptive_batching.workers.results import BatchRaised, check_results
+from adaptive_batching.workers.handler.handler import build
+from adaptive_batching.workers.handler.results import BatchRaised, check_results
 
 Vector = Annotated[NDArray[np.float32], Shape(3)]
 Frames = Annotated[np.ndarray, Shape(None, 2), DType("float32"), Padded(axis=0, value=-1)]

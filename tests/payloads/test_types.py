@@ -21,7 +21,7 @@ from adaptive_batching.payloads.codecs import Codec
 from adaptive_batching.payloads.contract import Contract, Declaration
 from adaptive_batching.payloads.marks import DType, Shape
 from adaptive_batching.payloads.payload import Payload
-from adaptive_batching.workers.pickled import Pickled
+from adaptive_batching.workers.handler.pickled import Pickled
 
 
 class Image(msgspec.Struct):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adaptive_batching.workers.results import BatchRaised
+from adaptive_batching.workers.handler.results import BatchRaised
 
 LOCK = threading.Lock()
 

@@ -22,7 +22,7 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.results import BatchRaised
+from adaptive_batching.workers.handler.results import BatchRaised
 from tests.workers.conditions import until
 from tests.workers.faulty import LOCK, Faulty
 from tests.workers.handlers import dead
@@ -32,7 +32,7 @@ DOOMED = """
 import asyncio, sys
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.elsewhere import Processes
-from adaptive_batching.workers.results import BatchRaised
+from adaptive_batching.workers.handler.results import BatchRaised
 from tests.workers.faulty import Faulty, LoadsForever
 
 async def main(what):

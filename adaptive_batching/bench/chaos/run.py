@@ -17,7 +17,7 @@ from adaptive_batching.bench.loops import loop_name
 from adaptive_batching.bench.report import Report, Row, Verdict
 from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.workers.handler_reference import HandlerReference
+from adaptive_batching.workers.handler.handler_reference import HandlerReference
 from adaptive_batching.workers.pool.pool import WorkerPool
 from adaptive_batching.workers.process.process_launcher import ProcessLauncher
 

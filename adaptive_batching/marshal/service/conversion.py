@@ -15,8 +15,8 @@ from adaptive_batching.payloads.reading import Read
 from adaptive_batching.payloads.writing import Write
 from adaptive_batching.pipeline import Stage
 from adaptive_batching.pipeline.stage import one_by_one
-from adaptive_batching.workers.handler import is_async
-from adaptive_batching.workers.items import with_awaited_steps, with_steps
+from adaptive_batching.workers.handler.handler import is_async
+from adaptive_batching.workers.handler.items import with_awaited_steps, with_steps
 
 _Call = Callable[[list[Any]], Any]
 

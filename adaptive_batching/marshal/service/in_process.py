@@ -10,7 +10,7 @@ from adaptive_batching.marshal.service.endpoints import LONGEST_KEY, Endpoint, P
 from adaptive_batching.payloads.reading import make_reader
 from adaptive_batching.payloads.writing import make_item_writer
 from adaptive_batching.units import Duration, patience_of
-from adaptive_batching.workers.results import sequence_of
+from adaptive_batching.workers.handler.results import sequence_of
 
 if TYPE_CHECKING:  # worker processes import this module, but serve nothing
     from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime

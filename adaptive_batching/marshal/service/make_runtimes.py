@@ -36,7 +36,7 @@ from adaptive_batching.marshal.service.shared_dispatcher import make_shared_disp
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.multi_handler import Addressed
+from adaptive_batching.workers.handler.multi_handler import Addressed
 from adaptive_batching.workers.placement import Placement
 
 ObserversByLabel = Mapping[str, Sequence[Observer]]

@@ -7,9 +7,9 @@ from adaptive_batching.dispatcher import Dispatcher, Observer, of_class
 from adaptive_batching.marshal.service.endpoints import Endpoint
 from adaptive_batching.marshal.service.negotiation import example_items
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
-from adaptive_batching.workers.multi_handler import Addressed, NamedHandler
+from adaptive_batching.workers.handler.multi_handler import Addressed, NamedHandler
+from adaptive_batching.workers.handler.warm_up import WarmUp, make_warm_up
 from adaptive_batching.workers.shared_factory import make_shared_workers
-from adaptive_batching.workers.warm_up import WarmUp, make_warm_up
 
 
 def make_shared_dispatcher(

@@ -12,13 +12,20 @@ from typing import Any
 from adaptive_batching.errors import HandlerNotFound, WorkerLost, WorkerStartError
 from adaptive_batching.side_by_side import side_by_side
 from adaptive_batching.units import format_duration
+from adaptive_batching.workers.handler.results import BatchRaised
+from adaptive_batching.workers.handler.warm_up import (
+    NO_WARM_UP,
+    Durations,
+    Timing,
+    WarmUp,
+    faster,
+    timings,
+)
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.pool.backoff import Backoff, Relief
 from adaptive_batching.workers.pool.crash_loop import DeathRegister
 from adaptive_batching.workers.pool.launcher import Launcher, PoolWorker
 from adaptive_batching.workers.pool.rolling_restart import RollingRestart
-from adaptive_batching.workers.results import BatchRaised
-from adaptive_batching.workers.warm_up import NO_WARM_UP, Durations, Timing, WarmUp, faster, timings
 
 _log = logging.getLogger("adaptive_batching.workers")
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from adaptive_batching.workers.handler_reference import HandlerReference, HandlerReferences
-from adaptive_batching.workers.pickled import Pickled
+from adaptive_batching.workers.handler.handler_reference import HandlerReference, HandlerReferences
+from adaptive_batching.workers.handler.pickled import Pickled
 
 
 @dataclass(frozen=True, slots=True)

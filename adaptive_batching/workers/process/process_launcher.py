@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from adaptive_batching.errors import UsageError
 from adaptive_batching.wire.frames import MAX_LENGTH
-from adaptive_batching.workers.handler_reference import (
+from adaptive_batching.workers.handler.handler_reference import (
     HandlerReference,
     HandlerReferences,
     MainScript,
 )
-from adaptive_batching.workers.pickled import Pickled
+from adaptive_batching.workers.handler.pickled import Pickled
 from adaptive_batching.workers.pinning import check_cpus, unpinned
 from adaptive_batching.workers.process.instructions import Instructions
 from adaptive_batching.workers.process.process import ProcessWorker

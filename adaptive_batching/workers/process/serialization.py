@@ -12,6 +12,7 @@ from typing import Any
 from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
 from adaptive_batching.exception_text import describe, name_of, trace
 from adaptive_batching.wire.frames import Part
+from adaptive_batching.workers.handler.results import BatchRaised, hold_exceptions, honest, merge
 from adaptive_batching.workers.process.frame_layout import (
     ONLY_A_PICKLE,
     MalformedFrame,
@@ -25,7 +26,6 @@ from adaptive_batching.workers.process.plain_arrays import (
     lay_out_arrays,
 )
 from adaptive_batching.workers.process.shared_memory import SharedMemory
-from adaptive_batching.workers.results import BatchRaised, hold_exceptions, honest, merge
 
 # What pickling a value may raise, which runs the value's own code; Ctrl-C and a cancelled task are
 # the program's own.

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 from adaptive_batching.wire.frames import Part
-from adaptive_batching.workers import handler as handlers
+from adaptive_batching.workers.handler import handler as handlers
+from adaptive_batching.workers.handler.results import check_results
 from adaptive_batching.workers.process.plain_arrays import (
     begins_with_array,
     find_untouched,
@@ -19,7 +20,6 @@ from adaptive_batching.workers.process.serialization import (
     unpack_items,
 )
 from adaptive_batching.workers.process.shared_memory import SharedMemory
-from adaptive_batching.workers.results import check_results
 
 _Call = Callable[[list[Any]], Any]
 

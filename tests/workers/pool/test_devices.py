@@ -5,7 +5,7 @@ import pytest
 from adaptive_batching import Processes, Threads, worker_index
 from adaptive_batching.errors import HandlerNotFound, WorkerStartError
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.handler import ConfiguredHandler
+from adaptive_batching.workers.handler.handler import ConfiguredHandler
 from tests.workers import placed
 from tests.workers.conditions import until
 

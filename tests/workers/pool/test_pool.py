@@ -18,7 +18,7 @@ from adaptive_batching.errors import (
     WorkerTimeout,
 )
 from adaptive_batching.workers.elsewhere import Processes
-from adaptive_batching.workers.handler_reference import HandlerReference
+from adaptive_batching.workers.handler.handler_reference import HandlerReference
 from adaptive_batching.workers.interface import Health
 from tests.workers import decorated, handlers
 from tests.workers.handlers import dead

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
+from adaptive_batching.workers.handler.results import BatchRaised
 from adaptive_batching.workers.process.serialization import (
     pack,
     pack_error,
@@ -18,7 +19,6 @@ from adaptive_batching.workers.process.serialization import (
     unpack_answer,
     unpack_items,
 )
-from adaptive_batching.workers.results import BatchRaised
 from tests.odd_exceptions import of_an_odd_kind
 from tests.workers.handlers import Cannot
 

@@ -49,8 +49,8 @@ from adaptive_batching.marshal.sidecar.upstream.verification import (
     Verified,
 )
 from adaptive_batching.wire.exchange import Message, Unsplittable, goes_as_it_came
+from adaptive_batching.workers.handler.warm_up import Timing
 from adaptive_batching.workers.interface import Health
-from adaptive_batching.workers.warm_up import Timing
 
 _BROKEN_STATUSES = frozenset({502, 504})  # of a server that is a proxy before a broken one
 _MAYBE_BROKEN = frozenset({UpstreamRefusal, UpstreamDenial})

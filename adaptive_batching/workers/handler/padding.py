@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from adaptive_batching.workers.handler import is_async, name_of
-from adaptive_batching.workers.results import check_results
+from adaptive_batching.workers.handler.handler import is_async, name_of
+from adaptive_batching.workers.handler.results import check_results
 
 if TYPE_CHECKING:  # a worker process that needs no pads is started without the core
     from adaptive_batching.core import Limits

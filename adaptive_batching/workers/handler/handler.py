@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from adaptive_batching.errors import UsageError
-from adaptive_batching.workers.items import with_awaited_steps, with_steps
+from adaptive_batching.workers.handler.items import with_awaited_steps, with_steps
 
 _Call = Callable[[list[Any]], Any]
 _T = TypeVar("_T")

@@ -11,10 +11,10 @@ from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import HandlerError, WorkerStartError
 from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.items import with_awaited_steps, with_steps
+from adaptive_batching.workers.handler.items import with_awaited_steps, with_steps
+from adaptive_batching.workers.handler.results import BatchRaised
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
 from adaptive_batching.workers.placement import Tasks, Threads
-from adaptive_batching.workers.results import BatchRaised
 from tests.workers import handlers
 
 PLACES = {

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adaptive_batching.workers.handler import build, is_async, name_of
-from adaptive_batching.workers.warm_up import Durations, Run, WarmUp
+from adaptive_batching.workers.handler.handler import build, is_async, name_of
+from adaptive_batching.workers.handler.warm_up import Durations, Run, WarmUp
 
 Addressed = tuple[str, Any]
 """The name of a handler, and an item for it; all of a batch are for the same."""
@@ -23,7 +23,7 @@ class NamedHandler:
 
     Attributes:
         name: What items call it.
-        handler: A function or a class; see `workers.handler`.
+        handler: A function or a class; see `workers.handler.handler`.
         wrap: Takes the handler, ready to be called with items, and returns what to call instead.
         warm_up: What it runs before the first batch.
     """

@@ -11,7 +11,7 @@ from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import CostError, Overloaded, WorkerStartError
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.warm_up import WarmUp
+from adaptive_batching.workers.handler.warm_up import WarmUp
 from tests.virtual_time import run_virtually
 from tests.workers import handlers
 from tests.workers.conditions import until

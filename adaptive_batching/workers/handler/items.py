@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adaptive_batching.workers.results import BatchRaised, check_results, merge
+from adaptive_batching.workers.handler.results import BatchRaised, check_results, merge
 
 Step = Callable[[Any], Any]
 _Call = Callable[[list[Any]], Any]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adaptive_batching.errors import WorkerStartError
 from adaptive_batching.exception_text import message_of, qualname_of
-from adaptive_batching.workers.results import check_results, sequence_of
+from adaptive_batching.workers.handler.results import check_results, sequence_of
 
 if TYPE_CHECKING:  # worker processes import this module, but decide nothing
     from adaptive_batching.core import Costs, Limits

@@ -11,9 +11,9 @@ from types import ModuleType
 from typing import Any, Self
 
 from adaptive_batching.errors import HandlerNotFound
-from adaptive_batching.workers.handler import ConfiguredHandler, name_of
-from adaptive_batching.workers.multi_handler import NamedHandler, multi_handler
-from adaptive_batching.workers.pickled import Pickled
+from adaptive_batching.workers.handler.handler import ConfiguredHandler, name_of
+from adaptive_batching.workers.handler.multi_handler import NamedHandler, multi_handler
+from adaptive_batching.workers.handler.pickled import Pickled
 
 _MAIN = "__main__"
 _MAIN_IN_WORKER = (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from adaptive_batching.errors import BatchFunctionError
-from adaptive_batching.workers.results import check_results
+from adaptive_batching.workers.handler.results import check_results
 
 
 class Pair(NamedTuple):
