@@ -76,7 +76,9 @@ class Limits:
             peak: What is known of those.
             cost: Of each item.
         """
-        limit, costs = int(min(self.max_batch_size, peak.limit)), self.costs
+        limit, costs = self.max_batch_size, self.costs
+        if peak.limit < limit:
+            limit = min(limit, self.padded(int(peak.limit)))
         if costs is None:
             return limit
         return costs.items_at_most(cost * _ROUNDED_DOWN, limit, costs.max_batch_cost)

@@ -1,6 +1,7 @@
 """Batches of a model that was compiled for a few sizes, and pads all others to the next of them."""
 
 from itertools import product
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from adaptive_batching.core import (
     TenantJob,
     make_policy,
 )
+from adaptive_batching.core.estimators.peak_size import PeakSize
 from adaptive_batching.simulation import Padded, Server, poisson, simulate
 from tests.core.steps import released, run_out, submit
 
@@ -63,6 +65,15 @@ def test_no_cut_takes_more_of_a_workers_time_than_it_saves() -> None:
     """Of 56 items 32 leave first; 60 leave together: 28 cost less now than in a batch later."""
     assert batches(56) == [32, 16, 8]
     assert batches(60) == [60]
+
+
+def test_a_knee_between_two_sizes_is_that_of_the_larger_one() -> None:
+    """Seven items run as eight: what is known of seven is known of eight, and calls for no four."""
+    limits, peak = Limits(8, sizes=(1, 2, 4, 8)), PeakSize()
+    full = []
+    for peak.limit in (7, 4, inf):
+        full.append(limits.full(peak, 0.0))
+    assert full == [8, 4, 8]
 
 
 def test_an_economic_size_is_rounded_up() -> None:

@@ -9,7 +9,9 @@ from adaptive_batching.core.policy import Situation
 
 def up_to_knee(at: Situation) -> Situation:
     """The situation in which no batch is so large that fewer items are answered in a second."""
-    return at.up_to(at.peak.limit) if at.peak.limit < at.limits.max_batch_size else at
+    if at.peak.limit >= at.limits.max_batch_size:
+        return at
+    return at.up_to(at.limits.padded(int(at.peak.limit)))  # what is between two sizes runs as one
 
 
 def boarding_limit(at: Situation, limit: int, parameters: CorkParameters) -> int:
