@@ -26,7 +26,8 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     """Seconds until the job might be answered in time; None if it might be now.
 
     The jobs ahead fill batches, which a job can't precede, but some of them are shed: a batch that
-    leaves gives up jobs where as many that expire later are in time in their place.
+    leaves gives up jobs where as many that expire later are in time in their place. The longer the
+    oldest has waited, the longer overload has lasted, and the less a batch will lack jobs later on.
     """
     limit, now = at.limits.max_batch_size, at.now
     frees = sorted([max(now, batch.predicted_finish) for batch in at.running])
@@ -39,7 +40,10 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
         """When that one of the batches to come can leave, if those before it are full."""
         return frees[nth % len(frees)] + nth // len(frees) * round_of_all
 
-    shed = parameters.shed * at.workers if at.soonest.deadline < job.deadline else 0.0
+    shed = 0.0
+    if at.soonest.deadline < job.deadline:
+        lasted = (now - at.oldest.arrived) / (job.deadline - now)
+        shed = parameters.shed * at.workers * max(0.0, 1.0 - lasted)
     full = int(at.jobs.ahead_of(job) / limit - shed)
     if full <= 0:  # it may even be in the next batch, and alone
         late = frees[0] + at.predict_joined(job, job.size) - job.deadline

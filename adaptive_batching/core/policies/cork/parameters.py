@@ -23,9 +23,8 @@ class CorkParameters(NamedTuple):
             idle. Without it: mean latency +134 % with items that cost much.
         shortest_hold: Shortest hold beside busy workers, in durations of a batch of one. Without
             it: mean latency +6 % with eight workers (`simulations/spacing.py`).
-        shed: Full batches of the jobs ahead, on each worker, that may be shed before a job's turn.
-            At 0: up to 11 points less in bursts; without refusing, 0.2 points more, and the jobs
-            wait in vain (`simulations/grid.py`).
+        shed: Full batches of the jobs ahead, on each worker, that may be shed before a job's turn
+            when a burst begins. At 0: up to 11 points less in bursts (`simulations/grid.py`).
         slack: Multiple of the margin by which full batches may overrun in overload: a younger job
             takes the place of one that is shed. At 1: 0.4 points less at 120 % of the capacity.
         extrapolation: Multiple of the largest batch seen, beyond which predictions shed nothing.
