@@ -19,8 +19,7 @@ does at 0.9. Within less, declared sizes answer up to 1.5 times as many, in a cl
 times. Where items cost much (steep, items), the wait is shorter as well: up to nine tenths of the
 load the mean is a tenth to seven tenths lower than the line's, which pads 33 items to 64. Triton's
 preferred sizes give about the same mean up to a load of 0.9, but at 1.1 they answer 3 to 23 % in
-time. Four workers (items, 0.9) are much slower than triton's: one seed of the three learns no slope
-from its first batches. A warm-up shows a scheduler each size.
+time. Four workers (items, 0.9) are a tenth to a fifth slower than triton's.
 """
 
 import shlex

@@ -1,6 +1,7 @@
 """How long a batch takes, learned from the batches already run."""
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import combinations
 from math import isfinite, sqrt
 
@@ -215,8 +216,14 @@ class LinearLatency:
         would leave it to the first few batches after the change, which differ little in size from
         each other: for half a second predictions would be a fifth off. To keep the place would take
         the jump from there to here for a slope. Proportions that are wrong are soon unlearned.
+        Nothing has changed where a single size was known and a slope explains those of the others:
+        the flat line through that size was a guess.
         """
         blamed = list(self._newest)[-4 if self._above >= ALARM else -2 :]
+        if self._variance < _ONE_SIZE and all(self._explained(*each) for each in blamed):
+            self._level_weight = 0.0
+            self._relearn(blamed)
+            return
         expected = [self.predict(size, cost) for size, cost, _ in blamed]
         ratios = [
             took / each for (*_, took), each in zip(blamed, expected, strict=True) if each > 0
@@ -228,6 +235,17 @@ class LinearLatency:
             [(self._items_worth(size, cost), duration) for size, cost, duration in blamed]
         )
         self._forget(_KEPT_AT_CHANGE, factor)
+        self._relearn(blamed)
+
+    def _explained(self, size: int, cost: float, duration: float) -> bool:
+        """Whether some slope through the one size that is known explains a batch's duration."""
+        known, ratio = self._slope_duration, self._items_worth(size, cost) / self._slope_size
+        scatter = SURE * DEVIATION * self._spread
+        least, most = sorted((known, known * ratio))  # flat, or without a fixed part
+        return ratio != 1.0 and least * (1.0 - scatter) <= duration <= most * (1.0 + scatter)
+
+    def _relearn(self, blamed: Sequence[tuple[int, float, float]]) -> None:
+        """Lay the line through the batches that raised the alarm; the last is still to come."""
         self._above = self._below = 0.0
         *before, _ = blamed
         for size, cost, duration in before:

@@ -79,6 +79,19 @@ def test_the_jump_to_a_slower_model_is_no_slope() -> None:
         assert latency.predict(size) == pytest.approx(8 * (0.02 + 0.002 * size), rel=0.06)
 
 
+@pytest.mark.parametrize(("first", "then"), [(8, 64), (64, 8)])
+def test_the_first_batches_of_another_size_are_no_change(first: int, then: int) -> None:
+    """After batches of one size, those of the next show the slope, and it isn't forgotten.
+
+    They were taken for a slower model, the line was laid flat through them alone, and a scheduler
+    that believes it runs only full batches from then on, which never show a slope.
+    """
+    batches = [first] * 9 + [then] * 30
+    latency = learned([(size, 1e-3 + 0.3e-3 * size) for size in batches])
+    for size in (8, 32, 64):
+        assert latency.predict(size) == pytest.approx(1e-3 + 0.3e-3 * size, rel=0.1)
+
+
 def slowed_down(change: int, after: int) -> LinearLatency:
     """300 batches of 18 to 30 items, then some of 58 to 64 that take `change` times as long."""
     rng = random.Random(4)
