@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -383,7 +384,7 @@ def test_ctrl_c_in_a_handler_ends_the_program() -> None:
     )
     command = [sys.executable, "-c", program.replace("raise KeyboardInterrupt", INTERRUPTS)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (ended.stdout, ended.stderr.splitlines()[-1]) == ("", "KeyboardInterrupt")
+    assert (ended.stdout, ended.returncode) == ("", -signal.SIGINT)
 
 
 INTERRUPTS = "import signal; signal.raise_signal(signal.SIGINT)"
