@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, Protocol
 
 from adaptive_batching.dispatcher.calls import PENDING, CallInSteps, OnEnd, settle
@@ -40,16 +41,21 @@ class ListRuntime(EndpointRuntime):
 
     most: int
     post_all: PostAll
+    _lists: ModuleType = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Import what cuts and joins lists, which imports NumPy, before a request waits for it."""
+        from adaptive_batching.payloads import lists  # noqa: PLC0415  services without lists don't
+
+        self._lists = lists
 
     def submit(self, request: Request, within: float, on_end: OnEnd) -> Any:
         """Let the items of a request join batches; see `EndpointRuntime.submit`."""
         if request.size > self.max_body:
             raise Rejected(413, "body_too_large", closes=True)
-        from adaptive_batching.payloads import lists  # noqa: PLC0415  it imports NumPy
-
         formats: Any = request.context
         codec = self.negotiation.contract.item.codecs[formats.reads]
-        bodies = lists.cut(codec, request.body, self.most)
+        bodies = self._lists.cut(codec, request.body, self.most)
         return self._posted(bodies, formats, request.headers, within, on_end)
 
     async def answer_all(
@@ -100,10 +106,8 @@ class ListRuntime(EndpointRuntime):
         failure = _first_failure(outcome)
         if failure is not None:
             return failure
-        from adaptive_batching.payloads import lists  # noqa: PLC0415  it imports NumPy
-
         formats: Any = request.context
-        body = lists.join(self.negotiation.contract.result.codecs[formats.writes], outcome)
+        body = self._lists.join(self.negotiation.contract.result.codecs[formats.writes], outcome)
         return Response(200, {**formats.headers, "X-Request-Id": request.id}, body)
 
 

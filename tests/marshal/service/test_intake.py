@@ -1,6 +1,8 @@
 """Endpoints that keep keys apart, and requests that bring several items."""
 
 import asyncio
+import subprocess
+import sys
 
 import aiohttp
 import msgspec
@@ -227,3 +229,30 @@ async def test_mistakes():
         for key in (5, "x" * 257):
             with pytest.raises(ValueError, match="key: expected a text of at most 256 characters"):
                 await service["/double"](1, key=key)
+
+
+STARTED = """
+import asyncio, sys
+from adaptive_batching.marshal.service.service import Service
+
+service = Service("lists")
+
+@service.endpoint("/plain")
+@service.endpoint("/many", many=True)
+async def double(items):
+    return [2 * item for item in items]
+
+async def main():
+    before = "numpy" in sys.modules
+    async with service.running():
+        print(before, "numpy" in sys.modules)
+
+asyncio.run(main())
+"""
+
+
+def test_what_reads_lists_is_imported_before_a_request_waits_for_it():
+    """NumPy takes a third of a second, in which the loop would answer nothing."""
+    command = [sys.executable, "-c", STARTED]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told == "False True\n"
