@@ -19,7 +19,7 @@ from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.units import is_number, is_whole_number
 
-_ROUNDED_DOWN = 1.0 - 1e-9  # more than a mean of equal costs can be rounded up by
+_ROUNDING = 1e-9  # relative; more than a mean of equal costs can be rounded up by
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Limits:
             limit = min(limit, self.padded(int(peak.limit)))
         if costs is None:
             return limit
-        return costs.items_at_most(cost * _ROUNDED_DOWN, limit, costs.max_batch_cost)
+        return costs.items_at_most(cost * (1.0 - _ROUNDING), limit, costs.max_batch_cost)
 
     def padded(self, size: int) -> int:
         """Items that a model runs for a batch of `size`: the next allowed size, if there is one."""
