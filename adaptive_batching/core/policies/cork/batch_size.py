@@ -11,7 +11,7 @@ def up_to_knee(at: Situation) -> Situation:
     """The situation in which no batch is so large that fewer items are answered in a second."""
     if at.peak.limit >= at.limits.max_batch_size:
         return at
-    return at.up_to(at.limits.padded(int(at.peak.limit)))  # what is between two sizes runs as one
+    return at.up_to(at.limits.knee(at.peak))
 
 
 def boarding_limit(at: Situation, limit: int, parameters: CorkParameters) -> int:
