@@ -10,6 +10,7 @@ import pytest
 
 from adaptive_batching.core import (
     Batch,
+    Decision,
     Dispatch,
     Hold,
     Job,
@@ -29,7 +30,15 @@ from adaptive_batching.core.policies.shedding import hopeless
 from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.errors import Refused
-from adaptive_batching.simulation import Drift, History, Server, poisson, simulate
+from adaptive_batching.simulation import (
+    ClosedLoop,
+    Drift,
+    History,
+    Server,
+    Span,
+    poisson,
+    simulate,
+)
 
 CAPACITY = 64 / 8.2e-3  # requests a second and worker
 PROMISE = 25e-3  # seconds
@@ -143,16 +152,24 @@ def overloaded(patience: float) -> KeyQueue:
     return queue
 
 
+def released(queue: KeyQueue) -> tuple[float, Decision]:
+    """When the jobs leave if no other comes after 0.3 s, and how."""
+    now, decision = 0.3, Cork().decide(queue.situation(0.3))
+    while isinstance(decision, Hold):
+        assert decision.until > now
+        now, decision = decision.until, Cork().decide(queue.situation(decision.until))
+    return now, decision
+
+
 def test_in_overload_a_batch_waits_until_it_is_full_or_due() -> None:
     """Full batches answer most for each second of a worker; one that is due leaves as it is."""
     patience = 0.6 * PROMISE
     queue = overloaded(patience)
     for _ in range(40):
         queue.queue.append(Job(0.3, deadline=0.3 + patience))
-    hold = Cork().decide(queue.situation(0.3))
-    assert isinstance(hold, Hold)
-    assert hold.until < 0.3 + patience - queue.line.predict(40)
-    assert Cork().decide(queue.situation(hold.until)) == Dispatch(64, Reason.DEADLINE)
+    held, decision = released(queue)
+    assert 0.3 < held < 0.3 + patience - queue.line.predict(40)
+    assert decision == Dispatch(64, Reason.DEADLINE)
     for _ in range(24):
         queue.queue.append(Job(0.3, deadline=0.3 + patience))
     assert Cork().decide(queue.situation(0.3)) == Dispatch(64, Reason.FULL)
@@ -165,10 +182,23 @@ def test_a_job_alone_after_overload_waits_no_longer_than_a_full_batch_takes() ->
     patience = 10 * PROMISE
     queue = overloaded(patience)
     queue.queue.append(Job(0.3, deadline=0.3 + patience))
-    hold = Cork().decide(queue.situation(0.3))
-    assert isinstance(hold, Hold)
-    assert hold.until <= 0.3 + queue.line.predict(64)
-    assert isinstance(Cork().decide(queue.situation(hold.until)), Dispatch)
+    held, decision = released(queue)
+    assert 0.3 < held <= 0.3 + queue.line.predict(64)
+    assert isinstance(decision, Dispatch)
+
+
+def test_a_closed_loop_that_fills_no_batch_is_not_waited_for_as_overload() -> None:
+    """58 callers who come back at once are as many jobs a second as full batches of 64 could be
+    answered, but when all of them wait nothing more comes.
+    """
+    answered, full = {}, 33e-3
+    for policy in ("cork", "greedy"):
+        scheduler = Scheduler(make_policy(policy), Limits(64, 2 * full))
+        callers = ClosedLoop(58, 4.0, Span(0.0, 0.0), Span(0.005 * full, 0.015 * full), 0)
+        history = simulate(callers, scheduler, Server(1e-3, 0.5e-3).service())
+        known = [job for job in history.jobs if job.arrived > 1.0]
+        answered[policy] = sum(job.in_time for job in known)
+    assert answered["cork"] >= answered["greedy"]
 
 
 def test_a_job_accepted_by_its_queue_alone_would_not_be_refused() -> None:

@@ -12,7 +12,7 @@ from adaptive_batching.core.policies.cork.batch_size import (
     safe_size,
     up_to_knee,
 )
-from adaptive_batching.core.policies.cork.holding import gathered_until, spaced_until
+from adaptive_batching.core.policies.cork.holding import filled_until, gathered_until, spaced_until
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policies.cork.worker_choice import wait_for_faster
 from adaptive_batching.core.policies.shedding import hopeless, shed_or_probe
@@ -59,9 +59,8 @@ class Cork:
         filled = items >= limit or items >= at.limits.max_queue or (most < limit and at.filled)
         if filled or now >= due:
             return Dispatch(cut_to_size(at, limit), Reason.FULL if filled else Reason.DEADLINE)
-        rest = at.arrivals.newest + full  # until then the rest of a full batch is on its way
-        if overloaded and now < rest:
-            return Hold(min(rest, due))
+        if overloaded and (until := filled_until(at, full)) > now:
+            return Hold(min(until, due))
         if at.idle >= at.workers:
             until, reason = gathered_until(at, due, parameters), Reason.IDLE
         else:

@@ -40,6 +40,19 @@ def spaced_until(at: Situation, full: float, due: float, parameters: CorkParamet
     return soonest if changes <= soonest else min(flips, changes)
 
 
+def filled_until(at: Situation, full: float) -> float:
+    """In overload: until when the rest of a full batch is worth waiting for (seconds).
+
+    A worker that waits answers nothing: in its time, the full batch has to answer more. The next
+    job comes as after such a silence, those behind it as they come on average.
+    """
+    now, items, most, newest = at.now, at.items, at.full, at.arrivals.newest
+    hazard, changes = at.arrivals.hazard(now, at.rate, at.fixed + at.per_item)
+    rest = 1.0 / hazard + (most - items) / (at.rate * at.mean_size) + full
+    alone = at.fixed + at.per_item * items
+    return min(changes, newest + full) if most * alone > items * rest else now
+
+
 def gathered_until(at: Situation, due: float, parameters: CorkParameters) -> float:
     """With all workers idle only the rest of a clump is worth waiting for (seconds)."""
     now, arrivals, timer = at.now, at.arrivals, at.timer
