@@ -130,31 +130,21 @@ class Directory:
 
     def failed(self, address: Address) -> None:
         """A server could not be reached, hung up, took too long, or is broken."""
-        if address.name not in self._outliers:
-            return
-        before, now = self._outliers.ejections, monotonic()
-        self._outliers.failed(address.name, now)
-        if self._outliers.ejections > before:
-            _log.warning("%s failed too often, and gets no batches for a while", address.name)
-        self._settle()
+        if address.name in self._outliers:
+            with self._reporting(address, "failed too often"):
+                self._outliers.failed(address.name, monotonic())
 
     def erred(self, address: Address) -> None:
         """A server has answered with an error that may be an item's fault."""
-        if address.name in self._outliers and self._outliers.erred(address.name, monotonic()):
-            _log.warning(
-                "%s answers with errors, others don't: no batches for a while", address.name
-            )
-            self._settle()
+        if address.name in self._outliers:
+            with self._reporting(address, "answers with errors, others don't"):
+                self._outliers.erred(address.name, monotonic())
 
     def exhausted(self, address: Address, *, alone: bool) -> None:
         """A server's memory was too small for a batch, or for a request alone."""
-        known = address.name in self._outliers
-        if known and self._outliers.exhausted(address.name, monotonic(), alone=alone):
-            _log.warning(
-                "%s has no memory for single requests, others do: no batches for a while",
-                address.name,
-            )
-            self._settle()
+        if address.name in self._outliers:
+            with self._reporting(address, "has no memory for single requests, others do"):
+                self._outliers.exhausted(address.name, monotonic(), alone=alone)
 
     def shared_out(self, address: Address, key: Hashable) -> None:
         """A server's answer to a batch of that key held one result for each item."""
@@ -165,16 +155,8 @@ class Directory:
         """A server's answer to a batch could not be shared out; whether it is to blame itself."""
         if address.name not in self._outliers:
             return True
-        before = self._outliers.ejections
-        blamed = self._outliers.garbled(address.name, key, monotonic())
-        if self._outliers.ejections > before:
-            _log.warning(
-                "%s answers batches with what can't be shared out, others don't: no batches for a"
-                " while",
-                address.name,
-            )
-        self._settle()
-        return blamed
+        with self._reporting(address, "answers batches with what can't be shared out"):
+            return self._outliers.garbled(address.name, key, monotonic())
 
     def refused(self, address: Address, retry_after: float | None) -> None:
         """A server has no time, for so many seconds if it says so."""
@@ -184,6 +166,20 @@ class Directory:
             if retry_after:
                 wait = format_duration(retry_after)
                 _log.warning("%s has no time, and says to come again in %s", address.name, wait)
+
+    @contextmanager
+    def _reporting(self, address: Address, reason: str) -> Iterator[None]:
+        """Log that a server is ejected, if it is meanwhile, and what that means for batches."""
+        before = self._outliers.ejections
+        yield
+        if self._outliers.ejections > before:
+            if self._outliers.none_left:
+                then = "no server is left, each gets one batch in turn until one answers"
+            else:
+                lasts = self._outliers.ejected_for(address.name, monotonic())
+                then = f"it gets no batches for {format_duration(lasts)}, the others do"
+            _log.warning("%s %s: %s", address.name, reason, then)
+        self._settle()
 
     # -------------------------------------------------------------------------------- housekeeping
 

@@ -85,7 +85,7 @@ class OutlierDetection:
         self._concurrency = concurrency
         self._servers: dict[str, _Standing] = {}
         self.ejections = 0
-        """That there ever were."""
+        """That there ever were; a failed turn among servers that are all ejected is none."""
 
     def __contains__(self, name: str) -> bool:
         """Whether it is one of them."""
@@ -98,8 +98,17 @@ class OutlierDetection:
     def dismiss(self, name: str) -> None:
         """It is not one of them any more."""
         del self._servers[name]
-        if all(each.ejected for each in self._servers.values()):
+        if self.none_left:
             _bring_back(list(self._servers.values()))
+
+    @property
+    def none_left(self) -> bool:
+        """Whether all are ejected: each gets one batch in turn until one answers."""
+        return all(each.ejected for each in self._servers.values())
+
+    def ejected_for(self, name: str, now: float) -> float:
+        """Seconds until a server that was ejected gets a batch, if no other one needs it sooner."""
+        return self._servers[name].ejected_until - now
 
     def state(self, name: str, now: float) -> State:
         """What becomes of it."""
@@ -139,12 +148,11 @@ class OutlierDetection:
         server.answered(error=False)
         return was_ejected
 
-    def erred(self, name: str, now: float) -> bool:
+    def erred(self, name: str, now: float) -> None:
         """It answered with an error that may be its own or that of what it was asked.
 
-        Returns:
-            Whether it was ejected: nearly all that it answers are errors, and another one's are
-            not; or it was being probed.
+        It is ejected if nearly all that it answers are errors, and another one's are not; or if it
+        was being probed.
         """
         server = self._servers[name]
         server.answered(error=True)
@@ -153,20 +161,17 @@ class OutlierDetection:
         if broken:
             server.answers = 0
             self._eject(server, others, now)
-        return broken
 
-    def exhausted(self, name: str, now: float, *, alone: bool) -> bool:
+    def exhausted(self, name: str, now: float, *, alone: bool) -> None:
         """Its memory was too small: for that batch, unless it was alone in it.
 
-        Returns:
-            Whether it was ejected, as by `erred`: nor is a batch answered that was to show whether
-            it is back.
+        That is an error as any other: nor is a batch answered that was to show whether it is back.
         """
         server = self._servers[name]
         if alone or server.ejected:
-            return self.erred(name, now)
-        server.failures = server.refusals = 0
-        return False
+            self.erred(name, now)
+        else:
+            server.failures = server.refusals = 0
 
     def shared_out(self, name: str, key: Hashable) -> None:
         """Its answer to a batch of that key held one result for each item."""
@@ -231,7 +236,9 @@ class OutlierDetection:
         """Let the others have its batches; if there is none, the one out longest is tried."""
         if not others:
             return
-        if all(each.ejected for each in others):
+        none_left = all(each.ejected for each in others)
+        self.ejections += not (none_left and server.ejected)
+        if none_left:
             _bring_back(others, now)
         else:
             healthy = 0.0 if server.ejected else now - max(server.back_since, 0.0)
@@ -240,7 +247,6 @@ class OutlierDetection:
         server.ejected = True
         lasts = _BASE_EJECTION_TIME * max(1, server.ejections)
         server.ejected_until = now + min(lasts, _MAX_EJECTION_TIME)
-        self.ejections += 1
 
     def _change(self, server: _Standing, now: float) -> float:
         if server.ejected:

@@ -87,6 +87,22 @@ def test_the_last_one():
     assert outliers.permits("c", 5.0) == 1
 
 
+def test_a_turn_among_servers_that_are_all_out_is_no_ejection():
+    """Each is ejected once, however often it fails then; one that came back can be again."""
+    outliers = some("a", "b")
+    fail(outliers, "a", 0.0)
+    assert (outliers.none_left, outliers.ejected_for("a", 1.0)) == (False, 29.0)
+    fail(outliers, "b", 1.0)
+    for now in range(2, 200):
+        probed = "a" if outliers.permits("a", now) else "b"
+        outliers.failed(probed, now)
+    assert (outliers.none_left, outliers.ejections) == (True, 2)
+    outliers.succeeded("a", 200.0)
+    assert not outliers.none_left
+    fail(outliers, "a", 201.0)
+    assert outliers.ejections == 3
+
+
 def test_a_failure_sends_the_next_batch_elsewhere():
     """For a tenth of a second, then for two; but only while there is another one."""
     outliers = some("a", "b")
@@ -222,13 +238,17 @@ def test_one_that_has_memory_for_nobody():
     outliers = some("a", "b")
     answer(outliers, "b", "++++++++++")
     for _ in range(100):
-        assert not outliers.exhausted("a", 0.0, alone=False)
-    assert not any(outliers.exhausted("a", 0.0, alone=True) for _ in range(9))
-    assert outliers.exhausted("a", 0.0, alone=True)
-    assert not outliers.exhausted("a", 1.0, alone=False)  # was under way when it was ejected
+        outliers.exhausted("a", 0.0, alone=False)
+    for _ in range(9):
+        outliers.exhausted("a", 0.0, alone=True)
+    assert outliers.state("a", 0.0) is State.IN
+    outliers.exhausted("a", 0.0, alone=True)
+    assert outliers.state("a", 0.0) is State.EJECTED
+    outliers.exhausted("a", 1.0, alone=False)  # was under way when it was ejected
     assert outliers.state("a", 30.0) is State.PROBED
-    assert outliers.exhausted("a", 30.0, alone=False)
+    outliers.exhausted("a", 30.0, alone=False)
     assert outliers.state("a", 30.0) is State.EJECTED
+    assert outliers.ejections == 2
 
 
 def test_one_whose_answers_can_not_be_shared_out():

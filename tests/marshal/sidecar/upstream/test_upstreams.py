@@ -212,6 +212,18 @@ async def test_one_of_two_is_not_there(before, monkeypatch):
                 await until(lambda: stats(client).workers == 2)
 
 
+async def test_all_of_several_are_not_there(before, monkeypatch, caplog):
+    """The log says once of each what that means for batches, however many requests come."""
+    monkeypatch.setattr(standings, "_FIRST_PAUSE", 0.001)
+    with refusing() as one, refusing() as other:
+        client = await before(servers=[url_of(one), url_of(other)])
+        for n in range(30):
+            assert (await client.predict(n))[0] == 502
+    first, last = (line for line in caplog.messages if "failed too often" in line)
+    assert first.endswith(": it gets no batches for 30 s, the others do")
+    assert last.endswith(": no server is left, each gets one batch in turn until one answers")
+
+
 async def test_f12_one_of_two_is_slow(before):
     """Nothing is wrong with it, but once that is proven it gets what the other can't take."""
 
