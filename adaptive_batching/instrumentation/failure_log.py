@@ -49,6 +49,10 @@ class FailureLog:
         line = "request %s: %s: %s: %r"
         _log.warning(line, request_id, path, code, parts[1], exc_info=trace, extra=about)
 
+    def flush(self) -> None:
+        """Say how many more there were, without waiting for the end of a burst."""
+        self._bursts.flush()
+
     def enter_mistake(self, error: Exception, request_id: str, path: str, code: str) -> None:
         """Log at level debug what a client did wrong."""
         if _log.isEnabledFor(logging.DEBUG):

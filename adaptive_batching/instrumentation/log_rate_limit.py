@@ -52,14 +52,24 @@ class LogRateLimit(Generic[K]):
         loop.call_later(_QUIET, self._look, kind, loop)
         return True
 
+    def flush(self) -> None:
+        """Tell how many there were of which no line tells yet: no more of them will come."""
+        now = asyncio.get_running_loop().time()
+        for kind, burst in self._bursts.items():
+            self._tell(kind, burst, now)
+
     def _look(self, kind: K, loop: asyncio.AbstractEventLoop) -> None:
         burst, now = self._bursts[kind], loop.time()
         lasts = burst.more > burst.seen
-        if burst.more and (not lasts or now >= burst.told + _PROGRESS):
-            self._sum_up(kind, burst.more, now - burst.told)
-            burst.told, burst.more = now, 0
+        if not lasts or now >= burst.told + _PROGRESS:
+            self._tell(kind, burst, now)
         burst.seen = burst.more
         if lasts:
             loop.call_later(_QUIET, self._look, kind, loop)
         else:
             del self._bursts[kind]
+
+    def _tell(self, kind: K, burst: _Burst, now: float) -> None:
+        if burst.more:
+            self._sum_up(kind, burst.more, now - burst.told)
+            burst.told, burst.more = now, 0

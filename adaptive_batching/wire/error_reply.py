@@ -2,7 +2,7 @@
 
 A client gets a code, a request id and a message. The message is fixed by the code unless it speaks
 of nothing but what this client sent: what exceptions say names files, processes and other people's
-input. It goes to the log, under the same id.
+input. It goes to the log under the same id, or that of the first error of a burst of its kind.
 """
 
 import itertools
@@ -28,7 +28,7 @@ _LONGEST_RETRY = 60.0  # seconds; a prediction further off than that is worth no
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 _LONGEST_MESSAGE = 300  # characters: it may quote what the client sent
 _OWN = (MalformedBody, JobTooLarge)  # what they say is of nothing but the client's own body
-_LOGGED = "the server's log says more under this request_id"
+_LOGGED = "the server's log says more under this request_id, or that of an earlier error like it"
 MESSAGES: Final = {
     "bad_batch_result": f"the handler's results don't fit its batch or its endpoint; {_LOGGED}",
     "bad_config": f"the server's settings can't be; {_LOGGED}",

@@ -128,6 +128,7 @@ class Operated(Program, ABC):
             await self._batching.aclose(max(0.0, deadline - time.monotonic()))
         finally:
             await self._server.aclose()
+            self._router.errors.flush()
             self.broadcast.stop()
             await self._admin.aclose()
             self.metrics.loop_lag.stop()

@@ -167,6 +167,7 @@ class Router(ABC, Generic[D]):
         in_flight: Requests that are being answered.
         held: As it was given.
         unrouted: Answers by status to requests without a destination.
+        errors: What clients are not told.
         tunnels: Whether a request that is passed on may be answered by switching to WebSocket.
     """
 
@@ -179,10 +180,10 @@ class Router(ABC, Generic[D]):
         self.in_flight = 0
         self.held = held
         self.unrouted: Counter[int] = Counter()
+        self.errors = ErrorLog()
         self._max_in_flight = max_in_flight
         self._tenants = tenants
         self._is_pressed = False  # the last request was refused, so others may have to be
-        self._errors = ErrorLog()
         self._delay = QueueingDelay()
         self._emptied = asyncio.Event()
 
@@ -258,7 +259,7 @@ class Router(ABC, Generic[D]):
     def refusal(self, request: Request | None, error: Exception) -> Response:
         """The answer to a request that failed before it began; see `Handler`."""
         if request is None:
-            return self._errors.answer(error, new_request_id(), "http")
+            return self.errors.answer(error, new_request_id(), "http")
         name_request(request)
         return self._refused(error, request, self.find(request.target))
 
@@ -273,7 +274,7 @@ class Router(ABC, Generic[D]):
             raise  # the answer has begun, and broke off
         except Exception as error:  # noqa: BLE001  a client gets an answer, whatever went wrong
             label = self.label_of(request.raw_path)
-            response = as_aiohttp(self._errors.answer(error, name, label))
+            response = as_aiohttp(self.errors.answer(error, name, label))
         finally:
             self._leave()
         self._count(response.status, self.find(request.raw_path))
@@ -371,7 +372,7 @@ class Router(ABC, Generic[D]):
 
     def _refused(self, error: Exception, request: Request, destination: D | None) -> Response:
         label = UNROUTED if destination is None else destination.label
-        response = self._errors.answer(error, request.id, label)
+        response = self.errors.answer(error, request.id, label)
         self._count(response.status, destination)
         return response
 

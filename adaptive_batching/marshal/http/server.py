@@ -212,6 +212,7 @@ class Server:
             connection.abort()
         if self._aiohttp is not None:
             await self._aiohttp.shutdown(_LAST_WORDS)
+        self._bursts.flush()
 
 
 def max_connections() -> int:

@@ -52,6 +52,7 @@ def make_application(
     async def running(_application: web.Application) -> AsyncIterator[None]:
         async with runtimes.running(drain_timeout):
             yield
+        router.errors.flush()
 
     application.cleanup_ctx.append(running)
     return application

@@ -6,7 +6,7 @@ before our own server (https://asgi.readthedocs.io/en/latest/specs/www.html).
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import asynccontextmanager
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -63,14 +63,17 @@ class AsgiService:
         self._started = False
         runtimes.metrics.held_bytes = lambda: self._router.held.held
 
-    def running_workers(self) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def running_workers(self) -> AsyncIterator[None]:
         """Have workers while the block runs.
 
         Raises:
             WorkerStartError: A worker could not load its handler.
         """
         self._started = True
-        return self.runtimes.running(self._drain_timeout)
+        async with self.runtimes.running(self._drain_timeout):
+            yield
+        self._router.errors.flush()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request, or live as long as the server; see the specification."""

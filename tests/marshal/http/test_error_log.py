@@ -64,6 +64,19 @@ async def test_how_many_were_left_out_is_said(caplog, monkeypatch, more):
     assert "again" in lines(caplog)[-1]
 
 
+async def test_what_was_flushed_is_not_said_again(caplog, monkeypatch):
+    """A service that ends does not wait for the end of a burst, which then adds nothing."""
+    monkeypatch.setattr(log_rate_limit, "_QUIET", 0.01)
+    log = ErrorLog()
+    for number in range(4):
+        log.enter(Overloaded(f"number {number}"), "id", "/one")
+    log.flush()
+    assert "/one: overloaded: Overloaded: 3 more like it within " in lines(caplog)[-1]
+    log.flush()
+    await until(lambda: not log._bursts)
+    assert len(lines(caplog)) == 2
+
+
 def test_a_long_burst_is_told_of_now_and_then(caplog):
     """Refusals that come for minutes: the first, a line a minute, and how many at the end."""
 

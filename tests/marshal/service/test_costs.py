@@ -98,6 +98,22 @@ async def test_a_function_that_fails_and_an_item_that_is_none(many):
         assert (await client.post("/lengths", sent("a"))).status == 200
 
 
+async def test_the_log_says_what_a_client_is_told_that_it_says(caplog):
+    """Of errors alike it says the first, under its id, and how many more as the service ends."""
+    wrong = {"a": -1, "b": float("nan"), "c": "7"}
+    texts = Texts(cost=lambda item: wrong[item.text])
+    async with client_of(texts.service) as client:
+        answers = [await client.post("/lengths", {"text": text}) for text in wrong]
+    assert {answer.error for answer in answers} == {"bad_cost"}
+    for answer in answers:
+        assert "this request_id, or that of an earlier error like it" in answer.json["message"]
+    logged = [line for line in caplog.messages if "bad_cost" in line]
+    assert f"request {answers[0].json['request_id']}: " in logged[0]
+    assert [line.partition(" within ")[0] for line in logged[1:]] == [
+        "/lengths: bad_cost: CostError: 2 more like it"
+    ]
+
+
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
 async def test_a_function_that_exits_is_answered(raised):
     """The client gets a 500 instead of a closed connection."""

@@ -52,7 +52,8 @@ OF_ENDPOINTS = (
     Refusal(431, "The headers are larger, or more, than they may be.", ("headers_too_large",)),
     Refusal(
         500,
-        "The handler or `cost` failed. What happened is in the log, under the request's id.",
+        "The handler or `cost` failed. What happened is in the log, under the request's id or that"
+        " of an earlier error like it.",
         (
             errors.HandlerError.code,
             errors.CostError.code,

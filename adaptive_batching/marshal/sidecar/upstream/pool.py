@@ -178,6 +178,7 @@ class Upstreams:
         await self._verification.aclose()
         await self._directory.aclose()
         await self._client.aclose()
+        self._logged.flush()
 
     async def _run(self, items: Sequence[Forwarded], address: Address) -> list[Reply]:
         """Fill a batch up and send it; a request alone goes as it came where that can't be cut."""
