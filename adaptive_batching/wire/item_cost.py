@@ -11,7 +11,7 @@ import msgspec
 
 from adaptive_batching.errors import SettingError
 from adaptive_batching.units import LARGEST_COST
-from adaptive_batching.wire.pointer import parse_pointer
+from adaptive_batching.wire.pointer import format_pointer, parse_pointer
 from adaptive_batching.wire.splice import NotCuttable, Raw, length, length_of, members
 
 _LENGTH = ":length"
@@ -81,7 +81,10 @@ class PointedCost:
         try:
             return self._length(text, notation) if self.by_length else _number(text, notation)
         except _NOT_READ as error:
-            raise NotCuttable(f"expected a cost in an item: {error}") from error
+            wanted = "a list or a string" if self.by_length else "a number"
+            place = f" at {format_pointer(self.pointer)}" if self.pointer else ""
+            got = str(error).rpartition(", got ")[2].strip("`")  # as msgspec ends what it says
+            raise NotCuttable(f"expected {wanted}{place}, got {got}") from error
 
     @staticmethod
     def _length(text: Raw, notation: Notation) -> float:

@@ -1,6 +1,7 @@
 """JSON pointers (RFC 6901), as settings write them."""
 
 import re
+from collections.abc import Iterable
 
 from adaptive_batching.errors import SettingError
 
@@ -21,3 +22,8 @@ def parse_pointer(name: str, text: str) -> tuple[str, ...]:
         msg = f"expected a JSON pointer such as /inputs, or nothing, got {text!r}"
         raise SettingError(name, msg)
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in text[1:].split("/"))
+
+
+def format_pointer(steps: Iterable[str]) -> str:
+    """Write the names on the way to a place as a JSON pointer."""
+    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)

@@ -104,6 +104,24 @@ def test_an_item_without_its_cost_shares_no_batch(cost: str, item: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("cost", "item", "told"),
+    [
+        ("/tokens:length", {"tokens": None}, "expected a list or a string at /tokens, got null"),
+        ("/a~1b/c:length", {"a/b": {"c": 3}}, "expected a list or a string at /a~1b/c, got int"),
+        (":length", {"tokens": [1]}, "expected a list or a string, got object"),
+        ("/n", {"n": "3"}, "expected a number at /n, got str"),
+        ("/n", {"n": [3]}, "expected a number at /n, got array"),
+        ("/n", {"m": 3}, "expected 'n' in an item, to read its cost"),
+    ],
+)
+def test_what_stands_where_a_cost_should(cost: str, item: object, told: str) -> None:
+    """The error says where it was looked for, what was expected there, and what was found."""
+    with pytest.raises(NotCuttable) as raised:
+        costs(cost, json.dumps([item]))
+    assert str(raised.value) == told
+
+
+@pytest.mark.parametrize(
     "text", ["", "tokens", "/a~", "a:length", "bytes:length", "/tokens:len", "/a/b:"]
 )
 def test_what_is_no_cost_is_refused(text: str) -> None:

@@ -275,8 +275,8 @@ class RouteRuntime:
             if not self._told_of_costs:
                 self._told_of_costs = True
                 _log.warning(
-                    "%s: a request shares no batch, nor will others like it: %s; cost (--cost) says"
-                    " where an item has its cost",
+                    "%s: requests without their cost (--cost) are passed on one by one (said once):"
+                    " %s",
                     *(self.route.name, error),
                 )
             return None

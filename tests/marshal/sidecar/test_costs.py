@@ -118,7 +118,8 @@ async def test_a_request_without_its_cost_is_passed_on(start, padding, caplog):
     for _ in range(2):
         status, answer, headers = await send(client, "abc")
         assert (status, answer) == (200, [3])
-    assert caplog.text.count("a request shares no batch, nor will others like it: expected ") == 1
+    told = "requests without their cost (--cost) are passed on one by one (said once): expected "
+    assert caplog.text.count(told) == 1
     assert "X-Batch-Size" not in headers
     assert await recent(client) == []
 
