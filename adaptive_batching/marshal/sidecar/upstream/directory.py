@@ -195,22 +195,23 @@ class Directory:
 
     async def _resolve(self, since: float) -> None:
         """Look all names up; one that has no address now keeps those that it had."""
+        found = dict(self._found)  # replaced at once: requests come between look-ups
         for location in self._locations:
-            if location in self._found and not location.changes:
+            if location in found and not location.changes:
                 continue
             try:
-                self._found[location] = await location.addresses()
+                found[location] = await location.addresses()
             except OSError as error:
-                self._miss(location, error)
+                self._miss(location, error, found.setdefault(location, []))
             else:
                 if location in self._missed:
                     self._missed.remove(location)
                     _log.info("%s has an address now", location)
+        self._found = found
         self._seat(since)
 
-    def _miss(self, location: Location, error: OSError) -> None:
+    def _miss(self, location: Location, error: OSError, known: Sequence[Address]) -> None:
         """Say once that a name has no address, and what comes of it."""
-        known = self._found.setdefault(location, [])
         if location not in self._missed:
             self._missed.add(location)
             meanwhile = "its servers stay the same" if known else "it gets no requests"

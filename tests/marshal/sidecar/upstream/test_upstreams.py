@@ -5,6 +5,7 @@ import json
 import socket
 import ssl
 import subprocess
+import threading
 import time
 from contextlib import AsyncExitStack
 
@@ -132,11 +133,17 @@ async def test_tls(before, certificate, host, names, caplog):
 
 
 class Names(dict):
-    """Addresses by name, and which names were asked for."""
+    """Addresses by name.
+
+    Attributes:
+        looked_up: Which names were asked for.
+        slow: By name, what each look-up of it acquires first.
+        waiting: The slow names that were asked for.
+    """
 
     def __init__(self):
         super().__init__()
-        self.looked_up = []
+        self.looked_up, self.slow, self.waiting = [], {}, []
 
 
 @pytest.fixture
@@ -148,6 +155,9 @@ def names(monkeypatch):
     def look_up(host, port, *args, **kwargs):
         if host not in known:
             return real(host, port, *args, **kwargs)
+        if host in known.slow:
+            known.waiting.append(host)
+            known.slow[host].acquire()
         known.looked_up.append(host)
         if not known[host]:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -175,6 +185,29 @@ async def test_a_name_with_several_addresses(before, names):
         await until(lambda: stats(client).workers == 1)
         for n in range(5):
             assert (await client.predict(n))[1] == {"predictions": [2 * n]}
+
+
+async def test_a_new_address_while_another_name_is_looked_up(before, names):
+    """Requests go to the servers that are known until all names have been looked up."""
+    names["one.test"] = names["other.test"] = ["127.0.0.1"]
+    slow = threading.Semaphore(0)
+    async with scripted(predict) as one:
+        locations = [f"http://{name}.test:{one.port}" for name in ("one", "other")]
+        client = await before(servers=locations)
+        names.slow["other.test"] = slow
+        try:
+            await until(lambda: len(names.waiting) == 1)
+            names["one.test"] = ["127.0.0.2"]
+            slow.release()
+            await until(lambda: len(names.waiting) == 2)
+            body = {"instances": [3]}
+            async with client.session.put(f"{client.url}/elsewhere", json=body) as response:
+                assert (response.status, await response.json()) == (200, {"predictions": [6]})
+            assert (await page(client, "/metrics"))[0] == 200
+        finally:
+            names.slow.clear()
+            slow.release()
+        await until(lambda: f"http://127.0.0.2:{one.port}" in server_names(client))
 
 
 async def test_a_server_that_goes_and_comes_back(before, names):
