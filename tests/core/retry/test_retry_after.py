@@ -70,8 +70,8 @@ overloads = st.builds(
     limits=st.builds(
         Limits,
         max_batch_size=st.just(64),
-        # of shorter promises jobs expire before a worker is free, and make room sooner
-        max_latency=st.sampled_from([0.017, 0.025, 0.05, 0.1]),
+        # within less than three batches jobs are shed before their turn, and make room sooner
+        max_latency=st.sampled_from([0.025, 0.05, 0.1]),
         max_queue=st.sampled_from([65_536, 100]),
     ),
 )
