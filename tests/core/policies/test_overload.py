@@ -201,6 +201,21 @@ def test_a_closed_loop_that_fills_no_batch_is_not_waited_for_as_overload() -> No
     assert answered["cork"] >= answered["greedy"]
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("callers", [6, 32, 58])
+def test_callers_who_miss_each_other_are_brought_together(callers: int, seed: int) -> None:
+    """A promise that is longer than their batch, but shorter than two: behind each other's batches
+    they would be late in turns, for ever. Some have to be let down once.
+    """
+    server = Server(20e-3, 0.1e-3, jitter=0.03)
+    loop = ClosedLoop(callers, 4.0, Span(0.0, 0.0), Span(0.6e-3, 2e-3), seed)
+    scheduler = Scheduler(Cork(), Limits(64, 39.6e-3))
+    history = simulate(loop, scheduler, server.service(seed))
+    known = [job for job in history.jobs if job.arrived > 2.0]
+    assert sum(job.in_time for job in known) >= 0.95 * len(known)
+    assert len(known) > 0.95 * callers * 2.0 / (2e-3 + 20e-3 + 0.1e-3 * callers)
+
+
 def test_a_job_accepted_by_its_queue_alone_would_not_be_refused() -> None:
     """`accepts` is a cheaper answer to the question of `refuse`, not another one."""
     policy, random, now = Cork(), Random(3), 0.0

@@ -12,7 +12,7 @@ from adaptive_batching.core.policies.cork.batch_size import (
     safe_size,
     up_to_knee,
 )
-from adaptive_batching.core.policies.cork.holding import filled_until, gathered_until, spaced_until
+from adaptive_batching.core.policies.cork.holding import held_until
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policies.cork.worker_choice import wait_for_faster
 from adaptive_batching.core.policies.shedding import hopeless, shed_or_probe
@@ -56,21 +56,17 @@ class Cork:
             if late:
                 return shed_or_probe(at, late)
         # No other job may join; less is full if it may cost no more.
-        filled = items >= limit or items >= at.limits.max_queue or (most < limit and at.filled)
-        if filled or now >= due:
-            return Dispatch(cut_to_size(at, limit), Reason.FULL if filled else Reason.DEADLINE)
-        if overloaded and (until := filled_until(at, full)) > now:
-            return Hold(min(until, due))
-        if at.idle >= at.workers:
-            until, reason = gathered_until(at, due, parameters), Reason.IDLE
-        else:
-            until, reason = spaced_until(at, full, due, parameters), Reason.NOT_WORTH_WAITING
+        if items >= limit or items >= at.limits.max_queue or (most < limit and at.filled):
+            return Dispatch(cut_to_size(at, limit), Reason.FULL)
+        until = held_until(at, full, due, parameters, overloaded=overloaded)
         if until > now:
-            return Hold(min(until, due))
+            return Hold(until)
+        if now >= due:
+            return Dispatch(cut_to_size(at, limit), Reason.DEADLINE)
         size = boarding_limit(at, limit, parameters)
         if at.limits.sizes:  # the next of them: too small costs more than too large
             size = cut_to_size(at, min(limit, at.limits.padded(size)))
-        return Dispatch(size, reason)
+        return Dispatch(size, Reason.IDLE if at.idle >= at.workers else Reason.NOT_WORTH_WAITING)
 
     def accepts(self, queue: KeyQueue, job: Job) -> bool:
         """Whether an idle worker has room for the job, or even a full batch would be in time."""

@@ -9,7 +9,90 @@ from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policy import Situation
 
 
-def spaced_until(at: Situation, full: float, due: float, parameters: CorkParameters) -> float:
+def held_until(
+    at: Situation, full: float, due: float, parameters: CorkParameters, *, overloaded: bool
+) -> float:
+    """Until when to hold a batch that is not full (seconds); not later than `now` if not at all.
+
+    Args:
+        at: The situation.
+        full: Predicted duration of a full batch (seconds).
+        due: When it has to leave for the first deadline (seconds).
+        parameters: Of the policy.
+        overloaded: Whether more comes than the workers can do.
+    """
+    now = at.now
+    if due - now < full and (until := _exchanged_until(at, due)) > now:
+        return until
+    if now >= due:
+        return now
+    if overloaded and (until := _filled_until(at, full)) > now:
+        return min(until, due)
+    if at.idle >= at.workers:
+        return min(_gathered_until(at, due, parameters), due)
+    return min(_spaced_until(at, full, due, parameters), due)
+
+
+def _exchanged_until(at: Situation, due: float) -> float:
+    """Until when to hold jobs that are late then, for more that come behind them (seconds).
+
+    Callers whose promise is longer than their batch, but shorter than two, are late in turns for
+    ever if some are not let down once. Those who come have to be more answers a second.
+    """
+    now, arrivals, largest = at.now, at.arrivals, at.full / at.mean_size
+    come, alone = arrivals.clump_size(now), at.fixed + at.per_item * at.items
+    if at.idle > 1 or come <= 0 or alone <= 0:
+        return now
+    fixed, per_item = at.fixed, at.per_item * at.mean_size
+    behind = min(at.next_free, now + alone) + fixed + per_item * min(come, largest)
+    late_until = behind + at.margin * alone - at.limits.max_latency
+    end, best = now, at.requests / alone
+    for instant, expected in arrivals.clump(now):
+        if instant >= late_until:
+            break
+        joined = min(max(expected, 0.0), largest)
+        duration = instant - now + fixed + per_item * joined
+        if instant > due and joined > best * duration:
+            end, best = instant, joined / duration
+    return end
+
+
+def _filled_until(at: Situation, full: float) -> float:
+    """In overload: until when the rest of a full batch is worth waiting for (seconds).
+
+    A worker that waits answers nothing: in its time, the full batch has to answer more. The next
+    job comes as after such a silence, those behind it as they come on average.
+    """
+    now, items, most, newest = at.now, at.items, at.full, at.arrivals.newest
+    hazard, changes = at.arrivals.hazard(now, at.rate, at.fixed + at.per_item)
+    rest = 1.0 / hazard + (most - items) / (at.rate * at.mean_size) + full
+    alone = at.fixed + at.per_item * items
+    return min(changes, newest + full) if most * alone > items * rest else now
+
+
+def _gathered_until(at: Situation, due: float, parameters: CorkParameters) -> float:
+    """With all workers idle only the rest of a clump is worth waiting for (seconds)."""
+    now, arrivals, timer = at.now, at.arrivals, at.timer
+    size = min(at.items, at.full)
+    duration, single = (at.fixed + at.per_item * size) / at.idle, at.fixed + at.per_item
+    missed = parameters.clump * duration
+    clump_end = _clump_end(at, missed, due)
+    if clump_end > now:
+        return clump_end
+    longest = at.oldest.arrived + parameters.longest_clump * single
+    clumped = parameters.in_a_clump * at.rate  # jobs a second, far more than come on average
+    if now < longest and arrivals.fan_out.recognised(clumped):
+        end = arrivals.newest + arrivals.fan_out.worth(at.requests, missed)
+        return min(max(end, now + timer), longest) if end > now else now
+    next_release = parameters.all_idle * duration
+    hazard, changes = arrivals.hazard(now, at.rate, single)
+    worth = hazard >= clumped and at.requests < hazard * next_release
+    if next_release <= timer or not worth:
+        return now
+    return min(now + next_release, max(changes, now + timer))
+
+
+def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParameters) -> float:
     """Until when to hold beside busy workers (seconds); not later than `now` if not at all.
 
     Holding n jobs for dt costs n * dt; each of the hazard * dt that come in it joins this batch
@@ -38,41 +121,6 @@ def spaced_until(at: Situation, full: float, due: float, parameters: CorkParamet
     if flips <= soonest:
         return now
     return soonest if changes <= soonest else min(flips, changes)
-
-
-def filled_until(at: Situation, full: float) -> float:
-    """In overload: until when the rest of a full batch is worth waiting for (seconds).
-
-    A worker that waits answers nothing: in its time, the full batch has to answer more. The next
-    job comes as after such a silence, those behind it as they come on average.
-    """
-    now, items, most, newest = at.now, at.items, at.full, at.arrivals.newest
-    hazard, changes = at.arrivals.hazard(now, at.rate, at.fixed + at.per_item)
-    rest = 1.0 / hazard + (most - items) / (at.rate * at.mean_size) + full
-    alone = at.fixed + at.per_item * items
-    return min(changes, newest + full) if most * alone > items * rest else now
-
-
-def gathered_until(at: Situation, due: float, parameters: CorkParameters) -> float:
-    """With all workers idle only the rest of a clump is worth waiting for (seconds)."""
-    now, arrivals, timer = at.now, at.arrivals, at.timer
-    size = min(at.items, at.full)
-    duration, single = (at.fixed + at.per_item * size) / at.idle, at.fixed + at.per_item
-    missed = parameters.clump * duration
-    clump_end = _clump_end(at, missed, due)
-    if clump_end > now:
-        return clump_end
-    longest = at.oldest.arrived + parameters.longest_clump * single
-    clumped = parameters.in_a_clump * at.rate  # jobs a second, far more than come on average
-    if now < longest and arrivals.fan_out.recognised(clumped):
-        end = arrivals.newest + arrivals.fan_out.worth(at.requests, missed)
-        return min(max(end, now + timer), longest) if end > now else now
-    next_release = parameters.all_idle * duration
-    hazard, changes = arrivals.hazard(now, at.rate, single)
-    worth = hazard >= clumped and at.requests < hazard * next_release
-    if next_release <= timer or not worth:
-        return now
-    return min(now + next_release, max(changes, now + timer))
 
 
 def _clump_end(at: Situation, missed: float, due: float) -> float:
