@@ -34,10 +34,10 @@ def held_until(
 
 
 def _exchanged_until(at: Situation, due: float) -> float:
-    """Until when to hold jobs that are late then, for more that come behind them (seconds).
+    """Until when to hold jobs that are late then, for a clump that is more (seconds).
 
     Callers whose promise is longer than their batch, but shorter than two, are late in turns for
-    ever if some are not let down once. Those who come have to be more answers a second.
+    ever if some are not let down once. The clump has to be more answers a second.
     """
     now, arrivals, largest = at.now, at.arrivals, at.full / at.mean_size
     come, alone = arrivals.clump_size(now), at.fixed + at.per_item * at.items
