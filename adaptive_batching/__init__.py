@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from adaptive_batching.instrumentation.recording import Recorder
     from adaptive_batching.marshal.service.service import Service
     from adaptive_batching.marshal.service.shared_workers import SharedWorkers
-    from adaptive_batching.payloads.marks import DType, Padded, Shape
+    from adaptive_batching.payloads.arrays.marks import DType, Padded, Shape
     from adaptive_batching.pipeline import Pipeline, PipelineStats, Stage
     from adaptive_batching.workers.elsewhere import ExternalWorkers, Processes, RayWorkers
     from adaptive_batching.workers.placement import Tasks, Threads
@@ -46,7 +46,7 @@ _MODULES = {
     "Batched": "batched_function",
     "BatchingError": "errors",
     "Cooperative": "cooperation",
-    "DType": "payloads.marks",
+    "DType": "payloads.arrays.marks",
     "DeadlineExceeded": "errors",
     "Dispatch": "core",
     "ExecutionLock": "cooperation",
@@ -55,7 +55,7 @@ _MODULES = {
     "Hold": "core",
     "JobOutcome": "core",
     "Overloaded": "errors",
-    "Padded": "payloads.marks",
+    "Padded": "payloads.arrays.marks",
     "Pipeline": "pipeline",
     "PipelineStats": "pipeline",
     "Policy": "core",
@@ -66,7 +66,7 @@ _MODULES = {
     "Recorder": "instrumentation.recording",
     "Refused": "errors",
     "Service": "marshal.service.service",
-    "Shape": "payloads.marks",
+    "Shape": "payloads.arrays.marks",
     "SharedWorkers": "marshal.service.shared_workers",
     "Shed": "core",
     "ShedReason": "core",

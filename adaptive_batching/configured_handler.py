@@ -13,7 +13,7 @@ from adaptive_batching.workers.handler.padding import Padding
 
 if TYPE_CHECKING:
     from adaptive_batching.core import Costs
-    from adaptive_batching.payloads.array_stacking import Stacking
+    from adaptive_batching.payloads.arrays.stacking import Stacking
 
 _ARRAYS = re.compile(r"\b(ndarray|NDArray|Tensor)\b")
 

@@ -10,7 +10,7 @@ import pytest
 
 from adaptive_batching import Pipeline, Processes, Service, Stage, batched, cooperative
 from adaptive_batching.errors import BatchFunctionError, JobTooLarge
-from adaptive_batching.payloads.marks import DType, Shape
+from adaptive_batching.payloads.arrays.marks import DType, Shape
 from tests.workers import sized
 
 SIZES = (1, 2, 4, 8)

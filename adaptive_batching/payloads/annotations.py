@@ -8,8 +8,8 @@ from numbers import Number
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from adaptive_batching.payloads.arrays.marks import Padded, split_annotation
 from adaptive_batching.payloads.kinds import stacked_row, stacking_of
-from adaptive_batching.payloads.marks import Padded, split_annotation
 from adaptive_batching.workers.handler.handler import call_of, name_of
 
 UNDECLARED: Any = Any

@@ -4,9 +4,9 @@ import sys
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 if TYPE_CHECKING:
-    from adaptive_batching.payloads.array_fields import ArrayFields
-    from adaptive_batching.payloads.array_stacking import Stacking
-    from adaptive_batching.payloads.arrays import ArrayType
+    from adaptive_batching.payloads.arrays.array_type import ArrayType
+    from adaptive_batching.payloads.arrays.fields import ArrayFields
+    from adaptive_batching.payloads.arrays.stacking import Stacking
 
 
 def array_type(kind: Any) -> "ArrayType | ArrayFields | None":
@@ -17,7 +17,9 @@ def array_type(kind: Any) -> "ArrayType | ArrayFields | None":
     """
     if "numpy" not in sys.modules:
         return None
-    from adaptive_batching.payloads.arrays import ArrayType  # noqa: PLC0415  a third of a start
+    from adaptive_batching.payloads.arrays.array_type import (  # noqa: PLC0415  a third of a start
+        ArrayType,
+    )
 
     return kind if hasattr(kind, "is_one_array") else ArrayType.of(kind)
 
@@ -30,7 +32,7 @@ def stacking_of(hint: Any) -> "Stacking | None":
     """
     if _says_nothing_of_arrays(hint):
         return None
-    from adaptive_batching.payloads.array_stacking import Stacking  # noqa: PLC0415  it has NumPy
+    from adaptive_batching.payloads.arrays.stacking import Stacking  # noqa: PLC0415  it has NumPy
 
     return Stacking.of(hint)
 
@@ -39,7 +41,7 @@ def stacked_row(hint: Any) -> "ArrayType | ArrayFields | None":
     """The type of one row, if a result is annotated as arrays whose rows are the items' own."""
     if _says_nothing_of_arrays(hint):
         return None
-    from adaptive_batching.payloads.array_columns import row_type  # noqa: PLC0415  it has NumPy
+    from adaptive_batching.payloads.arrays.columns import row_type  # noqa: PLC0415  it has NumPy
 
     return row_type(hint)
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from adaptive_batching.errors import BatchFunctionError, InvalidItem, JobTooLarge, MalformedBody
-from adaptive_batching.payloads import npy
+from adaptive_batching.payloads.arrays import npy
 from adaptive_batching.payloads.codecs import Codec
 from adaptive_batching.wire import msgpack, splice
 

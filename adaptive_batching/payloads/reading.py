@@ -15,8 +15,8 @@ from adaptive_batching.payloads.kinds import array_type, is_pydantic
 from adaptive_batching.wire import strict_json
 
 if TYPE_CHECKING:
-    from adaptive_batching.payloads.array_fields import ArrayFields
-    from adaptive_batching.payloads.arrays import ArrayType
+    from adaptive_batching.payloads.arrays.array_type import ArrayType
+    from adaptive_batching.payloads.arrays.fields import ArrayFields
 
 Read = Callable[[bytes], Any]
 
@@ -127,7 +127,7 @@ def _pydantic_reader(codec: Codec, kind: Any) -> Read:
 
 
 def _npy_reader(array: "ArrayType | ArrayFields | None", kind: Any) -> Read:
-    from adaptive_batching.payloads import npy  # noqa: PLC0415  it imports NumPy
+    from adaptive_batching.payloads.arrays import npy  # noqa: PLC0415  it imports NumPy
 
     if kind is UNDECLARED:
         return npy.load

@@ -9,8 +9,8 @@ import msgspec
 
 from adaptive_batching.payloads import pydantic_types
 from adaptive_batching.payloads.annotations import UNDECLARED
+from adaptive_batching.payloads.arrays.marks import DType, Shape
 from adaptive_batching.payloads.kinds import array_type, is_pydantic
-from adaptive_batching.payloads.marks import DType, Shape
 
 Schema = dict[str, Any]
 

@@ -18,8 +18,8 @@ from adaptive_batching.wire import strict_json
 from adaptive_batching.wire.plain import plain
 
 if TYPE_CHECKING:
-    from adaptive_batching.payloads.array_fields import ArrayFields
-    from adaptive_batching.payloads.arrays import ArrayType
+    from adaptive_batching.payloads.arrays.array_type import ArrayType
+    from adaptive_batching.payloads.arrays.fields import ArrayFields
 
 Write = Callable[[Any], bytes]
 
@@ -131,7 +131,7 @@ def _read_back(encode: Write, read: Callable[[bytes], Any]) -> Write:
 
 
 def _npy_writer(array: "ArrayType | ArrayFields | None") -> Write:
-    from adaptive_batching.payloads import npy  # noqa: PLC0415  it imports NumPy
+    from adaptive_batching.payloads.arrays import npy  # noqa: PLC0415  it imports NumPy
 
     if array is None:
         return npy.dump

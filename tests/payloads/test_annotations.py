@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 from adaptive_batching.payloads.annotations import UNDECLARED, declared_types
-from adaptive_batching.payloads.array_columns import RowType
-from adaptive_batching.payloads.arrays import ArrayType
+from adaptive_batching.payloads.arrays.array_type import ArrayType
+from adaptive_batching.payloads.arrays.columns import RowType
 
 T = TypeVar("T")
 Rows = Annotated[list[int], "counted"]

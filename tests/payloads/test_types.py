@@ -17,9 +17,9 @@ from adaptive_batching.errors import (
     InvalidItem,
     MalformedBody,
 )
+from adaptive_batching.payloads.arrays.marks import DType, Shape
 from adaptive_batching.payloads.codecs import Codec
 from adaptive_batching.payloads.contract import Contract, Declaration
-from adaptive_batching.payloads.marks import DType, Shape
 from adaptive_batching.payloads.payload import Payload
 from adaptive_batching.workers.handler.pickled import Pickled
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 
 from adaptive_batching import Service
-from adaptive_batching.payloads.marks import DType, Padded, Shape
+from adaptive_batching.payloads.arrays.marks import DType, Padded, Shape
 
 Row = Annotated[np.ndarray, Shape(3), DType("float64")]
 Wave = Annotated[np.ndarray, Shape(None), DType("float64"), Padded(axis=0)]

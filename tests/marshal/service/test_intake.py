@@ -12,7 +12,7 @@ import pytest
 from adaptive_batching import SharedWorkers
 from adaptive_batching.errors import InvalidItem, JobTooLarge, MalformedBody, QueueFull
 from adaptive_batching.marshal.service.service import Service
-from adaptive_batching.payloads import npy
+from adaptive_batching.payloads.arrays import npy
 from adaptive_batching.payloads.codecs import Codec
 from adaptive_batching.payloads.lists import cut
 from tests.marshal.client import client_of, until

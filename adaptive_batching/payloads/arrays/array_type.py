@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from adaptive_batching.errors import InvalidItem
-from adaptive_batching.payloads.marks import NUMBERS, DType, Shape, split_annotation
+from adaptive_batching.payloads.arrays.marks import NUMBERS, DType, Shape, split_annotation
 
 _MOST_DIMENSIONS = 64  # that NumPy knows
 _FITTING = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}  # what can become what, without a loss

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints, is_
 import numpy as np
 
 from adaptive_batching.errors import BatchFunctionError, InvalidItem
-from adaptive_batching.payloads.array_columns import Column
-from adaptive_batching.payloads.array_fields import ArrayFields
-from adaptive_batching.payloads.arrays import ArrayType
-from adaptive_batching.payloads.marks import split_annotation
+from adaptive_batching.payloads.arrays.array_type import ArrayType
+from adaptive_batching.payloads.arrays.columns import Column
+from adaptive_batching.payloads.arrays.fields import ArrayFields
+from adaptive_batching.payloads.arrays.marks import split_annotation
 from adaptive_batching.workers.handler.handler import is_async
 from adaptive_batching.workers.handler.padding import Padding, cut
 from adaptive_batching.workers.handler.results import BatchRaised, check_results

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 import numpy as np
 
-from adaptive_batching.payloads.array_fields import ArrayFields
-from adaptive_batching.payloads.arrays import ArrayType, number_type
-from adaptive_batching.payloads.marks import Padded, Shape, split_annotation
+from adaptive_batching.payloads.arrays.array_type import ArrayType, number_type
+from adaptive_batching.payloads.arrays.fields import ArrayFields
+from adaptive_batching.payloads.arrays.marks import Padded, Shape, split_annotation
 
 if TYPE_CHECKING:  # worker processes stack arrays, and most of them without the core
     from adaptive_batching.core import Costs

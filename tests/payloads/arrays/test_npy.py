@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaptive_batching.errors import InvalidItem, MalformedBody
-from adaptive_batching.payloads.arrays import ArrayType
-from adaptive_batching.payloads.marks import DType
-from adaptive_batching.payloads.npy import dump, load
+from adaptive_batching.payloads.arrays.array_type import ArrayType
+from adaptive_batching.payloads.arrays.marks import DType
+from adaptive_batching.payloads.arrays.npy import dump, load
 
 
 def saved(array, **how):

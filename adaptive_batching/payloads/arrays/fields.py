@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypedDict
 
 from adaptive_batching.errors import InvalidItem
 from adaptive_batching.exception_text import qualname_of
-from adaptive_batching.payloads.arrays import ArrayType
+from adaptive_batching.payloads.arrays.array_type import ArrayType
 from adaptive_batching.payloads.faults import in_field
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from adaptive_batching.errors import MalformedBody
-from adaptive_batching.payloads.marks import NUMBERS
+from adaptive_batching.payloads.arrays.marks import NUMBERS
 
 _MAX_HEADER = 4096  # bytes; that of an array of numbers has some 80
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}

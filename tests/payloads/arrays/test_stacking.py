@@ -14,7 +14,7 @@ from adaptive_batching import DType, Padded, Pipeline, Processes, Shape, Stage, 
 from adaptive_batching.configured_handler import configured
 from adaptive_batching.core import Costs
 from adaptive_batching.errors import BatchFunctionError, InvalidItem
-from adaptive_batching.payloads.array_stacking import Stacking
+from adaptive_batching.payloads.arrays.stacking import Stacking
 from adaptive_batching.workers.handler.handler import build
 from adaptive_batching.workers.handler.results import BatchRaised, check_results
 
