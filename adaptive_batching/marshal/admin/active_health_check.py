@@ -7,7 +7,7 @@ from time import monotonic
 
 from adaptive_batching.errors import NoWorkers
 from adaptive_batching.marshal.http.error_responses import status_and_code
-from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
+from adaptive_batching.marshal.service.runtimes.endpoint_runtime import EndpointRuntime
 
 _PATIENCE = 5.0  # seconds for an example's answer
 _PAUSE = 1.0  # seconds for which what was found is told again

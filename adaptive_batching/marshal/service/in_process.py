@@ -13,9 +13,9 @@ from adaptive_batching.units import Duration, patience_of
 from adaptive_batching.workers.handler.results import sequence_of
 
 if TYPE_CHECKING:  # worker processes import this module, but serve nothing
-    from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
-    from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
-    from adaptive_batching.marshal.service.list_runtime import ListRuntime
+    from adaptive_batching.marshal.service.runtimes.endpoint_runtime import EndpointRuntime
+    from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes
+    from adaptive_batching.marshal.service.runtimes.list_runtime import ListRuntime
 
 
 class InProcessEndpoint:

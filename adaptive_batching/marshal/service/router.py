@@ -12,9 +12,9 @@ from adaptive_batching.marshal.http.limits import MemoryLimit
 from adaptive_batching.marshal.http.request import Request, path_of, request_of
 from adaptive_batching.marshal.http.response import Response, as_aiohttp
 from adaptive_batching.marshal.http.router import Router
-from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
-from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
 from adaptive_batching.marshal.service.endpoints import PAGES
+from adaptive_batching.marshal.service.runtimes.endpoint_runtime import EndpointRuntime
+from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes
 
 
 class ServiceRouter(Router[EndpointRuntime]):

@@ -14,9 +14,9 @@ from adaptive_batching.marshal.admin.operated import Operated
 from adaptive_batching.marshal.checks import check_fits
 from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.http.tracing import Tracer, with_tracer
-from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
 from adaptive_batching.marshal.service.endpoints import HEALTH, PAGES, Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.router import ServiceRouter
+from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes
 from adaptive_batching.units import counted, format_duration
 
 _log = logging.getLogger("adaptive_batching")

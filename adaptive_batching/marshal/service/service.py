@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
     from adaptive_batching.marshal.http.tracing import Tracer
     from adaptive_batching.marshal.service.asgi import AsgiService, Message, Receive, Send
-    from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
     from adaptive_batching.marshal.service.runner import Running
+    from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -459,7 +459,7 @@ class Service:
         )
 
     def _runtimes(self) -> "EndpointRuntimes":
-        from adaptive_batching.marshal.service.endpoint_runtimes import (  # noqa: PLC0415
+        from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import (  # noqa: PLC0415
             EndpointRuntimes,
         )
 

@@ -13,8 +13,8 @@ from yarl import URL
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.errors import WorkerStartError
 from adaptive_batching.marshal.http.error_log import ErrorLog
-from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
-from adaptive_batching.marshal.service.endpoint_runtimes import EndpointRuntimes
+from adaptive_batching.marshal.service.runtimes.endpoint_runtime import EndpointRuntime
+from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes
 from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.pipeline import Pipeline, Stage
 from tests.marshal import apps

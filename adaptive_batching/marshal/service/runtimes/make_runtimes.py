@@ -17,22 +17,25 @@ from adaptive_batching.instrumentation.size_advice import SizeAdvice
 from adaptive_batching.item_costs import CostOf
 from adaptive_batching.marshal.service.conversion import conversion_of_stage
 from adaptive_batching.marshal.service.costs import cost_of_bodies
-from adaptive_batching.marshal.service.endpoint_runtime import (
+from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.service.runtimes.endpoint_runtime import (
     Backend,
     EndpointCall,
     EndpointRuntime,
     Post,
 )
-from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
-from adaptive_batching.marshal.service.keys import key_of
-from adaptive_batching.marshal.service.list_runtime import (
+from adaptive_batching.marshal.service.runtimes.keys import key_of
+from adaptive_batching.marshal.service.runtimes.list_runtime import (
     CallOfSeveral,
     Keys,
     ListRuntime,
     PostAll,
 )
-from adaptive_batching.marshal.service.negotiation import Negotiation, example_items
-from adaptive_batching.marshal.service.shared_dispatcher import make_shared_dispatcher, warm_up_of
+from adaptive_batching.marshal.service.runtimes.negotiation import Negotiation, example_items
+from adaptive_batching.marshal.service.runtimes.shared_dispatcher import (
+    make_shared_dispatcher,
+    warm_up_of,
+)
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.workers.factory import make_workers

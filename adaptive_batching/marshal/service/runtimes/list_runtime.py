@@ -11,8 +11,12 @@ from adaptive_batching.errors import InvalidItem
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
-from adaptive_batching.marshal.service.endpoint_runtime import EndpointCall, EndpointRuntime, Post
-from adaptive_batching.marshal.service.negotiation import Formats
+from adaptive_batching.marshal.service.runtimes.endpoint_runtime import (
+    EndpointCall,
+    EndpointRuntime,
+    Post,
+)
+from adaptive_batching.marshal.service.runtimes.negotiation import Formats
 from adaptive_batching.wire.error_reply import ItemFailed
 
 Keys = Sequence[tuple[Hashable, ...]]

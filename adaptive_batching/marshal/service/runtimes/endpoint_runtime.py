@@ -16,8 +16,8 @@ from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.handler import Keep
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
-from adaptive_batching.marshal.service.keys import KeyOf
-from adaptive_batching.marshal.service.negotiation import Negotiation
+from adaptive_batching.marshal.service.runtimes.keys import KeyOf
+from adaptive_batching.marshal.service.runtimes.negotiation import Negotiation
 
 
 class Backend(Protocol):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from adaptive_batching.core import JobClass, Limits
 from adaptive_batching.dispatcher import Dispatcher, Observer, of_class
 from adaptive_batching.marshal.service.endpoints import Endpoint
-from adaptive_batching.marshal.service.negotiation import example_items
+from adaptive_batching.marshal.service.runtimes.negotiation import example_items
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.workers.handler.multi_handler import Addressed, NamedHandler
 from adaptive_batching.workers.handler.warm_up import WarmUp, make_warm_up

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from adaptive_batching.dispatcher import NO_OBSERVERS, Forming, Observer
 from adaptive_batching.instrumentation.live import LiveView
 from adaptive_batching.instrumentation.prometheus import Metrics
-from adaptive_batching.marshal.service.endpoint_runtime import EndpointRuntime
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
-from adaptive_batching.marshal.service.make_runtimes import make_runtimes
+from adaptive_batching.marshal.service.runtimes.endpoint_runtime import EndpointRuntime
+from adaptive_batching.marshal.service.runtimes.make_runtimes import make_runtimes
 from adaptive_batching.side_by_side import all_to_the_end, side_by_side
 from adaptive_batching.workers.interface import Restartable
 
