@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from adaptive_batching.marshal.admin.openapi.pages import Documents
     from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
     from adaptive_batching.marshal.http.tracing import Tracer
-    from adaptive_batching.marshal.service.asgi import AsgiService, Message, Receive, Send
+    from adaptive_batching.marshal.service.mounted.asgi import AsgiService, Message, Receive, Send
     from adaptive_batching.marshal.service.runner import Running
     from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes
 
@@ -409,7 +409,7 @@ class Service:
 
         Its workers start and stop with it, or with the application that it is a part of.
         """
-        from adaptive_batching.marshal.service.aiohttp_application import (  # noqa: PLC0415
+        from adaptive_batching.marshal.service.mounted.aiohttp_application import (  # noqa: PLC0415
             make_application,
         )
 
@@ -447,7 +447,7 @@ class Service:
         )
 
     def _made_asgi(self) -> "AsgiService":
-        from adaptive_batching.marshal.service.asgi import AsgiService  # noqa: PLC0415
+        from adaptive_batching.marshal.service.mounted.asgi import AsgiService  # noqa: PLC0415
 
         return AsgiService(
             self._runtimes(),

@@ -9,7 +9,7 @@ from adaptive_batching.marshal.admin.openapi.pages import Documents
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.request import Request, request_of
 from adaptive_batching.marshal.http.response import as_aiohttp
-from adaptive_batching.marshal.service.mounted import answer, show
+from adaptive_batching.marshal.service.mounted.answer import answer, show
 from adaptive_batching.marshal.service.router import ServiceRouter
 from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes
 

@@ -16,7 +16,7 @@ from adaptive_batching.errors import NoWorkers
 from adaptive_batching.marshal.admin.openapi.pages import Documents
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
-from adaptive_batching.marshal.service.mounted import ClientGone, answer, show
+from adaptive_batching.marshal.service.mounted.answer import ClientGone, answer, show
 from adaptive_batching.marshal.service.router import ServiceRouter
 from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes
 
