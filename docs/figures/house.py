@@ -18,7 +18,7 @@ LAYERS = [layer.split(" | ") for layer in FLOORS[0]["layers"]]
 
 
 def room_of(module: str) -> str:
-    """`marshal.http.connection` stands in `marshal.http`, `core.scheduler` in `core`."""
+    """`marshal.http.router` stands in `marshal.http`, `core.scheduler` in `core`."""
     parts = module.split(".")[1:]
     return ".".join(parts[: 2 if parts[:1] == ["marshal"] and len(parts) > 2 else 1])
 

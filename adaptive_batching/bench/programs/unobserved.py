@@ -11,7 +11,7 @@ from typing import Any
 from adaptive_batching.bench.loops import loop_factory
 from adaptive_batching.bench.programs.apps import throughput
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.marshal.http.server import Server
+from adaptive_batching.marshal.http.server.server import Server
 from adaptive_batching.marshal.service.router import ServiceRouter
 from adaptive_batching.marshal.service.runtimes.endpoint_runtime import EndpointRuntime
 from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes

@@ -20,9 +20,9 @@ from adaptive_batching.cli.options.rules import excludes
 from adaptive_batching.errors import BatchingError, ConfigError
 from adaptive_batching.marshal.admin.operated import Operated
 from adaptive_batching.marshal.config.quantities import Delay, Port, means
-from adaptive_batching.marshal.http.client_tls import ClientTls
 from adaptive_batching.marshal.http.run import run_until_told
-from adaptive_batching.marshal.http.sockets import ListenError, bound_sockets, passed_socket
+from adaptive_batching.marshal.http.server.client_tls import ClientTls
+from adaptive_batching.marshal.http.server.sockets import ListenError, bound_sockets, passed_socket
 from adaptive_batching.workers.external.named_socket import NamedSocket
 from adaptive_batching.workers.external.socket_path import check_path
 

@@ -18,7 +18,7 @@ from adaptive_batching.marshal.admin.dashboard.broadcast import Broadcast
 from adaptive_batching.marshal.admin.page import Page
 from adaptive_batching.marshal.http.router import UNROUTED, Router
 from adaptive_batching.marshal.http.run import Program
-from adaptive_batching.marshal.http.server import Server
+from adaptive_batching.marshal.http.server.server import Server
 from adaptive_batching.marshal.http.tracing import Tracer, traced
 
 _log = logging.getLogger("adaptive_batching")

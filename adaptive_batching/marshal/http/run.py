@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Protocol, TypeVar
 
 from adaptive_batching.errors import BatchingError
-from adaptive_batching.marshal.http.client_tls import ClientTls
+from adaptive_batching.marshal.http.server.client_tls import ClientTls
 from adaptive_batching.workers.pinning import pinned
 
 _log = logging.getLogger("adaptive_batching")

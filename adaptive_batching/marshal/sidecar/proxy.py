@@ -13,8 +13,8 @@ from multidict import CIMultiDict
 
 from adaptive_batching.errors import Overloaded, UpstreamBroken, UpstreamLost, WorkerTimeout
 from adaptive_batching.marshal.http.error_responses import Rejected
-from adaptive_batching.marshal.http.passed import PassedRequest
 from adaptive_batching.marshal.http.request import WEBSOCKET
+from adaptive_batching.marshal.http.server.passed import PassedRequest
 from adaptive_batching.marshal.sidecar.proxy_headers import check_text
 from adaptive_batching.marshal.sidecar.proxy_response import send_back
 from adaptive_batching.marshal.sidecar.route import Route

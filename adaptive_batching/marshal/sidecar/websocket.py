@@ -15,8 +15,8 @@ from aiohttp import hdrs, web
 from aiohttp.connector import Connection
 from aiohttp.http import StreamWriter
 
-from adaptive_batching.marshal.http.passed import PassedRequest
 from adaptive_batching.marshal.http.request import WEBSOCKET
+from adaptive_batching.marshal.http.server.passed import PassedRequest
 from adaptive_batching.marshal.sidecar.proxy_headers import passed_on
 from adaptive_batching.marshal.sidecar.proxy_response import WrittenResponse, write_head
 

@@ -15,10 +15,11 @@ import trustme
 import uvloop
 from aiohttp import HttpVersion10, web
 
-from adaptive_batching.marshal.http import limits, server
+from adaptive_batching.marshal.http import limits
 from adaptive_batching.marshal.http.error_responses import Rejected, refusal
 from adaptive_batching.marshal.http.handler import Keep
 from adaptive_batching.marshal.http.response import Response
+from adaptive_batching.marshal.http.server import server
 from tests.marshal.client import until
 from tests.marshal.http.held import Streams
 

@@ -13,7 +13,7 @@ from yarl import URL
 
 from adaptive_batching.errors import UsageError
 from adaptive_batching.instrumentation import log_rate_limit
-from adaptive_batching.marshal.http.server import check_parser
+from adaptive_batching.marshal.http.server.server import check_parser
 from adaptive_batching.marshal.service.service import Service
 from tests.instrumentation.exposed import series
 from tests.marshal.client import client_of, until

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from adaptive_batching.marshal.http.shedding import ReadLag, Refusals
+from adaptive_batching.marshal.http.server.shedding import ReadLag, Refusals
 from tests.marshal.client import until
 
 _COST = 50e-6  # seconds

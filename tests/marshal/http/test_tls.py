@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from adaptive_batching.cli import main
 from adaptive_batching.errors import ConfigError, SettingError
-from adaptive_batching.marshal.http.client_tls import ClientTls
+from adaptive_batching.marshal.http.server.client_tls import ClientTls
 from adaptive_batching.marshal.sidecar.upstream.tls import tls_context
 from tests.marshal.sidecar.test_runner import ended, running
 

@@ -16,8 +16,8 @@ async def test_a_request_that_is_passed_on_after_all_is_answered_while_the_sidec
     before, model, monkeypatch
 ):
     """Nothing else is under way, and that it can't be batched is known when its body is there."""
-    monkeypatch.setattr("adaptive_batching.marshal.http.server._CALM", 0.01)
-    monkeypatch.setattr("adaptive_batching.marshal.http.server._LAST_WORDS", 0.01)
+    monkeypatch.setattr("adaptive_batching.marshal.http.server.server._CALM", 0.01)
+    monkeypatch.setattr("adaptive_batching.marshal.http.server.server._LAST_WORDS", 0.01)
     client = await before()
     model.gate.clear()
     body = b'{"instances": [1], "inputs": [1]}'

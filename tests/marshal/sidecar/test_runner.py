@@ -12,8 +12,8 @@ import pytest
 
 from adaptive_batching.cli.options.listening import loop_factory
 from adaptive_batching.marshal.admin.admin import Admin
-from adaptive_batching.marshal.http.server import Server
-from adaptive_batching.marshal.http.sockets import ListenError, bound_sockets
+from adaptive_batching.marshal.http.server.server import Server
+from adaptive_batching.marshal.http.server.sockets import ListenError, bound_sockets
 from adaptive_batching.simulation.traffic.traces import read_trace
 
 SIDECAR = [sys.executable, "-m", "adaptive_batching", "sidecar", "--protocol=tensorflow"]

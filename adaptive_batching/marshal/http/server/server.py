@@ -14,11 +14,11 @@ from aiohttp import http_parser, web
 from adaptive_batching.errors import UsageError
 from adaptive_batching.instrumentation.log_rate_limit import LogRateLimit
 from adaptive_batching.marshal.http import limits
-from adaptive_batching.marshal.http.connection import Connection
 from adaptive_batching.marshal.http.handler import Handler
-from adaptive_batching.marshal.http.passed import ending_with
-from adaptive_batching.marshal.http.shedding import ReadLag, Refusals
-from adaptive_batching.marshal.http.sockets import ListenError, bound_sockets, url_of
+from adaptive_batching.marshal.http.server.connection import Connection
+from adaptive_batching.marshal.http.server.passed import ending_with
+from adaptive_batching.marshal.http.server.shedding import ReadLag, Refusals
+from adaptive_batching.marshal.http.server.sockets import ListenError, bound_sockets, url_of
 from adaptive_batching.units import format_duration
 
 _log = logging.getLogger("adaptive_batching.marshal")

@@ -20,12 +20,12 @@ from adaptive_batching.marshal.http import limits
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.handler import InFlight, Keep
 from adaptive_batching.marshal.http.headers import text_of
-from adaptive_batching.marshal.http.passed import PassedRequest, head_written_anew
 from adaptive_batching.marshal.http.request import Request, asks_for_websocket, check_head
 from adaptive_batching.marshal.http.response import WITHOUT_BODY, Response, head_of
+from adaptive_batching.marshal.http.server.passed import PassedRequest, head_written_anew
 
 if TYPE_CHECKING:
-    from adaptive_batching.marshal.http.server import Server
+    from adaptive_batching.marshal.http.server.server import Server
 
 _log = logging.getLogger("adaptive_batching.marshal")
 
