@@ -11,9 +11,9 @@ from typing import Any
 import ray
 
 from adaptive_batching.batching import batched
-from adaptive_batching.bench.contest import take_turns
-from adaptive_batching.bench.loops import loop_name
-from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.harness.contest import take_turns
+from adaptive_batching.bench.harness.loops import loop_name
+from adaptive_batching.bench.harness.report import Report, Row, Verdict, ratio
 from adaptive_batching.workers.elsewhere import RayWorkers
 
 _ITEM = bytes(64)

@@ -8,9 +8,9 @@ from statistics import median
 from time import perf_counter
 
 from adaptive_batching.batching import batched
-from adaptive_batching.bench.contest import take_turns
-from adaptive_batching.bench.loops import loop_name
-from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.harness.contest import take_turns
+from adaptive_batching.bench.harness.loops import loop_name
+from adaptive_batching.bench.harness.report import Report, Row, Verdict, ratio
 
 _CALLERS = (1, 64, 1000)
 _MAX_BATCH_SIZE = 64

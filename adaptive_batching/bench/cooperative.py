@@ -7,8 +7,8 @@ from statistics import median
 from threading import Barrier, Lock, Thread
 from time import perf_counter
 
-from adaptive_batching.bench.contest import take_turns
-from adaptive_batching.bench.report import Report, Row, Verdict
+from adaptive_batching.bench.harness.contest import take_turns
+from adaptive_batching.bench.harness.report import Report, Row, Verdict
 from adaptive_batching.cooperation import Cooperative, cooperative
 
 _THREADS = 8

@@ -5,7 +5,7 @@ from functools import partial
 from statistics import median
 from time import perf_counter
 
-from adaptive_batching.bench.report import Report, Row, Verdict
+from adaptive_batching.bench.harness.report import Report, Row, Verdict
 from adaptive_batching.core import (
     Batch,
     Costs,

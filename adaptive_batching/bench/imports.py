@@ -5,7 +5,7 @@ import os
 import sys
 from statistics import median
 
-from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.harness.report import Report, Row, Verdict, ratio
 
 _BARE = "import asyncio"
 _OURS = {

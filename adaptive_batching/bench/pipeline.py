@@ -7,9 +7,9 @@ from functools import partial
 from statistics import median
 from time import perf_counter
 
-from adaptive_batching.bench.contest import take_turns
-from adaptive_batching.bench.loops import loop_name
-from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.harness.contest import take_turns
+from adaptive_batching.bench.harness.loops import loop_name
+from adaptive_batching.bench.harness.report import Report, Row, Verdict, ratio
 from adaptive_batching.pipeline import Pipeline, Stage
 
 _ITEM = bytes(1024)

@@ -6,8 +6,8 @@ from math import inf
 from statistics import median
 from time import process_time
 
-from adaptive_batching.bench.contest import take_turns
-from adaptive_batching.bench.report import Report, Row, Verdict, ratio
+from adaptive_batching.bench.harness.contest import take_turns
+from adaptive_batching.bench.harness.report import Report, Row, Verdict, ratio
 from adaptive_batching.core import Limits, Scheduler, make_policy
 from adaptive_batching.simulation import Server, poisson, simulate
 from adaptive_batching.units import format_duration

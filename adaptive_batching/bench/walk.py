@@ -11,9 +11,9 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from adaptive_batching.bench.report import Report, Row, Verdict
-from adaptive_batching.bench.servers import ServerProcess, baseline, service, sidecar
-from adaptive_batching.bench.traffic import INSTANCES, ROWS, Traffic
+from adaptive_batching.bench.harness.report import Report, Row, Verdict
+from adaptive_batching.bench.harness.servers import ServerProcess, baseline, service, sidecar
+from adaptive_batching.bench.harness.traffic import INSTANCES, ROWS, Traffic
 from adaptive_batching.load.connection import ClientConnection
 from adaptive_batching.load.requests import Requests
 

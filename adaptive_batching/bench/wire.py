@@ -4,8 +4,8 @@ import gc
 from math import inf
 from time import thread_time
 
-from adaptive_batching.bench.hostile import Hostile, hostile
-from adaptive_batching.bench.report import Report, Row, Verdict
+from adaptive_batching.bench.harness.hostile import Hostile, hostile
+from adaptive_batching.bench.harness.report import Report, Row, Verdict
 from adaptive_batching.errors import JobTooLarge
 from adaptive_batching.wire.exchange import Request
 

@@ -16,9 +16,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from adaptive_batching.bench.contest import hold
-from adaptive_batching.bench.loops import loop_name
-from adaptive_batching.bench.report import Report, Row, Verdict
+from adaptive_batching.bench.harness.contest import hold
+from adaptive_batching.bench.harness.loops import loop_name
+from adaptive_batching.bench.harness.report import Report, Row, Verdict
 from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.factory import make_workers
 

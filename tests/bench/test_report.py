@@ -5,8 +5,8 @@ import json
 import pytest
 from rich.console import Console
 
-from adaptive_batching.bench.contest import take_turns
-from adaptive_batching.bench.report import Report, Verdict, ratio
+from adaptive_batching.bench.harness.contest import take_turns
+from adaptive_batching.bench.harness.report import Report, Verdict, ratio
 
 
 @pytest.mark.parametrize(

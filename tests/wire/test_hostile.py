@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaptive_batching.bench.hostile import hostile
+from adaptive_batching.bench.harness.hostile import hostile
 from adaptive_batching.errors import JobTooLarge
 from adaptive_batching.wire.exchange import Message, Request
 from adaptive_batching.wire.formats import make_format

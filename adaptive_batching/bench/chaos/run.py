@@ -13,8 +13,8 @@ from statistics import quantiles
 from adaptive_batching.bench.chaos.callers import Outcomes, call_for
 from adaptive_batching.bench.chaos.holdings import Holdings
 from adaptive_batching.bench.chaos.model import CAPACITY, FIXED, MAX_BATCH_SIZE, PER_ITEM, Device
-from adaptive_batching.bench.loops import loop_name
-from adaptive_batching.bench.report import Report, Row, Verdict
+from adaptive_batching.bench.harness.loops import loop_name
+from adaptive_batching.bench.harness.report import Report, Row, Verdict
 from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.workers.handler.handler_reference import HandlerReference

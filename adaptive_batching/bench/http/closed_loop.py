@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from adaptive_batching.bench.contest import hold
-from adaptive_batching.bench.report import Report, Verdict
-from adaptive_batching.bench.servers import service
-from adaptive_batching.bench.traffic import ROWS
+from adaptive_batching.bench.harness.contest import hold
+from adaptive_batching.bench.harness.report import Report, Verdict
+from adaptive_batching.bench.harness.servers import service
+from adaptive_batching.bench.harness.traffic import ROWS
 
 _CONNECTIONS = 64
 _OURS, _GREEDY, _WINDOW = "cork", "greedy", "window:5ms"

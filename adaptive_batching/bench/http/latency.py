@@ -3,10 +3,10 @@
 from functools import partial
 from statistics import fmean, median, quantiles
 
-from adaptive_batching.bench.contest import medians, take_turns
-from adaptive_batching.bench.report import Report, Row, Verdict
-from adaptive_batching.bench.servers import service
-from adaptive_batching.bench.traffic import ROWS
+from adaptive_batching.bench.harness.contest import medians, take_turns
+from adaptive_batching.bench.harness.report import Report, Row, Verdict
+from adaptive_batching.bench.harness.servers import service
+from adaptive_batching.bench.harness.traffic import ROWS
 from adaptive_batching.load import End, OpenLoop, run_open_loop
 
 _RATES = (200.0, 1_000.0, 4_000.0)  # requests a second

@@ -11,10 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from adaptive_batching.bench import programs
-from adaptive_batching.bench.contest import hold
-from adaptive_batching.bench.report import Report, Unavailable, Verdict
-from adaptive_batching.bench.servers import ServerProcess, service
-from adaptive_batching.bench.traffic import ROWS
+from adaptive_batching.bench.harness.contest import hold
+from adaptive_batching.bench.harness.report import Report, Unavailable, Verdict
+from adaptive_batching.bench.harness.servers import ServerProcess, service
+from adaptive_batching.bench.harness.traffic import ROWS
 from adaptive_batching.load.connection import ClientConnection
 from adaptive_batching.load.requests import Requests
 

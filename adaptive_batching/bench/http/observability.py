@@ -11,10 +11,10 @@ from typing import Any
 
 import aiohttp
 
-from adaptive_batching.bench.contest import hold
-from adaptive_batching.bench.report import Report, Verdict
-from adaptive_batching.bench.servers import ServerProcess, service, unobserved
-from adaptive_batching.bench.traffic import ROWS
+from adaptive_batching.bench.harness.contest import hold
+from adaptive_batching.bench.harness.report import Report, Verdict
+from adaptive_batching.bench.harness.servers import ServerProcess, service, unobserved
+from adaptive_batching.bench.harness.traffic import ROWS
 
 _CONNECTIONS = 64
 _REQUIRED = 0.85  # times the same service that is not observed

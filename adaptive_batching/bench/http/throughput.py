@@ -3,10 +3,10 @@
 from functools import partial
 from typing import NamedTuple
 
-from adaptive_batching.bench.contest import hold
-from adaptive_batching.bench.report import Report, Verdict
-from adaptive_batching.bench.servers import ServerProcess, baseline, service
-from adaptive_batching.bench.traffic import ROWS
+from adaptive_batching.bench.harness.contest import hold
+from adaptive_batching.bench.harness.report import Report, Verdict
+from adaptive_batching.bench.harness.servers import ServerProcess, baseline, service
+from adaptive_batching.bench.harness.traffic import ROWS
 
 _CONNECTIONS = 64
 _BARE, _FLOOR = "bare aiohttp", "bare Protocol"

@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from yarl import URL
 
-from adaptive_batching.bench.loops import loop_factory
+from adaptive_batching.bench.harness.loops import loop_factory
 from adaptive_batching.bench.programs.apps import OverloadedModel
 from adaptive_batching.marshal.sidecar.proxy_headers import passed_on
 

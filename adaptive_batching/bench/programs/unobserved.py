@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from adaptive_batching.bench.loops import loop_factory
+from adaptive_batching.bench.harness.loops import loop_factory
 from adaptive_batching.bench.programs.apps import throughput
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.marshal.http.server.server import Server

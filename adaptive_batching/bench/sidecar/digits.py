@@ -5,10 +5,10 @@ from functools import partial
 
 import msgspec
 
-from adaptive_batching.bench.contest import hold
-from adaptive_batching.bench.report import Report, Unavailable, Verdict
-from adaptive_batching.bench.servers import ServerProcess, one_at_a_time, sidecar
-from adaptive_batching.bench.traffic import Traffic
+from adaptive_batching.bench.harness.contest import hold
+from adaptive_batching.bench.harness.report import Report, Unavailable, Verdict
+from adaptive_batching.bench.harness.servers import ServerProcess, one_at_a_time, sidecar
+from adaptive_batching.bench.harness.traffic import Traffic
 
 _PATH = "/v1/models/digits:predict"
 _IMAGES = ([float((5 * n + shade) % 17) for n in range(64)] for shade in range(17))

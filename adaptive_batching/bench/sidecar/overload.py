@@ -5,14 +5,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from statistics import quantiles
 
+from adaptive_batching.bench.harness.report import Report, Row, Verdict
+from adaptive_batching.bench.harness.servers import ServerProcess, baseline, service, sidecar
+from adaptive_batching.bench.harness.traffic import INSTANCES, ROWS, Traffic
 from adaptive_batching.bench.programs.apps import (
     OVERLOAD_BATCH,
     OVERLOAD_CAPACITY,
     OVERLOAD_PROMISE,
 )
-from adaptive_batching.bench.report import Report, Row, Verdict
-from adaptive_batching.bench.servers import ServerProcess, baseline, service, sidecar
-from adaptive_batching.bench.traffic import INSTANCES, ROWS, Traffic
 from adaptive_batching.load import Answer, End, OpenLoop, run_open_loop
 
 _FIRST = 2.05  # times the capacity; with four in five sent again, and again, it is five times

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 from statistics import quantiles
 
-from adaptive_batching.bench.contest import Contest, take_turns
-from adaptive_batching.bench.report import Report, Row, Unavailable, Verdict
-from adaptive_batching.bench.servers import baseline, service, sidecar
-from adaptive_batching.bench.traffic import INSTANCES, ROWS
+from adaptive_batching.bench.harness.contest import Contest, take_turns
+from adaptive_batching.bench.harness.report import Report, Row, Unavailable, Verdict
+from adaptive_batching.bench.harness.servers import baseline, service, sidecar
+from adaptive_batching.bench.harness.traffic import INSTANCES, ROWS
 from adaptive_batching.load import End, OpenLoop, run_open_loop
 
 _TOOL = "slowhttptest"

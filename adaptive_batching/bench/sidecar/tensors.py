@@ -4,10 +4,10 @@ import asyncio
 import json
 from functools import partial
 
-from adaptive_batching.bench.contest import hold
-from adaptive_batching.bench.report import Report, Verdict
-from adaptive_batching.bench.servers import ServerProcess, baseline, sidecar
-from adaptive_batching.bench.traffic import Traffic
+from adaptive_batching.bench.harness.contest import hold
+from adaptive_batching.bench.harness.report import Report, Verdict
+from adaptive_batching.bench.harness.servers import ServerProcess, baseline, sidecar
+from adaptive_batching.bench.harness.traffic import Traffic
 
 _PATH = "/v2/models/no-op/infer"
 _SHAPE = [1, 3, 224, 224]

@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from adaptive_batching.bench.contest import hold
-from adaptive_batching.bench.report import Report, Verdict
-from adaptive_batching.bench.servers import baseline, sidecar
-from adaptive_batching.bench.traffic import INSTANCES
+from adaptive_batching.bench.harness.contest import hold
+from adaptive_batching.bench.harness.report import Report, Verdict
+from adaptive_batching.bench.harness.servers import baseline, sidecar
+from adaptive_batching.bench.harness.traffic import INSTANCES
 
 _PATH = "/v1/models/no-op:predict"
 _CONNECTIONS = 64

@@ -24,8 +24,8 @@ from adaptive_batching.bench import (
     workers,
 )
 from adaptive_batching.bench.chaos import run as chaos
-from adaptive_batching.bench.loops import LOOPS, loop_factory
-from adaptive_batching.bench.report import Report, Unavailable
+from adaptive_batching.bench.harness.loops import LOOPS, loop_factory
+from adaptive_batching.bench.harness.report import Report, Unavailable
 from adaptive_batching.cli.interruption import writing
 from adaptive_batching.cli.options.parameters import FORMAT, SECONDS
 

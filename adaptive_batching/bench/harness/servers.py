@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from adaptive_batching.bench.traffic import Traffic
+from adaptive_batching.bench.harness.traffic import Traffic
 from adaptive_batching.load import ClosedLoop, run_closed_loop
 
 _PROGRAMS = "adaptive_batching.bench.programs"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
-from adaptive_batching.bench.report import Row, ratio
+from adaptive_batching.bench.harness.report import Row, ratio
 
 T = TypeVar("T")
 
