@@ -633,7 +633,8 @@ async def test_durations_as_texts_and_timedeltas() -> None:
     assert Pipeline([Stage(itself)], max_latency="2.5s").max_latency == 2.5
     service = Service(body_timeout=timedelta(seconds=3), drain_timeout="4s")
     service.endpoint("/", max_latency="100ms")(itself)
-    assert (service.body_timeout, service.drain_timeout) == (3.0, 4.0)
+    described = service.description
+    assert (described.body_timeout, described.drain_timeout) == (3.0, 4.0)
     assert [endpoint.limits.max_latency for endpoint in service] == [0.1]  # type: ignore[union-attr]
     together = cooperative(itself, max_latency=timedelta(seconds=1))
     assert together.submit(1).result(timeout="10s") == 1

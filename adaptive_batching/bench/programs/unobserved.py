@@ -31,13 +31,7 @@ async def _main() -> None:
     runtimes = EndpointRuntimes(throughput, at_work=[])
     endpoints = runtimes.by_path
     endpoints.update({path: _unobserved(each) for path, each in endpoints.items()})
-    router = ServiceRouter(
-        runtimes,
-        {},
-        max_in_flight=throughput.max_in_flight,
-        max_queue_bytes=throughput.max_queue_bytes,
-        body_timeout=throughput.body_timeout,
-    )
+    router = ServiceRouter(throughput.description, runtimes)
     url = await Server(router).open("127.0.0.1", 0)
     await asyncio.gather(*(each.backend.start() for each in endpoints.values()))
     sys.stdout.write(f"{url}\n")

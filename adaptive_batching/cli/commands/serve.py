@@ -115,7 +115,13 @@ def command(
         tracer = telemetry.tracer()
         file = None if config is None else EndpointsFile(config)
         try:
-            running = service.prepared(observers, admin.address, tracer, file)
+            running = Running(
+                service.description,
+                admin=admin.address,
+                observers=observers,
+                tracer=tracer,
+                file=file,
+            )
         except ConfigError as error:
             raise click.UsageError(str(error)) from error
         running.metrics.log_lines_dropped = lambda: logs.dropped
@@ -205,7 +211,7 @@ def _relocate(service: Service, moves: Iterable[str]) -> None:
     paths = [endpoint.path for endpoint in service if isinstance(endpoint, Endpoint)]
     for path, where in named_values("--workers", "WHERE", moves, paths).items():
         try:
-            service.relocate(path, int(where) if where.isdecimal() else where)
+            service.description.relocate(path, int(where) if where.isdecimal() else where)
         except (TypeError, ValueError) as error:
             raise click.BadParameter(f"--workers: {error}") from error
 

@@ -6,12 +6,13 @@ from aiohttp import web
 
 from adaptive_batching.marshal.admin.active_health_check import check_of_examples
 from adaptive_batching.marshal.admin.health import check_ready, health_pages
-from adaptive_batching.marshal.admin.openapi.pages import Documents
+from adaptive_batching.marshal.admin.openapi.pages import make_documents
 from adaptive_batching.marshal.admin.page import Page, find_page, page_of
 from adaptive_batching.marshal.http.limits import MemoryLimit
 from adaptive_batching.marshal.http.request import Request, path_of, request_of
 from adaptive_batching.marshal.http.response import Response, as_aiohttp
 from adaptive_batching.marshal.http.router import Router
+from adaptive_batching.marshal.service.description import ServiceDescription
 from adaptive_batching.marshal.service.endpoints import PAGES
 from adaptive_batching.marshal.service.runtimes.endpoint_runtime import EndpointRuntime
 from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes
@@ -21,12 +22,12 @@ class ServiceRouter(Router[EndpointRuntime]):
     """Answers all requests of a service, whatever speaks HTTP before it.
 
     Args:
+        description: Says what holds for all requests together.
         runtimes: The endpoints.
-        documents: What describes them.
         shown: Which pages of its health clients may see.
-        max_in_flight: Requests at a time.
-        max_queue_bytes: Bytes of all their bodies.
-        body_timeout: Seconds that a body may take to arrive.
+
+    Raises:
+        TypeError: Two declared types have one name, so that the documents can't be made.
 
     Attributes:
         health: `/healthz`, `/readyz` and `/metrics`.
@@ -35,23 +36,21 @@ class ServiceRouter(Router[EndpointRuntime]):
 
     def __init__(
         self,
+        description: ServiceDescription,
         runtimes: EndpointRuntimes,
-        documents: Documents,
         shown: Sequence[str] = PAGES,
-        *,
-        max_in_flight: int,
-        max_queue_bytes: int,
-        body_timeout: float,
     ) -> None:
-        super().__init__(max_in_flight, MemoryLimit(max_queue_bytes))
+        super().__init__(description.max_in_flight, MemoryLimit(description.max_queue_bytes))
         self._runtimes = runtimes
         self._endpoints = runtimes.by_path
         deep_check = check_of_examples(runtimes.by_path)
         self.health = health_pages(self._check_ready, deep_check, runtimes.metrics)
         self.pages: dict[str, Page] = {path: self.health[path] for path in shown}
-        self.pages.update((path, page_of(document)) for path, document in documents.items())
+        if description.documented:
+            documents = make_documents(description.name, list(description), shown)
+            self.pages.update((path, page_of(document)) for path, document in documents.items())
         for endpoint in runtimes.by_path.values():
-            endpoint.body_timeout = body_timeout
+            endpoint.body_timeout = description.body_timeout
 
     def find(self, target: str) -> EndpointRuntime | None:
         """The endpoint of a path and query; None for a page, or for nothing that there is."""

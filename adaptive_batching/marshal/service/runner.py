@@ -4,17 +4,18 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import monotonic
 
 from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
 from adaptive_batching.errors import ConfigError, SettingError
-from adaptive_batching.marshal.admin.openapi.pages import make_documents
 from adaptive_batching.marshal.admin.operated import Operated
 from adaptive_batching.marshal.checks import check_fits
 from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
 from adaptive_batching.marshal.http.tracing import Tracer, with_tracer
-from adaptive_batching.marshal.service.endpoints import HEALTH, PAGES, Endpoint, PipelineEndpoint
+from adaptive_batching.marshal.service.description import ServiceDescription
+from adaptive_batching.marshal.service.endpoints import HEALTH, PAGES
 from adaptive_batching.marshal.service.router import ServiceRouter
 from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes
 from adaptive_batching.units import counted, format_duration
@@ -26,18 +27,12 @@ class Running(Operated):
     """Serves some endpoints until it is stopped.
 
     Args:
-        endpoints: What is served.
-        name: What it is called where it describes itself.
-        max_in_flight: Requests at a time.
-        max_queue_bytes: Bytes of all their bodies.
-        body_timeout: Seconds that a body may take to arrive.
-        documented: Whether it describes itself to clients.
+        description: What is served, within which limits.
         admin: Host and port of the pages of operators; None leaves them out, and `/metrics` where
             clients are.
         observers: Those of each path.
         tracer: Makes spans of requests and batches: `instrumentation.tracing.Tracing`.
         file: Says what else holds for the endpoints, and may be written anew.
-        at_work: See `EndpointRuntimes`.
 
     Raises:
         ConfigError: The file says what can't be.
@@ -49,36 +44,24 @@ class Running(Operated):
 
     def __init__(
         self,
-        endpoints: Iterable[Endpoint | PipelineEndpoint],
+        description: ServiceDescription,
         *,
-        name: str = "service",
-        max_in_flight: int,
-        max_queue_bytes: int,
-        body_timeout: float,
-        documented: bool = True,
         admin: tuple[str, int] | None = None,
         observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
         tracer: Tracer | None = None,
         file: EndpointsFile | None = None,
-        at_work: list[EndpointRuntimes],
     ) -> None:
-        self._described, self._file = list(endpoints), file
-        self._max_queue_bytes = max_queue_bytes
-        self._endpoints = self._described if file is None else self._applied(file)
-        self.documented = documented
-        labels = [label for endpoint in self._endpoints for label in endpoint.labels]
+        # endpoints that are described later are not served
+        description = replace(description, endpoints=dict(description.endpoints))
+        self._description, self._file = description, file
+        self.documented = description.documented
+        served = description if file is None else self._applied(file)
+        labels = [label for endpoint in served for label in endpoint.labels]
         told = with_tracer(labels, observers, tracer)
-        self._runtimes = EndpointRuntimes(self._endpoints, told, at_work=at_work)
+        self._runtimes = EndpointRuntimes(served, told, at_work=served.at_work)
         self.endpoints = self._runtimes.by_path
         shown = PAGES if admin is None else HEALTH
-        router = ServiceRouter(
-            self._runtimes,
-            make_documents(name, self._endpoints, shown) if documented else {},
-            shown,
-            max_in_flight=max_in_flight,
-            max_queue_bytes=max_queue_bytes,
-            body_timeout=body_timeout,
-        )
+        router = ServiceRouter(served, self._runtimes, shown)
         super().__init__(
             self._runtimes,
             self._runtimes.metrics,
@@ -135,16 +118,16 @@ class Running(Operated):
             self._runtimes.retune(self._applied(self._file))
             _log.info("limits and policies are as %s has them now", self._file.path)
 
-    def _applied(self, file: EndpointsFile) -> Sequence[Endpoint | PipelineEndpoint]:
-        """The endpoints with what a file says now.
+    def _applied(self, file: EndpointsFile) -> ServiceDescription:
+        """The description with what a file says now of its endpoints.
 
         Raises:
             ConfigError: It says what can't be.
         """
-        endpoints = file.applied(self._described)
-        for endpoint in endpoints:
+        endpoints = {each.path: each for each in file.applied(list(self._description))}
+        for path, endpoint in endpoints.items():
             try:
-                check_fits(endpoint.max_body, self._max_queue_bytes)
+                check_fits(endpoint.max_body, self._description.max_queue_bytes)
             except SettingError as error:
-                raise ConfigError(f"{file.path}: {endpoint.path}: {error}") from error
-        return endpoints
+                raise ConfigError(f"{file.path}: {path}: {error}") from error
+        return replace(self._description, endpoints=endpoints)

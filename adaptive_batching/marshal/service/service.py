@@ -10,7 +10,6 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from adaptive_batching.allowed_sizes import Pad
@@ -21,16 +20,13 @@ from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
 from adaptive_batching.keywords import names_keywords
 from adaptive_batching.marshal.checks import (
     check_cost,
-    check_count,
-    check_fits,
     check_key,
-    check_path,
     check_shared,
     positive_seconds,
 )
 from adaptive_batching.marshal.service.costs import function_of
+from adaptive_batching.marshal.service.description import ServiceDescription
 from adaptive_batching.marshal.service.endpoints import (
-    PAGES,
     Endpoint,
     PipelineEndpoint,
     largest_body,
@@ -49,16 +45,11 @@ from adaptive_batching.workers.placement import Placement
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from adaptive_batching.marshal.admin.openapi.pages import Documents
-    from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
     from adaptive_batching.marshal.http.tracing import Tracer
     from adaptive_batching.marshal.service.mounted.asgi import AsgiService, Message, Receive, Send
     from adaptive_batching.marshal.service.runner import Running
-    from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes
 
 H = TypeVar("H", bound=Callable[..., Any])
-
-RESERVED = (*PAGES, "/openapi.json", "/docs")
 
 
 @names_keywords
@@ -91,6 +82,9 @@ class Service:
     Raises:
         TypeError: One of them is no number.
         ValueError: One of them is not positive, or no duration.
+
+    Attributes:
+        description: Its endpoints and limits, as what serves it reads them.
     """
 
     def __init__(
@@ -103,24 +97,23 @@ class Service:
         drain_timeout: Duration = 30.0,
         documented: bool = True,
     ) -> None:
-        check_count("max_in_flight", max_in_flight)
-        check_count("max_queue_bytes", max_queue_bytes)
-        self.name = name
-        self.max_in_flight = max_in_flight
-        self.max_queue_bytes = max_queue_bytes
-        self.body_timeout = positive_seconds("body_timeout", body_timeout)
-        self.drain_timeout = positive_seconds("drain_timeout", drain_timeout)
-        self.documented = documented
-        self._endpoints: dict[str, Endpoint | PipelineEndpoint] = {}
+        self.description = ServiceDescription(
+            name,
+            max_in_flight,
+            max_queue_bytes,
+            positive_seconds("body_timeout", body_timeout),
+            positive_seconds("drain_timeout", drain_timeout),
+            documented,
+        )
         self._in_process: dict[str, InProcessEndpoint] = {}
-        self._at_work: list[EndpointRuntimes] = []
         self._asgi: AsgiService | None = None
 
     def __repr__(self) -> str:
-        return f"<Service {self.name} {' '.join(self._endpoints) or 'without endpoints'}>"
+        paths = " ".join(self.description.endpoints) or "without endpoints"
+        return f"<Service {self.description.name} {paths}>"
 
     def __iter__(self) -> Iterator[Endpoint | PipelineEndpoint]:
-        return iter(self._endpoints.values())
+        return iter(self.description)
 
     def __getitem__(self, path: str) -> InProcessEndpoint:
         """What calls an endpoint's handler from the program that runs the service.
@@ -128,12 +121,12 @@ class Service:
         Raises:
             KeyError: There is no such endpoint.
         """
-        endpoint = self._endpoints.get(path)
+        endpoint = self.description.endpoints.get(path)
         if endpoint is None:
-            known = ", ".join(self._endpoints) or "none yet"
+            known = ", ".join(self.description.endpoints) or "none yet"
             raise KeyError(f"path: expected that of an endpoint ({known}), got {path!r}")
         if path not in self._in_process:
-            made = InProcessEndpoint(endpoint, self._at_work)
+            made = InProcessEndpoint(endpoint, self.description.at_work)
             self._in_process[path] = made
         return self._in_process[path]
 
@@ -145,7 +138,7 @@ class Service:
         the workers: `async with service.running_workers():`.
         """
         if scope["type"] == "lifespan" or self._asgi is None:
-            self._asgi = self._made_asgi()
+            self._asgi = _served_by_asgi(self.description)
         await self._asgi(scope, receive, send)
 
     @asynccontextmanager
@@ -155,7 +148,7 @@ class Service:
         Raises:
             WorkerStartError: A worker could not load its handler.
         """
-        self._asgi = self._made_asgi()
+        self._asgi = _served_by_asgi(self.description)
         async with self._asgi.running_workers():
             yield
 
@@ -242,7 +235,7 @@ class Service:
             ValueError: Something is out of its range; the message says what was expected.
         """
         most = largest_body(max_body, key, cost)
-        self._check(path, most)
+        self.description.check(path, most)
         make_policy(policy)
         if isinstance(workers, SharedWorkers):
             check_shared(policy, cpus, key)
@@ -276,7 +269,7 @@ class Service:
                 contract.check_lists()
             shown = getattr(handler, "examples", ()) if examples is None else examples
             bodies = contract.bodies(shown)
-            self._endpoints[path] = Endpoint(
+            self.description.endpoints[path] = Endpoint(
                 path,
                 handler,
                 placement,
@@ -332,7 +325,7 @@ class Service:
             ValueError: Something is out of its range; the message says what was expected.
         """
         most = largest_body(max_body, key)
-        self._check(path, most)
+        self.description.check(path, most)
         check_key(key)
         if not isinstance(pipeline, Pipeline):
             raise TypeError(f"pipeline: expected Pipeline([...]), got {pipeline!r}")
@@ -349,24 +342,9 @@ class Service:
         if many:
             contract.check_lists()
         bodies = contract.bodies(first.examples)
-        self._endpoints[path] = PipelineEndpoint(path, pipeline, most, contract, bodies, key, many)
-
-    def relocate(self, path: str, workers: int | str | Placement) -> None:
-        """Let a handler run elsewhere than its endpoint says: `ray:4` instead of two processes.
-
-        Args:
-            path: Of its endpoint.
-            workers: As for `endpoint`; cores that were named there are forgotten.
-
-        Raises:
-            KeyError: There is no such endpoint with a handler.
-            ValueError: `workers` names nothing.
-        """
-        endpoint = self._endpoints.get(path)
-        if not isinstance(endpoint, Endpoint):
-            raise KeyError(f"path: expected an endpoint with a handler, got {path}")
-        placement = place(endpoint.handler, workers)
-        self._endpoints[path] = replace(endpoint, placement=placement)
+        self.description.endpoints[path] = PipelineEndpoint(
+            path, pipeline, most, contract, bodies, key, many
+        )
 
     @asynccontextmanager
     async def running(
@@ -396,13 +374,15 @@ class Service:
             ListenError: A port is taken, or the address is not ours.
             ValueError: The machine does not have the cores.
         """
-        running = self.prepared(observers, admin, tracer)
+        from adaptive_batching.marshal.service.runner import Running  # noqa: PLC0415
+
+        running = Running(self.description, admin=admin, observers=observers, tracer=tracer)
         with pinned(cpus):
             try:
                 await running.start(host, port)
                 yield running
             finally:
-                await running.stop(self.drain_timeout)
+                await running.stop(self.description.drain_timeout)
 
     def as_aiohttp(self) -> "web.Application":
         """The endpoints as an application of aiohttp: `app.add_subapp("/models", …)`.
@@ -413,67 +393,10 @@ class Service:
             make_application,
         )
 
-        return make_application(
-            self._runtimes(),
-            self._documents(),
-            max_in_flight=self.max_in_flight,
-            max_queue_bytes=self.max_queue_bytes,
-            body_timeout=self.body_timeout,
-            drain_timeout=self.drain_timeout,
-        )
+        return make_application(self.description)
 
-    def prepared(
-        self,
-        observers: Mapping[str, Sequence[Observer]] = NO_OBSERVERS,
-        admin: tuple[str, int] | None = None,
-        tracer: "Tracer | None" = None,
-        file: "EndpointsFile | None" = None,
-    ) -> "Running":
-        """Return what serves it, not yet started, for programs that start and stop it."""
-        from adaptive_batching.marshal.service.runner import Running  # noqa: PLC0415
 
-        return Running(
-            self,
-            name=self.name,
-            max_in_flight=self.max_in_flight,
-            max_queue_bytes=self.max_queue_bytes,
-            body_timeout=self.body_timeout,
-            documented=self.documented,
-            admin=admin,
-            observers=observers,
-            tracer=tracer,
-            file=file,
-            at_work=self._at_work,
-        )
+def _served_by_asgi(description: ServiceDescription) -> "AsgiService":
+    from adaptive_batching.marshal.service.mounted.asgi import AsgiService  # noqa: PLC0415
 
-    def _made_asgi(self) -> "AsgiService":
-        from adaptive_batching.marshal.service.mounted.asgi import AsgiService  # noqa: PLC0415
-
-        return AsgiService(
-            self._runtimes(),
-            self._documents(),
-            max_in_flight=self.max_in_flight,
-            max_queue_bytes=self.max_queue_bytes,
-            body_timeout=self.body_timeout,
-            drain_timeout=self.drain_timeout,
-        )
-
-    def _runtimes(self) -> "EndpointRuntimes":
-        from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import (  # noqa: PLC0415
-            EndpointRuntimes,
-        )
-
-        return EndpointRuntimes(self, at_work=self._at_work)
-
-    def _documents(self) -> "Documents":
-        """What describes it where it is mounted."""
-        from adaptive_batching.marshal.admin.openapi.pages import make_documents  # noqa: PLC0415
-
-        return make_documents(self.name, list(self), PAGES) if self.documented else {}
-
-    def _check(self, path: str, max_body: int) -> None:
-        check_path(path)
-        if path in RESERVED or path in self._endpoints:
-            raise ValueError(f"path: expected one that is free, got {path}, which is taken")
-        check_count("max_body", max_body)
-        check_fits(max_body, self.max_queue_bytes)
+    return AsgiService(description)

@@ -38,7 +38,7 @@ async def test_alive_but_not_ready_while_a_model_loads():
         def __call__(self, items):
             return items
 
-    running = Running(service, max_in_flight=9, max_queue_bytes=999, body_timeout=1, at_work=[])
+    running = Running(service.description)
     starting = asyncio.create_task(running.start("127.0.0.1", 0))
     await until(lambda: running.url)
     async with aiohttp.ClientSession() as session:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from adaptive_batching.marshal.service.runner import Running
 from adaptive_batching.marshal.service.service import Service
 from tests.marshal.admin import documented
 from tests.marshal.client import client_of
@@ -120,7 +121,7 @@ def test_two_types_of_one_name():
     service.endpoint("/a", item=documented.Person, result=Any)(sorted)
     service.endpoint("/b", item=other, result=Any)(sorted)
     with pytest.raises(TypeError, match="names of their own, got two called Person"):
-        service.prepared()
+        Running(service.description)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")

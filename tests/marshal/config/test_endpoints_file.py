@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from adaptive_batching.cli.commands.serve import command
 from adaptive_batching.errors import ConfigError
 from adaptive_batching.marshal.config.endpoints_file import EndpointsFile
+from adaptive_batching.marshal.service.runner import Running
 from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.pipeline import Pipeline, Stage
@@ -48,7 +49,7 @@ async def at_work(written):
     async with AsyncExitStack() as stack:
 
         async def start(service, text, **how):
-            running = service.prepared(file=EndpointsFile(written(text)), **how)
+            running = Running(service.description, file=EndpointsFile(written(text)), **how)
             stack.push_async_callback(running.stop, 1.0)
             await running.start("127.0.0.1", 0)
             return Client(running, await stack.enter_async_context(aiohttp.ClientSession()))
@@ -157,7 +158,7 @@ async def test_a_body_that_memory_has_no_room_for(written):
     service.endpoint("/double", max_body=1000)(lambda items: items)
     file = EndpointsFile(written('[endpoints."/double"]\nmax_body = 1001\n'))
     with pytest.raises(ConfigError, match=r"/double: max_body: expected at most max_queue_bytes"):
-        service.prepared(file=file)
+        Running(service.description, file=file)
 
 
 async def test_endpoints_that_share_workers_have_limits_of_their_own(at_work, written):
@@ -208,7 +209,7 @@ async def test_a_pipeline_has_no_limits_of_its_own(written):
     service.add_pipeline("/staged", Pipeline([Stage(sorted)]))
     file = EndpointsFile(written('[endpoints."/staged"]\nmax_batch_size = 3\n'))
     with pytest.raises(ConfigError, match="expected nothing of a pipeline"):
-        service.prepared(file=file)
+        Running(service.description, file=file)
 
 
 @pytest.mark.parametrize("said", ["'8,16'", "[8, 16]"])

@@ -206,7 +206,7 @@ async def test_a_client_that_leaves_leaves_the_queue(place):
         first = asyncio.create_task(send("1"))
         await until(lambda: mounted.batches)
         second = asyncio.create_task(send("2"))
-        [runtimes] = mounted.service._at_work
+        [runtimes] = mounted.service.description.at_work
         await until(lambda: runtimes.dispatchers["/double"].stats().queued)
         second.cancel()
         third = asyncio.create_task(send("3"))

@@ -6,6 +6,7 @@ import os
 import pytest
 
 from adaptive_batching.instrumentation.recording import Recorder
+from adaptive_batching.marshal.service.runner import Running
 from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.simulation.traffic.traces import read_trace
@@ -146,4 +147,4 @@ def test_what_an_endpoint_can_not_say_alone():
         SharedWorkers(policy="psychic")
     service.endpoint("/a", workers=SharedWorkers(ExternalWorkers("/run/model.sock")))(apps.Square)
     with pytest.raises(ValueError, match="only tasks, threads and processes can be shared"):
-        service.prepared()
+        Running(service.description)

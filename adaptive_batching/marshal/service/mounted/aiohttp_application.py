@@ -5,44 +5,23 @@ from functools import partial
 
 from aiohttp import web
 
-from adaptive_batching.marshal.admin.openapi.pages import Documents
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.request import Request, request_of
 from adaptive_batching.marshal.http.response import as_aiohttp
-from adaptive_batching.marshal.service.mounted.answer import answer, show
+from adaptive_batching.marshal.service.description import ServiceDescription
+from adaptive_batching.marshal.service.mounted.answer import answer, mounted, show
 from adaptive_batching.marshal.service.router import ServiceRouter
-from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes
 
 
-def make_application(
-    runtimes: EndpointRuntimes,
-    documents: Documents,
-    *,
-    max_in_flight: int,
-    max_queue_bytes: int,
-    body_timeout: float,
-    drain_timeout: float,
-) -> web.Application:
+def make_application(description: ServiceDescription) -> web.Application:
     """Make an application with the endpoints, documents, `/healthz`, `/readyz` and `/metrics`.
 
     Its workers start and stop with it, or with the application that it is a part of.
 
-    Args:
-        runtimes: The endpoints, not yet started.
-        documents: What describes them.
-        max_in_flight: Requests at a time.
-        max_queue_bytes: Bytes of all their bodies.
-        body_timeout: Seconds that a body may take to arrive.
-        drain_timeout: Seconds that the last requests have at the end.
+    Raises:
+        TypeError: Two declared types have one name.
     """
-    router = ServiceRouter(
-        runtimes,
-        documents,
-        max_in_flight=max_in_flight,
-        max_queue_bytes=max_queue_bytes,
-        body_timeout=body_timeout,
-    )
-    runtimes.metrics.held_bytes = lambda: router.held.held
+    runtimes, router = mounted(description)
     application = web.Application()
     for path in runtimes.by_path:
         application.router.add_route("*", path, partial(_answered, router, path))
@@ -50,7 +29,7 @@ def make_application(
         application.router.add_route("*", path, partial(_shown, router, path))
 
     async def running(_application: web.Application) -> AsyncIterator[None]:
-        async with runtimes.running(drain_timeout):
+        async with runtimes.running(description.drain_timeout):
             yield
         router.errors.flush()
 

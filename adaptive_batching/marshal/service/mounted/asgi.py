@@ -13,12 +13,10 @@ from typing import Any
 from urllib.parse import quote
 
 from adaptive_batching.errors import NoWorkers
-from adaptive_batching.marshal.admin.openapi.pages import Documents
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
-from adaptive_batching.marshal.service.mounted.answer import ClientGone, answer, show
-from adaptive_batching.marshal.service.router import ServiceRouter
-from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes
+from adaptive_batching.marshal.service.description import ServiceDescription
+from adaptive_batching.marshal.service.mounted.answer import ClientGone, answer, mounted, show
 
 _log = logging.getLogger("adaptive_batching")
 
@@ -33,35 +31,16 @@ class AsgiService:
     See `Service.__call__`.
 
     Args:
-        runtimes: The endpoints, not yet started.
-        documents: What describes them.
-        max_in_flight: Requests at a time.
-        max_queue_bytes: Bytes of all their bodies.
-        body_timeout: Seconds that a body may take to arrive.
-        drain_timeout: Seconds that the last requests have at the end.
+        description: What is served, within which limits.
+
+    Raises:
+        TypeError: Two declared types have one name.
     """
 
-    def __init__(
-        self,
-        runtimes: EndpointRuntimes,
-        documents: Documents,
-        *,
-        max_in_flight: int,
-        max_queue_bytes: int,
-        body_timeout: float,
-        drain_timeout: float,
-    ) -> None:
-        self.runtimes = runtimes
-        self._router = ServiceRouter(
-            runtimes,
-            documents,
-            max_in_flight=max_in_flight,
-            max_queue_bytes=max_queue_bytes,
-            body_timeout=body_timeout,
-        )
-        self._drain_timeout = drain_timeout
+    def __init__(self, description: ServiceDescription) -> None:
+        self.runtimes, self._router = mounted(description)
+        self._drain_timeout = description.drain_timeout
         self._started = False
-        runtimes.metrics.held_bytes = lambda: self._router.held.held
 
     @asynccontextmanager
     async def running_workers(self) -> AsyncIterator[None]:
