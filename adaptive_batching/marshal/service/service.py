@@ -14,30 +14,25 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from adaptive_batching.allowed_sizes import Pad
 from adaptive_batching.asked_limits import make_asked
-from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.core import PolicyLike, make_policy
 from adaptive_batching.dispatcher import NO_OBSERVERS, Observer
 from adaptive_batching.keywords import names_keywords
-from adaptive_batching.marshal.checks import (
-    check_cost,
-    check_key,
-    check_shared,
-    positive_seconds,
-)
+from adaptive_batching.marshal.checks import check_cost, check_key, check_shared, positive_seconds
 from adaptive_batching.marshal.service.costs import function_of
 from adaptive_batching.marshal.service.description import ServiceDescription
-from adaptive_batching.marshal.service.endpoints import (
-    Endpoint,
-    PipelineEndpoint,
-    largest_body,
-)
+from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint, largest_body
 from adaptive_batching.marshal.service.in_process import InProcessEndpoint
+from adaptive_batching.marshal.service.make_endpoints import (
+    AskedBodies,
+    AskedWorkers,
+    make_endpoint,
+    make_pipeline_endpoint,
+)
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
-from adaptive_batching.payloads.contract import Contract, Declaration
+from adaptive_batching.payloads.contract import Declaration
 from adaptive_batching.pipeline import Pipeline
 from adaptive_batching.units import Duration
 from adaptive_batching.workers.pinning import pinned
-from adaptive_batching.workers.place import check_reaches_workers, place
 from adaptive_batching.workers.placement import Placement
 
 # What serves is imported where serving starts: a worker process imports the module of its handler,
@@ -252,38 +247,14 @@ class Service:
             pad=pad,
             pad_costs=pad_costs,
         )
-        limits = asked.limits
-        declaration = Declaration(item, result, codec, result_codec)
+        bodies = AskedBodies(
+            Declaration(item, result, codec, result_codec), most, key, many, cost, examples
+        )
+        placed = AskedWorkers(workers, cpus, policy, init_args, pad)
 
         def register(handler: H) -> H:
-            if isinstance(workers, SharedWorkers):
-                placement: Placement | SharedWorkers = workers
-                workers.placement([handler])
-            else:
-                placement = place(handler, workers, cpus)
-                check_reaches_workers(placement, init_args, pad)
-            runs = configured(handler, init_args, padding=asked.padding, costs=limits.costs)
-            check_takes_a_list(runs)
-            contract = Contract.of(declaration, handler, handler)
-            if many:
-                contract.check_lists()
-            shown = getattr(handler, "examples", ()) if examples is None else examples
-            bodies = contract.bodies(shown)
-            self.description.endpoints[path] = Endpoint(
-                path,
-                handler,
-                placement,
-                limits,
-                policy,
-                most,
-                idempotent,
-                contract,
-                bodies,
-                runs,
-                key,
-                many,
-                cost,
-            )
+            made = make_endpoint(path, handler, asked, bodies, placed, idempotent=idempotent)
+            self.description.endpoints[path] = made
             return handler
 
         return register
@@ -329,22 +300,8 @@ class Service:
         check_key(key)
         if not isinstance(pipeline, Pipeline):
             raise TypeError(f"pipeline: expected Pipeline([...]), got {pipeline!r}")
-        first, last = pipeline.stages[0], pipeline.stages[-1]
-        contract = Contract.of(
-            Declaration(item, result, codec, result_codec),
-            first.handler,
-            last.handler,
-            first_takes_one=first.takes_one,
-            last_takes_one=last.takes_one,
-        )
-        if contract.has_choice:
-            raise ValueError(f"codec: expected one for a pipeline, got {codec} and {result_codec}")
-        if many:
-            contract.check_lists()
-        bodies = contract.bodies(first.examples)
-        self.description.endpoints[path] = PipelineEndpoint(
-            path, pipeline, most, contract, bodies, key, many
-        )
+        bodies = AskedBodies(Declaration(item, result, codec, result_codec), most, key, many)
+        self.description.endpoints[path] = make_pipeline_endpoint(path, pipeline, bodies)
 
     @asynccontextmanager
     async def running(
