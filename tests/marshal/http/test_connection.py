@@ -354,9 +354,9 @@ async def test_an_answer_that_is_taken_slowly_arrives_whole(headers):
             piece = await streams.reader.read(2**18)
             assert piece
             taken += piece
-            if connection._transport.get_write_buffer_size() not in (0, connection._unsent):
-                connection._idle_until = 0.0
-                connection._look_whether_idle()
+            if connection._transport.get_write_buffer_size() not in (0, connection._idle._unsent):
+                connection._idle.until = 0.0
+                connection._idle.look()
                 looks += 1
         assert looks > 2
 

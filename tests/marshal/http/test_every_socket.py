@@ -240,7 +240,7 @@ def test_a_client_that_leaves_is_noticed_though_nothing_is_read(tell, monkeypatc
 
     async def story(edge, client):
         client.writer.write(sent)
-        await until(lambda: edge.server._connections and not edge.connection._reads)
+        await until(lambda: edge.server._connections and not edge.connection._back_pressure.reads)
         await asyncio.sleep(0.1)
         assert not edge.handler.left
         client.writer.transport.abort()
@@ -279,7 +279,7 @@ def test_what_one_read_brings_is_bounded(tell):
         client.writer.write(HOLD)
         await until(lambda: edge.handler.held)
         client.writer.write(GET * 3000)
-        await until(lambda: not edge.connection._reads)
+        await until(lambda: not edge.connection._back_pressure.reads)
         await asyncio.sleep(0.02)
         assert edge.server.requests_count <= 2 + limits.READ // len(GET)
         edge.handler.release()
@@ -303,9 +303,9 @@ def test_an_upload_waits_for_its_reader(tell):
         edge.handler.passed = passed
         client.writer.write(UPLOAD % MUCH)
         sending = asyncio.ensure_future(sent(client, MUCH))
-        await until(lambda: edge.server._connections and not edge.connection._reads)
+        await until(lambda: edge.server._connections and not edge.connection._back_pressure.reads)
         await asyncio.sleep(0.02)
-        assert edge.connection._arriving.size <= HELD
+        assert edge.connection._framing.arriving.size <= HELD
         assert not sending.done()
         edge.handler.gate.set()
         assert (await client.answer())[1] == b"%d" % MUCH
