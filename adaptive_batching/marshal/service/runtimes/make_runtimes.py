@@ -37,7 +37,7 @@ from adaptive_batching.marshal.service.runtimes.shared_dispatcher import (
     warm_up_of,
 )
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
-from adaptive_batching.pipeline import Pipeline
+from adaptive_batching.pipeline import Pipeline, Stage
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler.multi_handler import Addressed
 from adaptive_batching.workers.placement import Placement
@@ -166,50 +166,30 @@ def _maker(
 
 
 def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> EndpointRuntime:
-    """Stages like these, of which the first reads bodies and the last writes them."""
-    described, labels = endpoint.pipeline, endpoint.labels
+    labels, contract = endpoint.labels, endpoint.contract
     observed = [
         _Observed.of(label, stage.limits)
-        for stage, label in zip(described.stages, labels, strict=True)
+        for stage, label in zip(endpoint.pipeline.stages, labels, strict=True)
     ]
-    stages = [
-        replace(stage, observers=[*stage.observers, *own, *observers.get(label, ())])
-        for stage, own, label in zip(described.stages, observed, labels, strict=True)
+    told: list[list[Observer]] = [
+        [*own, *observers.get(label, ())] for own, label in zip(observed, labels, strict=True)
     ]
-    first = stages[0]
-    weigh = (
-        None
-        if first.cost is None
-        else cost_of_bodies(first.cost, endpoint.contract, first.limits.costs)
-    )
-    stages[0] = replace(first, examples=endpoint.examples, cost=weigh)
-    item, result = endpoint.contract.item, endpoint.contract.result
+    stages = _stages_of_bodies(endpoint, told)
     wraps = [
-        conversion_of_stage(stage, number, len(stages), item, result)
+        conversion_of_stage(stage, number, len(stages), contract.item, contract.result)
         for number, stage in enumerate(stages)
     ]
-    pipeline = Pipeline[bytes, bytes](stages, max_latency=described.max_latency, wraps=wraps)
+    max_latency = endpoint.pipeline.max_latency
+    pipeline = Pipeline[bytes, bytes](stages, max_latency=max_latency, wraps=wraps)
     watched = [
         Watched(label, dispatcher, *own)
         for label, dispatcher, own in zip(labels, pipeline.dispatchers, observed, strict=True)
     ]
-
-    def post(on_end: OnEnd, item: Any, within: float, key: Hashable = None) -> CallInSteps[bytes]:
-        _check_ready(pipeline)
-        return CallInSteps(pipeline(item, max_latency=within, key=key), on_end)
-
-    def post_all(
-        on_end: OnEnd, items: Sequence[Any], within: float, keys: Keys
-    ) -> CallInSteps[Sequence[bytes | BaseException]]:
-        _check_ready(pipeline)
-        flat = [key[0] if key else None for key in keys]
-        return CallInSteps(pipeline.call_all(items, max_latency=within, keys=flat), on_end)
-
-    return _maker(endpoint, post_all)(
+    return _maker(endpoint, partial(_post_all_through, pipeline))(
         endpoint.path,
         pipeline,
-        Negotiation(endpoint.contract),
-        post,
+        Negotiation(contract),
+        partial(_post_through, pipeline),
         pipeline.dispatchers[-1],
         pipeline.max_latency,
         endpoint.max_body,
@@ -218,6 +198,47 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> End
         None,
         key_of(endpoint),
     )
+
+
+def _stages_of_bodies(
+    endpoint: PipelineEndpoint, told: Sequence[Sequence[Observer]]
+) -> list[Stage]:
+    """Stages like those described, of which the first takes bodies, with observers besides."""
+    stages = [
+        replace(stage, observers=[*stage.observers, *also])
+        for stage, also in zip(endpoint.pipeline.stages, told, strict=True)
+    ]
+    first = stages[0]
+    weigh = (
+        None
+        if first.cost is None
+        else cost_of_bodies(first.cost, endpoint.contract, first.limits.costs)
+    )
+    stages[0] = replace(first, examples=endpoint.examples, cost=weigh)
+    return stages
+
+
+def _post_through(
+    pipeline: Pipeline[bytes, bytes],
+    on_end: OnEnd,
+    item: Any,
+    within: float,
+    key: Hashable = None,
+) -> CallInSteps[bytes]:
+    _check_ready(pipeline)
+    return CallInSteps(pipeline(item, max_latency=within, key=key), on_end)
+
+
+def _post_all_through(
+    pipeline: Pipeline[bytes, bytes],
+    on_end: OnEnd,
+    items: Sequence[Any],
+    within: float,
+    keys: Keys,
+) -> CallInSteps[Sequence[bytes | BaseException]]:
+    _check_ready(pipeline)
+    flat = [key[0] if key else None for key in keys]
+    return CallInSteps(pipeline.call_all(items, max_latency=within, keys=flat), on_end)
 
 
 def _check_ready(pipeline: Pipeline[bytes, bytes]) -> None:
