@@ -17,16 +17,20 @@ Pad = Callable[[Any], Any]
 
 
 def make_sizes(sizes: object) -> tuple[int, ...]:
-    """The sizes that a program lists; `Limits` says whether they can be such.
+    """The sizes that a program lists, empty for None; `Limits` says whether they can be such.
 
     Raises:
         TypeError: It is no list.
-        ValueError: One of them is more than any batch holds.
+        ValueError: It is empty, or one of them is more than any batch holds.
     """
+    if sizes is None:
+        return ()
     listed = sequence_of(sizes)
+    expected = "sizes: expected a list of whole numbers of items, such as [1, 2, 4, 8]"
     if listed is None:
-        msg = "sizes: expected a list of whole numbers of items, such as [1, 2, 4, 8]"
-        raise TypeError(f"{msg}, got {sizes!r}")
+        raise TypeError(f"{expected}, got {sizes!r}")
+    if not listed:
+        raise ValueError(f"{expected}, or None for any size, got {sizes!r}")
     made = tuple(map(plain_number, listed))
     if any(is_whole_number(size) and size > _LARGEST for size in made):
         raise ValueError(f"sizes: expected at most {_LARGEST} items, got {list(made)}")

@@ -45,9 +45,9 @@ def make_asked(
     cost: CostOf | None,
     padded: bool,
     max_batch_cost: float | None,
-    sizes: Sequence[int],
+    sizes: Sequence[int] | None,
     pad: Pad | None,
-    pad_costs: Sequence[float],
+    pad_costs: Sequence[float] | None,
     default: int = 64,
 ) -> Asked:
     """What these arguments ask of batches; for their meaning see `batched`.
@@ -59,9 +59,9 @@ def make_asked(
         cost: What says what an item costs; None if all cost the same.
         padded: Whether a batch is padded to its costliest item.
         max_batch_cost: None for no limit.
-        sizes: Allowed sizes of batches; empty for any.
+        sizes: Allowed sizes of batches; None for any.
         pad: What fills a batch up; None for its last item.
-        pad_costs: Costs to which items are padded.
+        pad_costs: Costs to which items are padded; None if they are not.
         default: Items of a batch, where nothing is said of them.
 
     Raises:

@@ -164,9 +164,9 @@ def batched(
     cost: Callable[[Any], float] | None = None,
     padded: bool = False,
     max_batch_cost: float | None = None,
-    sizes: Sequence[int] = (),
+    sizes: Sequence[int] | None = None,
     pad: Pad | None = None,
-    pad_costs: Sequence[float] = (),
+    pad_costs: Sequence[float] | None = None,
 ) -> _Decorator: ...
 @names_keywords
 def batched(
@@ -186,9 +186,9 @@ def batched(
     cost: Callable[[Any], float] | None = None,
     padded: bool = False,
     max_batch_cost: float | None = None,
-    sizes: Sequence[int] = (),
+    sizes: Sequence[int] | None = None,
     pad: Pad | None = None,
-    pad_costs: Sequence[float] = (),
+    pad_costs: Sequence[float] | None = None,
 ) -> Any:
     """Turn a handler of lists into a function of one item that batches by itself.
 

@@ -168,7 +168,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sizes",
         type=_whole_numbers,
-        default=(),
         metavar="N,N,...",
         help="items of the batches that the handler takes: others are filled up to the next of"
         " them by repeating their last item",

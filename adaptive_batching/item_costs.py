@@ -16,21 +16,24 @@ CostOf = Callable[[Any], float]
 
 
 def make_costs(
-    cost: object, *, padded: object, max_batch_cost: float | None, pad_costs: object = ()
+    cost: object, *, padded: object, max_batch_cost: float | None, pad_costs: object = None
 ) -> Costs | None:
     """How the costs of items add up; None if no function says what one costs.
 
     Raises:
         TypeError: The function is none that can be called, or has to be awaited; `padded` is
             neither True nor False; or `pad_costs` is no list.
-        ValueError: The other arguments are given without it, or no batch may cost anything.
+        ValueError: The other arguments are given without it, no batch may cost anything, or
+            `pad_costs` is empty.
     """
     if not isinstance(padded, bool):
         raise TypeError(f"padded: expected True or False, got {padded!r}")
-    listed = sequence_of(pad_costs)
+    listed = () if pad_costs is None else sequence_of(pad_costs)
+    expected = "expected a list of numbers, such as [128, 256, 512]"
     if listed is None:
-        expected = "expected a list of numbers, such as [128, 256, 512]"
         raise TypeError(f"pad_costs: {expected}, got {pad_costs!r}")
+    if pad_costs is not None and not listed:
+        raise ValueError(f"pad_costs: {expected}, or None, got {pad_costs!r}")
     if cost is None:
         beside = {
             "padded": padded or None,

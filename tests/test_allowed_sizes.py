@@ -329,6 +329,8 @@ def test_a_model_that_recompiles_is_in_time_from_the_first_second() -> None:
         ({"sizes": [10**30]}, ValueError, r"sizes: expected at most 2147483648 items, got \[10+\]"),
         ({"sizes": np.array([4, 2])}, ValueError, r"sizes: expected whole numbers.*got \[4, 2\]"),
         ({"sizes": ["8"]}, ValueError, r"sizes: expected whole numbers"),
+        ({"sizes": []}, ValueError, r"sizes: expected a list.*or None for any size, got \[\]"),
+        ({"cost": len, "pad_costs": ()}, ValueError, r"pad_costs: expected a list.*, got \(\)"),
         (
             {"sizes": [2, 4], "max_batch_size": 3},
             ValueError,

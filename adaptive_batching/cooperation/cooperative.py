@@ -123,9 +123,9 @@ def cooperative(
     cost: CostOf | None = None,
     padded: bool = False,
     max_batch_cost: float | None = None,
-    sizes: Sequence[int] = (),
+    sizes: Sequence[int] | None = None,
     pad: Pad | None = None,
-    pad_costs: Sequence[float] = (),
+    pad_costs: Sequence[float] | None = None,
 ) -> Cooperative[T, R]: ...
 @overload
 def cooperative(
@@ -139,9 +139,9 @@ def cooperative(
     cost: CostOf | None = None,
     padded: bool = False,
     max_batch_cost: float | None = None,
-    sizes: Sequence[int] = (),
+    sizes: Sequence[int] | None = None,
     pad: Pad | None = None,
-    pad_costs: Sequence[float] = (),
+    pad_costs: Sequence[float] | None = None,
 ) -> Cooperative[A, Any]: ...
 @names_keywords
 def cooperative(
@@ -155,9 +155,9 @@ def cooperative(
     cost: CostOf | None = None,
     padded: bool = False,
     max_batch_cost: float | None = None,
-    sizes: Sequence[int] = (),
+    sizes: Sequence[int] | None = None,
     pad: Pad | None = None,
-    pad_costs: Sequence[float] = (),
+    pad_costs: Sequence[float] | None = None,
 ) -> Cooperative[Any, Any]:
     """Let plain threads share the calls of a handler of lists: `queue.call(x)` gives x's result.
 

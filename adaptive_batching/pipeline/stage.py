@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from inspect import isclass
 from typing import Any
 
-from adaptive_batching.allowed_sizes import Pad, make_sizes
+from adaptive_batching.allowed_sizes import Pad
 from adaptive_batching.asked_limits import Asked, make_asked
 from adaptive_batching.configured_handler import check_takes_a_list, configured
 from adaptive_batching.core import Limits, PolicyLike, make_policy
@@ -73,9 +73,9 @@ class Stage:
     cost: CostOf | None = None
     padded: bool = False
     max_batch_cost: float | None = None
-    sizes: Sequence[int] = ()
+    sizes: Sequence[int] | None = None
     pad: Pad | None = None
-    pad_costs: Sequence[float] = ()
+    pad_costs: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         steps = hasattr(self.handler, "preprocess") or hasattr(self.handler, "postprocess")
@@ -96,7 +96,7 @@ class Stage:
     def takes_one(self) -> bool:
         """Whether the handler is called with one item."""
         builds = self._placement.builds_handlers
-        return self.max_batch_size is None and not make_sizes(self.sizes) and builds
+        return self.max_batch_size is None and self.sizes is None and builds
 
     @property
     def limits(self) -> Limits:

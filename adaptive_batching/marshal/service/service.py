@@ -171,9 +171,9 @@ class Service:
         cost: Literal["bytes"] | Callable[[Any], float] | None = None,
         padded: bool = False,
         max_batch_cost: float | None = None,
-        sizes: Sequence[int] = (),
+        sizes: Sequence[int] | None = None,
         pad: Pad | None = None,
-        pad_costs: Sequence[float] = (),
+        pad_costs: Sequence[float] | None = None,
     ) -> Callable[[H], H]:
         """Serve the decorated handler, which stays as it is.
 

@@ -236,6 +236,9 @@ def test_sizes_of_a_module_are_those_of_its_handler(written):
     message = r"sizes: expected none, for batches are filled up to sizes=\[1, 2, 4\] of the module"
     with pytest.raises(ConfigError, match=message):
         file.applied(service)
+    written('[endpoints."/double"]\nsizes = []')
+    with pytest.raises(ConfigError, match=r"sizes: .*such as 1,2,4,8, got \[\]"):
+        file.applied(service)
     written('[endpoints."/double"]\nsizes = "1,4,8"\nmax_batch_size = 4')
     [endpoint] = file.applied(one_endpoint([]))
     assert (endpoint.limits.max_batch_size, endpoint.limits.sizes) == (4, (1, 4, 8))

@@ -151,6 +151,7 @@ def test_the_environment_is_stronger(written):
             "routes.digits.cost: expected bytes with open-inference, .* got 'chars'",
         ),
         (DIGITS + "sizes = '4,2'", "digits.sizes: .*such as 1,2,4,8, got '4,2'"),
+        (DIGITS + "sizes = []", r"digits.sizes: .*such as 1,2,4,8, got \[\]"),
         (
             DIGITS + "sizes = '1,8'\nmax_batch_size = 4",
             r"digits.max_batch_size: expected one of sizes=\[1, 8\], or to be left out .*, got 4",
