@@ -151,6 +151,7 @@ def test_a_typed_option_takes_the_place_of_variables():
             "'--tenant-header': expected the name of a header, such as X-Tenant",
         ),
         (["--upstream=http://m:1/"], "'--upstream': expected each server once, got http://m:1"),
+        (["--padded"], "'--padded': expected cost (--cost) beside it"),
         (["--sizes="], "'--sizes': expected items of batches, each more than the one before"),
         (
             ["--port=0", "--admin-port=0", "--admin-host=nosuch.invalid"],

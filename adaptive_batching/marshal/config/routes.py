@@ -48,7 +48,8 @@ def make_route(name: str, settings: RouteSettings, *, batch_fields: bool = False
     _check_encrypted(settings, servers)
     form = _form(settings, secret)
     item_cost = _item_cost(settings, form)
-    costs = None if item_cost is None else Costs(settings.padded, settings.max_batch_cost or inf)
+    padded = settings.padded is not False  # most servers of items that differ pad them
+    costs = None if item_cost is None else Costs(padded, settings.max_batch_cost or inf)
     sizes = settings.sizes or ()
     most = largest_batch(settings.max_batch_size, sizes)
     return Route(
@@ -159,10 +160,9 @@ def _check_cost(settings: RouteSettings) -> None:
     """Check that no setting of costs stands without a cost."""
     if settings.cost is not None:
         return
-    if settings.max_batch_cost is not None:
-        raise SettingError("max_batch_cost", "expected cost (--cost) beside it, such as chars")
-    if not settings.padded:
-        raise SettingError("padded", "expected cost (--cost) beside it, such as chars")
+    for key in ("padded", "max_batch_cost"):
+        if getattr(settings, key) is not None:
+            raise SettingError(key, "expected cost (--cost) beside it, such as chars")
 
 
 def _check_padding(settings: RouteSettings, form: Format[Any]) -> None:

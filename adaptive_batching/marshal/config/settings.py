@@ -123,13 +123,14 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         ),
     ] = None
     padded: Annotated[
-        bool,
+        bool | None,
         means(
             "Whether the server pads the items of a batch to the longest, so that a batch costs "
             "its items times the largest cost, not the sum.",
             option="--padded/--no-padded",
+            default="true, beside a cost",
         ),
-    ] = True
+    ] = None
     max_batch_cost: Annotated[
         Count | None,
         means(

@@ -168,6 +168,7 @@ def test_the_environment_is_stronger(written):
         (DIGITS + "max_batch_cost = 9", "digits.max_batch_cost: expected cost .--cost. beside it"),
         (DIGITS + "max_batch_cost = 0\ncost = 'chars'", "max_batch_cost: .*>= 1, got 0"),
         (DIGITS + "padded = false", "routes.digits.padded: expected cost .--cost. beside it"),
+        (DIGITS + "padded = true", "routes.digits.padded: expected cost .--cost. beside it"),
         (
             DIGITS + "cost = 'chars'\nlatency_from = '/dev/null'",
             "routes.digits.latency_from: expected what `fit --save` wrote",
