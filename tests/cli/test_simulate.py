@@ -506,6 +506,7 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*CLOSED, "--think", "5ms-1ms"), "expected a range of 0 seconds or more"),
         ((*MADE, "--limit", "--workers", 1, "--workers", 2), "expected one --workers with --limit"),
         ((*MADE, "--format", "xml"), "'xml' is not one of"),
+        (("TRACE", "--load", 2), "of more traffic by --rate-scale of a TRACE, --rate or --users"),
     ],
 )
 def test_usage_errors(trace, arguments, message):

@@ -106,7 +106,8 @@ def command(
     log, or one time per line.
     """
     if loads and report is None:
-        raise click.UsageError("expected --report with --load")
+        denser = "the table is of more traffic by --rate-scale of a TRACE, --rate or --users"
+        raise click.UsageError(f"expected --report with --load, for its curves; {denser}")
     if report is not None:
         _expect_plotting()
         _expect_writable(report)
