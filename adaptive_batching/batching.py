@@ -233,8 +233,9 @@ def batched(
             as `np.zeros_like` does. None repeats that item. Where costs add up, the handler gets
             the cheapest item last.
         pad_costs: Costs to which the handler pads its items, with `cost`: `[128, 256, 512]`. An
-            item costs the next of them, or its own cost above the last. `Padded` arrays are padded
-            to them for the handler; then they are lengths.
+            item costs the next of them, or its own cost above the last. With `padded` a batch costs
+            its size times the largest of these, otherwise their sum. `Padded` arrays are padded to
+            them for the handler; then they are lengths.
 
     Raises:
         TypeError: The handler is nothing of the above, or `cost` or `pad` is no plain function.
