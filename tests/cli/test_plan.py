@@ -12,9 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from adaptive_batching.cli import main
+from adaptive_batching.cli.commands.sidecar import command as sidecar
+from adaptive_batching.cli.options.declared import made
 from adaptive_batching.core import Batch, Job, JobOutcome, Limits, Scheduler, make_policy
 from adaptive_batching.instrumentation.recording import Recorder
 from adaptive_batching.marshal.config.endpoints_file import EndpointSettings
+from adaptive_batching.marshal.config.routes import make_route
+from adaptive_batching.marshal.config.settings import RouteSettings
 from adaptive_batching.marshal.config.toml_file import read_table
 from adaptive_batching.simulation import (
     ArrivalStream,
@@ -80,6 +84,19 @@ def answer(*arguments, status=0):
     return json.loads(output, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
 
 
+def as_sidecar(said):
+    """The settings of a sidecar that gets the last line of options of a recommendation."""
+    [options] = [line for line in said.splitlines() if line.startswith("--max-batch-size ")]
+    whole = ["--upstream=http://m:1", "--protocol=json", *shlex.split(options)]
+    params = sidecar.make_context("sidecar", whole).params
+    settings = made(
+        RouteSettings,
+        {name: params[name] for name in RouteSettings.__struct_fields__ if name in params},
+    )
+    make_route("r", settings)
+    return settings
+
+
 def test_what_the_guide_shows(traffic):
     """Every command of it runs as it stands, one after the other."""
     for command in COMMANDS:
@@ -129,10 +146,14 @@ def test_the_smallest_recommendation(traffic):
 def test_the_settings_to_paste(traffic):
     """The last lines are a program's arguments and a file of endpoints that the service reads."""
     said = run("recommend", traffic, *MODEL, "--policy", "greedy")
-    program, _, table = said.rpartition("in a program: ")[2].partition("[endpoints")
+    program, _, rest = said.rpartition("in a program: ")[2].partition("[endpoints")
+    table = rest.partition("\nor for `sidecar`")[0]
     assert "workers=1, max_latency=0.05, policy='greedy'\n" in program
     settings = tomllib.loads(f"[endpoints{table}")["endpoints"]["/predict"]
     assert read_table("/predict", settings, EndpointSettings).max_latency == 0.05
+    route = as_sidecar(said)
+    assert (route.policy, route.max_latency) == ("greedy", 0.05)
+    assert f"max_batch_size={route.max_batch_size}, " in program
 
 
 def test_a_recording_brings_its_durations(traffic):
@@ -143,6 +164,33 @@ def test_a_recording_brings_its_durations(traffic):
     [row] = json.loads(result.stdout)["rows"]
     recorded = np.genfromtxt(traffic, delimiter=",", skip_header=1, usecols=3)
     assert row["mean_latency"] == pytest.approx(recorded.mean(), rel=0.05)
+
+
+def test_no_batch_is_recommended_that_was_never_recorded(tmp_path):
+    """What larger batches take is extrapolated: they are named only where no smaller one holds."""
+    path = tmp_path / "traffic.csv"
+    with Recorder(path, clock=lambda: 0.0) as recorder:
+        scheduler = Scheduler(make_policy("cork"), Limits(6, 50e-3), workers=1)
+        service = Server(5e-3, 0.05e-3, jitter=0.03).service()
+        times = ArrivalStream(poisson(800.0, 2.0, seed=1))
+        drive(times, [scheduler], service, _Recording(recorder))
+    options = (path, "--max-latency", "50ms", "--workers", "1")
+    known = json.loads(
+        CliRunner().invoke(main, [*map(str, ("recommend", *options, "--format", "json"))]).stdout
+    )
+    assert known["recorded"] == 6
+    assert {6, 8, 64} <= {each["max_batch_size"] for each in known["tried"] if each["holds"]}
+    assert known["recommended"]["max_batch_size"] == 6
+    assert "that hold, up to the largest recorded batch, 6 items, this" in run(
+        "recommend", *options
+    )
+    run("fit", path, "--save", tmp_path / "model.json")
+    denser = ("--rate-scale", 3, "--latency-from", tmp_path / "model.json")
+    said = run("recommend", *options, *denser)
+    assert "Only limits beyond the largest recorded batch hold" in said
+    assert "is extrapolated from up to 6;" in said
+    padded = answer("recommend", *options, *denser, "--pad-to", "1,4,16,64")
+    assert padded["recorded"] == padded["recommended"]["max_batch_size"] == 16
 
 
 def test_nothing_to_recommend(traffic):
@@ -314,6 +362,8 @@ def test_what_cost_gains(lengths):
     said = run("recommend", lengths, *options, "--workers", "1")
     assert "cost=<what an item costs, such as len>, padded=True, max_batch_cost=16384" in said
     assert "max_batch_cost = 16384" in said
+    route = as_sidecar(said.replace("<what an item costs, such as chars>", "chars"))
+    assert (route.cost, route.padded, route.max_batch_cost) == ("chars", None, 16384)
     worth = said.splitlines()[-1]
     assert worth.startswith("with cost= 100.00% are answered in time, without it ")
     assert float(worth.rstrip("%").rsplit(" ", 1)[1]) < 99
@@ -330,6 +380,9 @@ def test_sizes_that_the_model_runs_are_recommended():
     said = run("recommend", *options)
     assert f"in a program: sizes={sizes}, workers=" in said
     assert f"max_batch_size = {best}\nsizes = {sizes}" in said
+    route = as_sidecar(said)
+    assert (route.max_batch_size, route.sizes) == (best, tuple(sizes))
+    assert route.pad_to_sizes
     few = answer("recommend", *options, "--max-batch-size", 3, status=1)
     assert {each["max_batch_size"] for each in few["tried"]} == {1, 2}
     wrong = run("recommend", *options[:-1], "8,16", "--max-batch-size", 4, status=2)

@@ -24,9 +24,10 @@ from adaptive_batching.cli.options.sections import SectionedCommand, options_in
 from adaptive_batching.cli.options.workers import expect_worker
 from adaptive_batching.cli.progress import progress
 from adaptive_batching.cli.screen import screen
-from adaptive_batching.core import Limits
+from adaptive_batching.core import Limits, next_allowed
 from adaptive_batching.errors import TraceError
 from adaptive_batching.simulation.clients.closed_loop import ClosedLoop
+from adaptive_batching.simulation.fitting.model_file import Recorded
 from adaptive_batching.simulation.study.capacity import (
     CURVE,
     Point,
@@ -76,9 +77,10 @@ def command(
     """Find the fewest workers that answer TRACE in time, and the best batch limit for them.
 
     With these workers the goodput is at least --goodput, and the p99 of the answered requests is
-    within --max-latency. The batch limits tried are --max-batch-size and the powers of two below
-    it, or the sizes of --pad-to up to it. A curve then shows the same workers under less and more
-    traffic. The exit status is 1 if no number of --workers is enough.
+    within --max-latency. The batch limits tried are --max-batch-size, the powers of two below it
+    and the largest recorded batch, or the sizes of --pad-to up to --max-batch-size. One beyond the
+    largest recorded batch is recommended only if no other holds. A curve then shows the same
+    workers under less and more traffic. The exit status is 1 if no number of --workers is enough.
 
     With --arrivals closed it finds the fewest workers for the given --users. The goal is then
     --max-latency, --throughput, or both.
@@ -89,17 +91,19 @@ def command(
             traffic, experiment = conditions(trace, options, seed)
             experiment = _knowing_sizes(experiment, options["pad_to"])
             target = _target(experiment, goodput, throughput)
-            search, points = _searched(experiment, policy, workers, target)
+            recorded = _largest_recorded(options["latency_from"], options["pad_to"])
+            search, points = _searched(experiment, policy, workers, target, recorded)
     except (TraceError, ValueError) as error:
         raise click.UsageError(str(error)) from error
     with writing():
         if form == "json":
             facts = {"trace": traffic.facts, "loop_delay": experiment.loop_delay}
-            answer = {**facts, **_as_json(search, points, target)}
+            answer = {**facts, "recorded": recorded, **_as_json(search, points, target)}
             click.echo(json.dumps(answer, indent=2, allow_nan=False))
         else:
             _print(search, points, f"{title(traffic, experiment)}, seed {seed}")
             if search.best is not None:
+                _show_choice(search.best, recorded)
                 _show_settings(search.best, policy, experiment.limits)
                 _show_worth_of_costs(search.best, policy, experiment)
     if search.best is None:
@@ -118,6 +122,13 @@ def _knowing_sizes(experiment: Experiment, sizes: Sequence[int] | None) -> Exper
     return replace(experiment, limits=limited(limits, limits.allowed(most)))
 
 
+def _largest_recorded(model: Recorded | None, sizes: Sequence[int] | None) -> int | None:
+    """Items of the largest batch of a recording as its model ran it; None without a recording."""
+    if model is None or model.largest is None:
+        return None
+    return next_allowed(sizes or (), model.largest)
+
+
 def _target(experiment: Experiment, goodput: float, throughput: float | None) -> Target:
     promise = experiment.limits.max_latency
     closed = isinstance(experiment.arrivals, ClosedLoop)
@@ -131,11 +142,11 @@ def _target(experiment: Experiment, goodput: float, throughput: float | None) ->
 
 
 def _searched(
-    experiment: Experiment, policy: str, workers: range, target: Target
+    experiment: Experiment, policy: str, workers: range, target: Target, recorded: int | None
 ) -> tuple[Search, list[Point]]:
-    limits = batch_limits(experiment.limits)
+    limits = batch_limits(experiment.limits, recorded)
     with progress("workers and batch limits", len(workers) * len(limits)) as done:
-        search = smallest(experiment, policy, workers, target, done=done)
+        search = smallest(experiment, policy, workers, target, recorded=recorded, done=done)
     if search.best is None:
         return search, []
     points = []
@@ -187,8 +198,24 @@ def _print(search: Search, points: Sequence[Point], heading: str) -> None:
     console.print(drawn)
 
 
+def _show_choice(best: Trial, recorded: int | None) -> None:
+    """Print why this batch limit is recommended."""
+    size, why = best.max_batch_size, "has the most goodput, and then the least p99"
+    if recorded is None:
+        click.echo(f"Of the limits that hold, this one {why}.")
+    elif size <= recorded:
+        largest = f"up to the largest recorded batch, {counted(recorded, 'item')}"
+        click.echo(f"Of the limits that hold, {largest}, this one {why}.")
+    else:
+        click.echo(f"Only limits beyond the largest recorded batch hold, and this one {why}.")
+        click.echo(
+            f"Warning: how long batches of {size} take is extrapolated from up to {recorded}; to"
+            f" stay within what was seen, say --max-batch-size {recorded} and more --workers"
+        )
+
+
 def _show_settings(best: Trial, policy: str, limits: Limits) -> None:
-    """Print the recommendation as a program takes it, and as a file of endpoints does."""
+    """Print the recommendation as a program takes it, a file of endpoints, and the sidecar."""
     size, workers, max_latency = best.max_batch_size, best.row.workers, limits.max_latency
     sizes = list(limited(limits, size).sizes)
     said = [f"sizes={sizes}" if sizes else f"max_batch_size={size}", f"workers={workers}"]
@@ -207,10 +234,30 @@ def _show_settings(best: Trial, policy: str, limits: Limits) -> None:
         if limits.costs.max_batch_cost < inf:
             said.append(f"max_batch_cost={limits.costs.max_batch_cost:g}")
             table.append(f"max_batch_cost = {limits.costs.max_batch_cost:g}")
-    click.echo("Of the limits that hold, this one has the most goodput, and then the least p99.")
     click.echo(f"in a program: {', '.join(said)}")
     click.echo(f"or for `serve --workers {workers} --config service.toml`, in service.toml:\n")
     click.echo("\n".join(table))
+    padding = ", which pads to --sizes; without --pad-to-sizes if they do" if sizes else ""
+    before = f"before {counted(workers, 'model server')} (--upstream){padding}"
+    click.echo(f"\nor for `sidecar` {before}:\n")
+    click.echo(_options_of_sidecar(limited(limits, size), policy))
+
+
+def _options_of_sidecar(limits: Limits, policy: str) -> str:
+    """The recommendation as it is typed; its cost is for the reader to say."""
+    said = [f"--max-batch-size {limits.max_batch_size}"]
+    if limits.sizes:
+        said.append(f"--sizes {','.join(map(str, limits.sizes))} --pad-to-sizes")
+    if limits.max_latency < inf:
+        said.append(f"--max-latency {limits.max_latency:g}s")
+    if policy != "cork":
+        said.append(f"--policy {policy}")
+    if limits.costs is not None:
+        said.append("--cost <what an item costs, such as chars>")
+        said += ["--no-padded"] * (not limits.costs.padded)
+        if limits.costs.max_batch_cost < inf:
+            said.append(f"--max-batch-cost {limits.costs.max_batch_cost:.0f}")
+    return " ".join(said)
 
 
 def _show_worth_of_costs(best: Trial, policy: str, experiment: Experiment) -> None:

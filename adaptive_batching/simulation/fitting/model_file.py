@@ -24,11 +24,14 @@ class Recorded(NamedTuple):
         server: Its workers: how long batches take until they end, not until the loop notices.
         loop_delay: How late its event loop notices everything (seconds).
         mean_cost: What its batches cost for each of their items, where costs matter.
+        largest: The largest batch that was learned from (items); larger ones are extrapolated.
+            None if that is not known.
     """
 
     server: Server
     loop_delay: float
     mean_cost: float = 0.0
+    largest: int | None = None
 
 
 class Rehearsed(NamedTuple):
@@ -55,6 +58,7 @@ class _Model(msgspec.Struct, forbid_unknown_fields=True):
     padded: bool = False
     mean_cost: float = 0.0
     sizes: tuple[int, ...] = ()  # that batches are filled up to
+    largest: int | None = None  # that was learned from
 
 
 def save_model(fitted: "Fit", path: Path) -> None:
@@ -93,8 +97,8 @@ def _model(fitted: "Fit") -> _Model:
     table.append((2 * size, seconds + size * fitted.per_item.value))
     residuals, costs = fitted.residuals[-_MOST_RESIDUALS:], fitted.costs
     if costs is None:
-        return _Model(table, residuals, fitted.loop_delay)
-    known = (costs.per_cost.value, costs.padded, costs.mean_cost, fitted.sizes)
+        return _Model(table, residuals, fitted.loop_delay, largest=size)
+    known = (costs.per_cost.value, costs.padded, costs.mean_cost, fitted.sizes, size)
     return _Model(table, residuals, fitted.loop_delay, *known)
 
 
@@ -106,7 +110,7 @@ def _recorded(model: _Model) -> Recorded:
     curve = Padded(Table(ended), model.sizes) if model.sizes else Table(ended)
     residuals = tuple(model.residuals)
     server = Server(0.0, 0.0, curve=curve, residuals=residuals, costs=costs)
-    return Recorded(server, model.loop_delay, model.mean_cost)
+    return Recorded(server, model.loop_delay, model.mean_cost, model.largest)
 
 
 def rehearsed(recorded: Recorded, limits: Limits) -> list[Rehearsed]:
@@ -118,7 +122,7 @@ def rehearsed(recorded: Recorded, limits: Limits) -> list[Rehearsed]:
     Raises:
         ValueError: The limits have costs, and what is recorded has none, or others.
     """
-    server, delay, mean_cost = recorded
+    server, delay, mean_cost, _ = recorded
     _check_costs(server.costs, limits)
     most = limits.max_batch_size
     known = limits.sizes or (*(2**power for power in range(most.bit_length())), most)

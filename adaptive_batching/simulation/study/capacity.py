@@ -87,19 +87,22 @@ def smallest(
     workers: Sequence[int],
     target: Target,
     *,
+    recorded: int | None = None,
     done: Callable[[], None] = lambda: None,
 ) -> Search:
     """Find the fewest workers that hold the target, and the best batch limit for them.
 
-    The limits tried are the allowed sizes of batches, or the experiment's own limit and the powers
-    of two below it, but for those with which even workers that never rest are too slow. Of those
-    that hold the target, the one with the most goodput is best, then the one with the least p99.
+    The limits tried are those of `batch_limits`, but for those with which even workers that never
+    rest are too slow. Of those that hold the target, one up to the largest recorded batch is better
+    than one beyond it; then the one with the most goodput is best, then the one with the least p99.
 
     Args:
         experiment: The traffic, the workers' durations and the largest batch limit.
         policy: Its name, class or factory.
         workers: Numbers to try, fewest first.
         target: What has to hold.
+        recorded: The largest batch of which it was seen how long it takes (items); None if that is
+            known of any.
         done: Called for each number of workers and batch limit when it is done.
 
     Raises:
@@ -110,7 +113,7 @@ def smallest(
     short: list[Shortfall] = []
     for number in workers:
         trials = []
-        for limit in batch_limits(experiment.limits):
+        for limit in batch_limits(experiment.limits, recorded):
             limited = _with_limit(experiment, limit)
             if not _hopeless(limited, number, asked):
                 row = limited.run(policy, number)
@@ -118,7 +121,8 @@ def smallest(
             done()
         tried += trials
         if holding := [trial for trial in trials if trial.holds]:
-            return Search(min(holding, key=_rank), tried, short)
+            seen = [trial for trial in holding if trial.max_batch_size <= (recorded or inf)]
+            return Search(min(seen or holding, key=_rank), tried, short)
         short.append(_shortfall(experiment, number, asked, target, trials))
     return Search(None, tried, short)
 
@@ -140,15 +144,16 @@ def curve(
         yield Point(scale, users, row, share.holds(row))
 
 
-def batch_limits(limits: Limits) -> list[int]:
-    """The batch limits that are tried: the sizes, or the powers of two below the largest, and that.
+def batch_limits(limits: Limits, recorded: int | None = None) -> list[int]:
+    """The batch limits that are tried: the allowed sizes, or where any size may be run, a few.
 
-    Without sizes any size may be run.
+    These are the limit itself, the powers of two below it, and the largest recorded batch.
     """
     largest = limits.max_batch_size
     if limits.sizes:
         return [size for size in limits.sizes if size <= largest]
-    return [*(2**power for power in range(largest.bit_length()) if 2**power < largest), largest]
+    powers = {2**power for power in range(largest.bit_length())}
+    return sorted({*powers, largest, min(largest, recorded or largest)})
 
 
 def _scaled(experiment: Experiment, scale: float) -> tuple[Experiment, int | None]:

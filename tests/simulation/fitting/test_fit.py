@@ -116,13 +116,14 @@ def test_a_saved_model_comes_back(tmp_path):
     """The table to the last bit, beyond it the line, and what is drawn is what was measured."""
     model = fit(batches(any_size(2000)))
     save_model(model, tmp_path / "model.json")
-    server, loop_delay, _ = read_model(str(tmp_path / "model.json"))
+    server, loop_delay, _, largest_recorded = read_model(str(tmp_path / "model.json"))
     assert loop_delay == 0
     assert server.curve is not None
     assert [server.curve(level.size) for level in model.levels] == [
         level.predicted for level in model.levels
     ]
     largest = model.levels[-1]
+    assert largest_recorded == largest.size
     beyond = largest.predicted + 10 * model.per_item.value
     assert server.curve(largest.size + 10) == pytest.approx(beyond)
     service = server.service(seed=1)

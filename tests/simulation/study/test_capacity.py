@@ -45,6 +45,16 @@ def test_what_can_not_be_enough_is_not_tried():
     assert [trial.max_batch_size for trial in tried] == [1, 2, 4, 8, 12]
 
 
+def test_what_was_recorded_goes_before_what_was_not():
+    """A limit beyond the largest recorded batch is best only if no other holds."""
+    best = smallest(experiment(), "cork", [2], TARGET, recorded=9).best
+    assert best is not None
+    assert best.max_batch_size == 9
+    best = smallest(experiment(), "cork", [2], TARGET, recorded=1).best
+    assert best is not None
+    assert best.max_batch_size > 1
+
+
 def test_nothing_is_enough():
     """Then it says so."""
     search = smallest(experiment(largest=2), "cork", [1], TARGET)
