@@ -87,7 +87,7 @@ def traffic(row: Row, seed: int) -> Experiment:
 def scenario(name: str, steps: tuple[int, ...], seed: int) -> Experiment:
     """What the command would run."""
     _, most, options = SCENARIOS[name]
-    sizes = ("--max-batch-size", str(most), "--pad-to", ",".join(map(str, steps)))
+    sizes = ("--max-batch-size", str(most), "--hide-sizes", "--pad-to", ",".join(map(str, steps)))
     given = command.make_context("simulate", [*shlex.split(options), *sizes]).params
     mine = {name: value for name, value in given.items() if name not in OF_THE_COMMAND}
     return experiment_of(given["trace"], mine, seed + 1)

@@ -202,7 +202,7 @@ def model(lots: Lots, largest: int) -> tuple[str, list[str], Time]:
         steps = [largest >> each for each in (range(9) if shape == "pow2" else (5, 3, 1, 0))]
         sizes = sorted({1, *(step for step in steps if step)})
         padded: Time = lambda size: line(min(each for each in sizes if each >= size))  # noqa: E731
-        return straight, ["--pad-to", ",".join(map(str, sizes))], padded
+        return straight, ["--hide-sizes", "--pad-to", ",".join(map(str, sizes))], padded
     shapes: dict[str, Time] = {
         "flat": lambda share: max(0.0, share - knee) / (1 - knee),
         "quadratic": lambda share: share**2,

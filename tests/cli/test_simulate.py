@@ -472,6 +472,11 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
             (*MADE, "--max-batch-cost", 9),
             "--max-batch-cost: expected --cost, or a trace with costs, beside it",
         ),
+        ((*MADE, "--hide-sizes"), "--hide-sizes: expected --pad-to beside it"),
+        (
+            (*MADE, "--pad-to", "8,16", "--max-batch-size", 4),
+            "--max-batch-size: expected at least 8, the first size of --pad-to, got 4",
+        ),
         ((*MADE, "--sizes", "1,2,4"), "the sizes that a model runs are --pad-to 1,2,4"),
         ((*MADE, "--sizes", "all"), "expected ignore, items, tokens or cost, got 'all'"),
         (
@@ -630,6 +635,18 @@ def test_tokens(tmp_path):
     for measure, largest in (("tokens", 4000), ("cost", 4200)):
         rows = answer(path, *conditions, "--sizes", measure)["rows"]
         assert largest / 2 < rows[0]["mean_batch_size"] <= largest
+
+
+def test_sizes_that_the_scheduler_is_told():
+    """It knows what the model pads to, and keeps within the last of them, unless it is hidden."""
+    options = ("--arrivals", "poisson", "--rate", 2400, "--duration", "5s", "--max-latency", "31ms")
+    steps = ("--latency", "5ms+0.3ms", "--pad-to", "8,16,32,64", "--policy", "cork")
+    [known] = answer(*options, *steps)["rows"]
+    [hidden] = answer(*options, *steps, "--hide-sizes")["rows"]
+    assert known["goodput"] > hidden["goodput"] + 0.05
+    few = ("--latency", "5ms+0.3ms", "--pad-to", "8,16", "--policy", "greedy", "--rate", 10_000)
+    assert answer(*options, *few)["rows"][0]["mean_batch_size"] <= 16
+    assert answer(*options, *few, "--hide-sizes")["rows"][0]["mean_batch_size"] > 16
 
 
 def test_workers_of_all_kinds():

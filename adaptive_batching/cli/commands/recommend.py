@@ -89,7 +89,6 @@ def command(
     try:
         with policy_errors_told():
             traffic, experiment = conditions(trace, options, seed)
-            experiment = _knowing_sizes(experiment, options["pad_to"])
             target = _target(experiment, goodput, throughput)
             recorded = _largest_recorded(options["latency_from"], options["pad_to"])
             search, points = _searched(experiment, policy, workers, target, recorded)
@@ -108,18 +107,6 @@ def command(
                 _show_worth_of_costs(search.best, policy, experiment)
     if search.best is None:
         raise click.exceptions.Exit(1)
-
-
-def _knowing_sizes(experiment: Experiment, sizes: Sequence[int] | None) -> Experiment:
-    """Tell the scheduler the sizes of --pad-to, as the service will by what is recommended."""
-    if sizes is None:
-        return experiment
-    most = min(sizes[-1], experiment.limits.max_batch_size)
-    if most < sizes[0]:
-        expected = f"expected at least {sizes[0]}, the first size of --pad-to"
-        raise click.UsageError(f"--max-batch-size: {expected}, got {most}")
-    limits = replace(experiment.limits, sizes=tuple(sizes))
-    return replace(experiment, limits=limited(limits, limits.allowed(most)))
 
 
 def _largest_recorded(model: Recorded | None, sizes: Sequence[int] | None) -> int | None:

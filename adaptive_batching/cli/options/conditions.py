@@ -60,6 +60,12 @@ _RUN_OPTIONS = (
         default=65_536,
         help="Items that may wait; further requests are refused.",
     ),
+    _limits(
+        "--hide-sizes",
+        is_flag=True,
+        help="Do not tell the dispatchers the sizes of --pad-to, as if the model padded without a "
+        "word: they batch and forecast as for any other model.",
+    ),
     _costs(
         "--max-batch-cost",
         type=click.FloatRange(min=0, min_open=True),
@@ -246,6 +252,7 @@ def _experiment(
     ageing: float | None,
     max_batch_cost: float | None,
     hide_costs: bool,
+    hide_sizes: bool,
     **workers: Any,
 ) -> Experiment:
     if dispatchers == 1:
@@ -269,7 +276,11 @@ def _experiment(
     return Experiment(
         arrivals=traffic.arrivals,
         server=server,
-        limits=Limits(max_batch_size, max_latency, max_queue, costs),
+        limits=_with_sizes(
+            Limits(max_batch_size, max_latency, max_queue, costs),
+            workers["pad_to"],
+            hidden=hide_sizes,
+        ),
         sizes=traffic.sizes,
         keys=traffic.keys,
         max_latencies=traffic.max_latencies,
@@ -284,6 +295,19 @@ def _experiment(
         warmup=warmup,
         seed=seed,
     )
+
+
+def _with_sizes(limits: Limits, sizes: tuple[int, ...] | None, *, hidden: bool) -> Limits:
+    """The limits with the sizes of batches that the dispatchers are told of."""
+    if hidden and sizes is None:
+        raise click.UsageError("--hide-sizes: expected --pad-to beside it")
+    if hidden or sizes is None:
+        return limits
+    most = limits.max_batch_size
+    if most < sizes[0]:
+        expected = f"expected at least {sizes[0]}, the first size of --pad-to"
+        raise click.UsageError(f"--max-batch-size: {expected}, got {most}")
+    return replace(limits, sizes=sizes).up_to(most)
 
 
 def _costs_told(

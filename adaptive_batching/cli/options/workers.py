@@ -74,7 +74,8 @@ WORKER_OPTIONS = (
     _workers(
         "--pad-to",
         type=Parsed("sizes", parse_buckets),
-        help="Pad batches to the next of these sizes, such as 8,16,64, or pow2.",
+        help="Pad batches to the next of these sizes, such as 8,16,64, or pow2. The dispatchers "
+        "know them, unless --hide-sizes.",
     ),
     options_in(COSTS)(
         "--padded/--no-padded",
