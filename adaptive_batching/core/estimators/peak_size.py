@@ -7,7 +7,7 @@ from math import inf
 from adaptive_batching.core.estimators.evidence import LONG_MEMORY, MEMORY, TRUSTED_AFTER
 from adaptive_batching.core.estimators.medians import median
 
-_FINE = 3  # bits: four groups an octave, for knees stand between powers of two
+_FINE = 3  # bits: four groups an octave, for knees stand between powers of two, or at them
 _KEPT = 2 * TRUSTED_AFTER - 1  # batches of about one size: a line is trusted after half of them
 _FRESH = 2 * MEMORY  # batches: older ones may be of a model that was faster or slower
 _ROUND = 8  # batches between two looks at all sizes, which take as long as a batch's other lessons
@@ -80,7 +80,7 @@ class PeakSize:
         """The newest batches took another time than the line says: sizes and durations (seconds).
 
         If they did so by what is known of their sizes too, the model has changed, for other sizes
-        alike. If nothing is known of those, nothing is known any more.
+        alike. If nothing is known of those, it may as well be that larger batches are slow.
 
         Args:
             blamed: The oldest first; the last of them has not been observed yet.
@@ -94,8 +94,6 @@ class PeakSize:
             if before and duration > 0 and size > 0:
                 ratios.append(duration / size * median(before))
         if not ratios:
-            self._sizes.clear()
-            self._peak = self.limit = inf
             return
         factor = median(ratios)
         for least, of_size in self._sizes.items():
@@ -122,7 +120,7 @@ class PeakSize:
             self._next_trial = batches + _FRESH
         if batches >= self._next_trial and _shows_no_slope(rates):
             largest = max(rates)
-            self.limit = largest - max(1, largest >> _FINE)  # of the next smaller group
+            self.limit = largest - 1  # of the next smaller group
             self._trial_ends, self._next_trial = batches + _KEPT, 2 * batches
         elif batches >= self._trial_ends:
             self.limit = self._peak
@@ -152,7 +150,10 @@ def _shows_no_slope(rates: Mapping[int, Sequence[float]]) -> bool:
 
 
 def _least(size: float) -> int:
-    """The least size that counts as about the same."""
-    whole = max(1, round(size))  # items may be worth some that are nearly whole
-    coarse = max(0, whole.bit_length() - _FINE)
-    return whole >> coarse << coarse
+    """The least size that counts as about the same: 17, 21, 25, 29, 33, 41 …
+
+    The largest is one to which models pad: a batch of 32 is not like one of 33 that runs as 64.
+    """
+    below = max(1, round(size)) - 1  # items may be worth some that are nearly whole
+    coarse = max(0, below.bit_length() - _FINE)
+    return (below >> coarse << coarse) + 1

@@ -25,14 +25,33 @@ def seen(sizes: list[int], times: int) -> PeakSize:
 
 def test_batches_are_filled_up_to_the_knee() -> None:
     """The least size that is known to be worse than a smaller one is too large."""
-    assert seen([4, 8, 12, 16, 24, 32], 12).limit == 15
+    assert seen([4, 8, 12, 16, 24, 32], 12).limit == 14
 
 
 def test_what_is_not_known_is_not_too_large() -> None:
     """A single size, or a few batches, say nothing of others."""
     assert seen([32], 100).limit == inf
     assert seen([12, 32], 8).limit == inf
-    assert seen([12, 40], 12).limit == 39
+    assert seen([12, 48], 12).limit == 40
+
+
+@pytest.mark.parametrize("step", [8, 16, 32])
+def test_a_step_is_filled_up(step: int) -> None:
+    """A model that pads to powers of two answers most in batches of one, and least just beyond."""
+    peak = PeakSize()
+    for _ in range(12):
+        for size in range(step - 1, step + step // 4 + 1):
+            peak.observe(size, 1e-3 + 0.3e-3 * (step if size <= step else 2 * step))
+    assert peak.limit == step
+
+
+def test_a_knee_that_surprises_is_seen() -> None:
+    """Larger batches take longer than a line says: what is known of smaller ones is still known."""
+    peak = seen([12], 12)
+    peak.surprised([(32, bent(32))] * 4)
+    for _ in range(12):
+        peak.observe(32, bent(32))
+    assert peak.limit == 28
 
 
 def test_a_line_has_no_knee_whatever_pauses_there_are() -> None:
@@ -74,7 +93,7 @@ def test_trials_that_show_nothing_become_rare() -> None:
 def test_sizes_that_are_too_large_are_tried_again() -> None:
     """After 500 batches without one nothing is known of them any more."""
     peak = seen([12, 32], 12)
-    assert peak.limit == 31
+    assert peak.limit == 28
     for _ in range(510):
         peak.observe(12, bent(12))
     assert peak.limit == inf
