@@ -14,9 +14,10 @@ queue with spaced releases answers a fifth earlier and keeps the promise at any 
 Greedy, the workers behind the central queue bunch, and half of that advantage is lost. Dealing in
 turn is a little better than at random. Giving each request to who has the fewest under way is worse
 than both: whoever has just answered a batch gets all that comes until he has as many as the others,
-and all of that waits for one worker. Several dispatchers in front of the same workers miss the
-promise at any load: each lets four batches go, so that sixteen are under way for four workers, and
-what waits there can't be joined any more. One dispatcher for a pool, or a pool for each dispatcher.
+and all of that waits for one worker; `cork` waits for this clump, and takes a tenth off the mean
+below 90 %. Several dispatchers in front of the same workers miss the promise at any load: each lets
+four batches go, so that sixteen are under way for four workers, and what waits there can't be
+joined any more. One dispatcher for a pool, or a pool for each dispatcher.
 """
 
 from itertools import product

@@ -22,7 +22,6 @@ _CLUMP_EDGES: tuple[float, ...] = tuple(
 )
 _CLUMP_BINS = len(_CLUMP_EDGES)
 _CLUMP_GROWTH = 1 / (1 - 1 / MEMORY)  # an answer weighs that much more than the one before it
-_CERTAIN = SURE / 2.0  # standard errors, from which on there is a clump; `central_queue.py`
 _CLUMP_ROUND = 8  # answers between two looks at the histogram
 _NEARLY_NONE = 1e-3  # answers: to divide by less says nothing
 _OVERFLOW = 1e12  # weights are scaled down long before floats run out
@@ -226,7 +225,7 @@ class ArrivalRate:
         """Cumulate the histogram; a bin was seen by all answers whose successor came after it.
 
         What comes at the end of the time that half of the answers saw is background, which is
-        subtracted.
+        subtracted; of what comes later too little is known.
         """
         expected, last = 0.0, 0
         come = []
@@ -241,11 +240,11 @@ class ArrivalRate:
                 last = index
             come.append(expected)
         self._background = self._rate_before(last, come, self._weight / answers)
-        self._clump = [
-            until - self._background * edge for until, edge in zip(come, _CLUMP_EDGES, strict=True)
-        ]
-        doubt = sqrt(max(come[-1], 0.0) * self._weight / answers)
-        if self._clump[-1] < _CERTAIN * doubt:
+        seen = zip(come[: last + 1], _CLUMP_EDGES, strict=False)
+        self._clump = [until - self._background * edge for until, edge in seen]
+        self._clump += [self._clump[last]] * (_CLUMP_BINS - 1 - last)
+        doubt = sqrt(come[last] * self._weight / answers)
+        if self._clump[last] < SURE * doubt:
             self._clump.clear()  # arrivals at random come in numbers like these
         if self._weight > _OVERFLOW:
             self._clump_counts = [count / self._weight for count in self._clump_counts]
@@ -270,6 +269,6 @@ class ArrivalRate:
         for middle in range(last - _OCTAVE, last):
             arrivals = come[last] - come[middle]
             if middle > last - _OCTAVE:
-                arrivals += _CERTAIN * sqrt(arrivals * share)
+                arrivals += SURE * sqrt(arrivals * share)
             least = min(least, arrivals / (_CLUMP_EDGES[last] - _CLUMP_EDGES[middle]))
         return least

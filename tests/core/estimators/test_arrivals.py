@@ -126,6 +126,17 @@ def test_a_clump_may_last_for_most_of_the_time_between_answers() -> None:
     assert arrivals.clump_size(now) == pytest.approx(32, rel=0.1)
 
 
+def test_a_clump_is_seen_above_others_who_come_all_the_time() -> None:
+    """Ten come back after each answer, twenty more come evenly until the next: ten are a clump.
+
+    What comes later than that has never been seen, so none of it is background.
+    """
+    arrivals = ArrivalRate()
+    evenly = [6.5e-3 * number / 20 for number in range(20)]
+    now = after_each_answer(arrivals, 96, sorted([*evenly, *[0.5e-3] * 10]))
+    assert arrivals.clump_size(now) == pytest.approx(10, rel=0.2)
+
+
 @pytest.mark.parametrize("rate", [500.0, 5e3, 20e3])
 def test_arrivals_at_random_are_no_clump(rate: float) -> None:
     """Independent arrivals between regular answers never look as if an answer had brought them."""
