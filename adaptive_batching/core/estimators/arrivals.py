@@ -139,6 +139,11 @@ class ArrivalRate:
         if self._answers % _CLUMP_ROUND == 0:
             self._read_clump()
 
+    @property
+    def whole_clump(self) -> float:
+        """Arrivals that an answer brings, on average."""
+        return self._clump[-1] if self._clump else 0.0
+
     def clump_size(self, now: float) -> float:
         """Arrivals that are still expected in the clump after the last answer."""
         if not (self._clump and self._scale):

@@ -202,18 +202,31 @@ def test_a_closed_loop_that_fills_no_batch_is_not_waited_for_as_overload() -> No
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("callers", [6, 32, 58])
-def test_callers_who_miss_each_other_are_brought_together(callers: int, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("callers", "fixed", "per_item", "turnaround"),
+    [
+        (6, 20e-3, 0.1e-3, Span(0.6e-3, 2e-3)),
+        (32, 20e-3, 0.1e-3, Span(0.6e-3, 2e-3)),
+        (58, 20e-3, 0.1e-3, Span(0.6e-3, 2e-3)),
+        (58, 5e-3, 0.05e-3, Span(0.04e-3, 0.12e-3)),
+    ],
+)
+def test_callers_who_miss_each_other_are_brought_together(
+    callers: int, fixed: float, per_item: float, turnaround: Span, seed: int
+) -> None:
     """A promise that is longer than their batch, but shorter than two: behind each other's batches
     they would be late in turns, for ever. Some have to be let down once.
     """
-    server = Server(20e-3, 0.1e-3, jitter=0.03)
-    loop = ClosedLoop(callers, 4.0, Span(0.0, 0.0), Span(0.6e-3, 2e-3), seed)
-    scheduler = Scheduler(Cork(), Limits(64, 39.6e-3))
-    history = simulate(loop, scheduler, server.service(seed))
+    promise = 1.5 * (fixed + 64 * per_item)
+    loop = ClosedLoop(callers, 4.0, Span(0.0, 0.0), turnaround, seed)
+    history = simulate(
+        loop,
+        Scheduler(Cork(), Limits(64, promise)),
+        Server(fixed, per_item, jitter=0.03).service(seed),
+    )
     known = [job for job in history.jobs if job.arrived > 2.0]
     assert sum(job.in_time for job in known) >= 0.95 * len(known)
-    assert len(known) > 0.95 * callers * 2.0 / (2e-3 + 20e-3 + 0.1e-3 * callers)
+    assert len(known) > 0.9 * callers * 2.0 / (turnaround.most + fixed + callers * per_item)
 
 
 def test_a_job_accepted_by_its_queue_alone_would_not_be_refused() -> None:

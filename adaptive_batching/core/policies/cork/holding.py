@@ -37,20 +37,22 @@ def _exchanged_until(at: Situation, due: float) -> float:
     """Until when to hold jobs that are late then, for a clump that is more (seconds).
 
     Callers whose promise is longer than their batch, but shorter than two, are late in turns for
-    ever if some are not let down once. The clump has to be more answers a second.
+    ever if some are not let down once. Some of the clump has to be late behind the waiting jobs'
+    batch, and the batch of the clump has to answer more a second than theirs.
     """
     now, arrivals, largest = at.now, at.arrivals, at.full / at.mean_size
     come, alone = arrivals.clump_size(now), at.fixed + at.per_item * at.items
     if at.idle > 1 or come <= 0 or alone <= 0:
         return now
-    fixed, per_item = at.fixed, at.per_item * at.mean_size
-    behind = min(at.next_free, now + alone) + fixed + per_item * min(come, largest)
+    fixed, per_item, whole = at.fixed, at.per_item * at.mean_size, arrivals.whole_clump
+    behind = min(at.next_free, now + alone) + fixed + per_item * min(whole, largest)
     late_until = behind + at.margin * alone - at.limits.max_latency
+    clump = [(instant, whole - come + expected) for instant, expected in arrivals.clump(now)]
+    if not any(here > 0 for instant, here in clump if instant < late_until):
+        return now
     end, best = now, at.requests / alone
-    for instant, expected in arrivals.clump(now):
-        if instant >= late_until:
-            break
-        joined = min(max(expected, 0.0), largest)
+    for instant, here in clump:
+        joined = min(max(here, 0.0), largest)
         duration = instant - now + fixed + per_item * joined
         if instant > due and joined > best * duration:
             end, best = instant, joined / duration
