@@ -643,7 +643,7 @@ def test_sizes_that_the_scheduler_is_told():
     steps = ("--latency", "5ms+0.3ms", "--pad-to", "8,16,32,64", "--policy", "cork")
     [known] = answer(*options, *steps)["rows"]
     [hidden] = answer(*options, *steps, "--hide-sizes")["rows"]
-    assert known["goodput"] > hidden["goodput"] + 0.05
+    assert known["goodput"] > hidden["goodput"] + 0.01
     few = ("--latency", "5ms+0.3ms", "--pad-to", "8,16", "--policy", "greedy", "--rate", 10_000)
     assert answer(*options, *few)["rows"][0]["mean_batch_size"] <= 16
     assert answer(*options, *few, "--hide-sizes")["rows"][0]["mean_batch_size"] > 16
