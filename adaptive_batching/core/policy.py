@@ -10,6 +10,7 @@ from adaptive_batching.core.allowed import are_ascending, last_allowed, next_all
 from adaptive_batching.core.costs import Costs
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.estimators.delays import LARGEST_SHARE
+from adaptive_batching.core.estimators.evidence import EXTRAPOLATION
 from adaptive_batching.core.estimators.line import Line
 from adaptive_batching.core.estimators.peak_size import PeakSize
 from adaptive_batching.core.job import Batch, Job, Reason
@@ -232,6 +233,8 @@ class Situation(NamedTuple):
         per_cost: Seconds that each unit of a batch's cost adds, where items don't cost the same.
         per_size: Seconds that each item adds whatever it costs.
         mean_cost: What batches of late cost for each of their items; `per_item` is for that.
+        largest_cost: About the most that one cost for each of its items: beyond it, predictions
+            extrapolate.
         full: Items of a full batch of items that cost as much as most.
         passed_over: For how long the best idle worker has been given no batch.
         faster: A busy worker that is faster than that; None if there is none.
@@ -267,6 +270,7 @@ class Situation(NamedTuple):
     per_cost: float
     per_size: float
     mean_cost: float
+    largest_cost: float
     full: int
     passed_over: float = 0.0
     faster: FasterWorker | None = None
@@ -322,9 +326,13 @@ class Situation(NamedTuple):
         return self.predict(size)
 
     def _predict_run(self, run: Run, terms: Terms, size: float) -> float:
-        """Expected seconds for a batch of jobs that are best run together."""
+        """Expected seconds for a batch of jobs that are best run together.
+
+        Of items that cost far more than any did it is not known: one has to be tried.
+        """
         items = self.limits.padded(ceil(min(size, run.items, run.limit)))
-        return terms.fixed + (terms.per_size + terms.per_cost * run.cost) * items
+        cost = min(run.cost, EXTRAPOLATION * self.largest_cost)
+        return terms.fixed + (terms.per_size + terms.per_cost * cost) * items
 
     @property
     def terms(self) -> Terms:

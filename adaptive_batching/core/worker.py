@@ -36,6 +36,10 @@ class Latency(Line, Protocol):
         """About the largest size seen of late (items)."""
 
     @property
+    def largest_cost(self) -> float:
+        """About the most that a batch cost for each of its items, of late."""
+
+    @property
     def peak(self) -> PeakSize:
         """From which size on fewer items are answered in a second."""
 
@@ -144,6 +148,11 @@ class ScaledLatency:
     def per_item(self) -> float:
         """Seconds that each item adds."""
         return self.pool.per_item * self.factor
+
+    @property
+    def largest_cost(self) -> float:
+        """As the pool's."""
+        return self.pool.largest_cost
 
     @property
     def per_item_at_most(self) -> float:

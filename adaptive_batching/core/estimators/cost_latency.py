@@ -2,8 +2,8 @@
 
 from math import sqrt
 
-from adaptive_batching.core.estimators.evidence import PRIOR_NOISE, SLOPE_KEPT
-from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.evidence import EXTRAPOLATION, PRIOR_NOISE, SLOPE_KEPT
+from adaptive_batching.core.estimators.latency import LARGEST_KEPT, LinearLatency
 
 _PRIOR_ITEM_SPREAD = 0.1  # of what an item takes in all; for the cost it is all of that
 _NO_COST = 2.0**-53  # a mean cost below it counts as none: squares of it are still numbers
@@ -26,13 +26,14 @@ class CostLatency(LinearLatency):
 
     __slots__ = (
         "_cost_covariance", "_cost_size", "_cost_variance", "_mean_batch_cost", "_slope_cost",
-        "mean_cost", "per_cost",
+        "largest_cost", "mean_cost", "per_cost",
     )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
         self.per_cost = 0.0
         self.mean_cost = 0.0
+        self.largest_cost = 0.0
         self._mean_batch_cost = 0.0
         self._slope_cost = 0.0
         self._cost_variance = 0.0  # weighted sum of squares of cost
@@ -48,6 +49,14 @@ class CostLatency(LinearLatency):
         if cost is None:
             return self.fixed + self.per_item * size
         return self.fixed + self.per_size * size + self.per_cost * cost
+
+    def observe(self, size: int, duration: float, cost: float = 0.0) -> None:
+        """Learn that a batch of `size` items that cost so much took `duration` seconds."""
+        super().observe(size, duration, cost)
+        self.largest_cost = max(cost / size, self.largest_cost * LARGEST_KEPT)
+
+    def _known(self, size: int, cost: float) -> bool:
+        return cost <= EXTRAPOLATION * self.largest_cost * size
 
     def _items_worth(self, size: int, cost: float) -> float:
         if not self.per_item:

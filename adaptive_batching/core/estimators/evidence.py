@@ -10,3 +10,4 @@ SURE = 4.0  # standard deviations: beyond is a pause of the machine, or a differ
 ALARM = SURE * (SURE - 1.0)  # CUSUM: a step of so many is believed after as many batches
 SPREAD_FLOOR = 0.02  # relative; no clock and no model repeats better than this
 DEVIATION = 1.25  # standard deviations of a normal in a mean absolute deviation
+EXTRAPOLATION = 2.0  # times the largest size or cost seen: what is beyond is not known, but tried

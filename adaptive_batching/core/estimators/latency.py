@@ -19,7 +19,7 @@ from adaptive_batching.core.estimators.medians import median
 from adaptive_batching.core.estimators.peak_size import PeakSize
 
 _LEVEL_KEPT = 1.0 - 1.0 / MEMORY
-_LARGEST_KEPT = 1.0 - 1.0 / (2.0 * MEMORY)
+LARGEST_KEPT = 1.0 - 1.0 / (2.0 * MEMORY)
 _MEDIAN_DEVIATION = 1.5  # standard deviations of a normal in a median absolute deviation
 _ALARM_FASTER = ALARM / 2.0  # slower is believed after four batches, faster after two: pauses delay
 _KEPT_AT_CHANGE = 0.05  # of what is known of the slope
@@ -58,6 +58,8 @@ class LinearLatency:
     """Seconds that each unit of a batch's cost adds, where items don't cost the same."""
     mean_cost: float = 0.0
     """What a batch costs for each of its items, on average of late."""
+    largest_cost: float = 0.0
+    """About the most that one cost for each of its items: beyond it, predictions extrapolate."""
 
     def __init__(self) -> None:
         self.batches = 0
@@ -125,11 +127,11 @@ class LinearLatency:
         self.batches += 1
         self.trusted = self.batches >= TRUSTED_AFTER
         self._since_change += 1
-        self.largest = max(float(size), self.largest * _LARGEST_KEPT)
+        self.largest = max(float(size), self.largest * LARGEST_KEPT)
         expected = self.predict(size, cost)
         self._newest.append((size, cost, duration))
         guarded = duration
-        if self._level_weight and expected > 0:
+        if self._level_weight and expected > 0 and self._known(size, cost):
             guarded = self._guard(expected, duration)
         if guarded == duration:  # an outlier says nothing of the slope
             self._fold_slope(size, duration, cost)
@@ -137,6 +139,10 @@ class LinearLatency:
         if self.batches == TRUSTED_AFTER:
             self._lay_first_line()
         self.peak.observe(self._items_worth(size, cost), duration)
+
+    def _known(self, size: int, cost: float) -> bool:
+        """Whether a batch is like those that were seen, so that its duration may surprise."""
+        return True
 
     def _items_worth(self, size: int, cost: float) -> float:
         """How many items that cost as much as most would add as much time."""

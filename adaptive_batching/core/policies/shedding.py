@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
+from adaptive_batching.core.estimators.evidence import EXTRAPOLATION
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.policy import Dispatch, Shed, ShedReason, Situation
-
-EXTRAPOLATION = 2.0  # times the largest size seen; beyond that nothing is refused on its account
 
 
 def hopeless(

@@ -156,6 +156,7 @@ class KeyQueue:
                 line.per_cost,
                 line.per_size,
                 line.mean_cost,
+                line.largest_cost,
                 limits.max_batch_size if limits.costs is None else self.full(line.mean_cost),
                 0.0,
                 None,

@@ -18,7 +18,14 @@ from adaptive_batching.core import (
 )
 from adaptive_batching.core.load import Load
 from adaptive_batching.errors import Overloaded, QueueFull
-from adaptive_batching.simulation import Experiment, Server, poisson
+from adaptive_batching.simulation import (
+    Bimodal,
+    CostSeconds,
+    DrawnCosts,
+    Experiment,
+    Server,
+    poisson,
+)
 from tests.core.steps import released
 
 FIXED, PER_COST = 4e-3, 1.2e-6  # seconds
@@ -46,6 +53,19 @@ def test_the_work_that_waits_is_what_it_costs(cost: float) -> None:
         scheduler.submit(Job(0.0, cost=cost))
     work = Load.of(scheduler, 0.0).work
     assert work == pytest.approx(FIXED + PER_COST * 64 * cost, rel=0.05)
+
+
+@pytest.mark.parametrize("padded", [True, False])
+def test_a_text_far_longer_than_all_before_it_is_tried(*, padded: bool) -> None:
+    """Pings that all cost the same say nothing of what cost takes, and were taken to say that it
+    takes all of their time. One text in a hundred is 375 times as long, and takes 33 ms.
+    """
+    arrivals, costs = poisson(20.0, 60.0, seed=0), DrawnCosts(Bimodal(4.0, 1500.0, 0.01), seed=0)
+    server = Server(3e-3, 0.0, costs=CostSeconds(20e-6, padded=padded))
+    limits = Limits(64, 0.3, costs=Costs(padded=padded))
+    row = Experiment(arrivals, server, limits, costs=costs).run("cork")
+    assert row.goodput is not None
+    assert row.goodput > 0.998
 
 
 def test_in_overload_costly_jobs_make_room_for_cheap_ones() -> None:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from adaptive_batching.core.policies.shedding import EXTRAPOLATION
+from adaptive_batching.core.estimators.evidence import EXTRAPOLATION
 
 
 class CorkParameters(NamedTuple):
