@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -292,6 +293,35 @@ async def test_an_end_that_fails():
 
     await Mounted().service({"type": "lifespan"}, receive, send)
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.failed"]
+
+
+async def test_the_log_has_its_counts_where_the_program_fails(caplog):
+    """Of errors alike it says the first, and at the end how many more, whatever ended it."""
+    service = Service()
+
+    @service.endpoint("/broken")
+    async def broken(items):
+        raise RuntimeError("out of order")
+
+    async def send(_message):
+        pass
+
+    async def program():
+        async with service.running_workers():
+            for _ in range(3):
+                body = [{"type": "http.request", "body": b"1"}]
+                await service(scope, partial(_next_of, body), send)
+            raise KeyError("of the program")
+
+    scope = {"type": "http", "method": "POST", "path": "/broken", "headers": []}
+    with pytest.raises(KeyError, match="of the program"):
+        await program()
+    assert "handler_error: RuntimeError: 2 more like it" in caplog.messages[-1]
+
+
+async def _next_of(messages):
+    """The messages in their order; the client stays on after the last."""
+    return messages.pop(0) if messages else await asyncio.get_running_loop().create_future()
 
 
 async def test_the_example_in_the_documentation():

@@ -9,7 +9,8 @@ from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.request import Request, request_of
 from adaptive_batching.marshal.http.response import as_aiohttp
 from adaptive_batching.marshal.service.description import ServiceDescription
-from adaptive_batching.marshal.service.mounted.answer import answer, mounted, show
+from adaptive_batching.marshal.service.mounted.answer import answer, show
+from adaptive_batching.marshal.service.mounted.mounted_service import MountedService
 from adaptive_batching.marshal.service.router import ServiceRouter
 
 
@@ -21,17 +22,17 @@ def make_application(description: ServiceDescription) -> web.Application:
     Raises:
         TypeError: Two declared types have one name.
     """
-    runtimes, router = mounted(description)
+    mounted = MountedService(description)
+    router = mounted.router
     application = web.Application()
-    for path in runtimes.by_path:
+    for path in mounted.runtimes.by_path:
         application.router.add_route("*", path, partial(_answered, router, path))
     for path in router.pages:
         application.router.add_route("*", path, partial(_shown, router, path))
 
     async def running(_application: web.Application) -> AsyncIterator[None]:
-        async with runtimes.running(description.drain_timeout):
+        async with mounted.running_workers():
             yield
-        router.errors.flush()
 
     application.cleanup_ctx.append(running)
     return application

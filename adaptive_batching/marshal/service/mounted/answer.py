@@ -8,25 +8,11 @@ from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.handler import Handler, InFlight
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
-from adaptive_batching.marshal.service.description import ServiceDescription
 from adaptive_batching.marshal.service.router import ServiceRouter
-from adaptive_batching.marshal.service.runtimes.endpoint_runtimes import EndpointRuntimes
 
 
 class ClientGone(Exception):
     """The client that asked has gone: no answer is wanted."""
-
-
-def mounted(description: ServiceDescription) -> tuple[EndpointRuntimes, ServiceRouter]:
-    """Make the endpoints of a service, not yet started, and what answers their requests.
-
-    Raises:
-        TypeError: Two declared types have one name.
-    """
-    runtimes = EndpointRuntimes(description, at_work=description.at_work)
-    router = ServiceRouter(description, runtimes)
-    runtimes.metrics.held_bytes = lambda: router.held.held
-    return runtimes, router
 
 
 async def answer(

@@ -16,7 +16,8 @@ from adaptive_batching.errors import NoWorkers
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
 from adaptive_batching.marshal.service.description import ServiceDescription
-from adaptive_batching.marshal.service.mounted.answer import ClientGone, answer, mounted, show
+from adaptive_batching.marshal.service.mounted.answer import ClientGone, answer, show
+from adaptive_batching.marshal.service.mounted.mounted_service import MountedService
 
 _log = logging.getLogger("adaptive_batching")
 
@@ -38,8 +39,9 @@ class AsgiService:
     """
 
     def __init__(self, description: ServiceDescription) -> None:
-        self.runtimes, self._router = mounted(description)
-        self._drain_timeout = description.drain_timeout
+        self._mounted = MountedService(description)
+        self._paths = self._mounted.runtimes.by_path.keys()
+        self._router = self._mounted.router
         self._started = False
 
     @asynccontextmanager
@@ -50,9 +52,8 @@ class AsgiService:
             WorkerStartError: A worker could not load its handler.
         """
         self._started = True
-        async with self.runtimes.running(self._drain_timeout):
+        async with self._mounted.running_workers():
             yield
-        self._router.errors.flush()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request, or live as long as the server; see the specification."""
@@ -82,7 +83,7 @@ class AsgiService:
         target = f"{quote(path)}?{scope.get('query_string', b'').decode('latin-1')}"
         request = Request(scope["method"], target, scope["headers"], monotonic())
         try:
-            if path in self.runtimes.by_path:
+            if path in self._paths:
                 self._check_started()
                 response = await answer(
                     self._router, request, _body(receive), partial(_left, receive)
@@ -101,7 +102,7 @@ class AsgiService:
                 "the workers of %s were never started: enter"
                 " `async with service.running_workers():` in the lifespan of the application"
                 " that it is mounted in",
-                ", ".join(self.runtimes.by_path),
+                ", ".join(self._paths),
             )
             self._started = True  # said once; the endpoint knows that it has no workers
             raise NoWorkers("the workers were never started")
