@@ -18,10 +18,11 @@ def held_until(
         at: The situation.
         full: Predicted duration of a full batch (seconds).
         due: When it has to leave for the first deadline (seconds).
-        parameters: Of the policy.
-        overloaded: Whether more comes than the workers can do.
+        parameters: The ratios that `cork` does not learn.
+        overloaded: Whether jobs arrive faster than the workers can run them.
     """
     now = at.now
+    # with more time left, even a full batch behind this one would be in time
     if due - now < full and (until := _exchanged_until(at, due)) > now:
         return until
     if now >= due:
@@ -34,11 +35,12 @@ def held_until(
 
 
 def _exchanged_until(at: Situation, due: float) -> float:
-    """Until when to hold jobs that are late then, for a clump that is more (seconds).
+    """Until when to hold jobs beyond `due`, for the clump after an answer (seconds).
 
-    Callers whose promise is longer than their batch, but shorter than two, are late in turns for
-    ever if some are not let down once. Some of the clump has to be late behind the waiting jobs'
-    batch, and the batch of the clump has to answer more a second than theirs.
+    If `max_latency` is longer than a batch of all callers but shorter than two, callers who missed
+    each other are late in turns for ever, unless the few are late once for the many. So part of
+    the clump has to be late behind the waiting jobs' batch, and the clump's own batch has to answer
+    more jobs a second than theirs.
     """
     now, arrivals, largest = at.now, at.arrivals, at.full / at.mean_size
     come, alone = arrivals.clump_size(now), at.fixed + at.per_item * at.items
