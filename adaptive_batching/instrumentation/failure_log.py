@@ -50,7 +50,7 @@ class FailureLog:
         _log.warning(line, request_id, path, code, parts[1], exc_info=trace, extra=about)
 
     def flush(self) -> None:
-        """Say how many more there were, without waiting for the end of a burst."""
+        """Log how many more errors there were, without waiting for the end of a burst."""
         self._bursts.flush()
 
     def enter_mistake(self, error: Exception, request_id: str, path: str, code: str) -> None:

@@ -1,4 +1,4 @@
-"""What comes one upon another, told of in a few lines."""
+"""Rate-limits repeated log messages."""
 
 import asyncio
 from collections.abc import Callable, Hashable
@@ -13,12 +13,12 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(slots=True)
 class _Burst:
-    """Those of one kind.
+    """Messages of one kind that follow each other closely.
 
     Attributes:
         told: When the last line about it was written (seconds).
-        more: How many came since then.
-        seen: How many of them were there at the last look.
+        more: Messages since then.
+        seen: How many of these there were at the last look.
     """
 
     told: float
@@ -27,11 +27,11 @@ class _Burst:
 
 
 class LogRateLimit(Generic[K]):
-    """The first of a burst is told of at once, and at its end how many more there were.
+    """Lets the first message of a burst be logged, and counts the others until its end.
 
     Args:
-        sum_up: Tells how many more of a kind came within how many seconds; once a minute, too,
-            while a burst lasts.
+        sum_up: Logs how many more of a kind there were within how many seconds: at the end of a
+            burst, and once a minute while it lasts.
     """
 
     def __init__(self, sum_up: Callable[[K, int, float], None]) -> None:
@@ -42,7 +42,7 @@ class LogRateLimit(Generic[K]):
         return len(self._bursts)
 
     def begins(self, kind: K) -> bool:
-        """Count one more; whether it is the first of a burst, for the caller to tell of."""
+        """Count a message; whether it is the first of a burst, which the caller logs."""
         burst = self._bursts.get(kind)
         if burst is not None:
             burst.more += 1
@@ -53,7 +53,7 @@ class LogRateLimit(Generic[K]):
         return True
 
     def flush(self) -> None:
-        """Tell how many there were of which no line tells yet: no more of them will come."""
+        """Log at once the messages that are counted and in no line yet, as their source ends."""
         now = asyncio.get_running_loop().time()
         for kind, burst in self._bursts.items():
             self._tell(kind, burst, now)

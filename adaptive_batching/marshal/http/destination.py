@@ -1,4 +1,4 @@
-"""What a router needs to know of where requests go: of destinations, their calls, and tenants."""
+"""What a router needs of others: destinations of requests, their calls, and tenants."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ class PendingCall(Protocol):
 
 
 OnCallEnd = Callable[[PendingCall], None]
-"""Told of a call once, when it has its outcome."""
+"""Called once with a call, when it has its outcome."""
 
 
 class Destination(Protocol):

@@ -1,4 +1,4 @@
-"""When a connection is read: as long as what comes is wanted now."""
+"""When a connection is read: as long as there is room for the bytes."""
 
 import asyncio
 from time import monotonic
@@ -12,7 +12,7 @@ _COME_AGAIN = 503
 
 
 class BackPressure:
-    """Stops reading a connection, and goes on: what waits for its turn is bounded so.
+    """Pauses and resumes reading, which bounds the requests that wait for their turn.
 
     Args:
         framing: Has what has been read.
@@ -32,7 +32,7 @@ class BackPressure:
         self.reads, self.holds_body = True, False
 
     def regulate(self) -> None:
-        """Read or don't, as things are now."""
+        """Pause or resume reading, as things are now."""
         framing = self._framing
         is_ahead = len(framing.waiting) >= limits.PIPELINED or bool(framing.behind)
         if framing.arriving is not None and framing.body is None:

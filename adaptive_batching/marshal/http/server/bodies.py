@@ -11,7 +11,7 @@ from adaptive_batching.marshal.http.server.framing import Framing
 
 
 class Turn(Protocol):
-    """A connection, as the body sees it that has its turn."""
+    """What a body asks of the connection when its request has its turn."""
 
     def pass_on(self, request: Request) -> None:
         """Let aiohttp have a request."""
@@ -45,7 +45,7 @@ class KeptBody:
         framing.body = self
 
     def feed(self, piece: bytes) -> None:
-        """Collect some of it."""
+        """Collect a piece."""
         self._request.take(piece)
 
     def feed_end(self) -> None:
@@ -78,14 +78,14 @@ class KeptBody:
 
 
 class DroppedBody:
-    """Reads a body to its end whose request has been answered.
+    """Reads the rest of a body whose request has been answered.
 
     Args:
-        on_end: Called then.
+        on_end: Called when the body has ended.
     """
 
     def __init__(self, on_end: Callable[[], None]) -> None:
         self.feed_end = on_end
 
     def feed(self, piece: bytes) -> None:
-        """Drop some of it."""
+        """Drop a piece."""

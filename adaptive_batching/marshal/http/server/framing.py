@@ -40,7 +40,7 @@ class Framing:
         body: What takes the rest of that; None while the request itself collects it for its turn.
         ends: Whether no more requests are taken.
         awaits_tunnel: Whether the last request asks for another protocol to be spoken after it.
-        behind: What came behind that request.
+        behind: Bytes that arrived behind that request.
         read_at: When bytes were read last (monotonic seconds).
         unread: Seconds for which they lay unread.
     """
@@ -80,7 +80,7 @@ class Framing:
         return None if rest is None else self._meet_upgrade(rest)
 
     def decline_tunnel(self) -> Exception | None:
-        """Take what came behind the last request for HTTP, as before; see `feed`."""
+        """Take the bytes behind the last request for HTTP, as before; see `feed`."""
         self.awaits_tunnel = False
         behind, self.behind = self.behind, b""
         self._parser = HttpRequestParser(self)

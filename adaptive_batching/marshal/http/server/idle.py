@@ -48,7 +48,7 @@ class IdleTimer:
         self._timer = self._loop.call_at(self.until, self.look)
 
     def expect_end_within(self, seconds: float) -> None:
-        """Wait so long at the most, whatever comes."""
+        """Close the connection in so many seconds if it is idle then."""
         self.until = self._loop.time() + seconds
         self._timer.cancel()
         self._timer = self._loop.call_at(self.until, self.look)

@@ -169,7 +169,7 @@ class Directory:
 
     @contextmanager
     def _reporting(self, address: Address, reason: str) -> Iterator[None]:
-        """Log that a server is ejected, if it is meanwhile, and what that means for batches."""
+        """Log it if the block ejects the server, and what that means for batches."""
         before = self._outliers.ejections
         yield
         if self._outliers.ejections > before:

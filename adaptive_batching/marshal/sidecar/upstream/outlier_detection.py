@@ -237,7 +237,8 @@ class OutlierDetection:
         if not others:
             return
         none_left = all(each.ejected for each in others)
-        self.ejections += not (none_left and server.ejected)
+        if not (none_left and server.ejected):
+            self.ejections += 1
         if none_left:
             _bring_back(others, now)
         else:
