@@ -113,12 +113,11 @@ class ArrivalRate:
 
     def hazard(self, now: float, rate: float, single: float) -> tuple[float, float]:
         """Arrivals per second to expect now, and the instant until which that estimate holds."""
-        silence = now - self.newest
-        index = 0
-        until = inf
+        index, until = 0, inf
         for edge in _EDGES:
-            if silence < edge * single:
-                until = self.newest + edge * single
+            end = self.newest + edge * single
+            if now < end:
+                until = end
                 break
             index += 1
         exposure = self._gap_exposure[index]

@@ -1,6 +1,7 @@
 """The three views of a stream of arrivals."""
 
 import random
+from math import inf
 
 import pytest
 
@@ -163,3 +164,14 @@ def test_arrivals_that_nobody_asks_about_do_not_pile_up() -> None:
 def test_before_any_gap_the_hazard_is_the_plain_rate() -> None:
     """A single arrival says nothing about the silence after it."""
     assert fed([1.0]).hazard(1.0001, 10.0, 5e-3)[0] == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_hazard_ends_in_the_future(seed: int) -> None:
+    """When an age of the silence has ended the next one holds, however that instant was rounded."""
+    arrivals = fed([1000.0 + time for time in poisson(200, 20, seed)])
+    now = arrivals.newest
+    while now < inf:
+        _, until = arrivals.hazard(now, 200.0, 5e-3)
+        assert until > now
+        now = until
