@@ -67,6 +67,16 @@ async def test_no_batch_costs_more_than_it_may(how, codec, many):
             await texts.service["/lengths"]([large] if many else large)
 
 
+async def test_the_item_that_is_refused_is_named():
+    """Of a list of texts the client is told which one costs too much, or has no cost."""
+    texts = Texts(cost=lambda item: float(item.text), max_batch_cost=64, many=True)
+    async with client_of(texts.service) as client:
+        costly = await client.post("/lengths", b'[{"text":"1"},{"text":"65"}]')
+        unknown = await client.post("/lengths", b'[{"text":"1"},{"text":"1"},{"text":"x"}]')
+    assert (costly.status, costly.json["path"]) == (413, "$[1]")
+    assert (unknown.status, unknown.json["path"]) == (500, "$[2]")
+
+
 async def test_each_codec_is_read_to_know_the_cost():
     """A body in the second codec costs as much as one in the first."""
     texts = Texts(cost=letters, max_batch_cost=3, codec=["json", "msgpack"])

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from adaptive_batching.dispatcher.calls import PENDING, CallInSteps, OnEnd, settle
-from adaptive_batching.errors import InvalidItem
+from adaptive_batching.errors import CostError, InvalidItem, JobTooLarge
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
@@ -72,7 +72,10 @@ class ListRuntime(EndpointRuntime):
                 those that failed ended with.
         """
         formats = self.negotiation.default
-        call = self._posted(bodies, formats, headers, within, settle)
+        try:
+            call = self._posted(bodies, formats, headers, within, settle)
+        except ItemFailed as failed:
+            raise failed.error from failed
         outcomes: list[Any] = await self.outcome_of(call)
         failure = _first_failure(outcomes)
         if failure is not None:
@@ -156,6 +159,9 @@ class CallOfSeveral:
         except InvalidItem as error:  # as it was read to know its cost
             self.leave()
             raise error.within(len(self._calls)) from error
+        except (CostError, JobTooLarge) as error:
+            self.leave()
+            raise ItemFailed(len(self._calls), error) from error
         except BaseException:
             self.leave()
             raise
