@@ -95,6 +95,20 @@ class Costs:
         """
         return sorted(jobs, key=lambda job: job.cost / job.size, reverse=True)
 
+    def fitting(self, jobs: Sequence[Job]) -> int:
+        """How many of the first jobs fit in one batch, at the most; 1 if the first alone does not.
+
+        With what fills them up, fewer jobs may cost more than all do.
+        """
+        fitting, size, largest, total = 1, 0, 0.0, 0.0
+        for count, job in enumerate(jobs, 1):
+            size += job.size
+            largest = max(largest, job.cost)
+            total += job.cost
+            if self.as_run(size, largest, total) <= self.max_batch_cost:
+                fitting = count
+        return fitting
+
     def items_at_most(self, cost: float, limit: int, max_cost: float) -> int:
         """Items that cost so much each, as many as a batch may have; 1 if none may.
 

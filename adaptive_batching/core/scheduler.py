@@ -301,7 +301,8 @@ class Scheduler:
         until = bisection.earliest_deadline
         if until <= now:
             return Shed(bisection.take_expired(now), ShedReason.EXPIRED)
-        group = bisection.take() if self.permits.idle else None
+        idle = self.permits.idle
+        group = bisection.take(lambda key: self._limits_of(key).costs) if idle else None
         if group is not None:
             size = sum(job.size for job in group.jobs)
             key = group.jobs[0].key

@@ -6,13 +6,16 @@ group testing where few are guilty. Where every positive test costs a worker pro
 are enough: the batch, groups of about its square root (Dorfman 1943), then each member alone. These
 run one at a time, so that however many items are deadly, they have one worker of the pool.
 
+Where a model runs a few sizes, a part may cost more than its whole batch did, by what fills it up.
+It runs in as many batches as `Costs.max_batch_cost` asks for.
+
 A batch runs again as it is where its worker did not begin, and where its worker hung up: that may
 have been about the connection. Hung up on for the second time, it is taken for one over which a
 worker died.
 """
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf, isqrt
@@ -172,7 +175,8 @@ class Bisection:
         groups = [
             Group(punctual, deaths)
             for part in parts
-            if (punctual := _punctual(part, start + durations.seconds(part)))
+            for fitting in _fitting(part, durations.costs)
+            if (punctual := _punctual(fitting, start + durations.seconds(fitting)))
         ]
         return verdicts | self._spend(groups, now, durations)
 
@@ -211,18 +215,24 @@ class Bisection:
         verdict = Verdict.AGAIN if granted else Verdict.OVER_BUDGET
         return {job: verdict for group in groups for job in group.jobs}
 
-    def take(self) -> Group | None:
-        """Take the group that has waited longest of those that may leave now, if there is one."""
+    def take(self, costs_of: Callable[[Hashable], Costs | None]) -> Group | None:
+        """Take the group that has waited longest of those that may leave now, if there is one.
+
+        Jobs of it that no longer fit in one batch, as others were cancelled, stay ahead of all.
+
+        Args:
+            costs_of: How the costs of jobs of a key add up; None if all cost the same.
+        """
         for group in self._groups:
             if not (group.deaths and self._at_risk):
                 break
         else:
             return None
-        del self._groups[group]
         self._at_risk = self._at_risk or group.deaths > 0
-        for job in group.jobs:
-            self._left(job)
-        return group
+        jobs = next(_fitting(group.jobs, costs_of(group.jobs[0].key)))
+        for job in jobs:
+            self.remove(job)
+        return Group(jobs, group.deaths, group.reason)
 
     def ended(self, batch: Batch, outcome: Outcome, durations: Durations) -> None:
         """A batch has ended, be it of suspects or of others; the durations are its key's."""
@@ -275,6 +285,14 @@ class Bisection:
 
 def _punctual(jobs: Sequence[Job], finish: float) -> list[Job]:
     return [job for job in jobs if finish <= job.deadline]
+
+
+def _fitting(jobs: list[Job], costs: Costs | None) -> Iterator[list[Job]]:
+    """The jobs in as few batches as may be, none of which costs more than one may."""
+    while jobs:
+        count = len(jobs) if costs is None else costs.fitting(jobs)
+        yield jobs[:count]
+        jobs = jobs[count:]
 
 
 def _group_size(jobs: int, outcome: Outcome, deaths: int) -> int:

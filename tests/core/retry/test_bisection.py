@@ -373,3 +373,47 @@ def test_a_part_of_a_batch_is_predicted_by_what_its_class_takes(seconds, verdict
     batch = released(decides.next(0.0))
     done = decides.finish(batch, Outcome.FAILED, 0.2, batch.jobs)
     assert set(done.verdicts.values()) == {verdict}
+
+
+COSTLY = [1.0] * 12 + [12.0] * 4
+
+
+def costs_of_repetitions(decides: Scheduler, now: float) -> list[float]:
+    """What the batches that wait cost, as the model runs them; each raises until it is alone."""
+    costs = []
+    while decides.items:
+        batch = released(decides.next(now))
+        costs.append(batch.cost)
+        decides.finish(batch, RAISES, now, [job for job in batch.jobs if job.cost == 12.0])
+    return costs
+
+
+def costly_batch() -> tuple[Scheduler, Batch]:
+    """Sixteen items of cost 60, of which the model runs one or sixteen at a cost of 64."""
+    limits = Limits(16, costs=Costs(max_batch_cost=64.0), sizes=(1, 16))
+    decides = Scheduler(make_policy("greedy"), limits, idempotent=True)
+    for cost in COSTLY:
+        decides.submit(Job(0.0, cost=cost))
+    batch = released(decides.next(0.0))
+    assert (batch.size, batch.cost) == (16, 60.0)
+    return decides, batch
+
+
+def test_no_part_costs_more_than_a_batch_may():
+    """Four costly items would be filled up to sixteen, at a cost of 192: each runs alone."""
+    decides, batch = costly_batch()
+    decides.finish(batch, RAISES, 1.0, batch.jobs)
+    costs = costs_of_repetitions(decides, 1.0)
+    assert costs.count(12.0) >= 3
+    assert max(costs) <= 64.0
+
+
+def test_jobs_that_are_left_of_a_batch_cost_no_more_than_one_may():
+    """The cheap ones are cancelled before it runs again, and the others fill none up."""
+    decides, batch = costly_batch()
+    decides.finish(batch, Outcome.UNSENT, 1.0, batch.jobs)
+    for job in batch.jobs:
+        if job.cost == 1.0:
+            decides.cancel(job)
+    assert costs_of_repetitions(decides, 1.0) == [12.0] * 4
+    assert decides.permits.idle == 1
