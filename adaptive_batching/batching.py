@@ -231,7 +231,7 @@ def batched(
             and the results of what fills it up are cut off.
         pad: What fills a batch up: a function that takes its last item and returns such an item,
             as `np.zeros_like` does. None repeats that item. Where costs add up, the handler gets
-            the cheapest item last.
+            the cheapest item of the cheapest call last.
         pad_costs: Costs to which the handler pads its items, with `cost`: `[128, 256, 512]`. An
             item costs the next of them, or its own cost above the last. With `padded` a batch costs
             its size times the largest of these, otherwise their sum. `Padded` arrays are padded to

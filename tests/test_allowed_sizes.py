@@ -200,6 +200,23 @@ def test_threads_that_cooperate() -> None:
     assert queue.call("a") == ("a",)
 
 
+@pytest.mark.parametrize("place", [0, 2, 4])
+def test_several_items_of_a_call_are_filled_up_with_the_cheapest(place: int) -> None:
+    """Wherever the costly one stands, and each has its own result in its place."""
+    batches: list[list[int]] = []
+
+    def tenfold(numbers: list[int]) -> list[int]:
+        batches.append(numbers)
+        return [10 * number for number in numbers]
+
+    queue = cooperative(tenfold, sizes=[1, 16], cost=float, max_batch_cost=64)
+    asked = [1, 2, 3, 4]
+    asked.insert(place, 9)
+    assert queue.call_many(asked) == [10 * number for number in asked]
+    [batch] = batches
+    assert sorted(batch) == [1] * 12 + [2, 3, 4, 9]
+
+
 async def test_a_stage_of_a_pipeline() -> None:
     """A stage with sizes takes lists, of these sizes."""
     pipeline: Pipeline[str, Any] = Pipeline([Stage(str.upper), Stage(sized.count, sizes=[4])])

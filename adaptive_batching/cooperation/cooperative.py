@@ -61,7 +61,6 @@ class Cooperative(Generic[T, R]):
         runs = configured(handler, padding=asked.padding, costs=limits.costs)
         check_takes_a_list(runs)
         call, _ = build(runs)
-        self._costs = limits.costs
         self._cost_of = asked.cost_of
         self._driver = ThreadDriver(call, Scheduler(make_policy(policy), limits), self.lock, clock)
 
@@ -97,18 +96,16 @@ class Cooperative(Generic[T, R]):
 
         Nothing runs before a caller asks for a result: there is no thread but the callers'.
         """
-        return self._driver.submit([item], self._cost([item]), single=True)
+        return self._driver.submit([item], self._costs_of([item]), single=True)
 
     def submit_many(self, items: Sequence[T]) -> Handle[list[R]]:
         """Like `submit` with several items, which stay together in one batch."""
         listed = list(items)
-        return self._driver.submit(listed, self._cost(listed), single=False)
+        return self._driver.submit(listed, self._costs_of(listed), single=False)
 
-    def _cost(self, items: Sequence[T]) -> float:
-        """What one caller's items cost, which stay together."""
-        if self._costs is None or self._cost_of is None or not items:
-            return 0.0
-        return self._costs.of_items([self._cost_of(item) for item in items])
+    def _costs_of(self, items: Sequence[T]) -> list[float]:
+        """What each of one caller's items costs; nothing where all cost the same."""
+        return [] if self._cost_of is None else [*map(self._cost_of, items)]
 
 
 @overload

@@ -51,21 +51,27 @@ class ThreadDriver:
     def __repr__(self) -> str:
         return repr(self._scheduler)
 
-    def submit(self, items: Sequence[Any], cost: float, *, single: bool) -> Handle[Any]:
+    def submit(
+        self, items: Sequence[Any], item_costs: Sequence[float], *, single: bool
+    ) -> Handle[Any]:
         """Let some items of one caller wait for a batch.
 
         Args:
             items: What the handler gets in its list.
-            cost: What they cost; see `Costs.of_items`.
+            item_costs: What each costs; empty where all cost the same.
             single: Whether the caller wants one result, and no list.
 
         Raises:
             Refused: They were turned away.
         """
+        limits = self._scheduler.limits
+        cost, filler = 0.0, -1
+        if limits.costs is not None and item_costs:
+            cost, filler = limits.costs.of_items(item_costs), limits.costs.filler(item_costs)
         with self._mutex:
             now = self._clock()
-            deadline = now + self._scheduler.limits.max_latency
-            handle: Handle[Any] = Handle(self, items, now, deadline, cost, single=single)
+            deadline = now + limits.max_latency
+            handle: Handle[Any] = Handle(self, items, now, deadline, cost, filler, single=single)
             self._scheduler.submit(handle)
             if self._turns.holding is not None:
                 self._turns.holding.ring()

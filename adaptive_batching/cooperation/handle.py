@@ -18,9 +18,12 @@ class Attendant(Protocol):
 
 
 class Handle(Job, Generic[R_co]):
-    """What `submit` returns: some items on their way, and later what became of them."""
+    """What `submit` returns: some items on their way, and later what became of them.
 
-    __slots__ = ("_answer", "_attendant", "items", "single", "waiters")
+    The item that fills up a batch changes places with the last, which is the one to be repeated.
+    """
+
+    __slots__ = ("_answer", "_attendant", "_filler", "items", "single", "waiters")
 
     def __init__(
         self,
@@ -29,13 +32,15 @@ class Handle(Job, Generic[R_co]):
         arrived: float,
         deadline: float,
         cost: float,
+        filler: int,
         *,
         single: bool,
     ) -> None:
         super().__init__(arrived, len(items), deadline, cost=cost)
         self._attendant = attendant
         self._answer: Any = _PENDING
-        self.items = items
+        self._filler = filler
+        self.items = _exchanged(items, filler)
         self.single = single
         self.waiters: list[Waiter] = []
 
@@ -70,6 +75,7 @@ class Handle(Job, Generic[R_co]):
 
     def succeed(self, results: Sequence[Any]) -> None:
         """Here are the results of its items; an exception may stand in one's place."""
+        results = _exchanged(results, self._filler)
         for result in results:
             if isinstance(result, BaseException):
                 self.fail(result)
@@ -79,6 +85,15 @@ class Handle(Job, Generic[R_co]):
     def fail(self, error: BaseException) -> None:
         """There is an error instead."""
         self._answer = _Failure(error, error.__traceback__)
+
+
+def _exchanged(values: Sequence[Any], place: int) -> Sequence[Any]:
+    """The values, of which one has changed places with the last."""
+    if place == -1:
+        return values
+    exchanged = list(values)
+    exchanged[place], exchanged[-1] = exchanged[-1], exchanged[place]
+    return exchanged
 
 
 class _Failure(NamedTuple):

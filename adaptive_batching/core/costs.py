@@ -91,9 +91,24 @@ class Costs:
     def fillers_last(self, jobs: Sequence[Job]) -> list[Job]:
         """Put the cheapest jobs last: a model's batch is filled up to an allowed size with these.
 
-        The batch then costs no more than `as_run` says, which takes pads for as dear as the mean.
+        The batch then costs no more than `as_run` says, which takes pads for as dear as the mean,
+        if of the items of the last job the one at `filler` is repeated.
         """
         return sorted(jobs, key=lambda job: job.cost / job.size, reverse=True)
+
+    def filler(self, costs: Sequence[float]) -> int:
+        """The place of the item of a job that fills up a batch in which the job is the last.
+
+        Args:
+            costs: What each of its items costs.
+
+        Returns:
+            The index of the cheapest, where costs add up and there are sizes; -1 for the last item.
+        """
+        if self.padded or not self.sizes:
+            return -1
+        cheapest = min(costs)
+        return -1 if costs[-1] == cheapest else costs.index(cheapest)
 
     def fitting(self, jobs: Sequence[Job]) -> int:
         """How many of the first jobs fit in one batch, at the most; 1 if the first alone does not.

@@ -167,8 +167,13 @@ class Format(Protocol[S]):
     def cut(self, share: S, limit: int) -> list[S]:
         """Cut a share into such of at most `limit` items, in order."""
 
-    def repeated(self, share: S, times: int) -> S:
-        """Return a share that holds the last item of this one so many times.
+    def repeated(self, share: S, place: int, times: int) -> S:
+        """Return a share that holds one item of this one so many times.
+
+        Args:
+            share: It.
+            place: Index of the item; -1 for the last.
+            times: How often.
 
         Raises:
             NotImplementedError: The format is none that `can_repeat` an item.

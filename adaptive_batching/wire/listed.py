@@ -221,10 +221,10 @@ class RowFormat(Format[R]):
             for begin in range(0, share.size, limit)
         ]
 
-    def repeated(self, share: R, times: int) -> R:
-        """Return a share of its last item, so many times."""
+    def repeated(self, share: R, place: int, times: int) -> R:
+        """Return a share of one of its items, so many times."""
         rows = share.rows
-        return replace(share, rows=replace(rows, items=[rows.items[-1]] * times), own=None)
+        return replace(share, rows=replace(rows, items=[rows.items[place]] * times), own=None)
 
     def join(self, share: R, answers: Sequence[Message]) -> Message:
         """All results in one list, in the text of the first answer.

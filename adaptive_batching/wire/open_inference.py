@@ -91,9 +91,9 @@ class OpenInference(Format[TensorShare]):
         parts = zip(*(tensor.cut(sizes) for tensor in share.tensors), strict=True)
         return [replace(share, tensors=own, identity=None, own=None) for own in parts]
 
-    def repeated(self, share: TensorShare, times: int) -> TensorShare:
-        """Return a share of its last row, so many times."""
-        tensors = [tensor.repeat_last(times) for tensor in share.tensors]
+    def repeated(self, share: TensorShare, place: int, times: int) -> TensorShare:
+        """Return a share of one of its rows, so many times."""
+        tensors = [tensor.repeat(place, times) for tensor in share.tensors]
         return replace(share, tensors=tensors, identity=None, own=None)
 
     def join(self, share: TensorShare, answers: Sequence[Message]) -> Message:

@@ -60,9 +60,9 @@ class TextEmbeddings(RowFormat[RowShare]):
             for share, part in zip(shares, parts, strict=True)
         ]
 
-    def repeated(self, share: RowShare, times: int) -> RowShare:
-        """Return a share of its last text, so many times, whose results are a list."""
-        repeated = super().repeated(share, times)
+    def repeated(self, share: RowShare, place: int, times: int) -> RowShare:
+        """Return a share of one of its texts, so many times, whose results are a list."""
+        repeated = super().repeated(share, place, times)
         return replace(repeated, single=False) if isinstance(share, PredictShare) else repeated
 
 

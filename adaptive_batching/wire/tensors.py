@@ -85,11 +85,13 @@ class Tensor(msgspec.Struct):
         parts = cut_bytes(self.data, self.datatype, shape, sizes)
         return [self._rows(size, part) for size, part in zip(sizes, parts, strict=True)]
 
-    def repeat_last(self, times: int) -> "Tensor":
-        """Return a tensor of this kind that holds the last row so many times."""
+    def repeat(self, place: int, times: int) -> "Tensor":
+        """Return a tensor of this kind that holds one row so many times; -1 for the last."""
         rows = self.shape[0]
-        last = self if rows == 1 else self.cut([rows - 1, 1])[-1]
-        return self.join([last] * times)
+        before = place % rows
+        sizes = [size for size in (before, 1, rows - before - 1) if size]
+        row = self if rows == 1 else self.cut(sizes)[1 if before else 0]
+        return self.join([row] * times)
 
     def row_bytes(self) -> list[float]:
         """The bytes of each row; of numbers in text the mean of all."""

@@ -65,16 +65,17 @@ def test_cut_and_join_are_inverse(asked, limit):
     assert joined.body.decode() == f'{{"outputs":{inputs}}}'
 
 
-@given(clients(), st.integers(1, 3))
-def test_a_batch_is_filled_up_with_its_last_row(asked, times):
+@given(st.data(), clients(), st.integers(1, 3))
+def test_a_batch_is_filled_up_with_one_of_its_rows(data, asked, times):
     """The request gets its own rows of all columns."""
     size, inputs = asked[0]
     share = FORM.take(request(inputs))
-    shares = [share, FORM.repeated(share, times)]
+    place = data.draw(st.integers(-1, size - 1))
+    shares = [share, FORM.repeated(share, place, times)]
     own, more = FORM.split(shares, echo(FORM.merge(shares)))
     assert own.body.decode() == f'{{"outputs":{inputs}}}'
-    last = FORM.cut(share, 1)[size - 1]
-    assert more.body == echo(FORM.merge([last] * times)).body
+    row = FORM.cut(share, 1)[place]
+    assert more.body == echo(FORM.merge([row] * times)).body
 
 
 def test_only_if_asked_for():

@@ -68,7 +68,7 @@ def test_no_usage_counts_what_a_batch_is_filled_up_with():
     """Of 8 tokens for four equal texts, one of them a pad, the three that were sent used 6."""
     form = OpenAIEmbeddings()
     share = ask('["ab","ab","ab"]')
-    shares = [share, form.repeated(share, 1)]
+    shares = [share, form.repeated(share, -1, 1)]
     assert json.loads(form.merge(shares).body)["input"] == ["ab"] * 4
     own, _ = form.split(shares, answer(["[1]", "[2]", "[3]", "[3]"], {"prompt_tokens": 8}))
     told = json.loads(own.body)

@@ -55,17 +55,23 @@ def test_merge_and_split_are_inverse(data, signature):
 
 
 @given(st.data(), signatures(), st.integers(1, 3))
-def test_a_batch_is_filled_up_with_its_last_row(data, signature, times):
+def test_a_batch_is_filled_up_with_one_of_its_rows(data, signature, times):
     """Of any elements, however they are written; a server that echoes shows what it got."""
     form = OpenInference()
     size, columns = data.draw(batches(signature))
     share = form.take(request(written(signature, (size, columns))))
-    pad = form.repeated(share, times)
+    place = data.draw(st.integers(-1, size - 1))
+    pad = form.repeated(share, place, times)
     assert (pad.key, pad.size) == (share.key, times)
     own, more = form.split([share, pad], echo(form.merge([share, pad])))
-    last = [column[-(len(column) // size) :] * times for column in columns]
+    begin = place % size  # of the row, in elements of a row
+    lengths = [len(column) // size for column in columns]
+    rows = [
+        column[begin * length :][:length] for column, length in zip(columns, lengths, strict=True)
+    ]
+    repeated = [row * times for row in rows]
     assert own == written(signature, (size, columns), "outputs")
-    assert more == written(signature, (times, last), "outputs")
+    assert more == written(signature, (times, repeated), "outputs")
 
 
 @given(st.data(), signatures())

@@ -58,7 +58,7 @@ def test_classes(clients):
 def test_classes_of_a_batch_that_is_filled_up(client, times):
     """A text or pair alone keeps its own form of an answer beside what fills its batch up."""
     share = ask(client if isinstance(client, str) else f"[{','.join(client)}]", "/predict")
-    shares = [share, FORM.repeated(share, times)]
+    shares = [share, FORM.repeated(share, -1, times)]
     merged = json.loads(FORM.merge(shares).body)["inputs"]
     assert merged[-times:] == [merged[share.size - 1]] * times
     own, _ = FORM.split(shares, Message(json.dumps(merged).encode()))

@@ -107,7 +107,7 @@ class RouteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     pad_to_sizes: Annotated[
         bool,
         means(
-            "Whether the sidecar fills batches up to the next of the sizes, with their last item "
+            "Whether the sidecar fills batches up to the next of the sizes, with one item "
             "again and again, for a server that takes no others.",
             option="--pad-to-sizes/--no-pad-to-sizes",
             tunable=True,

@@ -215,7 +215,8 @@ class BatchSharing:
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")
         share, cost = brought.share, 0.0
-        item = self._item(share, request, target, now + waits)
+        filler = -1 if self._costs is None else self._costs.filler(brought.costs)
+        item = self._item(share, request, target, now + waits, filler)
         most = self._upstreams.models.most(target)
         key: Hashable = item.key
         size = share.size
@@ -231,7 +232,9 @@ class BatchSharing:
             cost = self._costs.at_most(self._costs.of_items(brought.costs), size)
         return item, waits, key, size, tenant, priority, cost
 
-    def _item(self, share: Any, request: Request, target: str, due: float) -> Forwarded:
+    def _item(
+        self, share: Any, request: Request, target: str, due: float, filler: int = -1
+    ) -> Forwarded:
         method, target = self._form.destination(request.method, target)
         rules = self._terms.headers
         own = request.headers.spelled()
@@ -239,7 +242,9 @@ class BatchSharing:
         if self._form.holds_heads:
             own = list(told)
         check_text("".join([value for _, value in own]))
-        return Forwarded(self._form, share, method, target, rules, told, addresses, own, due)
+        return Forwarded(
+            self._form, share, method, target, rules, told, addresses, own, due, filler
+        )
 
 
 async def _all(pieces: Sequence[Coroutine[Any, Any, Reply]]) -> list[Reply]:

@@ -24,7 +24,7 @@ class Padding:
     Attributes:
         limits: Say which sizes it takes; see `Limits.padded`.
         pad: Takes the last item of a batch and returns what it is filled up with; None repeats
-            that item, the cheapest of the batch where costs add up. One object stands in all
+            that item, a cheap one where costs add up: see `Costs.filler`. One object stands in all
             places: a handler must not change it in place.
     """
 

@@ -48,8 +48,9 @@ async def padding():
 async def start(padding, before):
     """Start a sidecar whose items cost their characters, or what is said instead."""
 
-    async def start(cost="chars", *, costs=Costs(padded=True), **options):  # noqa: B008  it is frozen
-        more = {"item_cost": parse_item_cost(cost), "costs": costs}
+    async def start(cost="chars", *, costs=Costs(padded=True), sizes=(), **options):  # noqa: B008  it is frozen
+        filled = {"sizes": sizes, "pads": True} if sizes else {}
+        more = {"item_cost": parse_item_cost(cost), "costs": costs, **filled}
         return await before(server=padding.url, form=GenericJSON(), more=more, **options)
 
     return start
@@ -146,3 +147,16 @@ async def test_a_route_without_costs_tells_of_none(padding, before):
     [batch] = await recent(client)
     assert "cost" not in batch
     assert "padding" not in batch
+
+
+@pytest.mark.parametrize("place", [0, 2, 4])
+async def test_a_request_of_several_items_is_filled_up_with_its_cheapest(start, padding, place):
+    """Wherever the costly text stands, five run as sixteen at no more than a batch may cost."""
+    client = await start(costs=Costs(max_batch_cost=64), sizes=(1, 16), max_batch_size=16)
+    texts = ["a", "b", "c", "d"]
+    texts.insert(place, "e" * 9)
+    status, lengths, _ = await send(client, *texts)
+    assert (status, lengths) == (200, [*map(len, texts)])
+    [batch] = padding.batches
+    assert batch[:5] == texts
+    assert [*map(len, batch[5:])] == [1] * 11

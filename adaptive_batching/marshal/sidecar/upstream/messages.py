@@ -42,6 +42,7 @@ class Forwarded(msgspec.Struct, frozen=True):
         addresses: The names of those that say where it came from.
         own: All of them, as they came.
         due: When its client gives up (monotonic seconds).
+        filler: Index of its item that fills up a batch; see `Costs.filler`.
     """
 
     form: Format[Any]
@@ -53,6 +54,7 @@ class Forwarded(msgspec.Struct, frozen=True):
     addresses: tuple[str, ...] = ()
     own: Collection[tuple[str, str]] = ()
     due: float = inf
+    filler: int = -1
 
     @property
     def key(self) -> Hashable:

@@ -183,7 +183,7 @@ class Upstreams:
     async def _run(self, items: Sequence[Forwarded], address: Address) -> list[Reply]:
         """Fill a batch up and send it; a request alone goes as it came where that can't be cut."""
         shares = [item.share for item in items]
-        pads = self._pads(items[0], shares)
+        pads = self._pads(items)
         try:
             return await self._send(items, shares + pads, address)
         except UpstreamMismatch:
@@ -191,16 +191,17 @@ class Upstreams:
                 raise
             return await self._send(items, shares, address)
 
-    def _pads(self, first: Forwarded, shares: Sequence[Any]) -> list[Any]:
+    def _pads(self, items: Sequence[Forwarded]) -> list[Any]:
         """What fills a batch up to the next size, if the model has one and answers can be cut."""
         if not self._padded_to:
             return []
-        size = sum(share.size for share in shares)
+        first, last = items[0], items[-1]
+        size = sum(item.share.size for item in items)
         padded = next_allowed(self._padded_to, size)
         most = self.models.most(first.target) or 0
         if not size < padded <= most or not self.mergeable(first):
             return []
-        return [first.form.repeated(shares[-1], padded - size)]
+        return [first.form.repeated(last.share, last.filler, padded - size)]
 
     async def _send(
         self, items: Sequence[Forwarded], shares: Sequence[Any], address: Address
