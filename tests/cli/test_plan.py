@@ -325,17 +325,21 @@ def test_a_recording_without_batches(tmp_path):
     assert "say --latency" in said
 
 
-@pytest.fixture
-def lengths(tmp_path):
-    """Two seconds of a service whose texts are padded, and which was not told their lengths."""
-    path = tmp_path / "lengths.csv"
+def recorded_texts(path, server, rate=1800.0):
+    """Record three seconds of a service of texts, which was not told their lengths."""
     scheduler = Scheduler(make_policy("cork"), Limits(64, 100e-3), workers=1)
-    server = Server(4e-3, 0.0, jitter=0.03, costs=CostSeconds(1.2e-6, padded=True))
-    arrivals, costs = poisson(1800.0, 3.0, seed=1), DrawnCosts(Lognormal(45.0, 0.8), 1)
+    arrivals, costs = poisson(rate, 3.0, seed=1), DrawnCosts(Lognormal(45.0, 0.8), 1)
     with Recorder(path, clock=lambda: 0.0) as recorder:
         feed = ArrivalStream(arrivals, costs=islice(costs, len(arrivals)))
         drive(feed, [scheduler], server.service(), _Recording(recorder))
     return path
+
+
+@pytest.fixture
+def lengths(tmp_path):
+    """A recording of texts that are padded."""
+    server = Server(4e-3, 0.0, jitter=0.03, costs=CostSeconds(1.2e-6, padded=True))
+    return recorded_texts(tmp_path / "lengths.csv", server)
 
 
 def test_a_recording_with_costs(lengths):
@@ -354,6 +358,26 @@ def test_a_recording_with_costs(lengths):
     row = simulated["rows"][0]
     assert simulated["trace"]["costs"] == "recorded costs"
     assert row["mean_latency"] == pytest.approx(sum(recorded) / len(recorded), rel=0.1)
+
+
+def test_a_recording_with_costs_and_sizes(tmp_path):
+    """The options that are printed are those that are run, and the sizes are hidden."""
+    sizes = (1, 2, 4, 8, 16, 32, 64)
+    costs = CostSeconds(5e-6, padded=True, sizes=sizes)
+    path = recorded_texts(
+        tmp_path / "sizes.csv", Server(2e-3, 0.0, jitter=0.02, costs=costs), 700.0
+    )
+    options = ("--policy", "cork", "--format", "json")
+    result = CliRunner().invoke(main, ["simulate", str(path), *options])
+    said, *rest = result.stderr.splitlines()
+    printed = shlex.split(said.split(": ", 1)[1])
+    pasted = CliRunner().invoke(main, ["simulate", str(path), *printed, *options])
+    hidden = CliRunner().invoke(main, ["simulate", str(path), "--hide-sizes", *options])
+    rows, same, also = (json.loads(each.stdout)["rows"][0] for each in (result, pasted, hidden))
+    assert rows["mean_latency"] == also["mean_latency"]
+    assert same["mean_batch_size"] == pytest.approx(rows["mean_batch_size"], rel=0.1)
+    assert "--hide-sizes" in printed
+    assert any(line.startswith("the sizes are hidden; say --pad-to ") for line in rest)
 
 
 def test_what_cost_gains(lengths):

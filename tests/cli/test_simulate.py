@@ -472,7 +472,10 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
             (*MADE, "--max-batch-cost", 9),
             "--max-batch-cost: expected --cost, or a trace with costs, beside it",
         ),
-        ((*MADE, "--hide-sizes"), "--hide-sizes: expected --pad-to beside it"),
+        (
+            (*MADE, "--hide-sizes"),
+            "--hide-sizes: expected --pad-to, or a recording that shows sizes",
+        ),
         (
             (*MADE, "--pad-to", "8,16", "--max-batch-size", 4),
             "--max-batch-size: expected at least 8, the first size of --pad-to, got 4",

@@ -24,6 +24,7 @@ from adaptive_batching.cli.options.workers import (
     WORKER_OPTIONS,
     expect_costs,
     expect_keys,
+    expect_padding,
     server_of,
 )
 from adaptive_batching.core import Costs, Limits
@@ -171,6 +172,9 @@ def _durations(trace: Path) -> Recorded | None:
     click.echo(f"batches take as long as in {trace}: {fitted.spelling}", err=True)
     for warning in fitted.warnings:
         click.echo(f"Warning: {warning}", err=True)
+    if fitted.pad_to:
+        known = fitted.pad_to.removesuffix(" --hide-sizes")
+        click.echo(f"the sizes are hidden; say{known} if the service declares them", err=True)
     return recorded_by(fitted)
 
 
@@ -271,6 +275,8 @@ def _experiment(
         recorded: Recorded | None = workers["latency_from"]
         loop_delay = LOOP_DELAY if recorded is None else recorded.loop_delay
     server = server_of(**workers)
+    if hide_sizes:
+        expect_padding(server)
     padded = expect_costs(server, padded=workers["padded"], given=traffic.costed is not None)
     costs = _costs_told(traffic, max_batch_cost, padded=padded, hidden=hide_costs)
     return Experiment(
@@ -278,8 +284,7 @@ def _experiment(
         server=server,
         limits=_with_sizes(
             Limits(max_batch_size, max_latency, max_queue, costs),
-            workers["pad_to"],
-            hidden=hide_sizes,
+            None if hide_sizes else workers["pad_to"],
         ),
         sizes=traffic.sizes,
         keys=traffic.keys,
@@ -297,11 +302,9 @@ def _experiment(
     )
 
 
-def _with_sizes(limits: Limits, sizes: tuple[int, ...] | None, *, hidden: bool) -> Limits:
+def _with_sizes(limits: Limits, sizes: tuple[int, ...] | None) -> Limits:
     """The limits with the sizes of batches that the dispatchers are told of."""
-    if hidden and sizes is None:
-        raise click.UsageError("--hide-sizes: expected --pad-to beside it")
-    if hidden or sizes is None:
+    if sizes is None:
         return limits
     most = limits.max_batch_size
     if most < sizes[0]:

@@ -191,6 +191,18 @@ def expect_costs(server: Server | UnevenServers, *, padded: bool | None, given: 
     return terms[0].padded if terms else bool(padded)
 
 
+def expect_padding(server: Server | UnevenServers) -> None:
+    """Refuse to hide sizes if batches are not padded to any.
+
+    Raises:
+        click.UsageError: They are not.
+    """
+    servers = server.each if isinstance(server, UnevenServers) else (server,)
+    if not any(isinstance(each.curve, Padded) for each in servers):
+        msg = "expected --pad-to, or a recording that shows sizes, beside it"
+        raise click.UsageError(f"--hide-sizes: {msg}")
+
+
 def server_of(
     *,
     server: Server | None,

@@ -111,9 +111,12 @@ class Fit:
 
     @property
     def pad_to(self) -> str:
-        """The option that makes `simulate` fill batches up, where the model is about full ones."""
+        """The options that make `simulate` fill batches up, where the model is about full ones.
+
+        A recording does not say whether its service declared the sizes, so they are hidden.
+        """
         said = ",".join(map(str, self.sizes)) if self.costs is not None else ""
-        return f" --pad-to {said}" if said else ""
+        return f" --pad-to {said} --hide-sizes" if said else ""
 
     @property
     def curved(self) -> bool:
@@ -220,7 +223,7 @@ def _steps(sizes: Array, seconds: Array, by_cost: ByCost | None) -> Steps | None
 
 def _advice(steps: Steps | None) -> Iterable[str]:
     if steps is not None:
-        yield f"{steps}: declare {steps.setting}"
+        yield f"{steps}: declare {steps.setting}, unless they are declared"
 
 
 def _held_out(sizes: Array, seconds: Array, by_cost: ByCost | None) -> tuple[Goodness, Goodness]:
