@@ -380,6 +380,26 @@ def test_a_recording_with_costs_and_sizes(tmp_path):
     assert any(line.startswith("the sizes are hidden; say --pad-to ") for line in rest)
 
 
+def test_a_recording_of_requests_with_several_items(tmp_path):
+    """They count as recorded, in the plan as well, unless `--sizes ignore` says otherwise."""
+    path = tmp_path / "items.csv"
+    scheduler = Scheduler(make_policy("cork"), Limits(64, 100e-3), workers=1)
+    arrivals = poisson(150.0, 3.0, seed=1)
+    sizes = [1 + index % 12 for index in range(len(arrivals))]
+    with Recorder(path, clock=lambda: 0.0) as recorder:
+        feed = ArrivalStream(arrivals, sizes=sizes)
+        drive(feed, [scheduler], Server(2e-3, 1e-3, jitter=0.03).service(), _Recording(recorder))
+    simulated = ("simulate", path, "--policy", "cork", "--max-latency", "100ms")
+    items, ignored = run(*simulated), run(*simulated, "--sizes", "ignore")
+    assert f"{len(arrivals)} requests of {sum(sizes):,} items in" in " ".join(items.split())
+    assert f"{len(arrivals)} requests in" in " ".join(ignored.split())
+    options = (path, "--latency", "2ms+1ms", "--max-latency", "100ms")
+    found = answer("recommend", *options)
+    assert found["trace"]["items"] == sum(sizes)
+    assert found["recommended"]["max_batch_size"] >= 12
+    assert found["tried"] == answer("recommend", *options, "--sizes", "items")["tried"]
+
+
 def test_what_cost_gains(lengths):
     """The recommendation has `cost=` in it, and says how many more are in time with it."""
     options = ("--max-latency", "100ms", "--rate-scale", 1.5, "--max-batch-cost", 16384)

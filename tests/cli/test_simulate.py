@@ -73,6 +73,7 @@ def test_a_trace_is_sped_up(trace):
     assert reply["trace"] == {
         "source": str(trace),
         "requests": 101,
+        "items": None,
         "duration": 1.0,
         "rate": 101.0,
         "superpose": 1,

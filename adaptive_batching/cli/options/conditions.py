@@ -19,7 +19,12 @@ from adaptive_batching.cli.options.parameters import (
     expect_shorter,
 )
 from adaptive_batching.cli.options.sections import COSTS, KEYS_AND_TENANTS, OUTPUT, options_in
-from adaptive_batching.cli.options.traffic import TRAFFIC_NAMES, TRAFFIC_OPTIONS, traffic
+from adaptive_batching.cli.options.traffic import (
+    TRAFFIC_NAMES,
+    TRAFFIC_OPTIONS,
+    is_recorded,
+    traffic,
+)
 from adaptive_batching.cli.options.workers import (
     WORKER_OPTIONS,
     expect_costs,
@@ -35,7 +40,6 @@ from adaptive_batching.simulation.fitting.model_file import Recorded, recorded_b
 from adaptive_batching.simulation.kernel.fleet import Balance, Fleet
 from adaptive_batching.simulation.study.experiment import Experiment
 from adaptive_batching.simulation.study.traffic import Traffic
-from adaptive_batching.simulation.traffic.traces import is_recording
 from adaptive_batching.units import format_duration
 
 _limits = options_in("Limits")
@@ -159,7 +163,7 @@ def condition_options(command: Command) -> Command:
 def _durations(trace: Path) -> Recorded | None:
     """Learn from a recording how long its batches took; None if the trace is none."""
     try:
-        if not (trace.is_file() and is_recording(trace)):  # a pipe can be read once
+        if not is_recorded(trace):
             return None
         # a second that no other run needs: the optimizer
         from adaptive_batching.simulation.fitting.fit import fit_recording  # noqa: PLC0415

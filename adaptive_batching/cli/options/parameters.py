@@ -143,7 +143,7 @@ def expect_none(where: str, given: Mapping[str, object], *names: str) -> None:
     """Refuse options that do not go with another."""
     for name in names:
         value = given[name]
-        if value is not None and value is not False and value != "ignore":  # 0 was given
+        if value is not None and value is not False:  # 0 was given
             option = name.replace("_", "-")
             raise click.UsageError(f"expected no --{option} {where}, got {value}")
 

@@ -22,7 +22,7 @@ from adaptive_batching.simulation.study.traffic import (
 )
 from adaptive_batching.simulation.traffic.arrivals import GENERATORS
 from adaptive_batching.simulation.traffic.costs import DrawnCosts, parse_costs
-from adaptive_batching.simulation.traffic.traces import FORMATS, Measure
+from adaptive_batching.simulation.traffic.traces import FORMATS, Measure, is_recording
 
 
 class _Unit(click.Choice):  # type: ignore[type-arg]  # generic in newer clicks only
@@ -86,10 +86,10 @@ TRAFFIC_OPTIONS = (
     _recording(
         "--sizes",
         type=_Unit(["ignore", "items", "tokens", "cost"]),
-        default="ignore",
         help="Unit of a request's size, which --latency, --max-batch-size and --max-queue count: "
         "`ignore` counts each request as one item; `items`, `tokens` (of the prompt) and `cost` "
-        "(all tokens, milliseconds, bytes) take the sizes in the trace.",
+        "(all tokens, milliseconds, bytes) take the sizes in the trace.  [default: items for a "
+        "recording of `serve --record`, else ignore]",
     ),
     _kinds(
         "--keys",
@@ -168,7 +168,11 @@ def _recorded(
     trace: Path, seed: int, *, with_keys: bool, cost: Measure | None, **given: Any
 ) -> Traffic:
     expect_none("with a TRACE", given, *_MADE, *_CLOSED)
-    measure = None if given["sizes"] == "ignore" else given["sizes"]
+    measure = given["sizes"]
+    if measure is None and is_recorded(trace, given["trace_format"]):
+        measure = "items"
+    if measure == "ignore":
+        measure = None
     reading = {
         "form": given["trace_format"],
         "measure": measure,
@@ -181,6 +185,17 @@ def _recorded(
         expect_none("with --stream", given, "superpose", "rate_scale")
         return streamed(trace, factors.get("speedup", 1.0), **reading)
     return recorded(trace, Shaping(**factors), seed=seed, **reading)
+
+
+def is_recorded(trace: Path, form: str | None = None) -> bool:
+    """Whether a trace is what `--record` wrote; not of a pipe, which can be read once.
+
+    Raises:
+        TraceError: It can't be read.
+    """
+    if form is not None:
+        return form == "recording"
+    return trace.is_file() and is_recording(trace)
 
 
 def _of_arrivals(seed: int, **given: Any) -> Traffic:

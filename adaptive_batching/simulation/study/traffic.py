@@ -80,7 +80,9 @@ class Traffic:
         requests, duration = self.requests, self.duration
         if requests is None or duration is None:
             return f"{self.source}, streamed"
-        return f"{self.source}: {counted(requests, 'request')} in {format_duration(duration)}"
+        items = "" if self.sizes is None else f" of {counted(sum(self.sizes), 'item')}"
+        said = f"{counted(requests, 'request')}{items} in {format_duration(duration)}"
+        return f"{self.source}: {said}"
 
     @property
     def requests(self) -> int | None:
@@ -95,6 +97,7 @@ class Traffic:
         return {
             "source": self.source,
             "requests": self.requests,
+            "items": None if self.sizes is None else sum(self.sizes),
             "duration": self.duration,
             "rate": (self.requests or 0) / self.duration if known and self.duration else None,
             **asdict(self.shaping),
@@ -151,11 +154,12 @@ def recorded(
     _expect_seconds(float(faster[-1]), path)
     chosen = origins[again]
     told = not np.isnan(trace.max_latencies).all()
+    several = with_sizes and bool((trace.sizes > 1).any())
     return Traffic(
         str(path),
         faster,
         float(faster[-1]),
-        sizes=trace.sizes[chosen].tolist() if with_sizes else None,
+        sizes=trace.sizes[chosen].tolist() if several else None,
         keys=trace.keys[chosen].tolist() if with_keys else None,
         keyed=_RECORDED if with_keys else None,
         max_latencies=trace.max_latencies[chosen] if told else None,
