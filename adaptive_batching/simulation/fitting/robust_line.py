@@ -57,20 +57,22 @@ def fit_line(sizes: Array, seconds: Array) -> FittedLine:
     lets a batch that met a pause count little.
     """
     if np.ptp(sizes) == 0:
-        return _level(float(sizes[0]), float(np.median(seconds)))
+        median = float(np.median(seconds))
+        return _level(float(sizes[0]), Interval(median, median, median))
     return FittedLine(*_fitted(np.column_stack([np.ones_like(sizes), sizes]), seconds))
 
 
 def fit_plane(sizes: Array, costs: Array, seconds: Array) -> FittedPlane | None:
     """As `fit_line`, where costs add to the duration; None if they say no more than the sizes."""
     ones = np.ones_like(sizes)
-    by_size = [ones] if np.ptp(sizes) == 0 else [ones, sizes]
-    design = np.column_stack([*by_size, costs])
+    one_size = np.ptp(sizes) == 0
+    design = np.column_stack([ones, costs] if one_size else [ones, sizes, costs])
     scale = np.linalg.norm(design, axis=0)
     if not scale.all() or np.linalg.matrix_rank(design / scale, tol=_ALIKE) < design.shape[1]:
         return None
     fixed, *per_item, per_cost = _fitted(design, seconds)
-    return FittedPlane(FittedLine(fixed, *per_item or [Interval(0.0, 0.0, 0.0)]), per_cost)
+    line = _level(float(sizes[0]), fixed) if one_size else FittedLine(fixed, *per_item)
+    return FittedPlane(line, per_cost)
 
 
 def _fitted(design: Array, seconds: Array) -> list[Interval]:
@@ -96,9 +98,10 @@ def medians_by_size(sizes: Array, seconds: Array) -> tuple[Array, Counts, Array]
     return used, counts, np.array([np.median(each) for each in by_size])
 
 
-def _level(size: float, seconds: float) -> FittedLine:
+def _level(size: float, taken: Interval) -> FittedLine:
     """One size says nothing about the slope, but that it is no more than all there is."""
-    return FittedLine(Interval(seconds, 0.0, seconds), Interval(0.0, 0.0, seconds / size))
+    fixed, per_item = Interval(taken.value, 0.0, taken.high), Interval(0.0, 0.0, taken.high / size)
+    return FittedLine(fixed, per_item)
 
 
 def _solve(relative: Array, target: Array, start: Array, scale: float) -> Array:

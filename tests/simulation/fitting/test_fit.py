@@ -342,6 +342,20 @@ def test_a_saved_model_with_costs(tmp_path):
     assert (size, seconds) == (64, pytest.approx(usual, rel=0.15))
 
 
+def test_costs_of_batches_of_one_size():
+    """What a unit of cost takes is known; what an item adds is not, and that is said."""
+    rng = np.random.default_rng(1)
+    each = rng.lognormal(3.8, 0.8, (300, 8))
+    sums, largest = each.sum(axis=1), each.max(axis=1)
+    seconds = (4e-3 + 50e-6 * 8 + 20e-6 * sums) * rng.lognormal(0, 0.02, 300)
+    costs = list(zip(sums.tolist(), largest.tolist(), strict=True))
+    model = fit([(8, taken) for taken in seconds.tolist()], costs=costs)
+    assert model.costs.per_cost.value == pytest.approx(20e-6, rel=0.05)
+    assert "batch sizes hardly varied" in model.warnings[0]
+    assert model.per_item.low <= 50e-6 <= model.per_item.high
+    assert model.fixed.low <= 4e-3 <= model.fixed.high
+
+
 @pytest.mark.parametrize("padded", [True, False])
 def test_a_sidecar_starts_with_all_that_a_saved_model_knows(tmp_path, padded):
     """All three coefficients are known before the first request, as the service had them."""
