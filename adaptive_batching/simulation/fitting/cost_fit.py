@@ -78,6 +78,23 @@ def fit_costs(sizes: Array, sums: Array, largest: Array, seconds: Array) -> ByCo
     return None if best is None or best.told.error >= by_size else best
 
 
+def costs_are_unknown(
+    sizes: Array, sums: Array, largest: Array, seconds: Array, share: float
+) -> bool:
+    """Whether costs that `fit_costs` found no use for may still add this share of the durations.
+
+    They vary too little beyond the sizes to tell. Costs of zero add nothing.
+    """
+    if not sums.any():
+        return False
+    most = share * float(np.median(seconds))
+    for costs in (sums, sizes * largest):
+        plane = fit_plane(sizes, costs, seconds)
+        if plane is None or plane.per_cost.high * float(np.median(costs)) > most:
+            return True
+    return False
+
+
 def _fitted(
     sizes: Array, costs: Array, seconds: Array, by_size: float, *, padded: bool
 ) -> ByCost | None:

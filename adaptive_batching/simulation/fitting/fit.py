@@ -11,7 +11,12 @@ from scipy.optimize import isotonic_regression
 
 from adaptive_batching.core.allowed import next_allowed
 from adaptive_batching.core.estimators.steps import Steps, find_steps
-from adaptive_batching.simulation.fitting.cost_fit import ByCost, CostFit, fit_costs
+from adaptive_batching.simulation.fitting.cost_fit import (
+    ByCost,
+    CostFit,
+    costs_are_unknown,
+    fit_costs,
+)
 from adaptive_batching.simulation.fitting.goodness import Goodness, judged
 from adaptive_batching.simulation.fitting.loop_delay import loop_delay as loop_delay_of
 from adaptive_batching.simulation.fitting.robust_line import (
@@ -31,6 +36,10 @@ _PAUSE = 4.0  # standard deviations beyond which a batch met a pause of the mach
 _QUIETEST = 1e-3  # relative noise; what a clock's ticks are is no pause
 _SHORTEST = 1e-9  # seconds; what is shorter is no time that a clock can tell
 _OFF = 0.1  # relative error at which a line is not the model
+_UNKNOWN_COSTS = (
+    "costs of batches hardly varied beyond their sizes, or batches are few: what a unit of cost "
+    "takes is not known, nor the time of batches that cost more or less"
+)
 _DRIFT = 0.05  # of the median, from the first quarter of the batches to the last
 
 
@@ -176,6 +185,7 @@ def fit(
         raise ValueError(f"expected {_FEWEST} batches or more {counted}, got {len(recorded)}")
     sizes, seconds, sums, largest = np.array(recorded, float).T
     by_cost = fit_costs(sizes, sums, largest, seconds)
+    unknown = by_cost is None and costs_are_unknown(sizes, sums, largest, seconds, _OFF)
     steps = _steps(sizes, seconds, by_cost)
     if by_cost is not None and steps is not None:
         run = np.array([next_allowed(steps.sizes, int(size)) for size in sizes], float)
@@ -203,7 +213,11 @@ def fit(
         residuals=(seconds - expected).tolist(),
         line=by_line,
         table=by_table,
-        warnings=[*_warnings(line, by_line, ratios, jitter), *_advice(steps)],
+        warnings=[
+            *_warnings(line, by_line, ratios, jitter),
+            *([_UNKNOWN_COSTS] * unknown),
+            *_advice(steps),
+        ],
         loop_delay=loop_delay,
         costs=None if by_cost is None else by_cost.told,
         sizes=() if steps is None else steps.sizes,

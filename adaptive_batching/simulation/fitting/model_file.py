@@ -144,10 +144,9 @@ def _check_costs(known: CostSeconds | None, limits: Limits) -> None:
     if limits.costs is None:
         return
     if known is None:
-        expected = (
-            "expected a file that says what a unit of cost takes, from a recording with costs"
-        )
-        raise ValueError(f"{expected}, got one without; leave out either it or the costs")
+        expected = "expected a file that says what a unit of cost takes, got one that does not"
+        why = "its recording had no costs, or `fit` could not tell what they add"
+        raise ValueError(f"{expected}: {why}; leave out either it or the costs")
     if known.padded != limits.costs.padded:
         expected = f"expected padded={known.padded}, as the recorded batches were"
         raise ValueError(f"{expected}, got padded={limits.costs.padded}")

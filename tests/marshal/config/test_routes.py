@@ -550,7 +550,7 @@ def test_a_fitted_model_of_costs(written, tmp_path):
     ]
     assert route.rehearsed[1][1] == pytest.approx(0.012 + 1200e-6)
     model.write_text(json.dumps(known))
-    told = "digits.latency_from: .* from a recording with costs, got one without"
+    told = "digits.latency_from: .* what a unit of cost takes, got one that does not: its recor"
     with pytest.raises(ConfigError, match=told):
         read_routes(written(said), {})
 

@@ -308,9 +308,15 @@ def test_pauses_bend_no_plane():
 def test_costs_that_say_nothing(costs):
     """What costs nothing, or what costs as much in every batch, is left to the sizes."""
     found = batches(any_size(400))
-    model = fit(found, costs=[costs] * 400)
+    model, by_size = fit(found, costs=[costs] * 400), fit(found)
     assert model.costs is None
-    assert model == fit(found)
+    assert replace(model, warnings=[]) == replace(by_size, warnings=[])
+    told = [each for each in model.warnings if each not in by_size.warnings]
+    assert [each.split(":")[0] for each in told] == (
+        ["costs of batches hardly varied beyond their sizes, or batches are few"]
+        if any(costs)
+        else []
+    )
 
 
 def test_costs_that_do_not_matter():
@@ -318,7 +324,9 @@ def test_costs_that_do_not_matter():
     rng = np.random.default_rng(5)
     found = batches(any_size(400))
     costs = [(sum(each), max(each)) for size, _ in found for each in [rng.lognormal(4, 1, size)]]
-    assert fit(found, costs=costs).costs is None
+    model = fit(found, costs=costs)
+    assert model.costs is None
+    assert not model.warnings
 
 
 def test_batches_of_one_size_that_cost_differently():
@@ -340,6 +348,21 @@ def test_a_saved_model_with_costs(tmp_path):
     usual = np.mean([took for size, took in batches if size >= 60])
     (*_, (size, seconds, _)) = rehearsed(known, Limits(64))
     assert (size, seconds) == (64, pytest.approx(usual, rel=0.15))
+
+
+@pytest.mark.parametrize("cost", [500.0, None])
+def test_costs_that_do_not_vary(cost):
+    """A bound on the cost that all batches meet, or items of one cost, leave it unknown."""
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(5, 20, 400)
+    sums = sizes * 40.0 if cost is None else cost * rng.uniform(0.995, 1.0, 400)
+    seconds = (2e-3 + 0.1e-3 * sizes + 20e-6 * sums) * rng.lognormal(0, 0.05, 400)
+    costs = [(each, 100.0) for each in sums.tolist()]
+    batches = list(zip(sizes.tolist(), seconds.tolist(), strict=True))
+    model = fit(batches, costs=costs)
+    assert model.costs is None
+    assert any("costs of batches hardly varied" in warning for warning in model.warnings)
+    assert not fit(batches).warnings
 
 
 def test_costs_of_batches_of_one_size():
@@ -376,7 +399,7 @@ def test_a_sidecar_starts_with_all_that_a_saved_model_knows(tmp_path, padded):
 @pytest.mark.parametrize(
     ("costs", "declared", "told"),
     [
-        (None, True, "from a recording with costs, got one without"),
+        (None, True, "had no costs, or `fit` could not tell what they add"),
         (CostSeconds(1e-6, padded=True), False, "expected padded=True, .*, got padded=False"),
     ],
 )
