@@ -92,9 +92,8 @@ class BatchHistograms:
         self.size.observe(record.size)
         self.duration.observe(duration)
         self.padded_items += record.padded_size
-        if record.cost:
-            self.cost.observe(record.cost)
-            self.own_cost += record.own_cost
+        self.cost.observe(record.cost)
+        self.own_cost += record.own_cost
         ended = batch.jobs
         if record.outcome is Outcome.DONE:
             if record.predicted:  # there was one

@@ -45,14 +45,14 @@ async def padded(items):
     return items
 
 
-async def shown_of_costs(costs):
+async def shown_of_costs(costs, each=(1, 1, 4)):
     """What Prometheus is told of the costs of an endpoint after a batch of 1, 1 and 4."""
     metrics, histograms = Metrics(), BatchHistograms(8)
     workers, limits = make_workers(padded, Tasks(1)), Limits(3, costs=costs)
     dispatcher = Dispatcher(workers, limits, policy="window:1h", observers=[histograms])
     metrics.watch("/texts", dispatcher, histograms)
     async with dispatcher:
-        await asyncio.gather(*(dispatcher.submit(cost, cost=cost) for cost in (1, 1, 4)))
+        await asyncio.gather(*(dispatcher.submit(cost, cost=cost) for cost in each))
     return {
         (sample.name.removeprefix("adaptive_batching_"), sample.labels.get("le")): sample.value
         for family in families(metrics, "text/plain")
@@ -75,6 +75,12 @@ async def test_the_cost_of_a_batch_that_is_not_padded_is_its_items_own():
     shown = await shown_of_costs(Costs())
     assert shown["batch_cost_sum", None] == shown["batch_own_cost_total", None] == 6
     assert shown["max_batch_cost", None] == inf
+
+
+async def test_a_batch_that_costs_nothing_counts_as_one():
+    """Items of cost 0 among others are no reason to leave their batch out of the mean."""
+    shown = await shown_of_costs(Costs(), each=(0, 0, 0))
+    assert (shown["batch_cost_count", None], shown["batch_cost_sum", None]) == (1, 0)
 
 
 async def test_endpoints_without_costs_have_no_series_about_them():
