@@ -91,7 +91,7 @@ def patience_of(max_latency: Duration) -> float:
     """
     seconds = seconds_of("max_latency", max_latency)
     try:
-        if seconds > 0:
+        if not isinstance(seconds, bool) and seconds > 0:
             return seconds
     except TypeError:
         pass

@@ -966,7 +966,7 @@ async def test_the_fitted_model_is_shown() -> None:
     assert stats.per_item == pytest.approx(0.001, rel=0.1)
 
 
-@pytest.mark.parametrize("patience", [nan, 0.0, -1.0])
+@pytest.mark.parametrize("patience", [nan, 0.0, -1.0, True])
 @virtually
 async def test_an_impossible_patience(patience: float) -> None:
     """It is a mistake of the program: told, and the next call is not harmed."""
