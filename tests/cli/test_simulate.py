@@ -332,6 +332,21 @@ def test_ctrl_c_while_replications_start():
     assert said == b""
 
 
+def test_ctrl_c_while_a_process_of_a_replication_begins():
+    """It is told what to do first: else it says that it ran out of input."""
+    made = ("--arrivals", "poisson", "--rate", "9000", "--duration", "60", "--replications", "9")
+    arguments = [sys.executable, "-m", "adaptive_batching", "simulate", *made]
+    for _ in range(3):
+        with subprocess.Popen(
+            arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+        ) as process:
+            while not psutil.Process(process.pid).children():
+                assert process.poll() is None
+            os.killpg(process.pid, signal.SIGINT)
+            said, _ = process.communicate()
+        assert (process.returncode, said) == (130, b"")
+
+
 def test_ctrl_c_while_a_command_is_imported(trace):
     """Most of the first second is spent there, so that is when it comes."""
     for command in (["simulate"], ["replay", "--live"]):
