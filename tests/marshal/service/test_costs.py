@@ -73,7 +73,10 @@ async def test_the_item_that_is_refused_is_named():
     async with client_of(texts.service) as client:
         costly = await client.post("/lengths", b'[{"text":"1"},{"text":"65"}]')
         unknown = await client.post("/lengths", b'[{"text":"1"},{"text":"1"},{"text":"x"}]')
+        with pytest.raises(CostError) as told:
+            await texts.service["/lengths"]([{"text": "1"}, {"text": "x"}])
     assert (costly.status, costly.json["path"]) == (413, "$[1]")
+    assert isinstance(told.value.__cause__, ValueError)
     assert (unknown.status, unknown.json["path"]) == (500, "$[2]")
 
 

@@ -74,13 +74,14 @@ class ListRuntime(EndpointRuntime):
         formats = self.negotiation.default
         try:
             call = self._posted(bodies, formats, headers, within, settle)
+            outcomes: list[Any] = await self.outcome_of(call)
+            if (failure := _first_failure(outcomes)) is not None:
+                raise failure
         except ItemFailed as failed:
-            raise failed.error from failed
-        outcomes: list[Any] = await self.outcome_of(call)
-        failure = _first_failure(outcomes)
-        if failure is not None:
-            raise failure.error if isinstance(failure, ItemFailed) else failure
-        return outcomes
+            error = failed.error
+        else:
+            return outcomes
+        raise error  # with its own cause: the caller has one item's error, not where it stood
 
     def _posted(
         self,
@@ -156,12 +157,9 @@ class CallOfSeveral:
         try:
             for item, key in zip(items, keys, strict=True):
                 self._calls.append(post(self._one_ended, item, within, *key))
-        except InvalidItem as error:  # as it was read to know its cost
+        except (CostError, InvalidItem, JobTooLarge) as error:  # invalid: read to know its cost
             self.leave()
-            raise error.within(len(self._calls)) from error
-        except (CostError, JobTooLarge) as error:
-            self.leave()
-            raise ItemFailed(len(self._calls), error) from error
+            raise _failed(len(self._calls), error) from error
         except BaseException:
             self.leave()
             raise
@@ -188,8 +186,11 @@ class CallOfSeveral:
 def _first_failure(outcomes: Sequence[bytes | Exception]) -> InvalidItem | ItemFailed | None:
     """What the first of the items that failed ended with, by its index."""
     for index, each in enumerate(outcomes):
-        if isinstance(each, InvalidItem):
-            return each.within(index)
         if isinstance(each, Exception):
-            return ItemFailed(index, each)
+            return _failed(index, each)
     return None
+
+
+def _failed(index: int, error: Exception) -> InvalidItem | ItemFailed:
+    """An item's error, with its place among those of the request."""
+    return error.within(index) if isinstance(error, InvalidItem) else ItemFailed(index, error)
