@@ -76,7 +76,7 @@ def _print(model: Fit, recorded: Path, saved: Path | None) -> None:
         console.print(f"Warning: {warning}")
     console.print(f"simulate with: {model.spelling}", soft_wrap=True)
     if saved is not None:
-        console.print(f"or, as it was: --latency-from {saved}{model.pad_to}", soft_wrap=True)
+        console.print(f"or, as it was: --latency-from {saved}{model.padding}", soft_wrap=True)
 
 
 def _print_costs(costs: CostFit) -> None:

@@ -177,8 +177,9 @@ def _durations(trace: Path) -> Recorded | None:
     for warning in fitted.warnings:
         click.echo(f"Warning: {warning}", err=True)
     if fitted.pad_to:
-        known = fitted.pad_to.removesuffix(" --hide-sizes")
-        click.echo(f"the sizes are hidden; say{known} if the service declares them", err=True)
+        click.echo(
+            f"the sizes are hidden; say{fitted.pad_to} if the service declares them", err=True
+        )
     return recorded_by(fitted)
 
 

@@ -116,7 +116,7 @@ class Tenants:
         self._waiting.add(tenant.name, tenant)
 
     def left(self, tenant: Tenant, items: int) -> None:
-        """They wait no more."""
+        """Some items of a tenant have left the queue."""
         tenant.items -= items
         if not tenant.items:
             self._rank = max(self._rank, tenant.received)

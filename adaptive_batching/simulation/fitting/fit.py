@@ -111,7 +111,7 @@ class Fit:
         if self.costs is not None:
             options += f"+{self.costs.per_cost.value * 1e6:.4g}us/unit"
             options += " --padded" if self.costs.padded else " --no-padded"
-            options += self.pad_to
+            options += self.padding
         if self.jitter >= 1e-3:
             options += f" --jitter {self.jitter:.3f}"
         if self.pause_probability:
@@ -120,12 +120,14 @@ class Fit:
 
     @property
     def pad_to(self) -> str:
-        """The options that make `simulate` fill batches up, where the model is about full ones.
-
-        A recording does not say whether its service declared the sizes, so they are hidden.
-        """
+        """The option that makes `simulate` fill batches up, where the model is about full ones."""
         said = ",".join(map(str, self.sizes)) if self.costs is not None else ""
-        return f" --pad-to {said} --hide-sizes" if said else ""
+        return f" --pad-to {said}" if said else ""
+
+    @property
+    def padding(self) -> str:
+        """The options for that and hidden sizes: no recording says that they were declared."""
+        return f"{self.pad_to} --hide-sizes" if self.pad_to else ""
 
     @property
     def curved(self) -> bool:

@@ -96,7 +96,7 @@ class OutlierDetection:
         self._servers[name] = _Standing(back_since=since)
 
     def dismiss(self, name: str) -> None:
-        """It is not one of them any more."""
+        """A server is not one of them any more."""
         del self._servers[name]
         if self.none_left:
             _bring_back(list(self._servers.values()))
