@@ -8,14 +8,20 @@ import signal
 import sys
 import termios
 from asyncio.subprocess import PIPE
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from adaptive_batching.cli import main
+from adaptive_batching.top.screen import _WORDS
 from tests.marshal import apps
 from tests.marshal.admin.test_admin import LOOPBACK
 from tests.marshal.client import client_of, until
+
+HOW_TOS = Path(__file__).parents[2] / "docs" / "how-to"
+PRINTED = re.compile(r"^/\w+  (\w.*)\n((?:  \w+ .*\n)+)", re.MULTILINE)
+LABEL = re.compile(r"^  (\w+) ", re.MULTILINE)
 
 
 async def top(*arguments):
@@ -30,7 +36,7 @@ async def top(*arguments):
 
 
 async def test_one_look():
-    """Numbers of each endpoint, as they were a second ago at most."""
+    """Numbers of each endpoint, as they were a second ago at most, in lines as pages show them."""
     async with client_of(apps.service, admin=LOOPBACK) as client:
         await asyncio.gather(*(client.post("/square", number) for number in range(20)))
         client.running.broadcast.look()
@@ -49,6 +55,11 @@ async def test_one_look():
         assert "idle" in square
         assert re.search(r"workers +□ +busy [\d.<]+ %, [\d.<]+ % of what full batches", square)
         assert slow.startswith("/slow  idle\n")
+        pages = "".join(page.read_text() for page in HOW_TOS.rglob("*.md"))
+        printed = PRINTED.findall(pages)
+        assert {verdict for verdict, _ in printed} <= {word for word, _ in _WORDS.values()}
+        labels = LABEL.findall("".join(lines for _, lines in printed))
+        assert set(labels) == set(LABEL.findall(square))
         status, output, _ = await top(client.running.admin_url, "--once", "--endpoint", "/slow")
         assert "/slow" in output
         assert "/square" not in output
