@@ -38,7 +38,7 @@ class MainScript:
     @classmethod
     def current(cls) -> Self | None:
         """The program that runs now; None for prompts, `-c`, notebooks, pipes and archives."""
-        main = sys.modules[_MAIN]
+        main = _main_module()
         path = getattr(main, "__file__", None)
         if path is None or not Path(path).is_file():
             return None
@@ -113,8 +113,9 @@ class HandlerReference:
                 raise HandlerNotFound(msg)
             # what a worker pickles names its classes so
             sys.modules.setdefault(_MAIN_IN_WORKER, sys.modules[_MAIN])
+        defines = sys.modules.get(module) if main is None else _main_module()
         try:
-            wrapped = attrgetter(qualname)(sys.modules.get(module)) is not handler
+            wrapped = attrgetter(qualname)(defines) is not handler
         except AttributeError:
             wrapped = True  # its decorator asks, before the name is bound
         return cls(module, qualname, wrapped, main, tuple(sys.path))
@@ -185,6 +186,11 @@ class HandlerReferences:
         return multi_handler(
             {name: (h.load(), wrap.load()) for name, (h, wrap) in self.found.items()}
         )
+
+
+def _main_module() -> ModuleType:
+    """The program; in a process that multiprocessing started, also while that imports it anew."""
+    return sys.modules.get(_MAIN_IN_WORKER, sys.modules[_MAIN])
 
 
 def _where(handler: Any) -> tuple[str, str]:

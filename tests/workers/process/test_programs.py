@@ -45,6 +45,34 @@ async def main():
 """
 GUARDED = PROGRAM + "if __name__ == '__main__':\n    asyncio.run(main())\n"
 
+WITH_A_CHILD = """
+import asyncio
+import multiprocessing
+from adaptive_batching import batched
+
+class Double:
+    def __call__(self, numbers: list[int]) -> list[int]:
+        return [2 * number for number in numbers]
+
+double = batched(max_batch_size=4)(Double)
+
+@batched(max_batch_size=4)
+class Halve:
+    def __call__(self, numbers: list[int]) -> list[int]:
+        return [number // 2 for number in numbers]
+
+async def called():
+    print(await double(21), await Halve(84))
+
+def child():
+    asyncio.run(called())
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=child)
+    process.start()
+    process.join()
+"""
+
 BUSY = """
 import asyncio
 from adaptive_batching.workers.factory import make_workers
@@ -98,6 +126,17 @@ def test_a_program_without_a_guard(tmp_path):
     program = run(str(script))
     assert "WorkerStartError" in program.stderr
     assert "under `if __name__ == '__main__':`" in program.stderr
+
+
+@pytest.mark.parametrize("started_as", ["script", "module"])
+def test_a_program_that_multiprocessing_imports_anew(started_as, tmp_path):
+    """Its children decorate the same classes, as those of `uvicorn.run(…, reload=True)` do, and
+    can start workers of their own.
+    """
+    (tmp_path / "parent.py").write_text(WITH_A_CHILD)
+    arguments = ["parent.py"] if started_as == "script" else ["-m", "parent"]
+    program = run(*arguments, cwd=tmp_path)
+    assert (program.stdout, program.stderr) == ("42 42\n", "")
 
 
 def test_a_handler_typed_at_a_prompt():
