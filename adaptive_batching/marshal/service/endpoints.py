@@ -32,7 +32,7 @@ def largest_body(max_body: int | None, key: object, cost: object = None) -> int:
     return _LARGEST_BODY_READ if reads else _LARGEST_BODY
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """One path of a service.
 
@@ -89,7 +89,7 @@ class Endpoint:
         return [self.path]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineEndpoint:
     """One path of a service, with a pipeline behind it.
 

@@ -96,7 +96,7 @@ class InProcessEndpoint:
         """The body of each item of a list."""
         listed = sequence_of(items)
         if listed is None:
-            raise InvalidItem("$", f"expected a list of items, got a {qualname_of(type(items))}")
+            raise InvalidItem("$", f"expected a list of items, got {qualname_of(type(items))}")
         if len(listed) > most:
             raise JobTooLarge(f"expected at most {most} items in one call, got {len(listed)}")
         bodies = []

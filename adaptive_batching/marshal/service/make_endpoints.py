@@ -91,19 +91,19 @@ def make_endpoint(
     if examples is None:
         examples = getattr(handler, "examples", ())
     return Endpoint(
-        path,
-        handler,
-        placement,
-        limits,
-        workers.policy,
-        bodies.max_body,
-        idempotent,
-        contract,
-        contract.bodies(examples),
-        runs,
-        bodies.key,
-        bodies.many,
-        bodies.cost,
+        path=path,
+        handler=handler,
+        placement=placement,
+        limits=limits,
+        policy=workers.policy,
+        max_body=bodies.max_body,
+        idempotent=idempotent,
+        contract=contract,
+        examples=contract.bodies(examples),
+        runs=runs,
+        key=bodies.key,
+        many=bodies.many,
+        cost=bodies.cost,
     )
 
 
@@ -125,7 +125,12 @@ def make_pipeline_endpoint(
         raise ValueError(f"{expected}, got {asked.codec} and {asked.result_codec}")
     if bodies.many:
         contract.check_lists()
-    examples = contract.bodies(first.examples)
     return PipelineEndpoint(
-        path, pipeline, bodies.max_body, contract, examples, bodies.key, bodies.many
+        path=path,
+        pipeline=pipeline,
+        max_body=bodies.max_body,
+        contract=contract,
+        examples=contract.bodies(first.examples),
+        key=bodies.key,
+        many=bodies.many,
     )

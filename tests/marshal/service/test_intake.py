@@ -156,7 +156,7 @@ async def test_the_first_item_that_fails_is_told(several):
             await several["/lengths"]([Text("a"), {"text": 3}])
         with pytest.raises(InvalidItem, match=r"\$\[1\]: got a object, which can't be written"):
             await several["/lengths"]([Text("a"), object()])
-        with pytest.raises(InvalidItem, match="expected a list of items, got a dict"):
+        with pytest.raises(InvalidItem, match="expected a list of items, got dict"):
             await several["/lengths"]({"text": "a"})
         with pytest.raises(ValueError, match="secret"):
             await several["/lengths"]([Text("a"), Text("bad"), {"text": 3}])
