@@ -174,11 +174,13 @@ class Upstreams:
 
     async def aclose(self) -> None:
         """Close all connections; see `Workers.aclose`."""
-        await self.models.aclose()
-        await self._verification.aclose()
-        await self._directory.aclose()
-        await self._client.aclose()
-        self._logged.flush()
+        try:
+            await self.models.aclose()
+            await self._verification.aclose()
+            await self._directory.aclose()
+            await self._client.aclose()
+        finally:
+            self._logged.flush()
 
     async def _run(self, items: Sequence[Forwarded], address: Address) -> list[Reply]:
         """Fill a batch up and send it; a request alone goes as it came where that can't be cut."""

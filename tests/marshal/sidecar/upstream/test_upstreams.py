@@ -14,11 +14,12 @@ import pytest
 from adaptive_batching.marshal.sidecar.upstream import directory
 from adaptive_batching.marshal.sidecar.upstream import outlier_detection as standings
 from adaptive_batching.marshal.sidecar.upstream.addresses import Location
+from adaptive_batching.marshal.sidecar.upstream.pool import Upstreams
 from adaptive_batching.marshal.sidecar.upstream.tls import tls_context
 from adaptive_batching.wire.open_inference import OpenInference
 from adaptive_batching.wire.tensorflow import TensorFlowServing
 from tests.marshal.admin.test_sidecar import page, samples
-from tests.marshal.sidecar.scripted import OK, predict, refusing, scripted, url_of
+from tests.marshal.sidecar.scripted import OK, Exchange, predict, refusing, scripted, url_of
 from tests.workers.conditions import until
 
 
@@ -562,3 +563,21 @@ async def test_one_of_two_names_has_no_address(before, names):
         for n in range(5):
             assert (await client.predict(n))[1] == {"predictions": [2 * n]}
         assert len(one.exchanges) == 5
+
+
+async def test_counts_of_the_log_are_written_when_closing_is_cut_short(caplog):
+    """As by a second Ctrl-C, while a server that was asked for its models says nothing."""
+    async with scripted(Exchange.for_ever) as silent:
+        server = Location.parse(silent.url)
+        upstreams = Upstreams([server], concurrency=1, timeout=1, max_answer=1, has_models=True)
+        await upstreams.start(lambda: None)
+        await upstreams.models.learn("/v2/models/m/infer", {}, 0.0)
+        logged = upstreams._logged
+        assert [logged.begins("failed alike") for _ in range(3)] == [True, False, False]
+        closing = asyncio.ensure_future(upstreams.aclose())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        assert closing.cancelled()
+        assert "2 more kinds of requests failed alike" in caplog.text
+        await upstreams.aclose()
