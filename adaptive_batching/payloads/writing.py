@@ -50,7 +50,7 @@ def make_writer(codec: Codec, kind: Any, handler: str) -> Write:
             msg = f"{handler} returned what is not of its type {_name(kind)}: {fault}"
             raise BatchFunctionError(msg) from error
         except Exception as error:
-            what = f"a {qualname_of(type(result))}, which can't be written as {codec.value}"
+            what = f"{qualname_of(type(result))}, which can't be written as {codec.value}"
             raise BatchFunctionError(f"{handler} returned {what}: {message_of(error)}") from error
 
     return write
@@ -72,7 +72,7 @@ def make_item_writer(codec: Codec, kind: Any) -> Write:
         except InvalidItem:
             raise
         except Exception as error:
-            fault = f"a {qualname_of(type(item))}, which can't be written as {codec.value}"
+            fault = f"{qualname_of(type(item))}, which can't be written as {codec.value}"
             raise InvalidItem("$", f"got {fault}: {message_of(error)}") from error
 
     return write

@@ -242,14 +242,14 @@ def test_results_of_their_type(codec, kind, result):
         (float | None, float("nan"), "can't be written as json: NaN"),
         (Image, Image([1.0, "a"]), r"\$.pixels\[1\]: expected float, got str, in Image"),
         (Model, Model.model_construct(pixels="a"), r"\$.pixels"),
-        (Model, Model(pixels=[float("nan")]), "Digits returned a Model, which can't be written"),
+        (Model, Model(pixels=[float("nan")]), "Digits returned Model, which can't be written"),
         (Tiny, np.zeros((2, 1), "int64"), "expected dtype uint8, got int64"),
         (NDArray[np.float32], np.zeros(2, "int64"), "expected dtype float32, got int64"),
         (NDArray[np.float32], np.array([1e39]), r"up to 3.40282e\+38 for float32, got larger"),
         (Tiny, np.zeros((3, 1), "uint8"), r"expected shape \(2, any\), got \(3, 1\)"),
         (Tiny, [[300], [1]], r"not of its type .*: \$: expected array .* of uint8, got something"),
         (Tiny, [[1.5], [1]], r"expected elements of uint8, got float64"),
-        (Any, object(), "Digits returned a object, which can't be written as json"),
+        (Any, object(), "Digits returned object, which can't be written as json"),
     ],
 )
 def test_results_that_are_not(kind, result, told):

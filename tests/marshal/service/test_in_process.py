@@ -44,7 +44,7 @@ async def test_every_kind_of_item(client):
     assert await service["/upper"]("abc") == "ABC"
     assert await service["/people"](typed.Person(name="A", age=3)) == typed.Person(name="A", age=4)
     assert await service["/count"]("a b") == 2
-    with pytest.raises(InvalidItem, match="got a object, which can't be written as json"):
+    with pytest.raises(InvalidItem, match="got object, which can't be written as json"):
         await service["/count"](object())
 
 

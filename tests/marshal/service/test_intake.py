@@ -154,7 +154,7 @@ async def test_the_first_item_that_fails_is_told(several):
         assert client.running.endpoints["/lengths"].responses == {422: 2, 500: 1, 400: 2, 413: 1}
         with pytest.raises(InvalidItem, match=r"\$\[1\].text: expected str, got int"):
             await several["/lengths"]([Text("a"), {"text": 3}])
-        with pytest.raises(InvalidItem, match=r"\$\[1\]: got a object, which can't be written"):
+        with pytest.raises(InvalidItem, match=r"\$\[1\]: got object, which can't be written"):
             await several["/lengths"]([Text("a"), object()])
         with pytest.raises(InvalidItem, match="expected a list of items, got dict"):
             await several["/lengths"]({"text": "a"})
