@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import ssl
@@ -11,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import aiohttp
+import click
 import pytest
 import trustme
 from click.testing import CliRunner
@@ -527,6 +529,12 @@ def test_a_module_that_can_not_be_served(text, says, tmp_path, monkeypatch):
     assert says in result.stderr
     assert result.stderr.count("File") == 2 * ("ValueError: 3" in result.stderr)
     assert result.exit_code
+
+
+@pytest.mark.parametrize("name", main.list_commands(click.Context(main)))
+def test_help_names_no_bound_that_only_a_slip_would_meet(name):
+    """Not 1000000000000000000."""
+    assert re.search(r"x<=\d{7}", CliRunner().invoke(main, [name, "--help"]).stdout) is None
 
 
 def test_a_command_that_is_misspelt():

@@ -23,6 +23,7 @@ from adaptive_batching.cli.options.parameters import (
     Parsed,
     expect_shorter,
 )
+from adaptive_batching.cli.options.sections import options_in
 from adaptive_batching.core import Limits
 from adaptive_batching.errors import BatchingError, TraceError
 from adaptive_batching.load.processes import LoadError
@@ -34,54 +35,50 @@ from adaptive_batching.simulation.traffic.arrivals import Times
 from adaptive_batching.simulation.traffic.traces import FORMATS
 from adaptive_batching.units import counted
 
+_option = options_in("Options")
+
 
 @click.command(no_args_is_help=True)
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("--live", is_flag=True, help="Send real requests; `simulate` is for the rest.")
-@click.option("--speedup", type=float, default=1.0, help="Divisor of the trace's times.")
-@click.option("--duration", type=SECONDS, default=60.0, help="Longest time to send requests.")
-@click.option(
+@_option("--live", is_flag=True, help="Send real requests; `simulate` is for the rest.")
+@_option("--speedup", type=float, default=1.0, help="Divisor of the trace's times.")
+@_option("--duration", type=SECONDS, default=60.0, help="Longest time to send requests.")
+@_option(
     "--trace-format",
     type=click.Choice(list(FORMATS)),
     help="Format of the trace, if its content does not tell.",
 )
-@click.option("--policy", type=POLICY, default="cork", show_default=True)
-@click.option("--workers", type=WORKERS, default=1, show_default=True)
-@click.option(
+@_option("--policy", type=POLICY, default="cork", show_default=True)
+@_option("--workers", type=WORKERS, default=1, show_default=True)
+@_option(
     "--latency",
     type=Parsed("fixed+per_item", parse_latency),
     default="5ms+0.05ms",
     show_default=True,
     help="Time that the model sleeps for a batch: fixed and per item.",
 )
-@click.option(
-    "--max-latency", type=DURATION, default=inf, help="Longest time from arrival to answer."
-)
-@click.option(
+@_option("--max-latency", type=DURATION, default=inf, help="Longest time from arrival to answer.")
+@_option(
     "--max-batch-size",
     type=ITEMS,
     default=64,
     show_default=True,
     help="Requests in a batch at most.",
 )
-@click.option(
-    "--max-queue", type=ITEMS, default=1024, show_default=True, help="Requests that may wait."
-)
-@click.option(
+@_option("--max-queue", type=ITEMS, default=1024, show_default=True, help="Requests that may wait.")
+@_option(
     "--timer-resolution",
     type=DURATION,
     help="Interval of the simulation's timers; measured by default.",
 )
-@click.option(
+@_option(
     "--warmup",
     type=SECONDS,
     default=1.0,
     help="Time at the beginning that is left out of the statistics.",
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, help="Seed of the simulated workers."
-)
-@click.option(
+@_option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the simulated workers.")
+@_option(
     "--apart",
     is_flag=True,
     help="Measure the machine's own delays on other traffic, before and after, instead of on this.",
