@@ -42,11 +42,10 @@ class OnnxModel:
         self._session = onnxruntime.InferenceSession(fspath(path), options, providers=providers)
         self._inputs = {each.name: each for each in self._session.get_inputs()}
         self._outputs = list(outputs or [each.name for each in self._session.get_outputs()])
-        for each in self._inputs.values():
-            if not each.shape or isinstance(each.shape[0], int):
-                size = each.shape[0] if each.shape else 1
-                msg = f"{path}: input {each.name} takes batches of {size} only"
-                raise ValueError(f"{msg}: export the model with a dynamic first axis")
+        for name, each in self._inputs.items():
+            if isinstance(size := (each.shape or [1])[0], int):
+                msg = f"{path}: input {name} takes batches of {size} only"
+                raise ValueError(f"{msg}: export the model with a dynamic first axis")  # noqa: TRY004
 
     def preprocess(self, item: Any) -> list[Any]:
         """Return the array of each input, or raise `InvalidItem` if it does not fit."""

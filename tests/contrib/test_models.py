@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from adaptive_batching import Threads, batched
+from adaptive_batching import Threads, batched, contrib
 from adaptive_batching.contrib.langchain import batched_embeddings
 from adaptive_batching.contrib.onnxruntime import OnnxModel
 from adaptive_batching.contrib.sentence_transformers import PairScorer, SentenceEncoder
@@ -26,6 +26,13 @@ def stand_ins(monkeypatch):
     yield
     for name in ("sentence_transformers", "transformers"):
         sys.modules.pop(name, None)
+
+
+def test_wrappers_are_short():
+    """Each can be read as a whole; the middleware of packed requests is a protocol instead."""
+    modules = {*Path(contrib.__path__[0]).glob("*.py")}
+    lengths = {each.stem: len(each.read_text().splitlines()) for each in modules}
+    assert {name for name, length in lengths.items() if length > 80} == {"packed"}
 
 
 @pytest.mark.parametrize("placement", [1, Threads(1)], ids=["process", "thread"])
