@@ -30,15 +30,15 @@ def as_json(findings: Findings) -> dict[str, Any]:
 
 def as_text(findings: Findings) -> Group:
     """A table, the fitted line beside the true one, and what it all comes to."""
-    return Group(_table(findings), *_sentences(findings))
+    return Group("", _table(findings), "", *_sentences(findings))
 
 
 def _table(findings: Findings) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)  # fits 80 columns
     table.add_column("batching", no_wrap=True)
     table.add_column("load", no_wrap=True)
-    for name in ("offered /s", "in time /s", "p50 ms", "p99 ms", "mean batch", "refused"):
-        table.add_column(name, justify="right")
+    for name in ("offered\n/s", "in time\n/s", "p50\nms", "p99\nms", "mean\nbatch", "refused"):
+        table.add_column(name, justify="right", no_wrap=True)
     for phase in findings.phases:
         table.add_row(
             f"up to {phase.max_batch_size}" if phase.max_batch_size > 1 else "off",

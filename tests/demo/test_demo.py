@@ -8,6 +8,10 @@ import sys
 import urllib.request
 
 import pytest
+from rich.console import Console
+
+from adaptive_batching.demo.experiment import Findings, Phase
+from adaptive_batching.demo.report import as_text
 
 DEMO = [sys.executable, "-m", "adaptive_batching", "demo"]
 
@@ -48,3 +52,15 @@ def test_every_answer_is_the_models_own_and_the_service_stays_up() -> None:
         assert {"offered", "on_time_per_second", "p50", "p99", "mean_batch_size", "refused"} < {
             *phase
         }
+
+
+def test_its_table_fits_a_terminal() -> None:
+    """No heading and no number is cut at 80 columns."""
+    rates = {"offered": 12_345.6, "on_time_per_second": 11_000.0, "refused": 123_456}
+    batched = {"p50": 1.2345, "p99": 12.345, "mean_batch_size": 62.8, **rates}
+    alone = {"p50": None, "p99": None, "mean_batch_size": 1.0, **rates}
+    phases = [Phase(1, "2 alone", **alone), Phase(64, "0.75 batched", **batched)]
+    with (console := Console(width=80)).capture() as captured:
+        console.print(as_text(Findings(phases=phases)))
+    assert "\N{HORIZONTAL ELLIPSIS}" not in captured.get()
+    assert "12345.0" in captured.get()
