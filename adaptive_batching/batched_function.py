@@ -6,6 +6,7 @@ from types import MethodType
 from typing import Any, Generic, Never, TypeVar, cast, overload
 
 from adaptive_batching.dispatcher import Dispatcher, call_from_thread, run_in_lanes
+from adaptive_batching.dispatcher.calls import weigh
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.units import Duration, seconds_of
 
@@ -81,7 +82,9 @@ class Batched(Generic[T, R]):
             Exception: As calls do.
         """
         dispatcher = self._dispatcher
-        cost = 0.0 if self._cost_of is None else self._cost_of(item)  # not on the loop's time
+        cost = (
+            0.0 if self._cost_of is None else weigh(self._cost_of, item)
+        )  # not on the loop's time
         return call_from_thread(
             dispatcher.loop, lambda: dispatcher.submit(item, max_latency, key, cost=cost)
         )
@@ -90,7 +93,9 @@ class Batched(Generic[T, R]):
         self, item: T, max_latency: Duration | None = None, key: Hashable = None
     ) -> R:
         assert self._cost_of is not None
-        return await self._dispatcher.submit(item, max_latency, key, cost=self._cost_of(item))
+        return await self._dispatcher.submit(
+            item, max_latency, key, cost=weigh(self._cost_of, item)
+        )
 
     async def map(self, items: Iterable[T]) -> list[R]:
         """Run many items and return their results in the order of the items.

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -14,7 +15,7 @@ import pytest
 from adaptive_batching import Pipeline, Service, Stage
 from adaptive_batching.batching import batched
 from adaptive_batching.cooperation import Cooperative, cooperative
-from adaptive_batching.core import Limits
+from adaptive_batching.core import JobOutcome, Limits
 from adaptive_batching.errors import BatchFunctionError, CostError, InvalidItem, JobTooLarge
 from adaptive_batching.marshal.service.endpoints import Endpoint
 from tests.virtual_time import run_virtually
@@ -254,6 +255,18 @@ async def test_a_cost_function_that_raises() -> None:
     assert isinstance(wrong.__cause__, TypeError)
     assert "expected a number for each item from test_a_cost_function" in str(wrong)
     assert isinstance(empty, InvalidItem)
+    assert +Counter(upper.stats().requests) == {JobOutcome.DONE: 2, JobOutcome.FAILED: 2}
+
+
+async def test_a_stage_counts_the_item_whose_cost_is_unknown() -> None:
+    """The pipeline and the stage whose function is at fault count it alike."""
+    stages = [Stage(lambda items: items), Stage(model, cost=lambda _: -1)]
+    async with Pipeline[int, int](stages) as pipeline:
+        with pytest.raises(CostError):
+            await pipeline(1)
+        stats = pipeline.stats()
+    counted = [+Counter(each.requests) for each in (stats, *stats.stages)]
+    assert counted == [{JobOutcome.FAILED: 1}, {JobOutcome.DONE: 1}, {JobOutcome.FAILED: 1}]
 
 
 async def test_numbers_of_all_kinds_are_costs() -> None:

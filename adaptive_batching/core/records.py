@@ -79,7 +79,7 @@ class JobOutcome(enum.Enum):
     DONE = "done"
     """Answered; it may be the answer that what was sent is no item."""
     FAILED = "failed"
-    """Its batch raised, its worker died, or the handler named an error for it."""
+    """Its batch raised, its worker died, the handler named an error for it, or `cost` raised."""
     SHED = "shed"
     """Refused on a prediction."""
     QUEUE_FULL = "queue_full"

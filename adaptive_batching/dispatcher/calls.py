@@ -7,12 +7,15 @@ from collections.abc import Callable, Coroutine, Hashable, Sequence
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
-from adaptive_batching.core import Job, Priority
+from adaptive_batching.core import Job, JobOutcome, Priority
 from adaptive_batching.errors import (
     BatchFunctionError,
+    DeadlineExceeded,
     Draining,
     InvalidItem,
     MalformedBody,
+    QueueFull,
+    Refused,
     UpstreamAnswered,
     UpstreamBusy,
 )
@@ -194,6 +197,31 @@ def is_answer(result: Any) -> bool:
     if issubclass(type(result), UpstreamAnswered):
         return result.reply.status < 500 and not isinstance(result, UpstreamBusy)
     return not issubclass(type(result), BaseException) or isinstance(result, _TOLD)
+
+
+def weigh(cost_of: Callable[[Any], float], item: Any) -> float | Exception:
+    """What an item costs, or the error that its call ends with: it has come, and is counted."""
+    try:
+        return cost_of(item)
+    except Exception as error:  # noqa: BLE001  the dispatcher raises it
+        return error
+
+
+def job_outcome(error: BaseException) -> JobOutcome:
+    """How a request that is answered with an error has ended."""
+    match error:
+        case asyncio.CancelledError():
+            return JobOutcome.CANCELLED
+        case _ if is_answer(error):
+            return JobOutcome.DONE
+        case DeadlineExceeded():
+            return JobOutcome.EXPIRED
+        case QueueFull():
+            return JobOutcome.QUEUE_FULL
+        case Refused():
+            return JobOutcome.SHED
+        case _:
+            return JobOutcome.FAILED
 
 
 def _cancelled() -> Exception:

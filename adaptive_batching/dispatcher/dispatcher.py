@@ -143,7 +143,7 @@ class Dispatcher(Generic[T, R]):
         size: int = 1,
         tenant: Hashable = None,
         priority: Priority = Priority.NORMAL,
-        cost: float = 0.0,
+        cost: float | Exception = 0.0,
     ) -> R:
         """Let one item join a batch and return its own result.
 
@@ -156,8 +156,8 @@ class Dispatcher(Generic[T, R]):
             size: How many items it counts as.
             tenant: The tenant that sent it. That and the priority count with a `fairness` only.
             priority: Whether it goes before others of its tenant.
-            cost: What its items cost, by the limits' `Costs.of_items`. Without `Limits.costs` it
-                counts for nothing.
+            cost: What its items cost, by the limits' `Costs.of_items`, or the error that the call
+                ends with because that is not known. Without `Limits.costs` it counts for nothing.
 
         Raises:
             Refused: Before any work was done: Overloaded, QueueFull, Draining, JobTooLarge.
@@ -193,7 +193,7 @@ class Dispatcher(Generic[T, R]):
         size: int = 1,
         tenant: Hashable = None,
         priority: Priority = Priority.NORMAL,
-        cost: float = 0.0,
+        cost: float | Exception = 0.0,
     ) -> Call[T, R]:
         """As `submit`, for callbacks.
 

@@ -25,7 +25,7 @@ from adaptive_batching.core import (
     Shed,
     Station,
 )
-from adaptive_batching.dispatcher.calls import LEFT, PENDING, Call, OnEnd, TenantCall
+from adaptive_batching.dispatcher.calls import LEFT, PENDING, Call, OnEnd, TenantCall, job_outcome
 from adaptive_batching.dispatcher.completion import Completion
 from adaptive_batching.dispatcher.observers import Observer, Observers
 from adaptive_batching.dispatcher.outcome import Ended, is_cancelled, may_run_again, told_now
@@ -33,7 +33,7 @@ from adaptive_batching.dispatcher.readiness import Readiness
 from adaptive_batching.dispatcher.running import RunningBatches
 from adaptive_batching.dispatcher.slow_workers import SlowWorkers
 from adaptive_batching.dispatcher.stats import Stats
-from adaptive_batching.errors import Draining, PolicyError, QueueFull, Refused
+from adaptive_batching.errors import Draining, PolicyError
 from adaptive_batching.units import Duration, patience_of
 from adaptive_batching.workers.interface import Workers
 
@@ -130,7 +130,7 @@ class Driver(Generic[T, R]):
         size: int,
         tenant: Hashable,
         priority: Priority,
-        cost: float,
+        cost: float | Exception,
     ) -> Call[T, R]:
         """Let an item wait for its batch; `on_end` is told of the outcome in a later turn.
 
@@ -138,6 +138,7 @@ class Driver(Generic[T, R]):
             Refused: It was turned away.
             ValueError: `max_latency` is not positive.
             WorkerStartError: There are no workers, nor will there be.
+            Exception: `cost` is one.
         """
         if max_latency is None:
             max_latency = self._scheduler.limits.max_latency
@@ -145,29 +146,36 @@ class Driver(Generic[T, R]):
             max_latency = patience_of(max_latency)
         now = self._clock()
         due = now + max_latency
+        unknown: Exception | None = None
+        if isinstance(cost, Exception):
+            unknown, cost = cost, nan
         call: Call[T, R]
         if self._tells_tenants_apart:
             call = TenantCall(item, on_end, now, size, due, key, tenant, priority, cost)
         else:
             call = Call(item, on_end, now, size, due, key, cost)
-        if self.readiness.failure is not None:
-            raise self.readiness.failure
         if self._observers.companions:
             self._observers.call_made(call)
+        if unknown is not None:
+            self._turn_away(call, job_outcome(unknown))
+            raise unknown
         try:
             if not self._scheduler.permits.capacity:
                 self.readiness.check_return(call)
             self._scheduler.submit(call)
-        except Refused as refusal:
-            full = isinstance(refusal, QueueFull)
-            self._completion.enter([call], JobOutcome.QUEUE_FULL if full else JobOutcome.SHED)
-            scheduler = self._scheduler
-            if (scheduler.permits.idle or scheduler.watchful) and not self._pump_due:
-                self._pump_soon()  # it has come all the same, which may be news for those that wait
+        except Exception as error:
+            self._turn_away(call, job_outcome(error))
             raise
         if not self._pump_due:
             self._pump_soon()
         return call
+
+    def _turn_away(self, job: Job, outcome: JobOutcome) -> None:
+        """Count a job that is not let in; that it came may be news for those that wait."""
+        self._completion.enter([job], outcome)
+        scheduler = self._scheduler
+        if (scheduler.permits.idle or scheduler.watchful) and not self._pump_due:
+            self._pump_soon()
 
     def refuse_unseen(self, patience: float) -> float | None:
         """Seconds until it is worth to come again; None for a call that has to be looked at."""
@@ -177,9 +185,7 @@ class Driver(Generic[T, R]):
         wait = scheduler.refuse_unseen(now, patience)
         if wait is not None:
             cost = 0.0 if scheduler.limits.costs is None else nan  # which it would have had
-            self._completion.enter([Job(now, 1, now + patience, cost=cost)], JobOutcome.SHED)
-            if scheduler.watchful and not self._pump_due:
-                self._pump_soon()
+            self._turn_away(Job(now, 1, now + patience, cost=cost), JobOutcome.SHED)
         return wait
 
     def withdraw(self, call: Call[T, R]) -> None:

@@ -63,7 +63,10 @@ class Readiness:
 
         Raises:
             NoWorkers: None can.
+            WorkerStartError: There will be none.
         """
+        if self.failure is not None:
+            raise self.failure
         if job.deadline < self.back(job.arrived):
             raise self.nobody()
 

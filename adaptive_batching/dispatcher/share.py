@@ -69,11 +69,13 @@ class Share(Generic[T, R]):
         """
         await self.whole.start()
 
-    async def submit(self, item: T, max_latency: float, cost: float = 0.0) -> R:
+    async def submit(self, item: T, max_latency: float, cost: float | Exception = 0.0) -> R:
         """Let one item join a batch; see `Dispatcher.submit`."""
         return await self.whole.submit(item, max_latency, self._key, cost=cost)
 
-    def post(self, on_end: OnEnd, item: T, max_latency: float, cost: float = 0.0) -> Call[T, R]:
+    def post(
+        self, on_end: OnEnd, item: T, max_latency: float, cost: float | Exception = 0.0
+    ) -> Call[T, R]:
         """Submit a call whose outcome is a callback; see `Dispatcher.post`."""
         return self.whole.post(on_end, item, max_latency, self._key, cost=cost)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from adaptive_batching.core import JobOutcome, Station, Tandem
 from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.dispatcher.calls import job_outcome, weigh
 from adaptive_batching.errors import (
     DeadlineExceeded,
     Draining,
@@ -18,7 +19,6 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.pipeline.back_pressure import BackPressure, InFlightItem
 from adaptive_batching.pipeline.stage import Stage
-from adaptive_batching.pipeline.stats import outcome_of
 from adaptive_batching.side_by_side import side_by_side
 
 
@@ -99,8 +99,8 @@ class Execution:
                 entered.append(await self._enter(value, key, now + max_latency, now))
         except BaseException as error:
             for item in entered:
-                self._end(item, outcome_of(error))
-            self._count(outcome_of(error), len(values) - len(entered))
+                self._end(item, job_outcome(error))
+            self._count(job_outcome(error), len(values) - len(entered))
             raise
         return entered
 
@@ -152,7 +152,7 @@ class Execution:
             for number in range(len(self._dispatchers)):
                 value = await self._through(number, item, value)
         except BaseException as error:
-            self._end(item, outcome_of(error))
+            self._end(item, job_outcome(error))
             raise
         self._end(item, JobOutcome.DONE)
         return value
@@ -164,7 +164,7 @@ class Execution:
         left = self._left(number, item.deadline, tight=item.tight)
         self._entering.discard(item)
         try:
-            cost = self._cost_of[number](value)
+            cost = weigh(self._cost_of[number], value)
             return await self._dispatchers[number].submit(value, left, item.key, cost=cost)
         except (Overloaded, NoWorkers) as refusal:
             if not number:

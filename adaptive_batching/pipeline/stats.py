@@ -1,12 +1,9 @@
 """What a pipeline has done, in counts."""
 
-import asyncio
 from dataclasses import dataclass
 
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.dispatcher import Stats
-from adaptive_batching.dispatcher.calls import is_answer
-from adaptive_batching.errors import DeadlineExceeded, QueueFull, Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +19,3 @@ class PipelineStats:
     requests: dict[JobOutcome, int]
     under_way: int
     stages: tuple[Stats, ...]
-
-
-def outcome_of(error: BaseException) -> JobOutcome:
-    """How a request that was answered with an error ended."""
-    match error:
-        case asyncio.CancelledError():
-            return JobOutcome.CANCELLED
-        case _ if is_answer(error):
-            return JobOutcome.DONE
-        case DeadlineExceeded():
-            return JobOutcome.EXPIRED
-        case QueueFull():
-            return JobOutcome.QUEUE_FULL
-        case Refused():
-            return JobOutcome.SHED
-        case _:
-            return JobOutcome.FAILED

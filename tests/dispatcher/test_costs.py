@@ -2,14 +2,16 @@
 
 import asyncio
 import random
-from math import inf, nan
+from collections import Counter
+from collections.abc import Sequence
+from math import inf, isnan, nan
 from typing import Any
 
 import pytest
 
-from adaptive_batching.core import Batch, BatchRecord, Costs, Fairness, Limits
-from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.errors import JobTooLarge
+from adaptive_batching.core import Batch, BatchRecord, Costs, Fairness, Job, JobOutcome, Limits
+from adaptive_batching.dispatcher import Dispatcher, Observer
+from adaptive_batching.errors import CostError, InvalidItem, JobTooLarge
 from adaptive_batching.workers.local import TaskWorkers
 from tests.virtual_time import run_virtually
 
@@ -30,7 +32,7 @@ async def padded_model(items: list[int]) -> list[int]:
     return items
 
 
-def dispatcher_of(costs: Costs, recorder: Recorder, **options: Any) -> Dispatcher[int, int]:
+def dispatcher_of(costs: Costs, recorder: Observer, **options: Any) -> Dispatcher[int, int]:
     return Dispatcher(
         TaskWorkers(padded_model, 1),
         Limits(64, costs=costs),
@@ -72,6 +74,46 @@ def test_the_calls_of_tenants_have_costs_too() -> None:
 
     run_virtually(main())
     assert [each.cost for each in recorder.records] == [7.5]
+
+
+class Ends:
+    """Keeps how jobs ended, with their costs."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[JobOutcome, float]] = []
+
+    def batch_ended(self, batch: Batch, record: BatchRecord) -> None:
+        """Batches don't matter."""
+
+    def jobs_ended(
+        self, jobs: Sequence[Job], outcome: JobOutcome, now: float, batch: BatchRecord | None
+    ) -> None:
+        self.seen += [(outcome, job.cost) for job in jobs]
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (CostError("cost: it raised"), JobOutcome.FAILED),
+        (InvalidItem("$", "expected a text"), JobOutcome.DONE),
+        (JobTooLarge("it costs too much"), JobOutcome.SHED),
+        (ValueError("any other"), JobOutcome.FAILED),
+    ],
+)
+def test_a_call_of_unknown_cost_is_counted(error: Exception, outcome: JobOutcome) -> None:
+    """It ends with the error that it has instead of a cost, and the observers hear of it."""
+    ends = Ends()
+
+    async def main() -> None:
+        async with dispatcher_of(Costs(), ends) as dispatcher:
+            with pytest.raises(type(error)) as told:
+                await dispatcher.submit(1, cost=error)
+            assert told.value is error
+            assert +Counter(dispatcher.stats().requests) == {outcome: 1}
+
+    run_virtually(main())
+    assert [each for each, _ in ends.seen] == [outcome]
+    assert isnan(ends.seen[0][1])
 
 
 def test_no_batch_costs_more_than_max_batch_cost() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from math import nan
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -157,6 +158,19 @@ def test_no_key_is_kept(path):
         recorder.jobs_ended([job], JobOutcome.SHED, 1.0, None)
         del key, job
         assert gone() is None
+
+
+def test_requests_of_unknown_cost_have_a_row(path):
+    """Neither is in a batch, so no duration is read of it, and its cost is one of the others'."""
+    with Recorder(path, clock=lambda: 0.0) as recorder:
+        told(recorder, 0.0, cost=7.0, batch=BATCH)
+        for outcome in (JobOutcome.DONE, JobOutcome.FAILED):  # it is no item, or `cost` raised
+            told(recorder, 1.0, outcome, cost=nan)
+    assert [(row["outcome"], row["cost"]) for row in rows(path)] == [
+        ("done", "7"), ("done", ""), ("failed", "")
+    ]  # fmt: skip
+    assert len([*recorded_batches(path)]) == 1
+    assert read_trace(path).costs.tolist() == [7.0, 7.0, 7.0]
 
 
 def test_every_way_to_end_is_a_row(path):

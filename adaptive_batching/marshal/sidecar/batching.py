@@ -97,6 +97,12 @@ class BatchSharing:
             DeadlineExceeded: Its client has waited long enough already.
             Rejected: A header for the server is no text.
         """
+        if self._costs is not None:
+            try:
+                self._costs.most_items(brought.costs)
+            except JobTooLarge as error:
+                refused = self._call(brought, request, target, deadline, error)
+                return self._dispatcher.post(on_end, *refused)  # counts it, and raises the error
         known = self._upstreams.models.most(target)
         if known is None:
             replying = self._learned(brought, request, target, deadline)
@@ -206,15 +212,21 @@ class BatchSharing:
         return self._dispatcher.submit(*self._call(brought, request, target, deadline))
 
     def _call(
-        self, brought: Brought, request: Request, target: str, deadline: float
-    ) -> tuple[Forwarded, float, Hashable, int, Hashable, Priority, float]:
+        self,
+        brought: Brought,
+        request: Request,
+        target: str,
+        deadline: float,
+        refusal: JobTooLarge | None = None,
+    ) -> tuple[Forwarded, float, Hashable, int, Hashable, Priority, float | Exception]:
         """What the dispatcher is told of a request."""
         headers = request.headers
         now = monotonic()
         waits = deadline - now
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")
-        share, cost = brought.share, 0.0
+        share = brought.share
+        cost: float | Exception = 0.0
         filler = -1 if self._costs is None else self._costs.filler(brought.costs)
         item = self._item(share, request, target, now + waits, filler)
         most = self._upstreams.models.most(target)
@@ -228,7 +240,9 @@ class BatchSharing:
             # Larger than a batch it can't be cut; to the queue it is a full one.
             size = min(size, self._terms.max_batch_size)
         tenant, priority = self._claims.of(headers) if self._claims is not None else _NOBODY
-        if self._costs is not None:
+        if refusal is not None:
+            cost = refusal
+        elif self._costs is not None:
             cost = self._costs.at_most(self._costs.of_items(brought.costs), size)
         return item, waits, key, size, tenant, priority, cost
 

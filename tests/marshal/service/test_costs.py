@@ -2,11 +2,13 @@
 
 import asyncio
 import dataclasses
+from collections import Counter
 
 import msgspec
 import pytest
 
 from adaptive_batching import Pipeline, Service, SharedWorkers, Stage
+from adaptive_batching.core import JobOutcome
 from adaptive_batching.errors import CostError, JobTooLarge
 from tests.marshal.client import client_of
 
@@ -109,6 +111,8 @@ async def test_a_function_that_fails_and_an_item_that_is_none(many):
         assert (answer.status, answer.error) == (422, "invalid_item")
         assert texts.batches == []
         assert (await client.post("/lengths", sent("a"))).status == 200
+        counted = +Counter(client.stats("/lengths").requests)
+        assert counted == {JobOutcome.FAILED: 4, JobOutcome.DONE: 2}  # 422 is an answer
 
 
 async def test_the_log_says_what_a_client_is_told_that_it_says(caplog):

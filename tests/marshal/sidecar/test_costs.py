@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+from collections import Counter
 
 import pytest
 from aiohttp import web
 from yarl import URL
 
-from adaptive_batching.core import Costs
+from adaptive_batching.core import Costs, JobOutcome
 from adaptive_batching.wire.generic import GenericJSON
 from adaptive_batching.wire.item_cost import parse_item_cost
 from tests.cli.test_top import top
@@ -111,6 +112,8 @@ async def test_an_item_that_no_batch_can_pay_for_is_refused(start, padding):
     assert status == 413
     assert "max_batch_cost=30 each, got one that costs 31" in answer["message"]
     assert padding.batches == []
+    counted = client.running.dispatchers["models"].stats().requests
+    assert +Counter(counted) == {JobOutcome.SHED: 1}
 
 
 async def test_a_request_without_its_cost_is_passed_on(start, padding, caplog):

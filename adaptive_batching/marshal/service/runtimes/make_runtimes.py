@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 from adaptive_batching.core import Limits, PolicyLike
 from adaptive_batching.dispatcher import Dispatcher, Observer, Share
-from adaptive_batching.dispatcher.calls import Call, CallInSteps, OnEnd
+from adaptive_batching.dispatcher.calls import Call, CallInSteps, OnEnd, weigh
 from adaptive_batching.errors import NoWorkers
 from adaptive_batching.instrumentation.histograms import BatchHistograms
 from adaptive_batching.instrumentation.live.watch import Watched
@@ -114,7 +114,7 @@ def _post_share(
     on_end: OnEnd,
     item: Any,
     within: float,
-    cost: float = 0.0,
+    cost: float | Exception = 0.0,
 ) -> Call[Addressed, bytes]:
     return share.post(on_end, (path, item), within, cost)
 
@@ -153,7 +153,7 @@ def _runtime(
 def _post_at_cost(
     post: Post, cost_of: CostOf, on_end: OnEnd, item: Any, within: float, *key: Hashable
 ) -> EndpointCall:
-    return post(on_end, item, within, *key, cost=cost_of(item))
+    return post(on_end, item, within, *key, cost=weigh(cost_of, item))
 
 
 def _maker(
