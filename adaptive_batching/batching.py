@@ -220,8 +220,9 @@ def batched(
             runs with all of these.
         init_args: Keyword arguments with which each worker builds a class: `{"path": "model.pt"}`.
         cost: What one item costs, where items don't cost the same: a function of the item that
-            returns a number of 0 or more, in any unit (tokens, pixels). It is called once for each
-            item, where the call is made. Batches are then chosen by it, and durations learned.
+            returns a number of 0 or more, in any unit (tokens, pixels): of Python or NumPy, or in
+            an array or tensor without dimensions. It is called once for each item, where the call
+            is made. Batches are then chosen by it, and durations learned.
         padded: Whether each item of a batch takes as long as the costliest one, as padding does: a
             batch costs its size times its largest cost. Otherwise it costs the sum.
         max_batch_cost: No batch costs more than that, for memory; an item that costs more alone is

@@ -7,12 +7,16 @@ from typing import Any
 from adaptive_batching.core import Costs
 from adaptive_batching.errors import BatchingError, CostError
 from adaptive_batching.exception_text import describe
-from adaptive_batching.units import LARGEST_COST, plain_number
+from adaptive_batching.units import LARGEST_COST, is_number, plain_number
 from adaptive_batching.workers.handler.handler import is_async, name_of
 from adaptive_batching.workers.handler.results import is_ctrl_c, sequence_of
 
 CostOf = Callable[[Any], float]
-"""What an item costs: a number from 0 to `LARGEST_COST`, in any unit."""
+"""What an item costs: a number from 0 to `LARGEST_COST`, in any unit.
+
+Every real number is one, of Python or NumPy, and the one in an array or tensor without dimensions;
+True and False are none, nor are texts and arrays with dimensions.
+"""
 
 
 def make_costs(
@@ -76,8 +80,9 @@ def checked_cost(function: CostOf, costs: Costs | None = None) -> CostOf:
                 error
             )
         try:
-            if not isinstance(cost, bool) and 0 <= cost <= LARGEST_COST:
-                return float(rounded(cost))
+            number = plain_number(cost)
+            if is_number(number) and 0 <= number <= LARGEST_COST:
+                return float(rounded(number))
         except (TypeError, ValueError, OverflowError):
             pass
         expected = f"expected a number from 0 to {LARGEST_COST:g}"

@@ -3,8 +3,9 @@
 import math
 import re
 from datetime import timedelta
+from decimal import Decimal
 from numbers import Integral, Real
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard, cast
 
 Duration: TypeAlias = float | str | timedelta
 """Seconds, a text such as `100ms`, or a timedelta: what arguments of Python take."""
@@ -57,12 +58,18 @@ def is_whole_number(value: object) -> TypeGuard[int]:
 
 
 def plain_number(value: object) -> Any:
-    """Return a number of NumPy's as one of Python's, and anything else as it is."""
+    """Return a real number as one of Python's, and anything else as it is.
+
+    So is the value of an array or a tensor without dimensions; of a truth value it is True or
+    False, which `is_number` does not take.
+    """
+    if getattr(value, "ndim", None) == 0:  # NumPy's scalars have no dimensions either
+        value = cast("Any", value).item()
     if isinstance(value, int | float):
         return value
     if isinstance(value, Integral):
         return int(value)
-    return float(value) if isinstance(value, Real) else value
+    return float(value) if isinstance(value, Real | Decimal) else value
 
 
 def seconds_of(name: str, duration: Duration) -> float:

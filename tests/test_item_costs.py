@@ -210,6 +210,13 @@ async def test_without_costs_the_stats_have_none() -> None:
         (None, "got None"),
         ("5", "got '5'"),
         (True, "got True"),
+        (np.True_, r"got np\.True_"),
+        (np.array(True), r"got array\( *True\)"),  # noqa: FBT003
+        (np.array(-1.0), r"got array\(-1"),
+        (np.array([3.0]), r"got array\(\[3"),
+        (np.array("5"), "got array"),
+        (np.complex128(1), "got np"),
+        (Decimal("sNaN"), "got Decimal"),
         ([1, 2], r"got \[1, 2\]"),
     ],
 )
@@ -270,8 +277,9 @@ async def test_a_stage_counts_the_item_whose_cost_is_unknown() -> None:
 
 
 async def test_numbers_of_all_kinds_are_costs() -> None:
-    """Whatever is a real number is one."""
-    costs = [3, 2.5, np.int64(4), np.float32(1.5), Fraction(1, 2), Decimal("0.25"), 0]
+    """Whatever is a real number is one, also in an array without dimensions."""
+    costs: list[Any] = [3, 2.5, np.int64(4), np.float32(1.5), Fraction(1, 2), Decimal("0.25"), 0]
+    costs += [np.array(2), np.array(2.5), np.array([[1, 2], [3, 4]]).sum()]
 
     @batched(cost=lambda item: costs[item], max_batch_cost=100)
     async def double(items: list[int]) -> list[int]:
@@ -349,7 +357,7 @@ async def test_a_function_that_exits_ends_nothing(raised: BaseException) -> None
             await upper("a")
 
 
-@pytest.mark.parametrize("most", [np.int64(3), np.float32(3)])
+@pytest.mark.parametrize("most", [np.int64(3), np.float32(3), np.array(3)])
 def test_numbers_of_numpy(most: Any) -> None:
     """They are taken as Python's are."""
     limits = Stage(model, max_batch_size=8, cost=len, max_batch_cost=most, sizes=np.array([1, 8]))
