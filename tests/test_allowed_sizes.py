@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from adaptive_batching import Pipeline, Processes, Service, Stage, batched, cooperative
 from adaptive_batching.errors import BatchFunctionError, JobTooLarge
@@ -69,6 +70,22 @@ async def test_a_batch_whose_costs_add_up_is_filled_up_with_its_cheapest_item(
     async with embed:
         assert tuple(await asyncio.gather(*(embed("x" * n) for n in order))) == order
     assert seen == runs
+
+
+async def test_arrays_of_several_shapes_are_not_filled_up_beyond_what_a_batch_may_cost() -> None:
+    """Two dear rows fill no call of four, where a batch of four has two dear and two cheap ones."""
+    seen: list[int] = []
+
+    @batched(sizes=[1, 4], cost=len, max_batch_cost=120)
+    async def totals(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        seen.append(rows.size)
+        return rows.sum(axis=1)
+
+    lengths = [40, 10, 40, 10]
+    async with totals:
+        rows = [np.ones(length, np.float32) for length in lengths]
+        assert await asyncio.gather(*map(totals, rows)) == lengths
+    assert sorted(seen) == [10, 10, 40, 40]
 
 
 async def test_an_item_that_is_too_dear_with_its_pads() -> None:

@@ -124,6 +124,23 @@ class Costs:
                 fitting = count
         return fitting
 
+    def calls(self, size: int, whole: int) -> list[int]:
+        """Items of the calls that run some items of a batch by themselves: one, as a rule.
+
+        Where costs add up, pads may make a few dear items cost more than the whole batch. If that
+        has a limit, no call but that of one item is filled up by a larger share than the batch.
+
+        Args:
+            size: Items that share no call with the others.
+            whole: Items of the batch.
+        """
+        calls: list[int] = []
+        share = inf if self.padded else next_allowed(self.sizes, whole) / whole
+        while self.max_batch_cost < inf and next_allowed(self.sizes, size) > share * size > 0:
+            calls.append(last_allowed(self.sizes, size) or 1)
+            size -= calls[-1]
+        return [*calls, size] if size else calls
+
     def items_at_most(self, cost: float, limit: int, max_cost: float) -> int:
         """Items that cost so much each, as many as a batch may have; 1 if none may.
 

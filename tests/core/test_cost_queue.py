@@ -256,6 +256,25 @@ def test_a_part_of_a_request_costs_no_more_than_a_batch_may(
     assert adding.of_batch(dearest) <= most * (1 + 1e-9)
 
 
+@given(
+    drawn=st.lists(st.tuples(st.floats(0.0, 1e9), st.booleans()), min_size=1, max_size=20),
+    padded=st.booleans(),
+    sizes=st.sampled_from([(), (1, 4, 16, 64), (8, 64), (1, 2, 4, 8)]),
+)
+def test_calls_of_some_items_cost_no_more_than_their_batch(
+    drawn: list[tuple[float, bool]], *, padded: bool, sizes: tuple[int, ...]
+) -> None:
+    """Nor more than the dearest by itself, which was let in; all of them run."""
+    costs = Costs(padded, 1e30, sizes=sizes)
+    whole = [cost for cost, _ in drawn]
+    apart = sorted((cost for cost, is_apart in drawn if is_apart), reverse=True)
+    most = max(costs.of_batch(whole), *(costs.of_batch([each]) for each in whole))
+    for size in costs.calls(len(apart), len(whole)):
+        call, apart = apart[:size], apart[size:]
+        assert costs.of_batch(call) <= most * (1 + 1e-9)
+    assert not apart
+
+
 def test_the_batch_of_a_job_is_predicted_as_it_leaves() -> None:
     """64 texts for whose memory eight fit in a batch take as long as eight, as seen from each."""
     costs = Costs(padded=True, max_batch_cost=8000.0)

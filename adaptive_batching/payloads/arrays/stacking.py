@@ -9,8 +9,9 @@ of each shape go to the handler in a call of their own, so that no caller's shap
 """
 
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import numpy as np
@@ -191,7 +192,7 @@ class _Batch:
     """A batch on its way through a handler, which is called once for each layout of its items.
 
     Attributes:
-        groups: The places of the items of each layout.
+        groups: The places of the items of each call, all of one layout.
         results: What stands for the items, in their order; an array stays one.
     """
 
@@ -211,7 +212,14 @@ class _Batch:
             else:
                 self._checked.append(checked)
                 groups.setdefault(stacking.layout(checked), []).append(place)
-        self.groups = list(groups.values())
+        self.groups = [part for group in groups.values() for part in self._parts(group)]
+
+    def _parts(self, places: _Places) -> Iterator[_Places]:
+        """Cut the places of one layout into those of calls, none of which costs more than all."""
+        padding = self._stacking.padding
+        rest = iter(places)
+        calls = [len(places)] if padding is None else padding.calls(len(places), len(self.results))
+        return ([*islice(rest, size)] for size in calls)
 
     def stacked(self, places: _Places) -> tuple[Any, dict[str, Any]]:
         items = [self._checked[place] for place in places]

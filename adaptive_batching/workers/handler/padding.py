@@ -48,6 +48,11 @@ class Padding:
 
         return run
 
+    def calls(self, size: int, whole: int) -> list[int]:
+        """Items of the calls that run some of a batch by themselves; see `Costs.calls`."""
+        costs = self.limits.costs
+        return [size] if costs is None else costs.calls(size, whole)
+
     def pads(self, items: list[Any]) -> list[Any]:
         """What fills up a batch that has these items, of which there is at least one."""
         missing = self.limits.padded(len(items)) - len(items)
