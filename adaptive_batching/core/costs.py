@@ -110,20 +110,6 @@ class Costs:
         cheapest = min(costs)
         return -1 if costs[-1] == cheapest else costs.index(cheapest)
 
-    def fitting(self, jobs: Sequence[Job]) -> int:
-        """How many of the first jobs fit in one batch, at the most; 1 if the first alone does not.
-
-        With what fills them up, fewer jobs may cost more than all do.
-        """
-        fitting, size, largest, total = 1, 0, 0.0, 0.0
-        for count, job in enumerate(jobs, 1):
-            size += job.size
-            largest = max(largest, job.cost)
-            total += job.cost
-            if self.as_run(size, largest, total) <= self.max_batch_cost:
-                fitting = count
-        return fitting
-
     def calls(self, size: int, whole: int) -> list[int]:
         """Items of the calls that run some items of a batch by themselves: one, as a rule.
 

@@ -302,7 +302,7 @@ class Scheduler:
         if until <= now:
             return Shed(bisection.take_expired(now), ShedReason.EXPIRED)
         idle = self.permits.idle
-        group = bisection.take(lambda key: self._limits_of(key).costs) if idle else None
+        group = bisection.take(lambda key: self._limits_now(key).costs) if idle else None
         if group is not None:
             size = sum(job.size for job in group.jobs)
             key = group.jobs[0].key
@@ -387,7 +387,7 @@ class Scheduler:
         )
 
     def _durations(self, key: Hashable) -> Durations:
-        limits = self._limits_of(key)
+        limits = self._limits_now(key)
         return Durations(self.line(key), limits.costs, limits.sizes)
 
     def _restrict(self, view: KeyQueue, batch: Batch, outcome: Outcome, now: float) -> None:
@@ -416,6 +416,11 @@ class Scheduler:
         """That of the class of a key; None if the key is of no class."""
         of_class = self.classes.get(key)
         return None if of_class is None else of_class.latency
+
+    def _limits_now(self, key: Hashable) -> Limits:
+        """Those of a key, or less if that is known of its workers' memory."""
+        view = self._queues.views.get(key)
+        return self._limits_of(key) if view is None else view.limits
 
     def _limits_of(self, key: Hashable) -> Limits:
         limits = self.classes[key].limits if key in self.classes else self.limits

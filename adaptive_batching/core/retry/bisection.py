@@ -7,7 +7,8 @@ are enough: the batch, groups of about its square root (Dorfman 1943), then each
 run one at a time, so that however many items are deadly, they have one worker of the pool.
 
 Where a model runs a few sizes, a part may cost more than its whole batch did, by what fills it up.
-It runs in as many batches as `Costs.max_batch_cost` asks for.
+It runs in as many batches as `Costs.max_batch_cost` asks for, which may be what the workers' memory
+turned out to have room for.
 
 A batch runs again as it is where its worker did not begin, and where its worker hung up: that may
 have been about the connection. Hung up on for the second time, it is taken for one over which a
@@ -288,11 +289,15 @@ def _punctual(jobs: Sequence[Job], finish: float) -> list[Job]:
 
 
 def _fitting(jobs: list[Job], costs: Costs | None) -> Iterator[list[Job]]:
-    """The jobs in as few batches as may be, none of which costs more than one may."""
-    while jobs:
-        count = len(jobs) if costs is None else costs.fitting(jobs)
-        yield jobs[:count]
-        jobs = jobs[count:]
+    """The jobs in parts, halved until none costs more than a batch may.
+
+    Not in as few as may be: what was left over would be so small that it tells nothing of memory.
+    """
+    if costs is None or len(jobs) < 2 or costs.of_jobs(jobs) <= costs.max_batch_cost:
+        yield [*jobs]
+    else:
+        for half in _halves(jobs, costs):
+            yield from _fitting(half, costs)
 
 
 def _group_size(jobs: int, outcome: Outcome, deaths: int) -> int:

@@ -8,6 +8,7 @@ from adaptive_batching.core.job import Batch, Outcome, Reason
 _FIRST_WAIT = 10.0  # seconds until a larger batch is tried
 _LONGEST_WAIT = 600.0  # seconds; each trial that fails costs requests a second run
 _STEP = 4  # a trial adds a quarter
+_ROUNDING = 1e-12  # relative; more than sums of the same costs in other orders differ by
 _ALIKE = 1.5  # times the cost of the other half at the most; a half of that half has a half
 
 
@@ -163,7 +164,7 @@ class CostMemoryLimit(MemoryLimit):
 
     def _half(self, batch: Batch) -> float:
         least = next_allowed(self._sizes, 1) / batch.padded_size if self._sizes else 0.0
-        return batch.cost * max(0.5, least)
+        return batch.cost * max(0.5, least) * (1 + _ROUNDING)
 
     def _larger(self, size: float) -> float:
         return size * (1 + 1 / _STEP)

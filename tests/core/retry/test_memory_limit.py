@@ -192,6 +192,28 @@ def test_a_limit_counts_the_items_that_are_run():
     assert (batch.size, batch.padded_size) == (8, 8)
 
 
+def test_parts_of_a_batch_cost_what_the_memory_turned_out_to_hold():
+    """Four items ran as four; two would be filled up to four again, so each runs alone."""
+    limits = Limits(4, costs=Costs(max_batch_cost=100.0), sizes=(1, 4))
+    decides = Scheduler(make_policy("greedy"), limits, idempotent=True)
+    costly(decides, 4, 25.0, 0.0)
+    assert run_in(50.0, decides, 0.0) == [100.0, 25.0, 25.0, 25.0, 25.0]
+
+
+def test_parts_that_wait_are_cut_to_what_was_learned_meanwhile():
+    """Of two batches that ran side by side the second has no larger parts than the first's had."""
+    decides = Scheduler(make_policy("greedy"), Limits(64, costs=Costs()), 2, idempotent=True)
+    costly(decides, 128, 1.0, 0.0)
+    running = [leave(decides, 0.0), leave(decides, 0.0)]
+    for batch in running:
+        decides.finish(batch, Outcome.OUT_OF_MEMORY, 0.1, batch.jobs)
+    for _ in range(2):  # the halves of the first
+        batch = leave(decides, 0.2)
+        assert batch.cost == 32.0
+        decides.finish(batch, Outcome.OUT_OF_MEMORY, 0.2, batch.jobs)
+    assert max(run_in(16.0, decides, 0.3)) == 16.0
+
+
 def test_items_that_cost_nothing_leave_the_limit_alone():
     """Their batch ran out of memory, but a smaller cost there is not."""
     decides = Scheduler(make_policy("greedy"), Limits(64, costs=Costs()), idempotent=True)
