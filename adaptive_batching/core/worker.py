@@ -1,6 +1,6 @@
 """One worker as the scheduler knows it: what it runs, and how fast it is beside its peers."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from math import exp, inf, log, sqrt
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from adaptive_batching.core.estimators.evidence import (
 )
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.estimators.line import Line
+from adaptive_batching.core.estimators.medians import median_low
 from adaptive_batching.core.estimators.peak_size import PeakSize
 from adaptive_batching.core.job import Batch
 
@@ -293,3 +294,13 @@ class Worker:
     def learn(self, size: int, duration: float, line: Latency, cost: float = 0.0) -> None:
         """Hold a duration (seconds) against the line of such batches."""
         self.pace.learn(size, duration, line, cost)
+
+
+def slowness(workers: Sequence[Worker]) -> list[float]:
+    """How many times as long each worker takes as the one in the middle of those that are alive.
+
+    For people: decisions count by the factors, whose line may be that of a dead worker.
+    """
+    peers = [worker.latency.factor for worker in workers if worker.alive]
+    middle = median_low(peers) if peers else 1.0
+    return [worker.latency.factor / middle for worker in workers]

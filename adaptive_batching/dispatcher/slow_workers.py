@@ -4,6 +4,7 @@ import logging
 from collections.abc import Hashable, Sequence
 
 from adaptive_batching.core import Worker
+from adaptive_batching.core.worker import slowness
 from adaptive_batching.units import format_duration
 from adaptive_batching.workers.interface import Workers
 
@@ -42,24 +43,24 @@ class SlowWorkers:
         present = {(worker.index, worker.identity): worker for worker in workers}
         for gone in self.since.keys() - present.keys():  # another one has taken its place
             self._forget(gone)
-        for who, worker in present.items():
-            if worker.latency.factor >= _SLOW:
+        for (who, worker), factor in zip(present.items(), slowness(workers), strict=True):
+            if factor >= _SLOW:
                 since = self.since.setdefault(who, now)
                 if now - since >= _LASTING and who not in self._reported:
                     self._reported.add(who)
-                    self._report(worker)
-            elif worker.latency.factor < _FAST_AGAIN and who in self.since:
+                    self._report(worker, factor)
+            elif factor < _FAST_AGAIN and who in self.since:
                 if who in self._reported:
                     pool = repr(self._pool)  # as it is now, whenever the line is written
                     _log.info("worker %s of %s is as fast as most again", _name(worker), pool)
                 self._forget(who)
 
-    def _report(self, worker: Worker) -> None:
+    def _report(self, worker: Worker, factor: float) -> None:
         takes = format_duration(worker.latency.predict(self._full))
         _log.warning(
             "worker %s of %s takes %.1f times as long as most (%s for a full batch), so it gets"
             " less to do",
-            *(_name(worker), repr(self._pool), worker.latency.factor, takes),
+            *(_name(worker), repr(self._pool), factor, takes),
         )
 
     def _forget(self, who: _Who) -> None:

@@ -1,6 +1,6 @@
 """What a dispatcher has done, and what waits before it."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple, Self
 
 from adaptive_batching.core import (
@@ -12,6 +12,7 @@ from adaptive_batching.core import (
     Verdict,
     Worker,
 )
+from adaptive_batching.core.worker import slowness
 from adaptive_batching.dispatcher.counters import Counters
 
 
@@ -24,7 +25,7 @@ class WorkerStats(NamedTuple):
         fixed: Fitted seconds of any batch on it.
         per_item: Fitted seconds that each item adds.
         full_batch: Predicted seconds of a full batch.
-        slowness: Times as long as most workers take; 1 until the contrary is proven.
+        slowness: Times as long as most workers that are alive; 1 until the contrary is proven.
         busy_since: When the batch left that it holds (seconds on the dispatcher's clock); None if
             it holds none.
         per_cost: Fitted seconds that each unit of a batch's cost adds; 0 where items cost the same.
@@ -40,7 +41,7 @@ class WorkerStats(NamedTuple):
     per_cost: float
 
     @classmethod
-    def of(cls, worker: Worker, max_batch_size: int, line: LinearLatency) -> Self:
+    def of(cls, worker: Worker, max_batch_size: int, line: LinearLatency, slowness: float) -> Self:
         """The stats of a worker that the scheduler knows, for batches with this line on most."""
         latency = worker.latency_by(line)
         return cls(
@@ -49,7 +50,7 @@ class WorkerStats(NamedTuple):
             latency.fixed,
             latency.per_item,
             latency.predict(max_batch_size),
-            latency.factor,
+            slowness,
             None if worker.batch is None else worker.released,
             latency.per_cost,
         )
@@ -106,6 +107,16 @@ class Stats(NamedTuple):
     per_cost: float = 0.0
     mean_cost: float = 0.0
 
+    @staticmethod
+    def _of_workers(
+        workers: Sequence[Worker], max_batch_size: int, line: LinearLatency
+    ) -> tuple[WorkerStats, ...]:
+        """Those of each worker, by index."""
+        return tuple(
+            WorkerStats.of(worker, max_batch_size, line, factor)
+            for worker, factor in zip(workers, slowness(workers), strict=True)
+        )
+
     @classmethod
     def of(cls, scheduler: Scheduler, counters: Counters, now: float) -> Self:
         """The stats of a dispatcher at work; `now` is the present (seconds)."""
@@ -130,9 +141,7 @@ class Stats(NamedTuple):
             running_requests=scheduler.permits.requests(),
             idle=scheduler.permits.idle,
             workers=scheduler.permits.capacity,
-            per_worker=tuple(
-                WorkerStats.of(each, full, scheduler.latency) for each in scheduler.permits.workers
-            ),
+            per_worker=cls._of_workers(scheduler.permits.workers, full, scheduler.latency),
             per_cost=scheduler.latency.per_cost,
             mean_cost=scheduler.latency.mean_cost,
         )
@@ -153,9 +162,7 @@ class Stats(NamedTuple):
             queued_seconds=load.work,
             saturation=load.saturation,
             running_requests=scheduler.permits.requests(lambda other: other == key),
-            per_worker=tuple(
-                WorkerStats.of(each, full, line) for each in scheduler.permits.workers
-            ),
+            per_worker=cls._of_workers(scheduler.permits.workers, full, line),
             per_cost=line.per_cost,
             mean_cost=line.mean_cost,
         )

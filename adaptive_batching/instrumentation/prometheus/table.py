@@ -293,7 +293,7 @@ DEFINITIONS: tuple[Definition[Any], ...] = (
         "Predicted duration of a full batch on the worker",
         lambda it: _workers(it, "full_batch"), "worker"),
     _define(GAUGE, ENDPOINTS, "worker_slowness",
-        "Duration of the worker's batches relative to those of most workers",
+        "Duration of the worker's batches relative to those of most workers that are alive",
         lambda it: _workers(it, "slowness"), "worker"),
 
     _define(COUNTER, UPSTREAM_RESPONSES, "upstream_responses",

@@ -7,7 +7,7 @@ import pytest
 
 from adaptive_batching.core import Limits
 from adaptive_batching.core.estimators.latency import LinearLatency
-from adaptive_batching.core.worker import Worker
+from adaptive_batching.core.worker import Worker, slowness
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.dispatcher.slow_workers import SlowWorkers
 from adaptive_batching.workers.elsewhere import Processes
@@ -85,3 +85,13 @@ def test_a_worker_that_is_alone(workers, caplog):
     slow_workers.look(workers, 20.0)
     assert not slow_workers.since
     assert not caplog.messages
+
+
+def test_a_worker_beside_a_dead_one_that_was_faster(workers):
+    """It is compared with those that are alive; decisions go by what the dead one taught."""
+    workers[1].latency.factor = 3.0
+    assert slowness(workers) == [1.0, 3.0]
+    workers[0].alive = False
+    assert slowness(workers) == [1 / 3, 1.0]
+    workers[1].alive = False
+    assert slowness(workers) == [1.0, 3.0]
