@@ -82,9 +82,8 @@ class Batched(Generic[T, R]):
             Exception: As calls do.
         """
         dispatcher = self._dispatcher
-        cost = (
-            0.0 if self._cost_of is None else weigh(self._cost_of, item)
-        )  # not on the loop's time
+        # not on the loop's time
+        cost = 0.0 if self._cost_of is None else weigh(self._cost_of, item)
         return call_from_thread(
             dispatcher.loop, lambda: dispatcher.submit(item, max_latency, key, cost=cost)
         )
@@ -93,9 +92,8 @@ class Batched(Generic[T, R]):
         self, item: T, max_latency: Duration | None = None, key: Hashable = None
     ) -> R:
         assert self._cost_of is not None
-        return await self._dispatcher.submit(
-            item, max_latency, key, cost=weigh(self._cost_of, item)
-        )
+        cost = weigh(self._cost_of, item)
+        return await self._dispatcher.submit(item, max_latency, key, cost=cost)
 
     async def map(self, items: Iterable[T]) -> list[R]:
         """Run many items and return their results in the order of the items.
