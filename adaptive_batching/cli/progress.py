@@ -22,8 +22,10 @@ def progress(
         What is to be called after each of them.
     """
     screen = console or Console(stderr=True)
+    if number <= 1 or not screen.is_terminal:
+        yield lambda: None
+        return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    shown = screen.is_terminal and number > 1
-    with Progress(*columns, console=screen, transient=True, disable=not shown) as bar:
+    with Progress(*columns, console=screen, transient=True) as bar:
         task = bar.add_task(what, total=number)
         yield lambda: bar.advance(task)
