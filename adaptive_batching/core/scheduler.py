@@ -364,7 +364,8 @@ class Scheduler:
                 self._restrict(view, batch, outcome, now)
             if view.arrivals.fresh:
                 view.digest(now)
-            view.arrivals.answered(now)
+            workers = max(1, self.permits.capacity)
+            view.arrivals.answered(now, len(batch.jobs) - len(failed), workers)
         self._policy.observe(record)
         if not failed:
             return Finished(record, _NO_VERDICTS)

@@ -41,10 +41,29 @@ class ArrivalRate:
     """
 
     __slots__ = (
-        "_answered", "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
+        "_answered",
+        "_answers",
+        "_background",
+        "_clump",
+        "_clump_counts",
+        "_clump_ends",
+        "_come",
         "_counted_until",
-        "_gap_counts", "_gap_exposure", "_item_rate", "_rate", "_scale", "_weight",
-        "arrived", "fan_out", "fresh", "mean_size", "more_items", "newest",
+        "_gap_counts",
+        "_gap_exposure",
+        "_item_rate",
+        "_last_jobs",
+        "_mean_jobs",
+        "_rate",
+        "_scale",
+        "_share",
+        "_weight",
+        "arrived",
+        "fan_out",
+        "fresh",
+        "mean_size",
+        "more_items",
+        "newest",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -73,7 +92,10 @@ class ArrivalRate:
         self._weight = 1.0
         self._clump_counts = [0.0] * _CLUMP_BINS  # arrivals by time since the last answer
         self._clump_ends = [0.0] * (_CLUMP_BINS + 1)  # how long after it the next answer came
-        self._clump: list[float] = []  # arrivals expected from the answer to each bin's end
+        self._clump: list[float] = []  # arrivals expected from a mean answer to each bin's end
+        self._mean_jobs = 0.0  # of an answer
+        self._last_jobs = 0.0  # of the last answers, as many as there are workers
+        self._share = 1.0  # the second of the first
 
     def __repr__(self) -> str:
         return f"<ArrivalRate {self._rate:.4g}/s newest={self.newest:.6f}>"
@@ -126,8 +148,15 @@ class ArrivalRate:
         hazard = (self._gap_counts[index] + _PRIOR_GAPS) / (exposure + _PRIOR_GAPS / rate)
         return hazard, until
 
-    def answered(self, now: float) -> None:
-        """A batch of this stream's jobs was answered."""
+    def answered(self, now: float, jobs: int, workers: int) -> None:
+        """A batch of this stream was answered: as many callers as it had jobs may send again.
+
+        Args:
+            now: The present (seconds).
+            jobs: How many were answered.
+            workers: That are alive. Clumps after their answers overlap, so that what comes is as
+                much as the last answers bring on average, one of each worker.
+        """
         if self._scale > 0:
             seen = (now - self._answered) / self._scale
             self._clump_ends[bisect_left(_CLUMP_EDGES, seen)] += self._weight
@@ -135,13 +164,16 @@ class ArrivalRate:
         self._answered = now
         self._come = 0
         self._answers += 1
+        self._mean_jobs += (jobs - self._mean_jobs) / min(self._answers, MEMORY)
+        self._last_jobs += (jobs - self._last_jobs) / min(self._answers, workers)
+        self._share = self._last_jobs / self._mean_jobs if self._mean_jobs > 0 else 1.0
         if self._answers % _CLUMP_ROUND == 0:
             self._read_clump()
 
     @property
     def whole_clump(self) -> float:
-        """Arrivals that an answer brings, on average."""
-        return self._clump[-1] if self._clump else 0.0
+        """Arrivals that an answer of as many jobs as the last brings, on average."""
+        return self._share * self._clump[-1] if self._clump else 0.0
 
     def clump_size(self, now: float) -> float:
         """Arrivals that are still expected in the clump after the last answer."""
@@ -150,27 +182,28 @@ class ArrivalRate:
         since = (now - self._answered) / self._scale
         if since >= _CLUMP_EDGES[-1]:
             return 0.0
-        if self._come - since * self._background > self._clump[-1] + 1.0:
+        whole = self.whole_clump
+        if self._come - since * self._background > whole + 1.0:
             return 0.0  # all of it is here, beyond doubt
-        return self._clump[-1] - self._come_by(since)
+        return whole - self._come_by(since)
 
     def clump(self, now: float) -> Iterable[tuple[float, float]]:
         """The steps that are left of that clump: (instant, arrivals expected until then).
 
         Ask only while `clump_size` is positive.
         """
-        answered, scale = self._answered, self._scale
+        answered, scale, share = self._answered, self._scale, self._share
         since = (now - answered) / scale
         come, first = self._come_by(since), bisect_left(_CLUMP_EDGES, since)
         ends = zip(_CLUMP_EDGES[first:], self._clump[first:], strict=True)
-        return [(answered + edge * scale, until - come) for edge, until in ends]
+        return [(answered + edge * scale, share * until - come) for edge, until in ends]
 
     def _come_by(self, since: float) -> float:
         """Arrivals of the clump that are expected in so many times the scale after an answer."""
         index = bisect_left(_CLUMP_EDGES, since)
         end, until = _CLUMP_EDGES[index], self._clump[index]
         begin, before = (_CLUMP_EDGES[index - 1], self._clump[index - 1]) if index else (0.0, 0.0)
-        return before + (since - begin) / (end - begin) * (until - before)
+        return self._share * (before + (since - begin) / (end - begin) * (until - before))
 
     def _learn_gaps(self, fresh: list[float], single: float) -> None:
         counts, exposures = self._gap_counts, self._gap_exposure

@@ -89,7 +89,7 @@ def clumped(answers: int) -> tuple[ArrivalRate, float]:
             arrivals.arrived(now + 1e-3 + i * 1e-5)
         now += 10e-3
         arrivals.digest(now, 1.0, 5e-3)
-        arrivals.answered(now)
+        arrivals.answered(now, 8, 1)
     return arrivals, now
 
 
@@ -99,6 +99,21 @@ def test_answers_bring_clumps() -> None:
     expected = dict(arrivals.clump(now))
     assert max(expected.values()) == pytest.approx(8, rel=0.05)
     assert expected[min(expected)] == 0.0
+
+
+@pytest.mark.parametrize(("workers", "after_few"), [(1, 2.0), (2, 10.7)])
+def test_few_callers_come_after_a_small_answer(workers: int, after_few: float) -> None:
+    """Callers in turns of 28 and 2 make no clump of 15; those of two workers come more evenly."""
+    arrivals, now = ArrivalRate(), 0.0
+    for cycle in range(96):
+        now += 6.6e-3
+        if cycle:
+            arrivals.digest(now, 1.0, 5e-3)
+        callers = 2 if cycle % 2 else 28
+        arrivals.answered(now, callers, workers)
+        for _ in range(callers):
+            arrivals.arrived(now + 1e-3)
+    assert arrivals.whole_clump == pytest.approx(after_few, rel=0.1)
 
 
 def test_nothing_is_expected_long_after_an_answer() -> None:
@@ -116,7 +131,7 @@ def after_each_answer(arrivals: ArrivalRate, cycles: int, seconds: list[float]) 
             arrivals.arrived(now + second)
         now += 6.6e-3
         arrivals.digest(now, 1.0, 5e-3)
-        arrivals.answered(now)
+        arrivals.answered(now, len(seconds), 1)
     return now
 
 
@@ -149,7 +164,7 @@ def test_arrivals_at_random_are_no_clump(rate: float) -> None:
                 arrivals.arrived(times.pop(0))
             if arrivals.fresh:
                 arrivals.digest(now, 1.0, 5e-3)
-            arrivals.answered(now)
+            arrivals.answered(now, 1, 1)
             assert arrivals.clump_size(now) == 0.0
 
 

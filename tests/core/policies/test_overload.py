@@ -208,7 +208,9 @@ def test_a_closed_loop_that_fills_no_batch_is_not_waited_for_as_overload() -> No
         (6, 20e-3, 0.1e-3, Span(0.6e-3, 2e-3)),
         (32, 20e-3, 0.1e-3, Span(0.6e-3, 2e-3)),
         (58, 20e-3, 0.1e-3, Span(0.6e-3, 2e-3)),
+        (58, 20e-3, 0.1e-3, Span(4e-3, 12e-3)),
         (58, 5e-3, 0.05e-3, Span(0.04e-3, 0.12e-3)),
+        (58, 5e-3, 0.05e-3, Span(0.2e-3, 0.6e-3)),
     ],
 )
 def test_callers_who_miss_each_other_are_brought_together(

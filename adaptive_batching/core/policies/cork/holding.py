@@ -37,10 +37,9 @@ def held_until(
 def _exchanged_until(at: Situation, due: float) -> float:
     """Until when to hold jobs beyond `due`, for the clump after an answer (seconds).
 
-    If `max_latency` is longer than a batch of all callers but shorter than two, callers who missed
-    each other are late in turns for ever, unless the few are late once for the many. So part of
-    the clump has to be late behind the waiting jobs' batch, and the clump's own batch has to answer
-    more jobs a second than theirs.
+    If `max_latency` is shorter than two batches of all callers, callers who missed each other are
+    late in turns for ever, unless the few are late once for the many. So the clump's own batch has
+    to answer more jobs a second than theirs, and more than theirs and the clump's behind it.
     """
     now, arrivals, largest = at.now, at.arrivals, at.full / at.mean_size
     come, alone = arrivals.clump_size(now), at.fixed + at.per_item * at.items
@@ -50,9 +49,9 @@ def _exchanged_until(at: Situation, due: float) -> float:
     behind = min(at.next_free, now + alone) + fixed + per_item * min(whole, largest)
     late_until = behind + at.margin * alone - at.limits.max_latency
     clump = [(instant, whole - come + expected) for instant, expected in arrivals.clump(now)]
-    if not any(here > 0 for instant, here in clump if instant < late_until):
-        return now
-    end, best = now, at.requests / alone
+    late = [here for instant, here in [(now, whole - come), *clump] if instant < late_until]
+    in_time = min(whole - max(late, default=0.0), largest)
+    end, best = now, max(at.requests / alone, (at.requests + in_time) / (behind - now))
     for instant, here in clump:
         joined = min(max(here, 0.0), largest)
         duration = instant - now + fixed + per_item * joined
