@@ -115,9 +115,8 @@ class RayActor:
         self._life: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
-        actor = self._actor
-        name = "not started" if actor is None else f"actor {actor._actor_id.hex()[:8]}"  # noqa: SLF001 - Ray shows it nowhere else
-        return f"worker {self._number} ({name})"
+        actor = "not started" if self._actor is None else repr(self._actor)  # with Ray's id of it
+        return f"worker {self._number} ({actor})"
 
     async def start(self, timeout: float) -> None:  # noqa: ASYNC109 - kills, not only cancels
         """Have it placed and wait until it is ready, at most `timeout` seconds.

@@ -65,7 +65,9 @@ async def test_an_actor_killed_in_the_middle_of_a_batch(started):
     batch = asyncio.create_task(pool.run(["hang", 1, 2], 0))
     await asyncio.sleep(0)
     os.kill(victim, signal.SIGKILL)
-    with pytest.raises(WorkerLost, match=r"worker 0 \(actor .*\) died while it held a batch of 3"):
+    with pytest.raises(
+        WorkerLost, match=r"worker 0 \(Actor\(.*\)\) died while it held a batch of 3"
+    ):
         await batch
     assert pool.health == Health(frozenset({1}), 2)
     assert await pool.run(["echo"], 1) == ["echo"]
