@@ -28,7 +28,7 @@ from adaptive_batching.marshal.http.tracing import Tracer
 from adaptive_batching.marshal.sidecar.route import Route
 from adaptive_batching.marshal.sidecar.routing import RouteRuntimes
 from adaptive_batching.marshal.sidecar.sidecar import Sidecar
-from adaptive_batching.marshal.sidecar.tenant_limits import Tenants
+from adaptive_batching.marshal.sidecar.tenancy import Tenants
 
 _log = logging.getLogger("adaptive_batching")
 

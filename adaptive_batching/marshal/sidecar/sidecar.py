@@ -9,7 +9,7 @@ from adaptive_batching.marshal.http.limits import MemoryLimit
 from adaptive_batching.marshal.http.request import origin_form
 from adaptive_batching.marshal.http.router import Router
 from adaptive_batching.marshal.sidecar.route_runtime import RouteRuntime
-from adaptive_batching.marshal.sidecar.tenant_limits import Tenants
+from adaptive_batching.marshal.sidecar.tenancy import Tenants
 
 FindRoute = Callable[[str], RouteRuntime | None]
 """The route of a path and query; None if there is none."""
