@@ -1,5 +1,6 @@
 """What items cost, by a function of one item that the program gives."""
 
+import inspect
 from collections.abc import Callable
 from math import inf
 from typing import Any
@@ -25,8 +26,8 @@ def make_costs(
     """How the costs of items add up; None if no function says what one costs.
 
     Raises:
-        TypeError: The function is none that can be called, or has to be awaited; `padded` is
-            neither True nor False; or `pad_costs` is no list.
+        TypeError: The function is none that can be called with one item, or has to be awaited;
+            `padded` is neither True nor False; or `pad_costs` is no list.
         ValueError: The other arguments are given without it, no batch may cost anything, or
             `pad_costs` is empty.
     """
@@ -52,8 +53,21 @@ def make_costs(
     if not callable(cost) or is_async(cost):
         expected = "expected a function that is not async, which returns a number for one item"
         raise TypeError(f"cost: {expected}, such as len, got {cost!r}")
+    _expect_one_argument(cost)
     most = inf if max_batch_cost is None else plain_number(max_batch_cost)
     return Costs(padded, most, tuple(map(plain_number, listed)))
+
+
+def _expect_one_argument(cost: Callable[..., object]) -> None:
+    try:
+        signature = inspect.signature(cost)
+    except (TypeError, ValueError):
+        return  # written in C: takes what it is given
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        expected = "expected a function of one item, such as len"
+        raise TypeError(f"cost: {expected}, got {name_of(cost)}{signature}: {error}") from None
 
 
 def checked_cost(function: CostOf, costs: Costs | None = None) -> CostOf:

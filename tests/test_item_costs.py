@@ -323,6 +323,7 @@ def model(items: list[int]) -> list[int]:
             "padded: expected True or False, got 'False'",
         ),
         ({"cost": awaited}, TypeError, "cost: expected a function that is not async"),
+        ({"cost": lambda: 1}, TypeError, "cost: expected a function of one item.*: too many"),
     ],
 )
 @pytest.mark.parametrize(
