@@ -23,7 +23,7 @@ from adaptive_batching.payloads.arrays.fields import ArrayFields
 from adaptive_batching.payloads.arrays.marks import split_annotation
 from adaptive_batching.workers.handler.handler import is_async
 from adaptive_batching.workers.handler.padding import Padding, cut
-from adaptive_batching.workers.handler.results import BatchRaised, check_results
+from adaptive_batching.workers.handler.results import BatchRaised, check_results, ran_out_of_memory
 
 if TYPE_CHECKING:  # worker processes stack arrays, and most of them without the core
     from adaptive_batching.core import Costs
@@ -239,13 +239,16 @@ class _Batch:
         """The handler raised over some items: the others of the batch are none the worse for it.
 
         Raises:
-            Exception: It raised over all that it could be called with.
+            Exception: It raised over all that it could be called with, or ran out of memory, which
+                is about the whole batch: the next ones have to be smaller.
         """
-        if len(self.groups) > 1:
+        if len(self.groups) > 1 and not ran_out_of_memory(error):
+            self._failed = True
             for place in places:
                 self.results[place] = error
             return
-        raise BatchRaised.beside(self.results, error) if self._failed else error
+        own = [each if issubclass(type(each), Exception) else None for each in self.results]
+        raise BatchRaised.beside(own, error) if self._failed else error
 
 
 def _in_rows(value: Any, count: int) -> Any:

@@ -57,6 +57,8 @@ class MainScript:
         loaded = sys.modules.get(_MAIN_IN_WORKER)
         if loaded is not None and loaded is sys.modules[_MAIN]:
             return loaded
+        # When it is first imported, it takes `__mp_main__` for `__main__`: not while that loads.
+        importlib.import_module("multiprocessing")
         sys.argv[:] = self.argv
         if self.module is None:
             content = runpy.run_path(self.path, run_name=_MAIN_IN_WORKER)

@@ -37,6 +37,12 @@ async def run_awaited(handler, items):
     return check_results(await call(items), len(items))
 
 
+def greedy(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    if x.shape[1] == 4:
+        raise MemoryError
+    return x.sum(axis=1)
+
+
 def doubled(x: NDArray[np.float32]) -> NDArray[np.float32]:
     assert type(x) is np.ndarray
     return 2 * x
@@ -190,6 +196,34 @@ def test_what_is_raised_over_one_shape_is_not_the_others_fault():
     with pytest.raises(BatchRaised) as raised:
         run(careful, [two, "text"])
     assert isinstance(raised.value.own[1], InvalidItem)
+
+
+async def test_memory_is_the_whole_batch_s_matter():
+    """Where one shape ran out of it, later batches are smaller, as if all were of one."""
+
+    @batched(max_batch_size=32, max_latency=10)
+    def total(x: NDArray[np.float32]) -> NDArray[np.float32]:
+        if len(x) > 10:
+            raise MemoryError
+        return x.sum(axis=1)
+
+    async def failed() -> int:
+        items = [np.ones(3 + number % 2, np.float32) for number in range(32)]
+        answers = await asyncio.gather(*map(total, items), return_exceptions=True)
+        return sum(isinstance(each, MemoryError) for each in answers)
+
+    async with total:
+        assert await failed() > 0
+        assert await failed() == 0
+
+
+def test_a_wrong_item_is_told_beside_what_ran_out_of_memory():
+    """Its own error stays its own; the others may run again."""
+    wrong = np.array(["no number"])
+    with pytest.raises(BatchRaised) as raised:
+        run(greedy, [np.ones(3, np.float32), wrong, np.ones(4, np.float32)])
+    assert isinstance(raised.value.error, MemoryError)
+    assert [type(each) for each in raised.value.own] == [type(None), InvalidItem, type(None)]
 
 
 @pytest.mark.parametrize(

@@ -119,10 +119,11 @@ def test_handlers_and_items_of_a_program(started_as, tmp_path):
     assert dead(pid)
 
 
-def test_a_program_without_a_guard(tmp_path):
-    """Its workers refuse to start workers, and say what is missing."""
+@pytest.mark.parametrize("late", ["", "import multiprocessing\n"])
+def test_a_program_without_a_guard(late, tmp_path):
+    """Its workers refuse to start workers, and say what is missing, whatever it imports when."""
     script = tmp_path / "unguarded.py"
-    script.write_text(PROGRAM + "asyncio.run(main())\n")
+    script.write_text(PROGRAM + late + "asyncio.run(main())\n")
     program = run(str(script))
     assert "WorkerStartError" in program.stderr
     assert "under `if __name__ == '__main__':`" in program.stderr
