@@ -7,7 +7,7 @@ from typing import Any
 
 from adaptive_batching.core import Costs
 from adaptive_batching.errors import BatchingError, CostError
-from adaptive_batching.exception_text import describe
+from adaptive_batching.exception_text import describe, qualname_of
 from adaptive_batching.units import LARGEST_COST, is_number, plain_number
 from adaptive_batching.workers.handler.handler import is_async, name_of
 from adaptive_batching.workers.handler.results import is_ctrl_c, sequence_of
@@ -97,9 +97,16 @@ def checked_cost(function: CostOf, costs: Costs | None = None) -> CostOf:
             number = plain_number(cost)
             if is_number(number) and 0 <= number <= LARGEST_COST:
                 return float(rounded(number))
-        except (TypeError, ValueError, OverflowError):
+        except Exception:  # noqa: BLE001, S110  a number may have code of its own: it is none then
             pass
         expected = f"expected a number from 0 to {LARGEST_COST:g}"
-        raise CostError(f"cost: {expected} from {name}, got {cost!r:.100}")
+        raise CostError(f"cost: {expected} from {name}, got {_shown(cost)}")
 
     return cost_of
+
+
+def _shown(cost: object) -> str:
+    try:
+        return f"{cost!r:.100}"
+    except Exception:  # noqa: BLE001  an int of too many digits, or an object's own code
+        return f"an object of {qualname_of(type(cost))}"

@@ -199,6 +199,16 @@ async def test_without_costs_the_stats_have_none() -> None:
 # -------------------------------------------------------------------------------- what is wrong
 
 
+class Odd:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+class OddNumber(float):
+    def __ge__(self, other: object) -> bool:
+        raise RuntimeError
+
+
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
@@ -218,6 +228,9 @@ async def test_without_costs_the_stats_have_none() -> None:
         (np.complex128(1), "got np"),
         (Decimal("sNaN"), "got Decimal"),
         ([1, 2], r"got \[1, 2\]"),
+        pytest.param(10**5000, "got an object of int", id="more digits than Python writes"),
+        (Odd(), "got an object of Odd"),
+        (OddNumber(3), "got 3.0"),
     ],
 )
 async def test_a_cost_that_is_no_cost(returned: object, said: str) -> None:
