@@ -60,7 +60,7 @@ def make_costs(
 
 def _expect_one_argument(cost: Callable[..., object]) -> None:
     try:
-        signature = inspect.signature(cost)
+        signature = inspect.signature(cost, follow_wrapped=False)  # of what is called
     except (TypeError, ValueError):
         return  # written in C: takes what it is given
     try:

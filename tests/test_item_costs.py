@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import wraps
 from math import inf, nan
 from typing import Any
 
@@ -194,6 +195,24 @@ async def test_without_costs_the_stats_have_none() -> None:
     async with double:
         assert await double(1) == 2
         assert double.stats().per_cost == double.stats().per_worker[0].per_cost == 0
+
+
+async def test_a_cost_that_wraps_a_function_of_more() -> None:
+    """What counts is what is called, not what it stands for."""
+
+    def scaled(text: str, scale: float) -> float:
+        return scale * len(text)
+
+    @wraps(scaled)
+    def cost(text: str) -> float:
+        return scaled(text, 2.0)
+
+    @batched(cost=cost)
+    async def upper(texts: list[str]) -> list[str]:
+        return [text.upper() for text in texts]
+
+    async with upper:
+        assert await upper("abc") == "ABC"
 
 
 # -------------------------------------------------------------------------------- what is wrong
