@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Hashable, Sequence
 from math import inf
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -27,6 +27,7 @@ from adaptive_batching.marshal.sidecar.upstream.pool import Upstreams
 from adaptive_batching.wire.exchange import Message, Unsplittable
 from adaptive_batching.wire.kserve_agent import with_batch_fields
 
+_Told: TypeAlias = tuple[Forwarded, float, Hashable, int, Hashable, Priority, float | Exception]
 _NOBODY = (None, Priority.NORMAL)
 _TRIES = 3  # of a request in pieces: two servers may have to show that it is to go whole
 
@@ -97,22 +98,16 @@ class BatchSharing:
             DeadlineExceeded: Its client has waited long enough already.
             Rejected: A header for the server is no text.
         """
-        if self._costs is not None:
-            try:
-                self._costs.most_items(brought.costs)
-            except JobTooLarge as error:
-                refused = self._call(brought, request, target, deadline, error)
-                return self._dispatcher.post(on_end, *refused)  # counts it, and raises the error
         known = self._upstreams.models.most(target)
         if known is None:
             replying = self._learned(brought, request, target, deadline)
         elif self._batch_fields:
             replying = self._with_batch_fields(brought, request, target, deadline)
-        elif brought.share.size > self._most(brought, known):
-            replying = self._in_pieces(brought, request, target, deadline)
         else:
-            call = self._call(brought, request, target, deadline)
-            return self._dispatcher.post(on_end, *call)
+            call = self._whole(brought, request, target, deadline)
+            if call is not None:
+                return self._dispatcher.post(on_end, *call)
+            replying = self._in_pieces(brought, request, target, deadline)
         return CallInSteps(replying, on_end)
 
     def retune(self, route: Route) -> None:
@@ -150,9 +145,24 @@ class BatchSharing:
     def _one_or_pieces(
         self, brought: Brought, request: Request, target: str, deadline: float
     ) -> Coroutine[Any, Any, Reply]:
-        if brought.share.size > self._most(brought, self._upstreams.models.most(target)):
+        call = self._whole(brought, request, target, deadline)
+        if call is None:
             return self._in_pieces(brought, request, target, deadline)
-        return self._submitted(brought, request, target, deadline)
+        return self._dispatcher.submit(*call)
+
+    def _whole(
+        self, brought: Brought, request: Request, target: str, deadline: float
+    ) -> _Told | None:
+        """What the dispatcher is told of a request of one batch; None for one that has to be cut.
+
+        A request with an item that costs too much is told with the error, and counted by that.
+        """
+        try:
+            if brought.share.size > self._most(brought, self._upstreams.models.most(target)):
+                return None
+        except JobTooLarge as error:
+            return self._call(brought, request, target, deadline, error)
+        return self._call(brought, request, target, deadline)
 
     async def _in_pieces(
         self, brought: Brought, request: Request, target: str, deadline: float, tries: int = _TRIES
@@ -162,7 +172,7 @@ class BatchSharing:
             most = self._max_queue
             raise JobTooLarge(f"expected at most max_queue={most} items, got {share.size}")
         if self._is_apart(share, request, target):
-            return await self._submitted(brought, request, target, deadline)
+            return await self._dispatcher.submit(*self._call(brought, request, target, deadline))
         pieces = self._cut(brought, self._most(brought, self._upstreams.models.most(target)))
         try:
             replies = await _all([self._piece(each, request, target, deadline) for each in pieces])
@@ -206,11 +216,6 @@ class BatchSharing:
         # Since it was cut, a batch may have become smaller: see `retune`.
         return await self._one_or_pieces(brought, request, target, deadline)
 
-    def _submitted(
-        self, brought: Brought, request: Request, target: str, deadline: float
-    ) -> Coroutine[Any, Any, Reply]:
-        return self._dispatcher.submit(*self._call(brought, request, target, deadline))
-
     def _call(
         self,
         brought: Brought,
@@ -218,7 +223,7 @@ class BatchSharing:
         target: str,
         deadline: float,
         refusal: JobTooLarge | None = None,
-    ) -> tuple[Forwarded, float, Hashable, int, Hashable, Priority, float | Exception]:
+    ) -> _Told:
         """What the dispatcher is told of a request."""
         headers = request.headers
         now = monotonic()
