@@ -8,6 +8,7 @@ import pytest
 from adaptive_batching.core import (
     BatchRecord,
     BoundedKey,
+    Decision,
     Dispatch,
     Hold,
     Job,
@@ -171,6 +172,34 @@ class _Answers:
     def observe(self, batch: BatchRecord) -> None:
         if isinstance(self.answer, Exception):
             raise self.answer
+
+
+class Watching:
+    """Releases what waits, and keeps how many callers it was told to expect after an answer."""
+
+    def __init__(self) -> None:
+        self._greedy, self.expected = make_policy("greedy"), 0.0
+
+    def decide(self, at: Situation) -> Decision:
+        self.expected = at.arrivals.whole_clump
+        return self._greedy.decide(at)
+
+    def observe(self, record: BatchRecord) -> None:
+        self._greedy.observe(record)
+
+
+def test_callers_of_a_failed_batch_come_again() -> None:
+    """They are answered with its error, so as many are expected as after any other."""
+    policy, now = Watching(), 0.0
+    scheduler = Scheduler(policy, Limits(64))
+    for cycle in range(150):
+        submit(scheduler, 8, now + 1e-3)
+        batch = released(scheduler.next(now + 1e-3))
+        now += 6.6e-3
+        failed = cycle >= 50
+        outcome = Outcome.FAILED if failed else Outcome.DONE
+        scheduler.finish(batch, outcome, now, batch.jobs if failed else ())
+    assert policy.expected == pytest.approx(8.0, rel=0.2)
 
 
 @pytest.mark.parametrize(
