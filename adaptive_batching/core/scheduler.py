@@ -419,7 +419,7 @@ class Scheduler:
         return None if of_class is None else of_class.latency
 
     def _limits_now(self, key: Hashable) -> Limits:
-        """Those of a key, or less if that is known of its workers' memory."""
+        """Return the limits of a key, lowered to what its workers' memory holds."""
         view = self._queues.views.get(key)
         return self._limits_of(key) if view is None else view.limits
 

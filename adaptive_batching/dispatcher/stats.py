@@ -41,7 +41,7 @@ class WorkerStats(NamedTuple):
     per_cost: float
 
     @classmethod
-    def of(cls, worker: Worker, max_batch_size: int, line: LinearLatency, slowness: float) -> Self:
+    def of(cls, worker: Worker, max_batch_size: int, line: LinearLatency, factor: float) -> Self:
         """The stats of a worker that the scheduler knows, for batches with this line on most."""
         latency = worker.latency_by(line)
         return cls(
@@ -50,7 +50,7 @@ class WorkerStats(NamedTuple):
             latency.fixed,
             latency.per_item,
             latency.predict(max_batch_size),
-            slowness,
+            factor,
             None if worker.batch is None else worker.released,
             latency.per_cost,
         )

@@ -41,29 +41,10 @@ class ArrivalRate:
     """
 
     __slots__ = (
-        "_answered",
-        "_answers",
-        "_background",
-        "_clump",
-        "_clump_counts",
-        "_clump_ends",
-        "_come",
-        "_counted_until",
-        "_gap_counts",
-        "_gap_exposure",
-        "_item_rate",
-        "_last_jobs",
-        "_mean_jobs",
-        "_rate",
-        "_scale",
-        "_share",
-        "_weight",
-        "arrived",
-        "fan_out",
-        "fresh",
-        "mean_size",
-        "more_items",
-        "newest",
+        "_answered", "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
+        "_counted_until", "_gap_counts", "_gap_exposure", "_item_rate", "_last_jobs", "_mean_jobs",
+        "_rate", "_scale", "_share", "_weight",
+        "arrived", "fan_out", "fresh", "mean_size", "more_items", "newest",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -94,7 +75,7 @@ class ArrivalRate:
         self._clump_ends = [0.0] * (_CLUMP_BINS + 1)  # how long after it the next answer came
         self._clump: list[float] = []  # arrivals expected from a mean answer to each bin's end
         self._mean_jobs = 0.0  # of an answer
-        self._last_jobs = 0.0  # of the last answers, as many as there are workers
+        self._last_jobs = 0.0  # of the last answers, each of which weighs 1 / workers
         self._share = 1.0  # the second of the first
 
     def __repr__(self) -> str:
@@ -154,8 +135,8 @@ class ArrivalRate:
         Args:
             now: The present (seconds).
             jobs: How many were answered.
-            workers: That are alive. Clumps after their answers overlap, so that what comes is as
-                much as the last answers bring on average, one of each worker.
+            workers: Workers that are alive. Clumps after their answers overlap, so each answer
+                weighs `1 / workers` in a moving average.
         """
         if self._scale > 0:
             seen = (now - self._answered) / self._scale

@@ -40,7 +40,7 @@ class WorkerView(msgspec.Struct, frozen=True):
     Attributes:
         alive: Whether it holds a batch or could take one.
         batches: Batches that it has ended.
-        slowness: Times as long as most workers take.
+        slowness: Duration of its batches relative to those of most workers that are alive.
         busy_since: When the batch left that it holds; None if it holds none.
     """
 

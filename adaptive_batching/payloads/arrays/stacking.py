@@ -236,11 +236,11 @@ class _Batch:
             self.results[place] = result
 
     def fail(self, places: _Places, error: Exception) -> None:
-        """The handler raised over some items: the others of the batch are none the worse for it.
+        """The handler raised over the items of a call; as a rule those of others are answered.
 
         Raises:
             Exception: It raised over all that it could be called with, or ran out of memory, which
-                is about the whole batch: the next ones have to be smaller.
+                fails the whole batch as in a handler of lists: the next ones have to be smaller.
         """
         if len(self.groups) > 1 and not ran_out_of_memory(error):
             self._failed = True

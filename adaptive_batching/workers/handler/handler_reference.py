@@ -57,7 +57,8 @@ class MainScript:
         loaded = sys.modules.get(_MAIN_IN_WORKER)
         if loaded is not None and loaded is sys.modules[_MAIN]:
             return loaded
-        # When it is first imported, it takes `__mp_main__` for `__main__`: not while that loads.
+        # multiprocessing sets __mp_main__ to __main__ when it is first imported, which must not
+        # happen while the program loads.
         importlib.import_module("multiprocessing")
         sys.argv[:] = self.argv
         if self.module is None:
