@@ -9,7 +9,8 @@ Each replication has its seed, with the same traffic and the same luck for every
 lost if a rival is ahead by more than 0.5 points of goodput (of a closed loop: by more than 0.5 % of
 the answers in time), or if cork's mean latency is longer by more than 2 % where both answer 99 % in
 time; and if the whole 95 % interval over the replications is beyond that. Rivals that seem to win a
-cell meet `cork` again there, with twice as many fresh seeds, and only what these say counts.
+cell meet `cork` again there, with twice as many fresh seeds and four at least, and only what these
+say counts. With one replication, whatever is beyond in it seems to win.
 
 A run lasts 40 full batches at least, and 4,000 requests, an overload 60 promises: all that waits at
 its end is answered, so that the longest queue would win a short one. The first 40 % are left out,
@@ -59,6 +60,7 @@ RIVALS = ("greedy", "nexus", "deferred", "aimd", "bentoml:0")
 WINDOWS = (0.05, 0.2, 0.5)  # of a full batch
 GOODPUT_LOST, MEAN_LONGER = 0.005, 0.02
 SERVED = 0.99  # below that a mean latency says more of those who were refused
+CONFIRMING = 4  # fresh seeds at least: with two, 95 % reach 13 standard errors far
 BATCHES, REQUESTS, LEARNING = 40, 4_000, 0.4
 OVERLOADED = 60  # promises: how long overload lasts
 
@@ -242,7 +244,7 @@ def outcome(cell: Cell, replications: int, jitter: float, loop_delay: float) -> 
     cork, duels = met(cell, cell.rivals, range(replications), jitter, loop_delay)
     lost: list[Duel] = []
     if suspects := [duel.rival for duel in duels if duel.lost]:
-        fresh = range(replications, 3 * replications)
+        fresh = range(replications, replications + max(CONFIRMING, 2 * replications))
         _, again = met(cell, suspects, fresh, jitter, loop_delay)
         lost = [duel for duel in again if duel.lost]
     return Outcome(cell, cork, duels, lost, _of_limit(cell, jitter, loop_delay))
