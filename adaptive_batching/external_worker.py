@@ -39,7 +39,7 @@ from adaptive_batching.wire.worker_messages import (
     Refused,
 )
 from adaptive_batching.workers.handler import handler as handlers
-from adaptive_batching.workers.handler.results import BatchRaised, check_results
+from adaptive_batching.workers.handler.results import CallRaised, check_results, raised_by_calls
 from adaptive_batching.workers.pool.backoff import Backoff
 from adaptive_batching.workers.process.stream import payloads, send
 
@@ -147,11 +147,15 @@ class Puller:
         items = [item for _, item in batch.jobs]
         try:
             results = check_results(self._call(items), len(items))
-            return encode_frame([messages.encode_results(jobs, results)], self._max_frame)
+            for error in raised_by_calls(results):
+                _log.error("the handler failed", exc_info=exc_info(error))
+            ended = [*zip(jobs, results, strict=True)]
+            returned = [(job, each) for job, each in ended if type(each) is not CallRaised]
+            raised = [(job, each.error) for job, each in ended if type(each) is CallRaised]
+            return encode_frame([messages.encode_results(returned, raised)], self._max_frame)
         except BaseException as error:  # noqa: BLE001 - an exit, too, is an answer
             _log.error("the handler failed", exc_info=exc_info(error))
-            raised = error.error if isinstance(error, BatchRaised) else error
-            return encode_frame([messages.encode(Failure(messages.describe(raised)))])
+            return encode_frame([messages.encode(Failure(messages.describe(error)))])
 
     def _say(self, message: Hello | Idle | Bye) -> None:
         assert self._stream is not None

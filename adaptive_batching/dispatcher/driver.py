@@ -306,8 +306,8 @@ class Driver(Generic[T, R]):
         except PolicyError as error:
             self._give_up(error)
         else:
-            if ended.raised is not None and failed:
-                calls, results = told_now(calls, results, verdicts, ended.raised)
+            if failed:
+                calls, results = told_now(calls, results, verdicts)
                 self._completion.counters.enter_verdicts(batch.key, verdicts.values())
             self._observers.batch_ended(batch, record)
             if self._scheduler.permits.uneven or self._slow_workers.since:
@@ -323,12 +323,12 @@ class Driver(Generic[T, R]):
             self._pump_soon()
 
     def _curable(self, calls: Sequence[Call[T, R]], ended: Ended) -> Sequence[Call[T, R]]:
-        """The members that another run may help: they got what the whole batch raised."""
-        raised = ended.raised
-        if raised is None or self._stopped or self.readiness.failure or not may_run_again(raised):
+        """The members that another run may help: they got what a call raised."""
+        if not ended.raised or self._stopped or self.readiness.failure:
             return ()
-        members = zip(calls, ended.results, strict=True)
-        return [call for call, result in members if result is raised and call.outcome is PENDING]
+        results = ended.results
+        members = [place for place in ended.raised if may_run_again(results[place])]
+        return [call for place in members if (call := calls[place]).outcome is PENDING]
 
     def _give_up(self, error: PolicyError) -> None:
         """Tell all callers that wait what the policy did; and the log if there are none, once."""

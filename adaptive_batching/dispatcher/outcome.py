@@ -1,7 +1,7 @@
 """The outcome of one run of a batch, what each member gets of it, and if another run may help."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
 from adaptive_batching.core import Batch, Outcome, Verdict
@@ -23,11 +23,12 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.exception_text import begin_in_users_code
 from adaptive_batching.workers.handler.results import (
-    BatchRaised,
+    CallRaised,
     check_results,
     hold_exceptions,
     honest,
     is_ctrl_c,
+    raised_by_calls,
     ran_out_of_memory,
 )
 
@@ -62,13 +63,14 @@ class Ended(NamedTuple):
     Attributes:
         outcome: What the scheduler learns from it.
         results: What each member is told: a result or an exception.
-        raised: What the batch as a whole raised; None if it returned, or was stopped.
+        raised: The places of the members whose call raised; none if all of it returned, or was
+            stopped.
         interrupted: What is to end the program, or this dispatcher.
     """
 
     outcome: Outcome
     results: Sequence[Any]
-    raised: BaseException | None = None
+    raised: Sequence[int] = ()
     interrupted: BaseException | None = None
 
     @classmethod
@@ -83,9 +85,12 @@ class Ended(NamedTuple):
             return cls(Outcome.DONE, results)
         failed = [issubclass(type(result), BaseException) for result in results]
         told = [
-            honest(each) if is_error else each
+            _its_error(each) if is_error else each
             for each, is_error in zip(results, failed, strict=True)
         ]
+        if raised_by_calls(results):
+            raised = [place for place, each in enumerate(results) if type(each) is CallRaised]
+            return cls(_worst(told[place] for place in raised), told, raised)
         # An error for each: as a rule because none of the items was run.
         return cls(Outcome.FAILED if all(failed) else Outcome.DONE, told)
 
@@ -94,14 +99,10 @@ class Ended(NamedTuple):
         """The worker raised, or the program wants us to end."""
         error = honest(error)
         begin_in_users_code(error)
-        if isinstance(error, BatchRaised):
-            raised = honest(error.error)
-            begin_in_users_code(raised)
-            told = [raised if own is None else honest(own) for own in error.own]
-            return cls(outcome_of(raised), told, raised)
         if _stops_us(error):
             return cls.stopped(batch, error)
-        return cls(outcome_of(error), [error] * len(batch.jobs), error)
+        members = len(batch.jobs)
+        return cls(outcome_of(error), [error] * members, range(members))
 
     @classmethod
     def stopped(cls, batch: Batch, interrupted: BaseException | None = None) -> Self:
@@ -128,6 +129,21 @@ def outcome_of(error: BaseException) -> Outcome:
     return next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), Outcome.FAILED)
 
 
+def _its_error(result: BaseException) -> BaseException:
+    """What a member is told of the error in the place of its result."""
+    if type(result) is not CallRaised:
+        return honest(result)
+    error = honest(result.error)
+    begin_in_users_code(error)
+    return error
+
+
+def _worst(errors: Iterable[BaseException]) -> Outcome:
+    """How a batch ended of which some calls raised: memory counts for all that follow."""
+    outcomes = [*map(outcome_of, errors)]
+    return Outcome.OUT_OF_MEMORY if Outcome.OUT_OF_MEMORY in outcomes else outcomes[0]
+
+
 def may_run_again(error: BaseException) -> bool:
     """Whether another run might not raise it: it would if it is about time or the program."""
     return not isinstance(error, BatchingError) or isinstance(error, _CURABLE)
@@ -137,7 +153,6 @@ def told_now(
     calls: Sequence[T],
     results: Sequence[Any],
     verdicts: Mapping[Any, Verdict],
-    raised: BaseException,
 ) -> tuple[list[T], list[Any]]:
     """The members of a failed batch that don't run again, and what each is told."""
     told = dict(zip(calls, results, strict=True))
@@ -145,9 +160,9 @@ def told_now(
         if verdict is Verdict.AGAIN:
             del told[call]
         elif verdict is Verdict.QUARANTINED:
-            told[call] = _quarantined(raised)
-        elif verdict in _UNRESOLVED and isinstance(raised, UpstreamRefusal):
-            told[call] = _unresolved(raised, verdict)
+            told[call] = _quarantined(told[call])
+        elif verdict in _UNRESOLVED and isinstance(told[call], UpstreamRefusal):
+            told[call] = _unresolved(told[call], verdict)
     return [*told], [*told.values()]
 
 

@@ -3,7 +3,7 @@
     worker      hello, then an empty frame: "I am idle"
     dispatcher  batch    jobs, each an id and its item
     worker      results  for each of these ids a result or an error; it is idle again
-    worker      failure  instead of results: the batch failed as a whole
+    worker      failure  instead of results: what the handler raised over the batch
     worker      bye      "no more batches": it is hung up on once it holds none
     dispatcher  refused  why it is hung up on
 
@@ -59,14 +59,21 @@ class Batch(msgspec.Struct, tag="batch", frozen=True):
 
 
 class Results(msgspec.Struct, tag="results", frozen=True, omit_defaults=True):
-    """What it computed, in any order: ids and results, and ids and what went wrong with them."""
+    """What it computed, in any order.
+
+    Attributes:
+        results: Ids and results.
+        errors: Ids and what went wrong with these jobs, each by itself.
+        raised: Ids and what a call raised that these jobs were in, maybe over another one.
+    """
 
     results: Annotated[list[tuple[_Id, Any]], _Few] = []
     errors: Annotated[list[tuple[_Id, _Reason]], _Few] = []
+    raised: Annotated[list[tuple[_Id, _Reason]], _Few] = []
 
 
 class Failure(msgspec.Struct, tag="failure", frozen=True):
-    """What went wrong with the batch as a whole."""
+    """What the handler raised over the batch as a whole."""
 
     error: _Reason
 
@@ -148,17 +155,25 @@ def encode_batch(first: int, items: Sequence[Any]) -> tuple[bytes, dict[int, Han
         return encode(Batch([job for job in jobs if job[0] not in unfit])), unfit
 
 
-def encode_results(jobs: Sequence[int], results: Sequence[Any]) -> bytes:
-    """Encode what a handler returned; exceptions, and what can't be sent, become errors."""
+def encode_results(
+    returned: Sequence[tuple[int, Any]], raised: Sequence[tuple[int, Exception]] = ()
+) -> bytes:
+    """Encode what became of the jobs of a batch.
+
+    Args:
+        returned: Ids and results; exceptions, and what can't be sent, become errors.
+        raised: The ids of jobs in calls that raised, and what these did.
+    """
     errors = [
         (job, describe(result))
-        for job, result in zip(jobs, results, strict=True)
+        for job, result in returned
         if issubclass(type(result), BaseException)  # it may raise if it is asked for its class
     ]
     failed = {job for job, _ in errors}
-    pairs = [pair for pair in zip(jobs, results, strict=True) if pair[0] not in failed]
+    pairs = [pair for pair in returned if pair[0] not in failed]
+    in_calls = [(job, describe(error)) for job, error in raised]
     try:
-        return encode(Results(pairs, errors))
+        return encode(Results(pairs, errors, in_calls))
     except Exception:  # noqa: BLE001  a result's own methods may raise anything
         unfit = {
             job: f"a result can't be sent: {why}"
@@ -166,7 +181,7 @@ def encode_results(jobs: Sequence[int], results: Sequence[Any]) -> bytes:
             if (why := _objection(value))
         }
         fit = [pair for pair in pairs if pair[0] not in unfit]
-        return encode(Results(fit, [*errors, *unfit.items()]))
+        return encode(Results(fit, [*errors, *unfit.items()], in_calls))
 
 
 def answers(message: Results, jobs: Sequence[int]) -> list[Any]:
@@ -175,11 +190,12 @@ def answers(message: Results, jobs: Sequence[int]) -> list[Any]:
     Raises:
         MalformedMessage: A job has no answer, or two, or one was never asked for.
     """
-    given = len(message.results) + len(message.errors)
+    given = len(message.results) + len(message.errors) + len(message.raised)
     if given != len(jobs):
         raise MalformedMessage(f"expected an answer to each of {len(jobs)} jobs, got {given}")
     by_job = dict(message.results)
-    by_job.update((job, RemoteError(reason)) for job, reason in message.errors)
+    errors = [*message.errors, *message.raised]
+    by_job.update((job, RemoteError(reason)) for job, reason in errors)
     missing = [job for job in jobs if job not in by_job]
     if missing:  # as many as were asked for, so another was answered twice or made up
         raise MalformedMessage(f"expected an answer to job {missing[0]}, got none")

@@ -77,7 +77,7 @@ def test_results_without_a_form_are_errors_in_their_places():
             raise ValueError
 
     results = [1, KeyError("k"), object(), Mute(), ValueError("\ud800")]
-    payload = messages.encode_results([1, 2, 3, 4, 5], results)
+    payload = messages.encode_results([*enumerate(results, 1)])
     message = messages.decode_from_worker(payload)
     assert message.results == [(1, 1)]
     errors = dict(message.errors)

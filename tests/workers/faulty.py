@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adaptive_batching.workers.handler.results import BatchRaised
+from adaptive_batching.workers.handler.results import CallRaised
 
 LOCK = threading.Lock()
 
@@ -115,7 +115,7 @@ class Faulty:
         try:
             self.hoard(items)
         except MemoryError as error:
-            raise BatchRaised.beside([None, ValueError()], error) from error
+            return [CallRaised(error)]
 
     def one_large_array(self, items):
         with limited_memory(2**26):

@@ -23,7 +23,7 @@ from adaptive_batching.payloads.arrays.fields import ArrayFields
 from adaptive_batching.payloads.arrays.marks import split_annotation
 from adaptive_batching.workers.handler.handler import is_async
 from adaptive_batching.workers.handler.padding import Padding, cut
-from adaptive_batching.workers.handler.results import BatchRaised, check_results, ran_out_of_memory
+from adaptive_batching.workers.handler.results import CallRaised, check_results
 
 if TYPE_CHECKING:  # worker processes stack arrays, and most of them without the core
     from adaptive_batching.core import Costs
@@ -200,7 +200,6 @@ class _Batch:
         self._stacking = stacking
         self._checked: list[Any] = []
         self.results: Any = [None] * len(items)
-        self._failed = False
         groups: dict[Hashable, _Places] = {}
         for place, item in enumerate(items):
             try:
@@ -208,7 +207,6 @@ class _Batch:
             except Exception as error:  # noqa: BLE001  its own: an item may have code of its own
                 self._checked.append(None)
                 self.results[place] = error
-                self._failed = True
             else:
                 self._checked.append(checked)
                 groups.setdefault(stacking.layout(checked), []).append(place)
@@ -236,19 +234,16 @@ class _Batch:
             self.results[place] = result
 
     def fail(self, places: _Places, error: Exception) -> None:
-        """The handler raised over the items of a call; as a rule those of others are answered.
+        """The handler raised over the items of a call; those of others are answered.
 
         Raises:
-            Exception: It raised over all that it could be called with, or ran out of memory, which
-                fails the whole batch as in a handler of lists: the next ones have to be smaller.
+            Exception: The call was of the whole batch.
         """
-        if len(self.groups) > 1 and not ran_out_of_memory(error):
-            self._failed = True
-            for place in places:
-                self.results[place] = error
-            return
-        own = [each if issubclass(type(each), Exception) else None for each in self.results]
-        raise BatchRaised.beside(own, error) if self._failed else error
+        if len(places) == len(self.results):
+            raise error
+        raised = CallRaised(error)
+        for place in places:
+            self.results[place] = raised
 
 
 def _in_rows(value: Any, count: int) -> Any:

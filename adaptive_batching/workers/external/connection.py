@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from adaptive_batching.errors import HandlerError, RemoteError, WorkerLost, WorkerTimeout
+from adaptive_batching.errors import HandlerError, WorkerLost, WorkerTimeout
 from adaptive_batching.units import format_duration
 from adaptive_batching.wire import worker_messages as messages
 from adaptive_batching.wire.frames import MAX_CHATTER, FrameDecoder, FrameTooLong
@@ -22,6 +22,7 @@ from adaptive_batching.wire.worker_messages import (
     Results,
 )
 from adaptive_batching.workers.external.named_socket import Peer, peer_of
+from adaptive_batching.workers.handler.results import CallRaised
 
 HELLO_TIMEOUT = 10.0  # seconds; a worker that connects has loaded its model before
 
@@ -197,12 +198,13 @@ class WorkerConnection(asyncio.Protocol):
             self.drop(objection)
 
     def _answered(self, message: Results | Failure, answer: asyncio.Future[Sequence[Any]]) -> None:
-        if isinstance(message, Results):
-            results = messages.answers(message, self._jobs)
-            if not answer.done():
-                answer.set_result(results)
-        elif not answer.done():
-            answer.set_exception(RemoteError(message.error))
+        if isinstance(message, Failure):
+            message = Results(raised=[(job, message.error) for job in self._jobs])
+        results = messages.answers(message, self._jobs)
+        in_calls = {job for job, _ in message.raised}
+        if not answer.done():
+            marked = zip(self._jobs, results, strict=True)
+            answer.set_result([CallRaised(r) if job in in_calls else r for job, r in marked])
         self._answer = None
         self._decoder.max_length = MAX_CHATTER
 

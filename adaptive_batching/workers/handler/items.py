@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adaptive_batching.workers.handler.results import BatchRaised, check_results, merge
+from adaptive_batching.workers.handler.results import CallRaised, check_results, merge
 
 Step = Callable[[Any], Any]
 _Call = Callable[[list[Any]], Any]
@@ -46,7 +46,7 @@ def with_steps(call: _Call, before: Step | None, after: Step | None, handler: st
             except Exception as error:
                 if len(good) == len(taken):
                     raise
-                raise BatchRaised.beside(_errors(taken), error) from error
+                results = [CallRaised(error)] * len(good)
         return _put_back(_finished(after, results), taken)
 
     return run
@@ -70,7 +70,7 @@ def with_awaited_steps(
             except Exception as error:
                 if len(good) == len(taken):
                     raise
-                raise BatchRaised.beside(_errors(taken), error) from error
+                results = [CallRaised(error)] * len(good)
         return _put_back(await _awaited(after, _finished(after, results)), taken)
 
     return run
@@ -118,11 +118,8 @@ def _good(taken: Sequence[Any]) -> list[Any]:
     return [each for each in taken if type(each) is not _Failed]
 
 
-def _errors(taken: Sequence[Any]) -> list[BaseException | None]:
-    return [each.error if type(each) is _Failed else None for each in taken]
-
-
 def _put_back(finished: Sequence[Any], taken: Sequence[Any]) -> list[Any]:
     """Every result, or its error, in the place of its item."""
     results = [each.error if type(each) is _Failed else each for each in finished]
-    return results if len(results) == len(taken) else merge(_errors(taken), results)
+    own = [each.error if type(each) is _Failed else None for each in taken]
+    return results if len(results) == len(taken) else merge(own, results)

@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Any
 
 from adaptive_batching.errors import BatchFunctionError, RemoteError
 from adaptive_batching.exception_text import message_of, qualname_of
@@ -10,30 +10,31 @@ from adaptive_batching.exception_text import message_of, qualname_of
 _OUT_OF_MEMORY = frozenset({"MemoryError", "OutOfMemoryError"})  # Python's; PyTorch's and CuPy's
 
 
-class BatchRaised(Exception):
-    """A batch call raised, and some items had failed before it and were not in it.
+class CallRaised(Exception):
+    """In the place of an item's result: a call raised that the item was in, maybe over another one.
 
-    Between workers and dispatcher only: callers get the exceptions that it carries.
+    Where a batch is not one call, or some of its items are in none, each item has its own outcome:
+    a result, an error of its own, or this. Between workers and dispatcher only: callers get the
+    exception that it carries.
 
     Attributes:
-        error: What the batch call raised.
-        own: By position, the error of an item that had failed; None for those in the batch call.
+        error: What the call raised; the items of one call share it.
     """
 
-    def __init__(self, error: Exception, own: Sequence[BaseException | None]) -> None:
-        super().__init__(error, own)
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
         self.error = error
-        self.own = own
 
     def __str__(self) -> str:
         return str(self.error)
 
-    @classmethod
-    def beside(cls, own: Sequence[BaseException | None], error: Exception) -> Self:
-        """What was raised by the call of the items that have no error of their own."""
-        if isinstance(error, BatchRaised):
-            return cls(error.error, merge(own, error.own))
-        return cls(error, own)
+
+def raised_by_calls(results: object) -> Sequence[Exception]:
+    """What calls raised that items of a batch were in, each once; none if all of it returned."""
+    if type(results) is not list or CallRaised not in set(map(type, results)):
+        return ()
+    errors = [each.error for each in results if type(each) is CallRaised]
+    return [*{id(error): error for error in errors}.values()]
 
 
 def hold_exceptions(results: Iterable[Any]) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adaptive_batching.errors import WorkerStartError
 from adaptive_batching.exception_text import message_of, qualname_of
-from adaptive_batching.workers.handler.results import check_results, sequence_of
+from adaptive_batching.workers.handler.results import CallRaised, check_results, sequence_of
 
 if TYPE_CHECKING:  # worker processes import this module, but decide nothing
     from adaptive_batching.core import Costs, Limits
@@ -122,8 +122,9 @@ class WarmUp:
         duration = clock() - began
         for number, result in zip(numbers, results, strict=True):
             if isinstance(result, BaseException):
-                msg = f"{name} failed on example {number} {_said(size, result)}"
-                raise WorkerStartError(msg) from result
+                cause = result.error if type(result) is CallRaised else result
+                msg = f"{name} failed on example {number} {_said(size, cause)}"
+                raise WorkerStartError(msg) from cause
         return duration
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from adaptive_batching.errors import HandlerNotFound, WorkerLost, WorkerStartError
 from adaptive_batching.side_by_side import side_by_side
 from adaptive_batching.units import format_duration
-from adaptive_batching.workers.handler.results import BatchRaised
+from adaptive_batching.workers.handler.results import raised_by_calls
 from adaptive_batching.workers.handler.warm_up import (
     NO_WARM_UP,
     Durations,
@@ -127,11 +127,14 @@ class WorkerPool:
         assert restart is not None
         restart.busy.add(chosen)
         try:
-            return await chosen.run(items, self._timeout)
-        except (MemoryError, BatchRaised) as error:
-            if isinstance(error, MemoryError) or isinstance(error.error, MemoryError):
-                restart.renew_soon(worker, chosen, partial(self._relieve, chosen))
+            results = await chosen.run(items, self._timeout)
+        except MemoryError:
+            restart.renew_soon(worker, chosen, partial(self._relieve, chosen))
             raise
+        else:
+            if any(isinstance(error, MemoryError) for error in raised_by_calls(results)):
+                restart.renew_soon(worker, chosen, partial(self._relieve, chosen))
+            return results
         finally:
             restart.ended(chosen)
             if chosen.alive:  # else it died over the batch

@@ -5,14 +5,14 @@ pickles can run code here, so nothing with a name or a port ever speaks this for
 """
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
 from adaptive_batching.exception_text import describe, name_of, trace
 from adaptive_batching.wire.frames import Part
-from adaptive_batching.workers.handler.results import BatchRaised, hold_exceptions, honest, merge
+from adaptive_batching.workers.handler.results import CallRaised, hold_exceptions, honest, merge
 from adaptive_batching.workers.process.frame_layout import (
     ONLY_A_PICKLE,
     MalformedFrame,
@@ -121,31 +121,36 @@ def pack_results(results: Sequence[Any], memory: SharedMemory | None = None) -> 
     An exception stands in the place of a result that can't be pickled, and names its type.
     """
     if type(results) in {list, tuple} and hold_exceptions(results):
-        results = [portable(r) if isinstance(r, BaseException) else r for r in results]
+        errors = {id(r): r for r in results if isinstance(r, BaseException)}
+        sendable = {key: _stand_in(error) for key, error in errors.items()}
+        results = [sendable.get(id(r), r) for r in results]
     try:
         return pack(results, memory)
     except _OF_ITS_OWN_CODE:
-        sendable = [r if _can_be_packed(r) else _unsendable(r) for r in results]
-        return pack(sendable, memory)
+        return pack([r if _can_be_packed(r) else _unsendable(r) for r in results], memory)
 
 
 def pack_error(error: BaseException) -> list[Part]:
     """Pack what a handler raised, with its traceback as a note; can't fail."""
-    error = honest(error)
+    return pack(Raised(_noted(honest(error))))
+
+
+def _stand_in(error: BaseException) -> Exception:
+    """What stands for an error in the place of a result."""
+    return CallRaised(_noted(honest(error.error))) if type(error) is CallRaised else portable(error)
+
+
+def _noted(error: BaseException) -> Exception:
+    """What a call raised, with its traceback as a note, or what stands for it."""
+    note = f"In the worker process:\n{trace(error)}"
     try:
-        return _pack_error(error, portable)
+        stand_in = portable(error)
+        stand_in.add_note(note)
+        pack(stand_in)
     except BaseException:  # noqa: BLE001 - it takes no note, or can be pickled only once
-        return _pack_error(error, lambda each: RemoteError(describe(each)))
-
-
-def _pack_error(error: BaseException, portable: Callable[[BaseException], Exception]) -> list[Part]:
-    raised = error.error if isinstance(error, BatchRaised) else error
-    stand_in = portable(raised)
-    stand_in.add_note(f"In the worker process:\n{trace(raised)}")
-    if isinstance(error, BatchRaised):
-        own = [None if each is None else portable(each) for each in error.own]
-        stand_in = BatchRaised(stand_in, own)
-    return pack(Raised(stand_in))
+        stand_in = RemoteError(describe(error))
+        stand_in.add_note(note)
+    return stand_in
 
 
 def unpack_answer(payload: bytearray, memory: SharedMemory | None = None) -> Any:
@@ -178,17 +183,17 @@ def unpack_beside(
 
     Raises:
         MalformedFrame: The answer names bytes that are not there.
-        BatchRaised: The handler raised, but not over them.
     """
     if not refused:
         return unpack_answer(payload, memory)  # type: ignore[no-any-return]
     own = [refused.get(index) for index in range(expected)]
     try:
-        return merge(own, unpack_answer(payload, memory))
+        results = unpack_answer(payload, memory)
     except MalformedFrame:
         raise
-    except Exception as error:
-        raise BatchRaised.beside(own, error) from error
+    except Exception as error:  # noqa: BLE001  the handler raised, but not over those
+        results = [CallRaised(error)] * (expected - len(refused))
+    return merge(own, results)
 
 
 def portable(error: BaseException) -> Exception:

@@ -16,7 +16,7 @@ from adaptive_batching.core import Costs
 from adaptive_batching.errors import BatchFunctionError, InvalidItem
 from adaptive_batching.payloads.arrays.stacking import Stacking
 from adaptive_batching.workers.handler.handler import build
-from adaptive_batching.workers.handler.results import BatchRaised, check_results
+from adaptive_batching.workers.handler.results import CallRaised, check_results
 
 Vector = Annotated[NDArray[np.float32], Shape(3)]
 Frames = Annotated[np.ndarray, Shape(None, 2), DType("float32"), Padded(axis=0, value=-1)]
@@ -187,18 +187,35 @@ def test_arrays_by_name():
 
 
 def test_what_is_raised_over_one_shape_is_not_the_others_fault():
-    """Their calls are made all the same; over all that is left it is raised, for a second try."""
+    """Their calls are made all the same; if all are in one call, it is the whole batch's."""
     two, three = np.zeros(2), np.zeros(3)
-    results = run(careful, [two, three, two])
-    assert [type(each) for each in results] == [ValueError, np.ndarray, ValueError]
+    results = run(careful, [two, three, two, "text"])
+    assert [type(each) for each in results] == [CallRaised, np.ndarray, CallRaised, InvalidItem]
+    assert isinstance(results[0].error, ValueError)
     with pytest.raises(ValueError, match="not to my liking"):
         run(careful, [two, two])
-    with pytest.raises(BatchRaised) as raised:
-        run(careful, [two, "text"])
-    assert isinstance(raised.value.own[1], InvalidItem)
 
 
-async def test_memory_is_the_whole_batch_s_matter():
+async def test_a_call_of_one_shape_that_raises_runs_again_in_parts():
+    """As if all items of its batch were of one shape; those of the others have their answers."""
+    calls = []
+
+    @batched(max_batch_size=8, max_latency=10, idempotent=True)
+    def picky(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        calls.append(x.shape)
+        if np.isnan(x).any():
+            raise ValueError("not a number")
+        return x.sum(axis=1)
+
+    good, bad, other = np.ones(2), np.array([1.0, np.nan]), np.ones(3)
+    async with picky:
+        items = [good, bad, other, good, other]
+        results = await asyncio.gather(*map(picky, items), return_exceptions=True)
+    assert [str(each) for each in results] == ["2.0", "not a number", "3.0", "2.0", "3.0"]
+    assert calls.count((2, 3)) == 1
+
+
+async def test_memory_is_a_matter_of_the_whole_batch():
     """Where one shape ran out of it, later batches are smaller, as if all were of one."""
 
     @batched(max_batch_size=32, max_latency=10)
@@ -218,12 +235,11 @@ async def test_memory_is_the_whole_batch_s_matter():
 
 
 def test_a_wrong_item_is_told_beside_what_ran_out_of_memory():
-    """Its own error stays its own; the others may run again."""
+    """Its own error stays its own; those that ran out of memory may run again."""
     wrong = np.array(["no number"])
-    with pytest.raises(BatchRaised) as raised:
-        run(greedy, [np.ones(3, np.float32), wrong, np.ones(4, np.float32)])
-    assert isinstance(raised.value.error, MemoryError)
-    assert [type(each) for each in raised.value.own] == [type(None), InvalidItem, type(None)]
+    items = [np.ones(3, np.float32), wrong, np.ones(4, np.float32)]
+    answered, own, short = run(greedy, items)
+    assert (answered, type(own), type(short.error)) == (3, InvalidItem, MemoryError)
 
 
 @pytest.mark.parametrize(

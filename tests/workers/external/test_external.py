@@ -21,6 +21,7 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.workers.elsewhere import ExternalWorkers, Processes, RayWorkers
 from adaptive_batching.workers.factory import make_workers
+from adaptive_batching.workers.handler.results import CallRaised
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.place import place
 from adaptive_batching.workers.placement import Threads
@@ -60,11 +61,12 @@ async def test_errors_of_single_items_and_of_a_whole_batch(scene):
     fine, odd = await batch
     assert fine == 10
     assert isinstance(odd, RemoteError)
-    failed = asked(workers, [1])
+    failed = asked(workers, [1, object()])
     await guest.batch()
     guest.say({"type": "failure", "error": "CUDA out of memory"})
-    with pytest.raises(RemoteError, match="CUDA out of memory"):
-        await failed
+    raised, unfit = await failed
+    assert (type(raised), str(raised)) == (CallRaised, "CUDA out of memory")
+    assert isinstance(unfit, HandlerError)
     assert workers.health.alive == 1
 
 
@@ -82,12 +84,18 @@ async def test_items_that_can_not_be_sent(scene):
 
 
 async def test_a_worker_may_want_fewer_items_at_a_time(scene):
-    """A batch comes to it in parts, and leaves as one."""
+    """A batch comes to it in parts, and leaves as one; what one part raises is not the next's."""
     workers = await scene.listen()
     guest = await scene.guest(max_batch_size=2)
     batch = asked(workers, [1, 2, 3, 4, 5])
     await guest.serve(lambda item: 10 * item, batches=3)
     assert await batch == [10, 20, 30, 40, 50]
+    batch = asked(workers, [1, 2, 3])
+    await guest.batch()
+    guest.say({"type": "failure", "error": "not these"})
+    await guest.serve(lambda item: 10 * item)
+    one, other, last = await batch
+    assert (type(one), type(other), last) == (CallRaised, CallRaised, 30)
 
 
 async def test_a_batch_longer_than_a_frame_is_sent_in_parts(scene):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
-from adaptive_batching.workers.handler.results import BatchRaised
+from adaptive_batching.workers.handler.results import CallRaised
 from adaptive_batching.workers.process.serialization import (
     pack,
     pack_error,
@@ -155,18 +155,17 @@ def test_an_error_that_hides_its_class():
 
 
 @pytest.mark.parametrize("kind", [TakesNoNote, HasOddNotes, TravelsOnce, ExitsWhenPrinted])
-@pytest.mark.parametrize("others", [[], [ValueError("alone")]])
-def test_errors_that_are_as_odd_as_can_be(kind, others):
-    """The worker lives to tell their name, and what failed beside them is told as well."""
-    error = kind("odd")
-    raised = BatchRaised(error, [None, *others]) if others else error
-    with pytest.raises((RemoteError, BatchRaised)) as caught:
-        unpack_answer(sent(pack_error(raised)))
-    told = caught.value.error if others else caught.value
-    assert isinstance(told, RemoteError)
-    assert kind.__name__ in str(told)
-    if others:
-        assert "alone" in str(caught.value.own[1])
+def test_errors_that_are_as_odd_as_can_be(kind):
+    """The worker lives to tell their name, and what became of other items is told as well."""
+    with pytest.raises(RemoteError, match=kind.__name__):
+        unpack_answer(sent(pack_error(kind("odd"))))
+    raised = CallRaised(kind("odd"))
+    results = pack_results([raised, raised, 1, ValueError("alone")])
+    one, other, fine, alone = unpack_answer(sent(results))
+    assert (type(one), type(one.error), fine) == (CallRaised, RemoteError, 1)
+    assert one is other
+    assert kind.__name__ in str(one)
+    assert str(alone) == "alone"
 
 
 def test_an_error_of_which_nothing_can_be_asked_is_named():
