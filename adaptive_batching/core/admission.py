@@ -3,6 +3,7 @@
 from math import ceil, inf
 
 from adaptive_batching.core.checked_policy import CheckedPolicy
+from adaptive_batching.core.estimators.evidence import PRIOR_NOISE
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job, TenantJob
 from adaptive_batching.core.permits import Permits
@@ -20,7 +21,7 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.units import format_duration
 
-_LATER = 1.05  # times the predicted wait: a job that comes back a moment too early comes in vain
+LATER = 1.0 + PRIOR_NOISE  # times the predicted wait, which scatters: a moment early is in vain
 
 
 class Admission:
@@ -73,7 +74,7 @@ class Admission:
             if wait is not None:
                 within = format_duration(job.deadline - job.arrived)
                 msg = f"an answer is out of reach within max_latency={within}"
-                raise Overloaded(msg, retry_after=wait * _LATER)
+                raise Overloaded(msg, retry_after=wait * LATER)
 
     def never(self, size: int, limits: Limits, *, draining: bool) -> Refused | ValueError:
         """Why a job of so many items is not taken at all."""
@@ -97,7 +98,7 @@ class Admission:
         if view is None or not self._policy.keeps_door or job.deadline == inf:
             return 0.0
         wait = self._policy.refuse(view, TenantJob.again(job, now))
-        return 0.0 if wait is None else wait * _LATER
+        return 0.0 if wait is None else wait * LATER
 
     def refuse_unseen(self, now: float, patience: float) -> float | None:
         """Turn away a job of one item that was not looked at; see `Scheduler.refuse_unseen`."""
@@ -126,5 +127,5 @@ class Admission:
         full = line.predict(limit) if view is None else view.duration(limit)
         wait = 0.0 if permits.idle else permits.next_free(now) - now
         wait += (ceil(excess / limit) - 1) * full / max(1, permits.capacity)
-        wait = max(wait * _LATER, self.retry_after(job, now))
+        wait = max(wait * LATER, self.retry_after(job, now))
         return wait if wait < inf else full

@@ -9,11 +9,10 @@ from itertools import accumulate
 from math import inf
 from typing import NamedTuple, Self
 
+from adaptive_batching.core.admission import LATER
 from adaptive_batching.core.scheduler import Scheduler
 from adaptive_batching.errors import Overloaded
 from adaptive_batching.units import format_duration
-
-_LATER = 1.05  # times the predicted wait: a job that comes back a moment too early comes in vain
 
 
 class Station(NamedTuple):
@@ -84,7 +83,7 @@ class Tandem:
             if needed[-1] <= patience:  # it is the backlog's fault
                 wait = min(wait, late)
             msg = f"through {len(stations)} stages within {format_duration(patience)}"
-            raise Overloaded(f"an answer is out of reach {msg}", retry_after=wait * _LATER)
+            raise Overloaded(f"an answer is out of reach {msg}", retry_after=wait * LATER)
         self.let_in(now)
         self._needed_after = [0.0, *needed[:-1]][::-1]
         return late <= 0

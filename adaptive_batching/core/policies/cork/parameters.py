@@ -42,8 +42,6 @@ class CorkParameters(NamedTuple):
             fewer answers in a closed loop.
         long_batches: Part of the capacity that is work which grows with the batch, beyond which
             long batches starve the other workers. At 0: p99 +70 % in clumps.
-        trial: Full batches for which a slow worker is passed over before it is tried with one job
-            (`simulations/uneven_workers.py`).
     """
 
     clump: float = 0.8
@@ -61,4 +59,3 @@ class CorkParameters(NamedTuple):
     all_idle: float = 0.4
     in_a_clump: float = 2.0
     long_batches: float = 0.4
-    trial: float = 64.0

@@ -2,6 +2,7 @@
 
 from math import inf
 
+from adaptive_batching.core.estimators.evidence import MEMORY
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policies.shedding import hopeless, shed_or_probe
@@ -43,8 +44,8 @@ def wait_for_faster(
         if doomed:
             return shed_or_probe(slow, doomed)
         until = max(soonest.deadline - on_fast, now + slow.timer)
-    if slow.passed_over > parameters.trial * slow.predict(limit):
-        return Dispatch(slow.head.size, Reason.PROBE)  # it may have recovered
+    if slow.passed_over > MEMORY * slow.predict(limit):
+        return Dispatch(slow.head.size, Reason.PROBE)  # what is known of it would be forgotten
     return Hold(until) if until > now else None
 
 
