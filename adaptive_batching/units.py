@@ -61,15 +61,21 @@ def plain_number(value: object) -> Any:
     """Return a real number as one of Python's, and anything else as it is.
 
     So is the value of an array or a tensor without dimensions; of a truth value it is True or
-    False, which `is_number` does not take.
+    False, which `is_number` does not take. What no float can hold stays as it is, and so does
+    NumPy's masked value, whose `item` is 0.
     """
     if getattr(value, "ndim", None) == 0:  # NumPy's scalars have no dimensions either
+        if getattr(value, "mask", False):
+            return value
         value = cast("Any", value).item()
     if isinstance(value, int | float):
         return value
     if isinstance(value, Integral):
         return int(value)
-    return float(value) if isinstance(value, Real | Decimal) else value
+    try:
+        return float(value) if isinstance(value, Real | Decimal) else value
+    except (ValueError, OverflowError):  # Decimal("sNaN"), or a fraction above 1.8e308
+        return value
 
 
 def seconds_of(name: str, duration: Duration) -> float:

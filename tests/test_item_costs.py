@@ -246,6 +246,8 @@ class OddNumber(float):
         (np.array("5"), "got array"),
         (np.complex128(1), "got np"),
         (Decimal("sNaN"), "got Decimal"),
+        (Fraction(10**400), "got Fraction"),
+        (np.ma.masked, "got masked"),
         ([1, 2], r"got \[1, 2\]"),
         pytest.param(10**5000, "got an object of int", id="more digits than Python writes"),
         (Odd(), "got an object of Odd"),
@@ -348,6 +350,16 @@ def model(items: list[int]) -> list[int]:
         ({"padded": True}, ValueError, "padded: expected cost=.*, got padded=True alone"),
         ({"max_batch_cost": 9}, ValueError, "max_batch_cost: expected cost=.*, got .*=9 alone"),
         ({"cost": len, "max_batch_cost": 0}, ValueError, "expected a positive number, got 0"),
+        (
+            {"cost": len, "max_batch_cost": Decimal("sNaN")},
+            ValueError,
+            "max_batch_cost: expected a positive number, got Decimal",
+        ),
+        (
+            {"cost": len, "pad_costs": [128, np.ma.masked]},
+            ValueError,
+            r"pad_costs: expected positive numbers.*, got \[128, masked\]",
+        ),
         ({"cost": 5}, TypeError, "cost: expected a function that is not async.*, got 5"),
         (
             {"cost": len, "padded": "False"},
