@@ -494,7 +494,7 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ),
         (
             (*MADE, "--pad-to", "8,16", "--max-batch-size", 4),
-            "--max-batch-size: expected at least 8, the first size of --pad-to, got 4",
+            "--max-batch-size: expected one of --pad-to 8,16, or to be left out beside it, got 4",
         ),
         ((*MADE, "--sizes", "1,2,4"), "the sizes that a model runs are --pad-to 1,2,4"),
         ((*MADE, "--sizes", "all"), "expected ignore, items, tokens or cost, got 'all'"),
@@ -657,7 +657,7 @@ def test_tokens(tmp_path):
 
 
 def test_sizes_that_the_scheduler_is_told():
-    """It knows what the model pads to, and keeps within the last of them, unless it is hidden."""
+    """It knows what the model pads to, and both keep within the last of them."""
     options = ("--arrivals", "poisson", "--rate", 2400, "--duration", "5s", "--max-latency", "31ms")
     steps = ("--latency", "5ms+0.3ms", "--pad-to", "8,16,32,64", "--policy", "cork")
     [known] = answer(*options, *steps)["rows"]
@@ -665,7 +665,21 @@ def test_sizes_that_the_scheduler_is_told():
     assert known["goodput"] > hidden["goodput"] + 0.01
     few = ("--latency", "5ms+0.3ms", "--pad-to", "8,16", "--policy", "greedy", "--rate", 10_000)
     assert answer(*options, *few)["rows"][0]["mean_batch_size"] <= 16
-    assert answer(*options, *few, "--hide-sizes")["rows"][0]["mean_batch_size"] > 16
+    assert answer(*options, *few, "--hide-sizes")["rows"][0]["mean_batch_size"] <= 16
+    larger = (*few, "--hide-sizes", "--max-batch-size", 30)
+    assert answer(*options, *larger)["rows"][0]["mean_batch_size"] > 16
+
+
+def test_batches_are_as_large_as_the_largest_size_unless_it_is_said():
+    """As in a service with these sizes; the powers of two have no largest."""
+    flood = ("--arrivals", "poisson", "--rate", 50_000, "--duration", "0.1s", "--latency", "9ms")
+    largest = {
+        sizes: answer(*flood, "--policy", "greedy", "--pad-to", sizes)["rows"][0]["mean_batch_size"]
+        for sizes in ("8,128", "pow2")
+    }
+    assert largest["8,128"] > 64 >= largest["pow2"] > 32
+    said = run(*flood, "--pad-to", "pow2", "--max-batch-size", 48).output
+    assert "expected one of --pad-to the powers of two, or to be left out beside it, got 48" in said
 
 
 def test_workers_of_all_kinds():

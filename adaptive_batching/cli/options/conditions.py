@@ -38,6 +38,7 @@ from adaptive_batching.simulation.clients.retries import Retries, parse_backoff
 from adaptive_batching.simulation.fitting.loop_delay import LOOP_DELAY
 from adaptive_batching.simulation.fitting.model_file import Recorded, recorded_by
 from adaptive_batching.simulation.kernel.fleet import Balance, Fleet
+from adaptive_batching.simulation.servers.curves import POW2
 from adaptive_batching.simulation.study.experiment import Experiment
 from adaptive_batching.simulation.study.traffic import Traffic
 from adaptive_batching.units import format_duration
@@ -49,6 +50,8 @@ _costs = options_in(COSTS)
 _kinds = options_in(KEYS_AND_TENANTS)
 _output = options_in(OUTPUT)
 
+_USUAL = 64  # items, as where a program says nothing
+
 _RUN_OPTIONS = (
     _limits(
         "--max-latency",
@@ -58,7 +61,11 @@ _RUN_OPTIONS = (
         help="Longest time from arrival to answer; a request's own limit in the trace overrides "
         "it.",
     ),
-    _limits("--max-batch-size", type=ITEMS, default=64, help="Items in a batch at most."),
+    _limits(
+        "--max-batch-size",
+        type=ITEMS,
+        help=f"Items in a batch at most.  [default: {_USUAL}, or the largest size of --pad-to]",
+    ),
     _limits(
         "--max-queue",
         type=ITEMS,
@@ -246,7 +253,7 @@ def _experiment(
     seed: int,
     *,
     max_latency: float,
-    max_batch_size: int,
+    max_batch_size: int | None,
     max_queue: int,
     timer_resolution: float,
     loop_delay: float | None,
@@ -284,12 +291,13 @@ def _experiment(
         expect_padding(server)
     padded = expect_costs(server, padded=workers["padded"], given=traffic.costed is not None)
     costs = _costs_told(traffic, max_batch_cost, padded=padded, hidden=hide_costs)
+    sizes: tuple[int, ...] = workers["pad_to"] or ()
+    told = () if hide_sizes else sizes
     return Experiment(
         arrivals=traffic.arrivals,
         server=server,
-        limits=_with_sizes(
-            Limits(max_batch_size, max_latency, max_queue, costs),
-            None if hide_sizes else workers["pad_to"],
+        limits=Limits(
+            _largest_batch(max_batch_size, sizes, told), max_latency, max_queue, costs, told
         ),
         sizes=traffic.sizes,
         keys=traffic.keys,
@@ -307,15 +315,21 @@ def _experiment(
     )
 
 
-def _with_sizes(limits: Limits, sizes: tuple[int, ...] | None) -> Limits:
-    """The limits with the sizes of batches that the dispatchers are told of."""
-    if sizes is None:
-        return limits
-    most = limits.max_batch_size
-    if most < sizes[0]:
-        expected = f"expected at least {sizes[0]}, the first size of --pad-to"
+def _largest_batch(most: int | None, sizes: tuple[int, ...], told: tuple[int, ...]) -> int:
+    """Items in a batch at most, as a service with these sizes has them: the largest, or one.
+
+    Args:
+        most: What --max-batch-size says; None if nothing.
+        sizes: Those of --pad-to; empty without it.
+        told: Those of them that the dispatchers are told of.
+    """
+    if most is None:
+        return sizes[-1] if sizes and sizes != POW2 else _USUAL
+    if told and most not in told:
+        named = "the powers of two" if told == POW2 else ",".join(map(str, told))
+        expected = f"expected one of --pad-to {named}, or to be left out beside it"
         raise click.UsageError(f"--max-batch-size: {expected}, got {most}")
-    return replace(limits, sizes=sizes).up_to(most)
+    return most
 
 
 def _costs_told(

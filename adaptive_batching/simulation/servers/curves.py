@@ -11,6 +11,9 @@ from adaptive_batching.units import parse_duration
 Curve = Callable[[int], float]
 """The size of a batch in items -> seconds."""
 
+POW2 = tuple(2**power for power in range(31))
+"""All powers of two that a batch may have items."""
+
 _LARGEST = 10**18  # items: 64 bits
 
 
@@ -100,7 +103,7 @@ def parse_buckets(text: str) -> tuple[int, ...]:
         ValueError: It isn't sizes that increase.
     """
     if text == "pow2":
-        return tuple(2**power for power in range(31))
+        return POW2
     sizes = [part.strip() for part in text.split(",")]
     if not all(size.isdecimal() for size in sizes):
         raise ValueError(f"expected sizes such as 8,16,64, or pow2, got {text!r}")
