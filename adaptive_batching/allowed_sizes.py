@@ -5,12 +5,10 @@ from typing import Any
 
 from adaptive_batching.core import Limits
 from adaptive_batching.errors import SettingError
-from adaptive_batching.units import is_whole_number, plain_number
+from adaptive_batching.units import plain_number
 from adaptive_batching.workers.handler.handler import is_async
 from adaptive_batching.workers.handler.padding import Padding
 from adaptive_batching.workers.handler.results import sequence_of
-
-_LARGEST = 2**31  # items, far more than a list of them finds memory for
 
 Pad = Callable[[Any], Any]
 """Takes the last item of a batch, and returns what the batch is filled up with."""
@@ -21,7 +19,7 @@ def make_sizes(sizes: object) -> tuple[int, ...]:
 
     Raises:
         TypeError: It is no list.
-        ValueError: It is empty, or one of them is more than any batch holds.
+        ValueError: It is empty.
     """
     if sizes is None:
         return ()
@@ -31,10 +29,7 @@ def make_sizes(sizes: object) -> tuple[int, ...]:
         raise TypeError(f"{expected}, got {sizes!r}")
     if not listed:
         raise ValueError(f"{expected}, or None for any size, got {sizes!r}")
-    made = tuple(map(plain_number, listed))
-    if any(is_whole_number(size) and size > _LARGEST for size in made):
-        raise ValueError(f"sizes: expected at most {_LARGEST} items, got {list(made)}")
-    return made
+    return tuple(map(plain_number, listed))
 
 
 def largest_batch(max_batch_size: int | None, sizes: Sequence[int], default: int = 64) -> int:

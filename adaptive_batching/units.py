@@ -12,6 +12,7 @@ Duration: TypeAlias = float | str | timedelta
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
+LARGEST_BATCH = 2**31  # items, far more than a list of them finds memory for
 LARGEST_COST = 2.0**53  # of an item: the last of the whole numbers that a float can tell apart
 _POWERS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _MOST_BYTES = 2**50

@@ -18,7 +18,7 @@ from adaptive_batching.core.queues.cost_groups import Terms
 from adaptive_batching.core.queues.cost_runs import Run
 from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.records import BatchRecord
-from adaptive_batching.units import is_number, is_whole_number
+from adaptive_batching.units import LARGEST_BATCH, is_number, is_whole_number
 
 _ROUNDING = 1e-9  # relative; more than a mean of equal costs can be rounded up by
 
@@ -46,6 +46,9 @@ class Limits:
         if not (all(map(is_whole_number, self.sizes)) and are_ascending(self.sizes)):
             msg = "sizes: expected whole numbers of items from 1, each larger than the one before"
             raise ValueError(f"{msg}, such as [1, 2, 4, 8], got {list(self.sizes)}")
+        if self.sizes and self.sizes[-1] > LARGEST_BATCH:
+            msg = f"sizes: expected at most {LARGEST_BATCH} items"
+            raise ValueError(f"{msg}, got {list(self.sizes)}")
         for name in ("max_batch_size", "max_queue"):
             items = getattr(self, name)
             if not (is_whole_number(items) and items >= 1):

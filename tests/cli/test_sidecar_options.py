@@ -154,6 +154,10 @@ def test_a_typed_option_takes_the_place_of_variables():
         (["--padded"], "'--padded': expected cost (--cost) beside it"),
         (["--sizes="], "'--sizes': expected items of batches, each more than the one before"),
         (
+            ["--sizes=1,99999999999"],
+            "and none above 2^31, such as 1,2,4,8, got '1,99999999999'",
+        ),
+        (
             ["--port=0", "--admin-port=0", "--admin-host=nosuch.invalid"],
             "--admin-host: can't listen on nosuch.invalid port 0",
         ),

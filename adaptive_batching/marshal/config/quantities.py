@@ -133,7 +133,10 @@ def _sizes(text: str) -> tuple[int, ...]:
     try:
         return Limits(sizes=tuple(map(int, text.split(",")))).sizes
     except ValueError:
-        expected = "expected items of batches, each more than the one before, such as 1,2,4,8"
+        expected = (
+            "expected items of batches, each more than the one before and none above 2^31, such as "
+            "1,2,4,8"
+        )
         raise ValueError(f"{expected}, got {text!r}") from None
 
 
