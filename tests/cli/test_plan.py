@@ -354,6 +354,8 @@ def test_a_recording_with_costs(lengths):
     options = ("--hide-costs", "--max-latency", "100ms", "--policy", "cork", "--format", "json")
     result = CliRunner().invoke(main, ["simulate", str(lengths), *options])
     assert "us/unit --padded" in result.stderr
+    said = run("simulate", lengths, "--no-padded", status=2)
+    assert "expected --padded, as the recorded batches were, or --latency, got --no-padded" in said
     simulated = json.loads(result.stdout)
     row = simulated["rows"][0]
     assert simulated["trace"]["costs"] == "recorded costs"

@@ -482,15 +482,15 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--shared-workers"), "expected no --shared-workers with one dispatcher"),
         ((*MADE, "--cost", "many"), "expected recorded, tokens, lognormal:MEDIAN,SIGMA"),
         ((*MADE, "--cost", "tokens"), "expected a TRACE with --cost tokens, got none"),
-        ((*MADE, "--latency", "5ms+1us/token"), "expected --cost, or a trace with costs, with dur"),
-        ((*MADE, "--padded"), "or a trace with costs, with --padded or --no-padded"),
+        ((*MADE, "--latency", "5ms+1us/token"), "or a trace with costs, got durations that"),
+        ((*MADE, "--padded"), "expected --cost, or a trace with costs, got --padded alone"),
         (
             (*MADE, "--max-batch-cost", 9),
-            "--max-batch-cost: expected --cost, or a trace with costs, beside it",
+            "expected --cost, or a trace with costs, got --max-batch-cost 9 alone",
         ),
         (
             (*MADE, "--hide-sizes"),
-            "--hide-sizes: expected --pad-to, or a recording that shows sizes",
+            "expected --pad-to, or a recording that shows sizes, got --hide-sizes alone",
         ),
         (
             (*MADE, "--pad-to", "8,16", "--max-batch-size", 4),
@@ -500,7 +500,7 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--sizes", "all"), "expected ignore, items, tokens or cost, got 'all'"),
         (
             (*MADE, "--hide-costs"),
-            "--hide-costs: expected --cost, or a trace with costs, beside it",
+            "expected --cost, or a trace with costs, got --hide-costs alone",
         ),
         (
             (*MADE, "--cost", "lognormal:9,1", "--hide-costs", "--max-batch-cost", 9),

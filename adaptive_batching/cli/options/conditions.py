@@ -339,12 +339,12 @@ def _costs_told(
     bound = {"max_batch_cost": max_batch_cost}
     if traffic.costed is None:
         for option, given in (
-            ("--max-batch-cost", max_batch_cost is not None),
+            (f"--max-batch-cost {max_batch_cost or 0:g}", max_batch_cost is not None),
             ("--hide-costs", hidden),
         ):
             if given:
-                msg = "expected --cost, or a trace with costs, beside it"
-                raise click.UsageError(f"{option}: {msg}")
+                msg = f"expected --cost, or a trace with costs, got {option} alone"
+                raise click.UsageError(msg)
         return None
     if hidden:
         expect_none("with --hide-costs", bound, *bound)

@@ -35,6 +35,7 @@ _N = TypeVar("_N")
 _NONE = (0.0, 0.0)  # share of the batches that meet a pause, and its length
 
 _LATENCY = "5ms+0.05ms"
+_PADDED = ("--no-padded", "--padded")
 
 
 def _pause(text: str) -> Pauses | tuple[float, float]:
@@ -186,8 +187,8 @@ def expect_costs(server: Server | UnevenServers, *, padded: bool | None, given: 
     servers = server.each if isinstance(server, UnevenServers) else (server,)
     terms = [each.costs for each in servers if each.costs is not None]
     if not given and (terms or padded is not None):
-        said = "durations that grow with costs" if terms else "--padded or --no-padded"
-        raise click.UsageError(f"expected --cost, or a trace with costs, with {said}")
+        said = "durations that grow with costs" if terms else _PADDED[bool(padded)]
+        raise click.UsageError(f"expected --cost, or a trace with costs, got {said} alone")
     return terms[0].padded if terms else bool(padded)
 
 
@@ -199,8 +200,8 @@ def expect_padding(server: Server | UnevenServers) -> None:
     """
     servers = server.each if isinstance(server, UnevenServers) else (server,)
     if not any(isinstance(each.curve, Padded) for each in servers):
-        msg = "expected --pad-to, or a recording that shows sizes, beside it"
-        raise click.UsageError(f"--hide-sizes: {msg}")
+        msg = "expected --pad-to, or a recording that shows sizes, got --hide-sizes alone"
+        raise click.UsageError(msg)
 
 
 def server_of(
@@ -224,7 +225,17 @@ def server_of(
         each = tuple(_situated(one, **conditions) for some in servers for one in some)
         return UnevenServers(each)
     fitted = None if latency_from is None else latency_from.server
+    if fitted is not None:
+        _expect_recorded(fitted, padded=conditions["padded"])
     return _situated(fitted or server or parse_server(_LATENCY), **conditions)
+
+
+def _expect_recorded(fitted: Server, *, padded: bool | None) -> None:
+    """Refuse to add costs up in another way than that by which was learned what a unit takes."""
+    if padded is None or fitted.costs is None or fitted.costs.padded == padded:
+        return
+    expected = f"expected {_PADDED[not padded]}, as the recorded batches were"
+    raise click.UsageError(f"{expected}, or --latency, got {_PADDED[padded]}")
 
 
 def _situated(

@@ -13,6 +13,7 @@ import msgspec
 from adaptive_batching.allowed_sizes import largest_batch
 from adaptive_batching.core import Costs, Fairness, Limits
 from adaptive_batching.errors import SettingError
+from adaptive_batching.marshal.config.quantities import written
 from adaptive_batching.marshal.config.settings import RouteSettings
 from adaptive_batching.marshal.sidecar.batch_key import HeaderRules
 from adaptive_batching.marshal.sidecar.route import Route, Terms
@@ -161,8 +162,10 @@ def _check_cost(settings: RouteSettings) -> None:
     if settings.cost is not None:
         return
     for key in ("padded", "max_batch_cost"):
-        if getattr(settings, key) is not None:
-            raise SettingError(key, "expected cost (--cost) beside it, such as chars")
+        given = getattr(settings, key)
+        if given is not None:
+            expected = "expected cost (--cost) beside it, such as chars"
+            raise SettingError(key, f"{expected}, got {written(given)} alone")
 
 
 def _check_padding(settings: RouteSettings, form: Format[Any]) -> None:
@@ -170,7 +173,7 @@ def _check_padding(settings: RouteSettings, form: Format[Any]) -> None:
     if not settings.pad_to_sizes:
         return
     if not settings.sizes:
-        raise SettingError("pad_to_sizes", "expected sizes as well, such as 1,2,4,8")
+        raise SettingError("pad_to_sizes", "expected sizes as well, such as 1,2,4,8, got none")
     if not settings.idempotent:
         msg = "expected idempotent requests, for it repeats some of their items"
         raise SettingError("pad_to_sizes", msg)
