@@ -415,6 +415,17 @@ def test_what_cost_gains(lengths):
     assert float(worth.rstrip("%").rsplit(" ", 1)[1]) < 99
 
 
+def test_what_cost_gains_is_told_of_requests_that_may_cost_so_much(tmp_path):
+    """One in two costs too much for a batch, and is refused; without `cost=` it is not compared."""
+    path = tmp_path / "half.csv"
+    rows = [f"{index / 100},1,{100 if index % 2 else 10}" for index in range(200)]
+    path.write_text("\n".join(["t_seconds,size,cost", *rows]))
+    model = ("--latency", "1ms+10us/token", "--max-latency", "50ms", "--workers", "1")
+    said = run("recommend", path, *model, "--max-batch-cost", 50, "--goodput", "50%")
+    compared = "100.00% of what max_batch_cost lets in are answered in time, without it 100.00%"
+    assert said.splitlines()[-1] == f"with cost= {compared}"
+
+
 def test_sizes_that_the_model_runs_are_recommended():
     """The batch limits tried are these, and what to paste has those up to the best."""
     traffic = ("--arrivals", "poisson", "--rate", 800, "--duration", "2s", "--workers", "1..2")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, repeat
 from time import perf_counter
 from typing import Self, TypeVar
 
@@ -159,6 +159,21 @@ class Experiment:
             claims=claims,
             costs=costs,
         )
+
+    def that_fit(self) -> Self:
+        """This experiment without the requests that are refused because they cost too much.
+
+        Users of a closed loop, and streams, bring all of theirs.
+        """
+        costs, arrivals = self.limits.costs, self.arrivals
+        if costs is None or self.costs is None or not isinstance(arrivals, np.ndarray):
+            return self
+        sizes = repeat(1, len(arrivals)) if self.sizes is None else self.sizes
+        fits = [
+            costs.as_run(size, cost, cost) <= costs.max_batch_cost
+            for size, cost in zip(sizes, self.costs, strict=False)
+        ]
+        return self if all(fits) else self.only(np.flatnonzero(fits))
 
 
 def _chosen(each: Iterable[T], number: int, chosen: Chosen) -> list[T]:
