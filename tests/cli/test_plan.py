@@ -2,7 +2,9 @@
 
 import csv
 import json
+import os
 import shlex
+import threading
 import tomllib
 from itertools import islice
 from pathlib import Path
@@ -360,6 +362,19 @@ def test_a_recording_with_costs(lengths):
     row = simulated["rows"][0]
     assert simulated["trace"]["costs"] == "recorded costs"
     assert row["mean_latency"] == pytest.approx(sum(recorded) / len(recorded), rel=0.1)
+
+
+def test_a_recording_from_a_pipe(lengths, tmp_path):
+    """It is simulated as the file is, by all replications: as it was recorded."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(lengths.read_bytes()))
+    writer.start()
+    options = ("--max-latency", "100ms", "--policy", "cork", "--replications", 2)
+    piped, filed = (run("simulate", path, *options).splitlines() for path in (pipe, lengths))
+    writer.join()
+    assert piped[-3:] == filed[-3:]
+    assert "cork" in "".join(piped[-3:])
 
 
 def test_a_recording_with_costs_and_sizes(tmp_path):

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import click
 
@@ -23,6 +25,25 @@ from adaptive_batching.simulation.study.traffic import (
 from adaptive_batching.simulation.traffic.arrivals import GENERATORS
 from adaptive_batching.simulation.traffic.costs import DrawnCosts, parse_costs
 from adaptive_batching.simulation.traffic.traces import FORMATS, Measure, is_recording
+
+
+class _Trace(click.Path):
+    """A file that can be read more than once: a pipe is copied to a temporary one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read what was typed, and all of a pipe."""
+        path = cast("Path", super().convert(value, param, ctx))
+        if ctx is None or not path.is_fifo():
+            return path
+        folder = TemporaryDirectory(prefix="adaptive-batching-")
+        ctx.call_on_close(folder.cleanup)
+        kept = Path(folder.name) / path.name
+        try:
+            with path.open("rb") as pipe, kept.open("wb") as file:
+                copyfileobj(pipe, file)
+        except OSError as error:
+            raise click.ClickException(f"can't copy {path} to {kept}: {error.strerror}") from error
+        return kept
 
 
 class _Unit(click.Choice):  # type: ignore[type-arg]  # generic in newer clicks only
@@ -46,7 +67,7 @@ _recording = options_in("Recorded traffic")
 _kinds = options_in(KEYS_AND_TENANTS)
 
 TRAFFIC_OPTIONS = (
-    click.argument("trace", type=click.Path(path_type=Path), required=False),
+    click.argument("trace", type=_Trace(path_type=Path), required=False),
     _made(
         "--arrivals",
         type=click.Choice([*sorted(GENERATORS), "closed"]),
@@ -188,7 +209,7 @@ def _recorded(
 
 
 def is_recorded(trace: Path, form: str | None = None) -> bool:
-    """Whether a trace is what `--record` wrote; not of a pipe, which can be read once.
+    """Whether a trace is what `--record` wrote; not of a terminal, which can be read once.
 
     Raises:
         TraceError: It can't be read.
