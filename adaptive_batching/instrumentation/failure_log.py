@@ -2,7 +2,7 @@
 
 import logging
 
-from adaptive_batching.errors import BatchingError
+from adaptive_batching.errors import BatchingError, CostError
 from adaptive_batching.exception_text import exc_info, printable, qualname_of
 from adaptive_batching.instrumentation.log_rate_limit import LogRateLimit
 from adaptive_batching.units import format_duration
@@ -44,7 +44,8 @@ class FailureLog:
         if not self._bursts.begins(kind):
             return
         parts = exc_info(error)
-        trace = parts if (status, code) == HANDLER_ERROR else None
+        raised = isinstance(error, CostError) and cause is not None  # by the program's function
+        trace = parts if raised or (status, code) == HANDLER_ERROR else None
         about = {"request_id": request_id, "endpoint": path, "code": code}
         line = "request %s: %s: %s: %r"
         _log.warning(line, request_id, path, code, parts[1], exc_info=trace, extra=about)

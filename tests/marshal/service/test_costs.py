@@ -131,6 +131,18 @@ async def test_the_log_says_what_a_client_is_told_that_it_says(caplog):
     ]
 
 
+async def test_the_log_says_where_a_function_raised(caplog):
+    """With its line, as of a handler; one that returned no number has none to be told of."""
+    costs = {"negative": -1}
+    texts = Texts(cost=lambda item: costs[item.text])
+    async with client_of(texts.service) as client:
+        await client.post("/lengths", {"text": "unknown"})
+        await client.post("/lengths", {"text": "negative"})
+    logged = [record for record in caplog.records if getattr(record, "code", "") == "bad_cost"]
+    assert ["KeyError: 'unknown'" in (record.exc_text or "") for record in logged] == [True, False]
+    assert "costs[item.text]" in logged[0].exc_text
+
+
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
 async def test_a_function_that_exits_is_answered(raised):
     """The client gets a 500 instead of a closed connection."""
