@@ -155,7 +155,7 @@ class BatchSharing:
     ) -> _Told | None:
         """What the dispatcher is told of a request of one batch; None for one that has to be cut.
 
-        A request with an item that costs too much is told with the error, and counted by that.
+        A request that is not taken is told with the error, and counted by that.
         """
         try:
             if brought.share.size > self._most(brought, self._upstreams.models.most(target)):
@@ -170,7 +170,9 @@ class BatchSharing:
         share = brought.share
         if share.size > self._max_queue:  # QueueFull would have its client try again for ever
             most = self._max_queue
-            raise JobTooLarge(f"expected at most max_queue={most} items, got {share.size}")
+            error = JobTooLarge(f"expected at most max_queue={most} items, got {share.size}")
+            told = self._call(brought, request, target, deadline, error)
+            return await self._dispatcher.submit(*told)
         if self._is_apart(share, request, target):
             return await self._dispatcher.submit(*self._call(brought, request, target, deadline))
         pieces = self._cut(brought, self._most(brought, self._upstreams.models.most(target)))

@@ -1,9 +1,11 @@
 """A sidecar before a model server: who shares a batch, and what everybody gets back."""
 
 import json
+from collections import Counter
 
 import pytest
 
+from adaptive_batching.core import JobOutcome
 from tests.marshal.sidecar.scripted import OK, scripted
 
 
@@ -120,6 +122,8 @@ async def test_a_request_that_the_queue_never_has_room_for(model, before):
     status, answer, headers = await client.predict(*range(5))
     assert (status, answer["error"]) == (413, "too_many_items")
     assert "Retry-After" not in headers
+    [dispatcher] = client.running.dispatchers.values()
+    assert +Counter(dispatcher.stats().requests) == {JobOutcome.DONE: 2, JobOutcome.SHED: 1}
     assert (await client.predict(*[1] * 70_000))[0] == 413  # which are not even cut
 
 
