@@ -34,7 +34,13 @@ def recent_batches(watched: Mapping[str, Watched], request: web.BaseRequest) -> 
     now, clock = monotonic(), datetime.now(UTC)
     shown = {
         label: [
-            dict(_described(ran, clock - timedelta(seconds=now - ran.record.finished)))
+            dict(
+                _described(
+                    ran,
+                    clock - timedelta(seconds=now - ran.record.finished),
+                    costed=watched[label].dispatcher.limits.costs is not None,
+                )
+            )
             for ran in watched[label].latest.newest(limit)
         ]
         for label in labels
@@ -49,7 +55,7 @@ def _limit(request: web.BaseRequest) -> int:
     return min(int(text), KEPT)
 
 
-def _described(ran: Ran, ended: datetime) -> Iterator[tuple[str, Any]]:
+def _described(ran: Ran, ended: datetime, *, costed: bool) -> Iterator[tuple[str, Any]]:
     record = ran.record
     yield "number", ran.number
     yield "ended", ended
@@ -60,7 +66,7 @@ def _described(ran: Ran, ended: datetime) -> Iterator[tuple[str, Any]]:
     yield "requests", record.requests
     if record.padded_size > record.size:
         yield "padded_items", record.padded_size
-    if record.cost:
+    if costed:
         yield "cost", record.cost
         yield "padding", record.cost - record.own_cost
     yield "left_waiting", record.left_waiting

@@ -105,6 +105,14 @@ async def test_costs_that_are_not_padded_add_up(start, padding):
     assert (batch["cost"], batch["padding"]) == (22, 0)
 
 
+async def test_a_batch_may_cost_nothing(start, padding):
+    """Its cost is told as any other: there are costs, and this one is 0."""
+    client = await start()
+    assert (await send(client, "", ""))[1] == [0, 0]
+    [batch] = await recent(client)
+    assert (batch["cost"], batch["padding"]) == (0, 0)
+
+
 async def test_an_item_that_no_batch_can_pay_for_is_refused(start, padding):
     """With the limit and what it costs; the server does not get it."""
     client = await start(costs=Costs(padded=True, max_batch_cost=30))
