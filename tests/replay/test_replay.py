@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from adaptive_batching.cli import main
-from adaptive_batching.core import JobOutcome, Limits
+from adaptive_batching.core import RECORDING, JobOutcome, Limits
 from adaptive_batching.replay import Conditions, Overhead, compare, send
 from adaptive_batching.replay import overhead as overhead_measured
 from adaptive_batching.replay.fidelity import foretell
@@ -119,6 +119,18 @@ def test_a_trace_is_sent_and_simulated(trace):
     assert set(reply["difference"]) == {
         "mean_latency", "p50_latency", "p99_latency", "goodput", "mean_batch_size",
     }  # fmt: skip
+
+
+def test_what_a_recording_brings_besides_is_said_to_be_left_out(tmp_path):
+    """The model sleeps by the number of requests, whatever they cost and hold."""
+    path = tmp_path / "recording.csv"
+    rows = [f"{index / 50},{1 + index % 3},{10 + index},0.01,,done,,,," for index in range(20)]
+    path.write_text("\n".join([RECORDING, *rows]))
+    result = run(path, "--live", "--latency", "2ms", "--warmup", "0s", "--format", "json")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith(f"Warning: items and costs of {path} are left out: each")
+    told = json.loads(result.stdout)["trace"]
+    assert (told["sent"], told["items"], told["costs"]) == (20, None, None)
 
 
 def test_the_table_says_what_was_assumed(trace, monkeypatch):

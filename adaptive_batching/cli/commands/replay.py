@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -24,6 +25,7 @@ from adaptive_batching.cli.options.parameters import (
     expect_shorter,
 )
 from adaptive_batching.cli.options.sections import options_in
+from adaptive_batching.cli.options.traffic import is_recorded
 from adaptive_batching.core import Limits
 from adaptive_batching.errors import BatchingError, TraceError
 from adaptive_batching.load.processes import LoadError
@@ -102,15 +104,16 @@ def command(
 
     The service runs on this machine, with a model that sleeps in worker processes. A separate
     process sends the requests at the instants of TRACE, without waiting for answers. Each request
-    is one item. The simulation uses this machine's measured delays: how long batches occupied
-    workers, and how long answers took besides. It does not use the measured waiting times.
+    is one item: the items and costs of a recording are left out. The simulation uses this machine's
+    measured delays: how long batches occupied workers, and how long answers took besides. It does
+    not use the measured waiting times.
     """
     if not live:
         raise click.UsageError("expected --live: without it, `simulate` replays a trace")
     # What is refused under overload stands in the table.
     logging.getLogger("adaptive_batching").setLevel(logging.ERROR)
     try:
-        traffic = recorded(trace, Shaping(speedup=speedup), form=trace_format)
+        traffic = _of_single_items(trace, speedup, trace_format)
         instants = _first(traffic, duration)
         expect_shorter("warmup", warmup, float(instants[-1]))
         comparing = partial(
@@ -136,6 +139,17 @@ def command(
             Console().print(
                 as_text(comparison, f"{counted(len(instants), 'request')} of {traffic}")
             )
+
+
+def _of_single_items(trace: Path, speedup: float, trace_format: str | None) -> Traffic:
+    """The requests of a trace; a warning says what they bring that the model does not take."""
+    in_items = is_recorded(trace, trace_format)
+    traffic = recorded(trace, Shaping(speedup=speedup), form=trace_format, with_sizes=in_items)
+    brought = {"items": traffic.sizes, "costs": traffic.costs}
+    if left_out := [name for name, values in brought.items() if values is not None]:
+        told = "each request is one item, and the model sleeps by the number of these"
+        click.echo(f"Warning: {' and '.join(left_out)} of {trace} are left out: {told}", err=True)
+    return replace(traffic, sizes=None, costs=None, costed=None)
 
 
 def _first(traffic: Traffic, seconds: float) -> Times:
