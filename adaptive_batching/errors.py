@@ -45,6 +45,7 @@ Exceptions raised by a handler are not wrapped: they reach the caller as they ar
 Each class carries the HTTP status and the fixed code under which the service reports it.
 """
 
+from math import nan
 from typing import Any, ClassVar
 
 
@@ -103,10 +104,18 @@ class NoWorkers(Refused):
 
 
 class JobTooLarge(Refused):
-    """One request brings more items than there is ever room for, in a batch or in a queue."""
+    """One request brings more items than there is ever room for, in a batch or in a queue.
+
+    Attributes:
+        cost: What its items cost, by `Costs.of_items`; NaN if that is not known.
+    """
 
     status = 413
     code = "too_many_items"
+
+    def __init__(self, message: str, *, retry_after: float = 0.0, cost: float = nan) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.cost = cost
 
 
 class MalformedBody(BatchingError, ValueError):

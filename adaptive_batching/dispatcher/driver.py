@@ -33,7 +33,7 @@ from adaptive_batching.dispatcher.readiness import Readiness
 from adaptive_batching.dispatcher.running import RunningBatches
 from adaptive_batching.dispatcher.slow_workers import SlowWorkers
 from adaptive_batching.dispatcher.stats import Stats
-from adaptive_batching.errors import Draining, PolicyError
+from adaptive_batching.errors import Draining, JobTooLarge, PolicyError
 from adaptive_batching.units import Duration, patience_of
 from adaptive_batching.workers.interface import Workers
 
@@ -148,7 +148,7 @@ class Driver(Generic[T, R]):
         due = now + max_latency
         unknown: Exception | None = None
         if isinstance(cost, Exception):
-            unknown, cost = cost, nan
+            unknown, cost = cost, cost.cost if isinstance(cost, JobTooLarge) else nan
         call: Call[T, R]
         if self._tells_tenants_apart:
             call = TenantCall(item, on_end, now, size, due, key, tenant, priority, cost)

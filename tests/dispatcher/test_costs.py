@@ -116,6 +116,19 @@ def test_a_call_of_unknown_cost_is_counted(error: Exception, outcome: JobOutcome
     assert isnan(ends.seen[0][1])
 
 
+def test_what_costs_too_much_is_told_with_its_cost() -> None:
+    """A face that knows it refuses by itself; a simulation of the recording refuses it, too."""
+    ends = Ends()
+
+    async def main() -> None:
+        async with dispatcher_of(Costs(), ends) as dispatcher:
+            with pytest.raises(JobTooLarge):
+                await dispatcher.submit(1, cost=JobTooLarge("it costs too much", cost=9.0))
+
+    run_virtually(main())
+    assert ends.seen == [(JobOutcome.SHED, 9.0)]
+
+
 def test_no_batch_costs_more_than_max_batch_cost() -> None:
     """The limit holds from the first batch on; a call beyond it by itself is refused."""
     recorder = Recorder()

@@ -107,6 +107,7 @@ async def before(model):
             more=None,
             bounds=None,
             tracer=None,
+            observers=(),
             **terms,
         ):
             route = Route(
@@ -118,7 +119,11 @@ async def before(model):
                 **{"timeout": 5.0, **(more or {})},
             )
             running = SidecarRunning(
-                [route], bounds=bounds or Bounds(), admin=("127.0.0.1", 0), tracer=tracer
+                [route],
+                bounds=bounds or Bounds(),
+                admin=("127.0.0.1", 0),
+                observers={"models": observers},
+                tracer=tracer,
             )
             stack.push_async_callback(running.stop, 1.0)
             await running.start("127.0.0.1", 0)

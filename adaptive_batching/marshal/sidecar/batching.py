@@ -233,8 +233,9 @@ class BatchSharing:
         if waits <= 0:
             raise DeadlineExceeded("its time was over when its body had arrived")
         share = brought.share
-        cost: float | Exception = 0.0
-        filler = -1 if self._costs is None else self._costs.filler(brought.costs)
+        costs = self._costs
+        cost = 0.0 if costs is None else costs.of_items(brought.costs)
+        filler = -1 if costs is None else costs.filler(brought.costs)
         item = self._item(share, request, target, now + waits, filler)
         most = self._upstreams.models.most(target)
         key: Hashable = item.key
@@ -248,10 +249,10 @@ class BatchSharing:
             size = min(size, self._terms.max_batch_size)
         tenant, priority = self._claims.of(headers) if self._claims is not None else _NOBODY
         if refusal is not None:
-            cost = refusal
-        elif self._costs is not None:
-            cost = self._costs.at_most(self._costs.of_items(brought.costs), size)
-        return item, waits, key, size, tenant, priority, cost
+            refusal.cost = cost
+        elif costs is not None:
+            cost = costs.at_most(cost, size)
+        return item, waits, key, size, tenant, priority, refusal or cost
 
     def _item(
         self, share: Any, request: Request, target: str, due: float, filler: int = -1

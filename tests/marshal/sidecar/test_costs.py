@@ -8,7 +8,10 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from adaptive_batching.core import Costs, JobOutcome
+from adaptive_batching import Recorder
+from adaptive_batching.core import Costs, JobOutcome, Limits, Scheduler, make_policy
+from adaptive_batching.simulation import ArrivalStream, History, Server, drive
+from adaptive_batching.simulation.traffic.traces import read_trace
 from adaptive_batching.wire.generic import GenericJSON
 from adaptive_batching.wire.item_cost import parse_item_cost
 from tests.cli.test_top import top
@@ -122,6 +125,24 @@ async def test_an_item_that_no_batch_can_pay_for_is_refused(start, padding):
     assert padding.batches == []
     counted = client.running.dispatchers["models"].stats().requests
     assert +Counter(counted) == {JobOutcome.SHED: 1}
+
+
+async def test_a_recording_has_the_cost_of_what_is_refused_for_it(start, tmp_path):
+    """So a simulation with the same limit refuses it, too."""
+    path, costs = tmp_path / "recording.csv", Costs(padded=True, max_batch_cost=30)
+    with Recorder(path) as recorder:
+        client = await start(costs=costs, observers=[recorder])
+        assert [(await send(client, *texts))[0] for texts in (["a"], ["b" * 31, "b"])] == [200, 413]
+    trace = read_trace(path)
+    assert (trace.sizes.tolist(), trace.costs.tolist()) == ([1, 2], [1, 31])
+    simulated = History()
+    feed = ArrivalStream(trace.times, sizes=trace.sizes.tolist(), costs=trace.costs.tolist())
+    scheduler = Scheduler(make_policy("cork"), Limits(costs=costs), workers=1)
+    drive(feed, [scheduler], Server(1e-3, 0.0).service(), simulated)
+    assert Counter(job.outcome for job in simulated.jobs) == {
+        JobOutcome.DONE: 1,
+        JobOutcome.SHED: 1,
+    }
 
 
 async def test_a_request_without_its_cost_is_passed_on(start, padding, caplog):
