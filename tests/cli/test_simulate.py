@@ -483,7 +483,7 @@ def test_what_cannot_be_seen_in_a_header_is_shown(tmp_path):
         ((*MADE, "--cost", "many"), "expected recorded, tokens, lognormal:MEDIAN,SIGMA"),
         ((*MADE, "--cost", "tokens"), "expected a TRACE with --cost tokens, got none"),
         ((*MADE, "--latency", "5ms+1us/token"), "or a trace with costs, got durations that"),
-        ((*MADE, "--padded"), "expected --cost, or a trace with costs, got --padded alone"),
+        ((*MADE, "--padded"), "with --stream), or a trace with costs, got --padded alone"),
         (
             (*MADE, "--max-batch-cost", 9),
             "expected --cost, or a trace with costs, got --max-batch-cost 9 alone",

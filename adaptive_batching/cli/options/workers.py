@@ -188,7 +188,8 @@ def expect_costs(server: Server | UnevenServers, *, padded: bool | None, given: 
     terms = [each.costs for each in servers if each.costs is not None]
     if not given and (terms or padded is not None):
         said = "durations that grow with costs" if terms else _PADDED[bool(padded)]
-        raise click.UsageError(f"expected --cost, or a trace with costs, got {said} alone")
+        expected = "expected --cost (recorded, with --stream), or a trace with costs"
+        raise click.UsageError(f"{expected}, got {said} alone")
     return terms[0].padded if terms else bool(padded)
 
 
