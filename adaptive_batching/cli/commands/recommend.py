@@ -78,9 +78,9 @@ def command(
 
     With these workers the goodput is at least --goodput, and the p99 of the answered requests is
     within --max-latency. The batch limits tried are --max-batch-size, the powers of two below it
-    and the largest recorded batch, or the sizes of --pad-to up to it. One beyond the
-    largest recorded batch is recommended only if no other holds. A curve then shows the same
-    workers under less and more traffic. The exit status is 1 if no number of --workers is enough.
+    and the largest recorded batch, or the sizes of --pad-to up to it. One beyond the largest
+    recorded batch is recommended only if no other holds. A curve then shows the same workers
+    under less and more traffic. The exit status is 1 if no number of --workers is enough.
 
     With --arrivals closed it finds the fewest workers for the given --users. The goal is then
     --max-latency, --throughput, or both.
