@@ -19,7 +19,12 @@ from adaptive_batching.cooperation.turns import Turns
 from adaptive_batching.cooperation.waiter import Waiter
 from adaptive_batching.core import Batch, Hold, Job, Outcome, Scheduler, Shed, ShedReason
 from adaptive_batching.errors import DeadlineExceeded, Overloaded, PolicyError, WorkerLost
-from adaptive_batching.workers.handler.results import check_results, ran_out_of_memory
+from adaptive_batching.workers.handler.results import (
+    CallRaised,
+    check_results,
+    raised_by_calls,
+    ran_out_of_memory,
+)
 
 _AWAKE = 1e-3  # seconds; a thread that takes longer to wake will not be back for this batch
 
@@ -183,14 +188,19 @@ class ThreadDriver:
         handles = cast("list[Handle[Any]]", batch.jobs)
         items = [item for handle in handles for item in handle.items]
         try:
-            return Outcome.DONE, check_results(self._handler(items), batch.size)
+            results = check_results(self._handler(items), batch.size)
         except Exception as error:  # noqa: BLE001  the handler's own, for its callers
-            outcome = Outcome.OUT_OF_MEMORY if ran_out_of_memory(error) else Outcome.FAILED
-            return outcome, [error] * batch.size
+            results = [CallRaised(error)] * batch.size
         except BaseException as error:  # Ctrl-C is the leader's alone
             lost = WorkerLost(f"the thread that ran this batch was stopped: {error!r}")
             self._conclude(batch, Outcome.FAILED, [lost] * batch.size)
             raise
+        raised = raised_by_calls(results)
+        if not raised:
+            return Outcome.DONE, results
+        told = [each.error if type(each) is CallRaised else each for each in results]
+        out_of_memory = any(map(ran_out_of_memory, raised))
+        return Outcome.OUT_OF_MEMORY if out_of_memory else Outcome.FAILED, told
 
     def _conclude(self, batch: Batch, outcome: Outcome, results: Sequence[Any]) -> None:
         """Give each member its result, and wake the thread that waits for it."""
