@@ -9,7 +9,7 @@ from adaptive_batching.marshal.http import limits
 from adaptive_batching.marshal.http.response import Response, head_of
 from adaptive_batching.marshal.service.service import Service
 from tests.marshal.client import client_of, until
-from tests.marshal.http.held import Held, connected
+from tests.marshal.http.server.held import Held, connected
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: us\r\n\r\n"
 

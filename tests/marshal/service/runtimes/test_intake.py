@@ -16,7 +16,7 @@ from adaptive_batching.payloads.arrays import npy
 from adaptive_batching.payloads.codecs import Codec
 from adaptive_batching.payloads.lists import cut
 from tests.marshal.client import client_of, until
-from tests.marshal.service.test_mounting import EVERYWHERE
+from tests.marshal.service.mounted.test_mounting import EVERYWHERE
 
 
 class Text(msgspec.Struct):

@@ -19,7 +19,7 @@ from adaptive_batching.marshal.service.service import Service
 from tests.marshal import apps
 from tests.marshal.client import Answer, until
 
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 
 
 class Mounted:

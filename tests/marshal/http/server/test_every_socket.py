@@ -21,7 +21,7 @@ from adaptive_batching.marshal.http.handler import Keep
 from adaptive_batching.marshal.http.response import Response
 from adaptive_batching.marshal.http.server import server
 from tests.marshal.client import until
-from tests.marshal.http.held import Streams
+from tests.marshal.http.server.held import Streams
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 SOCKETS = ["TCP", "TLS", "Unix", "inherited"]

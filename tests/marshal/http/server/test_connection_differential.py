@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.marshal.client import client_of, until
-from tests.marshal.http.held import Held, connected
+from tests.marshal.http.server.held import Held, connected
 
 _NAMES = re.compile(rb'(?<="request_id":")[^"]*')
 _LAST = {
