@@ -1,6 +1,6 @@
 """The headers of a request: looked up by name in lower case, and kept as they came."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 Pairs = Sequence[tuple[bytes, bytes]]
 """Names and values as they came: in their order and spelling, a repeated name each time."""
@@ -28,6 +28,10 @@ class Headers(dict[str, str]):
             self[name.decode("latin-1").lower()] = value.decode("utf-8", _AS_IS).strip(" \t")
         if len(self) != len(pairs):
             self._join()
+
+    def each(self) -> Iterable[tuple[str, str]]:
+        """Names and values, those of a repeated name each by itself; names may be in lower case."""
+        return self.items() if len(self) == len(self.pairs) else self.spelled()
 
     def spelled(self) -> list[tuple[str, str]]:
         """Names and values as they came, as text."""

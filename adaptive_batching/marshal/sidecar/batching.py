@@ -18,6 +18,7 @@ from adaptive_batching.errors import (
     UpstreamBroken,
     UpstreamMismatch,
 )
+from adaptive_batching.marshal.http.headers import Headers
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.sidecar.proxy_headers import check_text
 from adaptive_batching.marshal.sidecar.route import Route
@@ -157,25 +158,27 @@ class BatchSharing:
 
         A request that is not taken is told with the error, and counted by that.
         """
+        known = self._upstreams.models.most(target)
         try:
-            if brought.share.size > self._most(brought, self._upstreams.models.most(target)):
+            if brought.share.size > self._most(brought, known):
                 return None
         except JobTooLarge as error:
-            return self._call(brought, request, target, deadline, error)
-        return self._call(brought, request, target, deadline)
+            return self._call(brought, request, target, deadline, known, error)
+        return self._call(brought, request, target, deadline, known)
 
     async def _in_pieces(
         self, brought: Brought, request: Request, target: str, deadline: float, tries: int = _TRIES
     ) -> Reply:
-        share = brought.share
+        share, known = brought.share, self._upstreams.models.most(target)
         if share.size > self._max_queue:  # QueueFull would have its client try again for ever
             most = self._max_queue
             error = JobTooLarge(f"expected at most max_queue={most} items, got {share.size}")
-            told = self._call(brought, request, target, deadline, error)
+            told = self._call(brought, request, target, deadline, known, error)
             return await self._dispatcher.submit(*told)
-        if self._is_apart(share, request, target):
-            return await self._dispatcher.submit(*self._call(brought, request, target, deadline))
-        pieces = self._cut(brought, self._most(brought, self._upstreams.models.most(target)))
+        if self._is_apart(share, request, target, known):
+            call = self._call(brought, request, target, deadline, known)
+            return await self._dispatcher.submit(*call)
+        pieces = self._cut(brought, self._most(brought, known))
         try:
             replies = await _all([self._piece(each, request, target, deadline) for each in pieces])
         except UpstreamMismatch:
@@ -197,9 +200,8 @@ class BatchSharing:
         costs = [brought.costs[start : start + limit] for start in starts]
         return list(map(Brought, pieces, costs))
 
-    def _is_apart(self, share: Any, request: Request, target: str) -> bool:
+    def _is_apart(self, share: Any, request: Request, target: str, known: float | None) -> bool:
         """Whether answers to requests like it have to be left whole, and so has it."""
-        known = self._upstreams.models.most(target)
         item = self._item(share, request, target, inf)
         return not (known and self._upstreams.mergeable(item))
 
@@ -224,10 +226,10 @@ class BatchSharing:
         request: Request,
         target: str,
         deadline: float,
+        known: float | None,
         refusal: JobTooLarge | None = None,
     ) -> _Told:
-        """What the dispatcher is told of a request."""
-        headers = request.headers
+        """What the dispatcher is told of a request for a model of which so much is known."""
         now = monotonic()
         waits = deadline - now
         if waits <= 0:
@@ -237,17 +239,16 @@ class BatchSharing:
         cost = 0.0 if costs is None else costs.of_items(brought.costs)
         filler = -1 if costs is None else costs.filler(brought.costs)
         item = self._item(share, request, target, now + waits, filler)
-        most = self._upstreams.models.most(target)
         key: Hashable = item.key
         size = share.size
-        if most and self._upstreams.mergeable(item):
-            if most < self._terms.max_batch_size:
-                key = BoundedKey(key, int(most))
+        if known and self._upstreams.mergeable(item):
+            if known < self._terms.max_batch_size:
+                key = BoundedKey(key, int(known))
         else:
             key = object()
             # Larger than a batch it can't be cut; to the queue it is a full one.
             size = min(size, self._terms.max_batch_size)
-        tenant, priority = self._claims.of(headers) if self._claims is not None else _NOBODY
+        tenant, priority = self._claims.of(request.headers) if self._claims is not None else _NOBODY
         if refusal is not None:
             refusal.cost = cost
         elif costs is not None:
@@ -259,13 +260,15 @@ class BatchSharing:
     ) -> Forwarded:
         method, target = self._form.destination(request.method, target)
         rules = self._terms.headers
-        own = request.headers.spelled()
-        told, addresses = rules.key(own)
+        head: Headers | None = request.headers
+        told, addresses = rules.key(request.headers.each())
         if self._form.holds_heads:
-            own = list(told)
-        check_text("".join([value for _, value in own]))
+            head = None
+            check_text("".join([value for _, value in told]))
+        else:
+            check_text("".join(request.headers.values()))
         return Forwarded(
-            self._form, share, method, target, rules, told, addresses, own, due, filler
+            self._form, share, method, target, rules, told, addresses, head, due, filler
         )
 
 

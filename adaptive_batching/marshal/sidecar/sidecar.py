@@ -30,7 +30,7 @@ class Sidecar(Router[RouteRuntime]):
     def __init__(
         self, find_route: FindRoute, max_in_flight: int, held: MemoryLimit, tenants: Tenants
     ) -> None:
-        super().__init__(max_in_flight, held, tenants)
+        super().__init__(max_in_flight, held, tenants if tenants.header else None)
         self._find_route = find_route
         self._tenant_limits = tenants
 

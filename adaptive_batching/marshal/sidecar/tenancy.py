@@ -45,10 +45,13 @@ class Tenants:
     Args:
         header: That names a tenant; empty if they are not told apart.
         limit: Requests of one tenant at a time.
+
+    Attributes:
+        header: In lower case.
     """
 
     def __init__(self, header: str, limit: int) -> None:
-        self._header = header.lower()
+        self.header = header.lower()
         self._limit = limit
         self._under_way: Counter[str] = Counter()
 
@@ -58,9 +61,9 @@ class Tenants:
         Raises:
             Rejected: Its tenant has as many under way as it may.
         """
-        if not self._header:
+        if not self.header:
             return ""
-        name = tenant_of(headers, self._header)
+        name = tenant_of(headers, self.header)
         if self._under_way[name] >= self._limit:
             raise Rejected(429, "tenant_limit", headers={"Retry-After": "1"})
         self._under_way[name] += 1
@@ -68,7 +71,7 @@ class Tenants:
 
     def leave(self, name: str) -> None:
         """It has ended; a tenant that has none under way is forgotten."""
-        if self._header:
+        if self.header:
             self._under_way[name] -= 1
             if not self._under_way[name]:
                 del self._under_way[name]

@@ -37,6 +37,15 @@ def test_headers_of_one_name_are_joined():
     ]
 
 
+@pytest.mark.parametrize("repeated", [(), ((b"x-user", b" bob"), (b"Host", b"h"))])
+def test_each_header_of_one_name_is_told_by_itself(repeated):
+    """The batch key has two values where a look-up by name finds them joined."""
+    pairs = ((b"Host", b"h"), (b"X-User", b"alice "), *repeated)
+    each = [(name.lower(), value) for name, value in Headers(pairs).each()]
+    told = [(name.decode().lower(), value.decode().strip()) for name, value in pairs]
+    assert each == told
+
+
 def test_bytes_that_are_no_text_come_back_as_they_were():
     """Names of files come in UTF-8, and in what was before it."""
     for value in ("café".encode(), b"caf\xe9"):

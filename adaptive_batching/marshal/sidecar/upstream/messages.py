@@ -1,6 +1,6 @@
 """What goes to a model server and what comes back, and what that means for the batch."""
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import inf
@@ -16,6 +16,7 @@ from adaptive_batching.errors import (
     UpstreamOutOfMemory,
     UpstreamRefusal,
 )
+from adaptive_batching.marshal.http.headers import Headers
 from adaptive_batching.marshal.sidecar.batch_key import HeaderRules
 from adaptive_batching.wire.exchange import Format, Message
 
@@ -40,7 +41,7 @@ class Forwarded(msgspec.Struct, frozen=True):
         rules: What becomes of its headers.
         headers: Those that are part of the batch key.
         addresses: The names of those that say where it came from.
-        own: All of them, as they came.
+        head: All of them; None if its share holds them.
         due: When its client gives up (monotonic seconds).
         filler: Index of its item that fills up a batch; see `Costs.filler`.
     """
@@ -52,9 +53,14 @@ class Forwarded(msgspec.Struct, frozen=True):
     rules: HeaderRules
     headers: tuple[tuple[str, str], ...] = ()
     addresses: tuple[str, ...] = ()
-    own: Collection[tuple[str, str]] = ()
+    head: Headers | None = None
     due: float = inf
     filler: int = -1
+
+    @property
+    def own(self) -> Sequence[tuple[str, str]]:
+        """Its headers if it is alone in its batch: all, but for those that its share holds."""
+        return self.headers if self.head is None else self.head.spelled()
 
     @property
     def key(self) -> Hashable:
