@@ -80,7 +80,9 @@ def elements(text: Raw, *, bounded: bool = False) -> list[msgspec.Raw]:
         JobTooLarge: It has more elements than a request may have items.
     """
     check(text, readings=1 if bounded else 0)
-    decoder = _elements if not bounded else decoder_of(list_type(text))
+    # Commas say that they are few; where items have commas of their own, only the parser knows.
+    few = not bounded or length_of(text) <= MOST_ITEMS or count(text, b",") < MOST_ITEMS
+    decoder = _elements if few else decoder_of(at_most(msgspec.Raw, FEW_ITEMS))
     try:
         return listed(decoder.decode(text))
     except msgspec.ValidationError as error:
@@ -97,17 +99,8 @@ def too_many(most: int = FEW_ITEMS) -> JobTooLarge:
     return JobTooLarge(f"expected at most {most} items in one request, got more")
 
 
-def list_type(text: Raw) -> Any:
-    """Return as what a client's array is read, so that its elements are not too many.
-
-    Commas say that they are few; where items have commas of their own, only the parser knows.
-    """
-    few = length_of(text) <= MOST_ITEMS or count(text, b",") < MOST_ITEMS
-    return list[msgspec.Raw] if few else at_most(msgspec.Raw, FEW_ITEMS)
-
-
 def listed(found: Any) -> list[Any]:
-    """The elements of what was read as a `list_type`, or as `at_most` so many."""
+    """The elements of what was read as a list, or as `at_most` so many."""
     if isinstance(found, list):
         return found
     return [part for part in msgspec.structs.astuple(found) if part is not _NONE]
