@@ -4,7 +4,7 @@ Of the server's headers only what is not for another client, then how it came ab
 was, how large, and where the time went (milliseconds).
 """
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping
 
 from multidict import CIMultiDict
 
@@ -22,36 +22,56 @@ _SHARED = (
 )
 
 
-def response_to_one(reply: Reply, request_id: str, seconds: float) -> Response:
-    """Make the answer for one client.
+class ResponseSplitting:
+    """Makes the answers for the clients of one route.
 
-    Args:
-        reply: The server's, cut for this client.
-        request_id: Of the client's request.
-        seconds: From the request's arrival until now.
+    The members of a batch share the server's headers, which are looked at once for all of them.
+    """
+
+    __slots__ = ("_headers", "_said")
+
+    def __init__(self) -> None:
+        self._said: Mapping[str, str] | None = None
+        self._headers: dict[str, str] | CIMultiDict[str] = {}
+
+    def response_to_one(self, reply: Reply, request_id: str, seconds: float) -> Response:
+        """Make the answer for one client.
+
+        Args:
+            reply: The server's, cut for this client.
+            request_id: Of the client's request.
+            seconds: From the request's arrival until now.
+
+        Raises:
+            UpstreamBroken: A header of the server has a line break or another control character.
+        """
+        message = reply.message
+        if message.headers is not self._said:
+            self._headers, self._said = _passed_on(message), message.headers
+        headers = self._headers.copy()
+        queued = max(0.0, seconds - reply.seconds)
+        headers["X-Request-Id"] = request_id
+        headers["X-Batch-Id"] = str(reply.batch_id)
+        headers["X-Batch-Size"] = str(reply.batch_size)
+        headers["Server-Timing"] = (
+            f"queue;dur={queued * 1e3:.3f}, upstream;dur={reply.seconds * 1e3:.3f}"
+        )
+        return Response(reply.status, headers, message.body)
+
+
+def _passed_on(message: Message) -> dict[str, str] | CIMultiDict[str]:
+    """All headers of an answer to one request; of a shared answer only those about the body.
 
     Raises:
-        UpstreamBroken: A header of the server has a line break or another control character.
+        UpstreamBroken: One of them is not of one line.
     """
-    message = reply.message
-    headers = _passed_on(message)
+    said = message.headers
+    headers: dict[str, str] | CIMultiDict[str]
+    if message.status is None:
+        headers = {header: said[name] for name, header in _SHARED if name in said}
+    else:
+        headers = CIMultiDict(said)
+        headers.popall("Content-Length", None)
     if not is_one_line("".join([*headers.keys(), *headers.values()])):
         raise UpstreamBroken(f"expected headers of one line each, got {headers!r}")
-    queued = max(0.0, seconds - reply.seconds)
-    headers["X-Request-Id"] = request_id
-    headers["X-Batch-Id"] = str(reply.batch_id)
-    headers["X-Batch-Size"] = str(reply.batch_size)
-    headers["Server-Timing"] = (
-        f"queue;dur={queued * 1e3:.3f}, upstream;dur={reply.seconds * 1e3:.3f}"
-    )
-    return Response(reply.status, headers, message.body)
-
-
-def _passed_on(message: Message) -> MutableMapping[str, str]:
-    """All headers of an answer to one request; of a shared answer only those about the body."""
-    said = message.headers
-    if message.status is None:
-        return {header: said[name] for name, header in _SHARED if name in said}
-    headers = CIMultiDict(said)
-    headers.popall("Content-Length", None)
     return headers

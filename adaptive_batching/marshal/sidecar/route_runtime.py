@@ -28,7 +28,7 @@ from adaptive_batching.marshal.sidecar.batching import (
     RequestCall,
 )
 from adaptive_batching.marshal.sidecar.proxy import PassThrough
-from adaptive_batching.marshal.sidecar.response_splitting import response_to_one
+from adaptive_batching.marshal.sidecar.response_splitting import ResponseSplitting
 from adaptive_batching.marshal.sidecar.route import Route
 from adaptive_batching.marshal.sidecar.tenancy import Claims
 from adaptive_batching.marshal.sidecar.upstream.messages import Forwarded, Reply
@@ -105,6 +105,7 @@ class RouteRuntime:
             fairness=route.fairness if asked else None,
         )
         claims = Claims(tenant_header, route.priority_header) if asked else None
+        self._splitting = ResponseSplitting()
         self._sharing = BatchSharing(route, self.dispatcher, self.upstreams, claims)
         self._passing = PassThrough(self.upstreams.choose, route, about)
 
@@ -218,7 +219,7 @@ class RouteRuntime:
         reply = outcome.reply if isinstance(outcome, UpstreamAnswered) else outcome
         if isinstance(reply, Exception):
             return reply
-        return response_to_one(reply, request.id, now - request.came)
+        return self._splitting.response_to_one(reply, request.id, now - request.came)
 
     def refuse_unseen(self, within: float) -> float | None:
         """Refuse a request if that is certain, whatever it brings; see `Dispatcher`."""

@@ -2,6 +2,10 @@
 
 import pytest
 
+from adaptive_batching.errors import UpstreamBroken
+from adaptive_batching.marshal.sidecar.response_splitting import ResponseSplitting
+from adaptive_batching.marshal.sidecar.upstream.messages import Reply
+from adaptive_batching.wire.exchange import Message
 from tests.marshal.sidecar.raw import exchange, parsed
 from tests.marshal.sidecar.scripted import scripted
 
@@ -65,3 +69,21 @@ async def test_a_sidecar_that_ends_closes_its_connections(model, before):
     [answer] = parsed(await exchange(client.url, b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n"))
     assert answer.headers["Connection"] == "close"
     assert answer.body == b"GET /x 0"
+
+
+def test_members_of_a_batch_share_the_headers_of_the_server_and_no_others():
+    """The next batch has its own, and one that can't be said spoils no other."""
+    splitting = ResponseSplitting()
+
+    def answer(headers, name):
+        return splitting.response_to_one(Reply(200, Message(b"1", headers), 7, 2, 0.1), name, 0.3)
+
+    of_a_batch = {"content-type": "application/json", "set-cookie": "a=b"}
+    one, other = answer(of_a_batch, "one"), answer(of_a_batch, "other")
+    assert [each.headers["X-Request-Id"] for each in (one, other)] == ["one", "other"]
+    assert one.headers.keys() == other.headers.keys()
+    assert "Set-Cookie" not in one.headers
+    for _ in range(2):
+        with pytest.raises(UpstreamBroken):
+            answer({"content-type": "a\nb"}, "another")
+    assert answer({"content-type": "text/plain"}, "last").headers["Content-Type"] == "text/plain"
