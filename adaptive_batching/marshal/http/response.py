@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from email.utils import formatdate
 from http import HTTPStatus
 from time import monotonic
-from typing import NamedTuple
 
+import msgspec
 from aiohttp import web
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # RFC 9110, 5.5: all but the tab
@@ -17,7 +17,7 @@ WITHOUT_BODY = frozenset({204, 304})
 (RFC 9112, 6.3)."""
 
 
-class Response(NamedTuple):
+class Response(msgspec.Struct, frozen=True):
     """An answer that is whole, for any server to send.
 
     Attributes:
@@ -61,12 +61,12 @@ def head_of(response: Response, connection: str) -> bytes:
     Raises:
         ValueError: A header has a line break, which would make two of it.
     """
-    status, headers, body, _ = response
+    status, headers = response.status, response.headers
     lines = [f"{name}: {value}" for name, value in headers.items()]
     if not is_one_line("".join(lines)):
         raise ValueError(f"expected headers of one line each, got {lines!r}")
     if status not in WITHOUT_BODY:
-        lines.append(f"Content-Length: {len(body)}")
+        lines.append(f"Content-Length: {len(response.body)}")
     if "Date" not in headers:
         lines.append(f"Date: {date_now()}")
     if connection:

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Coroutine, Hashable, Sequence
 from math import inf
 from time import monotonic
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from adaptive_batching.core import BoundedKey, Priority
@@ -33,7 +34,7 @@ _NOBODY = (None, Priority.NORMAL)
 _TRIES = 3  # of a request in pieces: two servers may have to show that it is to go whole
 
 
-class Brought(NamedTuple):
+class Brought(msgspec.Struct, frozen=True):
     """What a request brings, as its format has taken it.
 
     Attributes:

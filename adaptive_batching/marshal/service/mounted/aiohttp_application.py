@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.request import Request, request_of
@@ -41,7 +42,7 @@ def make_application(description: ServiceDescription) -> web.Application:
 async def _answered(router: ServiceRouter, path: str, request: web.Request) -> web.Response:
     asked = _asked(path, request)
     response = await answer(router, asked, _body(request))
-    return as_aiohttp(response._replace(headers={**response.headers, "X-Request-Id": asked.id}))
+    return as_aiohttp(replace(response, headers={**response.headers, "X-Request-Id": asked.id}))
 
 
 async def _body(request: web.Request) -> AsyncIterator[bytes]:
