@@ -177,6 +177,8 @@ class HeaderRules:
         Left out are those that end with the connection or that the sidecar writes itself.
         """
         kept = self._kept(pairs, _NOT_SENT_ON)
+        if not self._shared:
+            return kept
         return [(name, value) for name, value in kept if _usual(name.lower()) not in self._shared]
 
     def for_passed(self, pairs: Pairs) -> list[tuple[str, str]]:

@@ -96,7 +96,8 @@ class Connection:
     @property
     def is_silent(self) -> bool:
         """Whether the connection is open and the server has sent nothing since its answer."""
-        return self._is_in_order and not self._readable
+        protocol = self._connector.protocol
+        return protocol.is_connected() and not (protocol.should_close or self._readable)
 
     @property
     def has_unasked(self) -> bool:
@@ -105,11 +106,6 @@ class Connection:
         if len(protocol) or isinstance(protocol.exception(), HttpProcessingError):
             return True
         return protocol.is_connected() and (protocol.should_close or self._readable == POLLIN)
-
-    @property
-    def _is_in_order(self) -> bool:
-        protocol = self._connector.protocol
-        return protocol.is_connected() and not protocol.should_close
 
     @property
     def _readable(self) -> int:
