@@ -9,8 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from yarl import URL
 
 from adaptive_batching.core import JobOutcome
-from tests.marshal.sidecar.raw import exchange, parsed
-from tests.marshal.sidecar.scripted import refusing, url_of
+from tests.marshal.sidecar.peers.raw import exchange, parsed
+from tests.marshal.sidecar.peers.scripted import refusing, url_of
 from tests.workers.conditions import until
 
 

@@ -6,8 +6,8 @@ from adaptive_batching.errors import UpstreamBroken
 from adaptive_batching.marshal.sidecar.response_splitting import ResponseSplitting
 from adaptive_batching.marshal.sidecar.upstream.messages import Reply
 from adaptive_batching.wire.exchange import Message
-from tests.marshal.sidecar.raw import exchange, parsed
-from tests.marshal.sidecar.scripted import scripted
+from tests.marshal.sidecar.peers.raw import exchange, parsed
+from tests.marshal.sidecar.peers.scripted import scripted
 
 BODY = b'{"instances": [21]}'
 

@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 import pytest
 from aiohttp import web
 
-from tests.marshal.sidecar.raw import connect
-from tests.marshal.sidecar.streams import MALFORMED, WELL_FORMED, requests_of
+from tests.marshal.sidecar.peers.raw import connect
+from tests.marshal.sidecar.peers.streams import MALFORMED, WELL_FORMED, requests_of
 
 NGINX = """
 daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;

@@ -5,8 +5,8 @@ import time
 
 import aiohttp
 
-from tests.marshal.sidecar.raw import connect
-from tests.marshal.sidecar.scripted import scripted
+from tests.marshal.sidecar.peers.raw import connect
+from tests.marshal.sidecar.peers.scripted import scripted
 from tests.marshal.sidecar.test_runner import running
 from tests.workers.conditions import until
 

@@ -10,7 +10,7 @@ import pytest
 from yarl import URL
 
 from adaptive_batching.marshal.config.limits import Bounds
-from tests.marshal.sidecar.raw import connect
+from tests.marshal.sidecar.peers.raw import connect
 from tests.workers.conditions import until
 
 

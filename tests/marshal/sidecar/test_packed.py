@@ -11,8 +11,8 @@ from adaptive_batching.contrib.packed import PackedRequests, Response
 from adaptive_batching.errors import BatchFunctionError
 from adaptive_batching.wire.packed import Packed
 from adaptive_batching.wire.whole_requests import MARK, WholeRequest, pack, unpack_responses
-from tests.marshal.sidecar.asgi import served
-from tests.marshal.sidecar.raw import connect, parsed
+from tests.marshal.sidecar.peers.asgi import served
+from tests.marshal.sidecar.peers.raw import connect, parsed
 from tests.workers.conditions import until
 
 SECRET = "between us"

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from tests.marshal.sidecar.raw import connect, exchange, parsed
+from tests.marshal.sidecar.peers.raw import connect, exchange, parsed
 from tests.stream_server import listening
 from tests.workers.conditions import until
 

@@ -5,8 +5,8 @@ import asyncio
 import aiohttp
 import pytest
 
-from tests.marshal.sidecar.raw import connect
-from tests.marshal.sidecar.scripted import OK, scripted
+from tests.marshal.sidecar.peers.raw import connect
+from tests.marshal.sidecar.peers.scripted import OK, scripted
 from tests.workers.conditions import until
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from adaptive_batching.core import JobOutcome
-from tests.marshal.sidecar.scripted import OK, scripted
+from tests.marshal.sidecar.peers.scripted import OK, scripted
 
 
 async def test_requests_share_a_batch(model, before):

@@ -12,9 +12,9 @@ from aiohttp import web
 from adaptive_batching.wire.error_reply import MESSAGES
 from adaptive_batching.wire.generic import GenericJSON
 from adaptive_batching.wire.open_inference import OpenInference
-from tests.marshal.sidecar.raw import exchange, parsed
-from tests.marshal.sidecar.scripted import OK, scripted
-from tests.marshal.sidecar.streams import MALFORMED, WELL_FORMED, requests_of
+from tests.marshal.sidecar.peers.raw import exchange, parsed
+from tests.marshal.sidecar.peers.scripted import OK, scripted
+from tests.marshal.sidecar.peers.streams import MALFORMED, WELL_FORMED, requests_of
 from tests.workers.conditions import until
 
 

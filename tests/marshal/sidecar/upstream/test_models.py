@@ -9,7 +9,7 @@ from aiohttp import web
 
 from adaptive_batching.marshal.sidecar.upstream import models
 from adaptive_batching.wire.open_inference import OpenInference
-from tests.marshal.sidecar.scripted import refusing, url_of
+from tests.marshal.sidecar.peers.scripted import refusing, url_of
 from tests.workers.conditions import until
 
 TRITON = {"name": "triton", "extensions": ["classification", "model_configuration"]}

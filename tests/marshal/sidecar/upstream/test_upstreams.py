@@ -19,7 +19,7 @@ from adaptive_batching.marshal.sidecar.upstream.tls import tls_context
 from adaptive_batching.wire.open_inference import OpenInference
 from adaptive_batching.wire.tensorflow import TensorFlowServing
 from tests.marshal.admin.test_sidecar import page, samples
-from tests.marshal.sidecar.scripted import OK, Exchange, predict, refusing, scripted, url_of
+from tests.marshal.sidecar.peers.scripted import OK, Exchange, predict, refusing, scripted, url_of
 from tests.workers.conditions import until
 
 

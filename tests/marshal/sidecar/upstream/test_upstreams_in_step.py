@@ -10,8 +10,8 @@ from itertools import count
 import pytest
 
 from tests.marshal.admin.test_sidecar import samples
-from tests.marshal.sidecar.raw import connect, exchange
-from tests.marshal.sidecar.scripted import OK, scripted
+from tests.marshal.sidecar.peers.raw import connect, exchange
+from tests.marshal.sidecar.peers.scripted import OK, scripted
 from tests.stream_server import listening
 from tests.workers.conditions import until
 

@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from tests.marshal.sidecar.scripted import OK, predict, refusing, scripted, url_of
+from tests.marshal.sidecar.peers.scripted import OK, predict, refusing, scripted, url_of
 
 IN_CHUNKS = b"Transfer-Encoding: chunked\r\n\r\n4\r\noops\r\n0\r\n\r\n"
 LOST, BROKEN, LATE = (

@@ -7,7 +7,7 @@ import pytest
 
 from adaptive_batching.wire.open_inference import OpenInference
 from tests.marshal.admin.test_sidecar import samples
-from tests.marshal.sidecar.scripted import OK, predict, scripted
+from tests.marshal.sidecar.peers.scripted import OK, predict, scripted
 from tests.workers.conditions import until
 
 
