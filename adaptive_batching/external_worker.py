@@ -147,11 +147,14 @@ class Puller:
         items = [item for _, item in batch.jobs]
         try:
             results = check_results(self._call(items), len(items))
-            for error in raised_by_calls(results):
-                _log.error("the handler failed", exc_info=exc_info(error))
             ended = [*zip(jobs, results, strict=True)]
-            returned = [(job, each) for job, each in ended if type(each) is not CallRaised]
-            raised = [(job, each.error) for job, each in ended if type(each) is CallRaised]
+            returned = [(job, each) for job, each in ended if _raised(each) is None]
+            raised = [
+                ([job for job, each in ended if _raised(each) is error], error)
+                for error in raised_by_calls(results)
+            ]
+            for _, error in raised:
+                _log.error("the handler failed", exc_info=exc_info(error))
             return encode_frame([messages.encode_results(returned, raised)], self._max_frame)
         except BaseException as error:  # noqa: BLE001 - an exit, too, is an answer
             _log.error("the handler failed", exc_info=exc_info(error))
@@ -160,6 +163,11 @@ class Puller:
     def _say(self, message: Hello | Idle | Bye) -> None:
         assert self._stream is not None
         send(self._stream, encode_frame([messages.encode(message)]))
+
+
+def _raised(result: Any) -> Exception | None:
+    """What the call of an item raised, if that stands in the place of its result."""
+    return result.error if type(result) is CallRaised else None
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -22,6 +22,7 @@ from adaptive_batching.errors import DeadlineExceeded, Overloaded, PolicyError, 
 from adaptive_batching.workers.handler.results import (
     CallRaised,
     check_results,
+    honest,
     raised_by_calls,
     ran_out_of_memory,
 )
@@ -198,8 +199,8 @@ class ThreadDriver:
         raised = raised_by_calls(results)
         if not raised:
             return Outcome.DONE, results
-        told = [each.error if type(each) is CallRaised else each for each in results]
-        out_of_memory = any(map(ran_out_of_memory, raised))
+        told = [honest(each.error) if type(each) is CallRaised else each for each in results]
+        out_of_memory = any(map(ran_out_of_memory, map(honest, raised)))
         return Outcome.OUT_OF_MEMORY if out_of_memory else Outcome.FAILED, told
 
     def _conclude(self, batch: Batch, outcome: Outcome, results: Sequence[Any]) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from adaptive_batching.cooperation.waiter import Waiter
 from adaptive_batching.core import Job
 from adaptive_batching.units import Duration, seconds_of
+from adaptive_batching.workers.handler.results import honest
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -77,8 +78,10 @@ class Handle(Job, Generic[R_co]):
         """Here are the results of its items; an exception may stand in one's place."""
         results = _exchanged(results, self._filler)
         for result in results:
-            if isinstance(result, BaseException):
-                self.fail(result)
+            if issubclass(
+                type(result), BaseException
+            ):  # a result may say what it likes of its class
+                self.fail(honest(result))
                 return
         self._answer = results[0] if self.single else list(results)
 

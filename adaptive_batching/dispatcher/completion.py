@@ -70,5 +70,5 @@ class Completion:
         done, failed, cancelled = share_out(calls, results)
         for counters in self.counters.of(batch.key):
             counters.enter_batch(batch, done, failed, cancelled)
-            if batch.reason is Reason.BISECT and not ended.raised:
-                counters.enter_rerun(done, failed)
+            if batch.reason is Reason.BISECT:  # on what raised again, the scheduler has its verdict
+                counters.enter_rerun(done, 0 if ended.raised else failed)

@@ -23,7 +23,7 @@ class Counters:
         self.requests[outcome] += requests
 
     def enter_rerun(self, done: int, failed: int) -> None:
-        """Suspects ran again, and the handler returned."""
+        """Suspects ran again, and the handler returned for so many."""
         self.verdicts[Verdict.INNOCENT] += done
         self.verdicts[Verdict.GUILTY] += failed
 

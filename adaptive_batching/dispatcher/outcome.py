@@ -90,7 +90,7 @@ class Ended(NamedTuple):
         ]
         if raised_by_calls(results):
             raised = [place for place, each in enumerate(results) if type(each) is CallRaised]
-            return cls(_worst(told[place] for place in raised), told, raised)
+            return cls(_together(told[place] for place in raised), told, raised)
         # An error for each: as a rule because none of the items was run.
         return cls(Outcome.FAILED if all(failed) else Outcome.DONE, told)
 
@@ -138,10 +138,16 @@ def _its_error(result: BaseException) -> BaseException:
     return error
 
 
-def _worst(errors: Iterable[BaseException]) -> Outcome:
-    """How a batch ended of which some calls raised: memory counts for all that follow."""
-    outcomes = [*map(outcome_of, errors)]
-    return Outcome.OUT_OF_MEMORY if Outcome.OUT_OF_MEMORY in outcomes else outcomes[0]
+def _together(errors: Iterable[BaseException]) -> Outcome:
+    """How a batch ended of which some calls raised.
+
+    Memory counts for all that follow. What one call alone says, such as that it did not begin, must
+    not let the others run again.
+    """
+    outcomes = {*map(outcome_of, errors)}
+    if Outcome.OUT_OF_MEMORY in outcomes:
+        return Outcome.OUT_OF_MEMORY
+    return outcomes.pop() if len(outcomes) == 1 else Outcome.FAILED
 
 
 def may_run_again(error: BaseException) -> bool:

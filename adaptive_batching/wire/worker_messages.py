@@ -11,6 +11,7 @@
 """
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
@@ -64,12 +65,12 @@ class Results(msgspec.Struct, tag="results", frozen=True, omit_defaults=True):
     Attributes:
         results: Ids and results.
         errors: Ids and what went wrong with these jobs, each by itself.
-        raised: Ids and what a call raised that these jobs were in, maybe over another one.
+        raised: Ids of the jobs of a call, and what it raised, maybe over only one of them.
     """
 
     results: Annotated[list[tuple[_Id, Any]], _Few] = []
     errors: Annotated[list[tuple[_Id, _Reason]], _Few] = []
-    raised: Annotated[list[tuple[_Id, _Reason]], _Few] = []
+    raised: Annotated[list[tuple[Annotated[list[_Id], _Few], _Reason]], _Few] = []
 
 
 class Failure(msgspec.Struct, tag="failure", frozen=True):
@@ -156,13 +157,13 @@ def encode_batch(first: int, items: Sequence[Any]) -> tuple[bytes, dict[int, Han
 
 
 def encode_results(
-    returned: Sequence[tuple[int, Any]], raised: Sequence[tuple[int, Exception]] = ()
+    returned: Sequence[tuple[int, Any]], raised: Sequence[tuple[list[int], Exception]] = ()
 ) -> bytes:
     """Encode what became of the jobs of a batch.
 
     Args:
         returned: Ids and results; exceptions, and what can't be sent, become errors.
-        raised: The ids of jobs in calls that raised, and what these did.
+        raised: The ids of the jobs of each call that raised, and what it did.
     """
     errors = [
         (job, describe(result))
@@ -171,7 +172,7 @@ def encode_results(
     ]
     failed = {job for job, _ in errors}
     pairs = [pair for pair in returned if pair[0] not in failed]
-    in_calls = [(job, describe(error)) for job, error in raised]
+    in_calls = [(jobs, describe(error)) for jobs, error in raised]
     try:
         return encode(Results(pairs, errors, in_calls))
     except Exception:  # noqa: BLE001  a result's own methods may raise anything
@@ -190,12 +191,13 @@ def answers(message: Results, jobs: Sequence[int]) -> list[Any]:
     Raises:
         MalformedMessage: A job has no answer, or two, or one was never asked for.
     """
-    given = len(message.results) + len(message.errors) + len(message.raised)
+    in_calls = [each for jobs, why in message.raised for each in product(jobs, [RemoteError(why)])]
+    given = len(message.results) + len(message.errors) + len(in_calls)
     if given != len(jobs):
         raise MalformedMessage(f"expected an answer to each of {len(jobs)} jobs, got {given}")
     by_job = dict(message.results)
-    errors = [*message.errors, *message.raised]
-    by_job.update((job, RemoteError(reason)) for job, reason in errors)
+    by_job.update((job, RemoteError(reason)) for job, reason in message.errors)
+    by_job.update(in_calls)
     missing = [job for job in jobs if job not in by_job]
     if missing:  # as many as were asked for, so another was answered twice or made up
         raise MalformedMessage(f"expected an answer to job {missing[0]}, got none")

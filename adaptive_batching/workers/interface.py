@@ -66,7 +66,8 @@ class Workers(Protocol):
     async def run(self, items: list[Any], worker: int, /) -> Sequence[Any]:
         """Run one batch on the worker of that index; the caller sees to it that it is idle.
 
-        Returns whatever the handler returned; an exception may stand in an item's place.
+        Returns whatever the handler returned; an exception may stand in an item's place, and
+        `CallRaised` for what a call of some of the items raised.
 
         Raises:
             Exception: What the handler raised, as it is.

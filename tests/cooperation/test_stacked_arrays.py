@@ -9,9 +9,15 @@ import pytest
 from numpy.typing import NDArray
 
 from adaptive_batching import Padded, Shape, cooperative
-from adaptive_batching.errors import InvalidItem
+from adaptive_batching.errors import BatchFunctionError, InvalidItem
 
 Vector = Annotated[NDArray[np.float32], Shape(2)]
+
+
+class HidesItsClass(Exception):
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError
 
 
 class Sentence(TypedDict):
@@ -62,6 +68,24 @@ def test_unlike_items_go_in_calls_of_their_own() -> None:
     np.testing.assert_array_equal(good.result(), np.eye(2) / 2)
     with pytest.raises(np.linalg.LinAlgError):
         bad.result()
+
+
+def test_an_error_that_hides_its_class_reaches_its_thread(threads: ThreadPoolExecutor) -> None:
+    """Raised or returned, and beside other shapes: nobody waits for ever."""
+
+    def odd(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        if len(x[0]) == 3:
+            raise HidesItsClass("odd")
+        return x.sum(axis=1)
+
+    queue = cooperative(odd)
+    handles = [queue.submit(np.ones(size)) for size in (2, 3, 2)]
+    assert [handles[0].result(), handles[2].result()] == [2.0, 2.0]
+    with pytest.raises(BatchFunctionError, match="HidesItsClass that hides its class"):
+        handles[1].result()
+    returning = cooperative(lambda items: [HidesItsClass("odd") for _ in items])
+    with pytest.raises(BatchFunctionError, match="HidesItsClass that hides its class"):
+        returning.call(1)
 
 
 def _ambiguous(x: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]

@@ -15,6 +15,7 @@ from adaptive_batching.errors import (
     Overloaded,
     RemoteError,
     UpstreamRefusal,
+    UpstreamUnreachable,
     WorkerLost,
 )
 from adaptive_batching.marshal.sidecar.upstream.messages import Reply
@@ -213,6 +214,46 @@ def test_who_has_an_error_of_his_own_is_not_run_again() -> None:
             a, odd, bad = await ends(calls(dispatcher, "a odd bad"))
         assert (a, type(odd), type(bad)) == ("a", KeyError, ValueError)
         assert batches[1:] == [["a"], ["bad"]]
+
+    run_virtually(story())
+
+
+@pytest.mark.parametrize("words", ["unsent bad", "bad unsent"])
+def test_what_one_call_of_a_batch_says_lets_no_other_run_again(words: str) -> None:
+    """One did not reach the server, the other did: that may have begun, and is not idempotent."""
+
+    async def story() -> None:
+        ran: Counter[str] = Counter()
+        errors = {"unsent": UpstreamUnreachable("no connection"), "bad": ValueError("has begun")}
+
+        async def in_two_calls(items: list[str]) -> list[Any]:
+            ran.update(items)
+            return [CallRaised(errors[item]) for item in items]
+
+        workers, limits = TaskWorkers(in_two_calls, 1), Limits()
+        clock = asyncio.get_running_loop().time
+        async with Dispatcher(workers, limits, policy="greedy", clock=clock) as dispatcher:
+            told = await ends(calls(dispatcher, words))
+        assert {type(each) for each in told} == {UpstreamUnreachable, ValueError}
+        assert ran["bad"] == 1
+
+    run_virtually(story())
+
+
+def test_who_is_answered_beside_a_call_that_raises_again_is_innocent() -> None:
+    """The verdict on the others is the scheduler's."""
+
+    async def story() -> None:
+        async def in_calls(items: list[str]) -> list[Any]:
+            if len(items) > 2:
+                raise ValueError("which one?")
+            raised = CallRaised(ValueError("bad"))
+            return [raised if item == "bad" else item for item in items]
+
+        async with picky_dispatcher(in_calls) as dispatcher:
+            await ends(calls(dispatcher, "a bad b c"))
+            verdicts = dispatcher.stats().verdicts
+        assert (verdicts[Verdict.INNOCENT], verdicts[Verdict.GUILTY]) == (3, 1)
 
     run_virtually(story())
 

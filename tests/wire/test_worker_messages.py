@@ -87,6 +87,16 @@ def test_results_without_a_form_are_errors_in_their_places():
     assert errors[5] == r"ValueError: \ud800"
 
 
+def test_what_a_call_raised_is_told_once():
+    """However many jobs it was called with: thousands of copies would not fit into a frame."""
+    payload = messages.encode_results([(1, "a")], [([2, 3], ValueError("x" * 1000))])
+    assert len(payload) < 1200
+    one, two, three = messages.answers(messages.decode_from_worker(payload), [1, 2, 3])
+    assert one == "a"
+    assert two is three
+    assert str(two) == "ValueError: " + "x" * 1000
+
+
 def test_answers_are_paired_by_id():
     """Whatever their order."""
     message = Results([(3, "c"), (1, "a")], [(2, "no b")])

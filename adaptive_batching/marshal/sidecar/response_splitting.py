@@ -31,7 +31,7 @@ class ResponseSplitting:
     __slots__ = ("_headers", "_said")
 
     def __init__(self) -> None:
-        self._said: Mapping[str, str] | None = None
+        self._said: tuple[Mapping[str, str] | None, bool] = (None, False)
         self._headers: dict[str, str] | CIMultiDict[str] = {}
 
     def response_to_one(self, reply: Reply, request_id: str, seconds: float) -> Response:
@@ -46,8 +46,9 @@ class ResponseSplitting:
             UpstreamBroken: A header of the server has a line break or another control character.
         """
         message = reply.message
-        if message.headers is not self._said:
-            self._headers, self._said = _passed_on(message), message.headers
+        said = message.headers, message.status is None
+        if said[0] is not self._said[0] or said[1] is not self._said[1]:
+            self._headers, self._said = _passed_on(message), said
         headers = self._headers.copy()
         queued = max(0.0, seconds - reply.seconds)
         headers["X-Request-Id"] = request_id

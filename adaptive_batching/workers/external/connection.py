@@ -93,8 +93,9 @@ class WorkerConnection(asyncio.Protocol):
     async def run(self, items: list[Any]) -> Sequence[Any]:
         """Run one batch, in parts if the worker wants fewer items at a time.
 
+        `CallRaised` stands in the places of the items over which the handler raised.
+
         Raises:
-            RemoteError: The handler failed.
             WorkerLost: The worker has gone, or did not keep to the protocol.
             WorkerTimeout: It took longer than the batch timeout and was hung up on.
         """
@@ -199,9 +200,9 @@ class WorkerConnection(asyncio.Protocol):
 
     def _answered(self, message: Results | Failure, answer: asyncio.Future[Sequence[Any]]) -> None:
         if isinstance(message, Failure):
-            message = Results(raised=[(job, message.error) for job in self._jobs])
+            message = Results(raised=[(list(self._jobs), message.error)])
         results = messages.answers(message, self._jobs)
-        in_calls = {job for job, _ in message.raised}
+        in_calls = {job for jobs, _ in message.raised for job in jobs}
         if not answer.done():
             marked = zip(self._jobs, results, strict=True)
             answer.set_result([CallRaised(r) if job in in_calls else r for job, r in marked])

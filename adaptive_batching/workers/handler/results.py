@@ -18,7 +18,7 @@ class CallRaised(Exception):
     exception that it carries.
 
     Attributes:
-        error: What the call raised; the items of one call share it.
+        error: What the call raised.
     """
 
     def __init__(self, error: Exception) -> None:

@@ -132,7 +132,11 @@ def pack_results(results: Sequence[Any], memory: SharedMemory | None = None) -> 
 
 def pack_error(error: BaseException) -> list[Part]:
     """Pack what a handler raised, with its traceback as a note; can't fail."""
-    return pack(Raised(_noted(honest(error))))
+    error = honest(error)
+    try:
+        return pack(Raised(_noted(error)))
+    except BaseException:  # noqa: BLE001 - it can be pickled only so many times
+        return pack(Raised(RemoteError(describe(error))))
 
 
 def _stand_in(error: BaseException) -> Exception:

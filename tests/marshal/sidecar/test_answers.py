@@ -83,6 +83,11 @@ def test_members_of_a_batch_share_the_headers_of_the_server_and_no_others():
     assert [each.headers["X-Request-Id"] for each in (one, other)] == ["one", "other"]
     assert one.headers.keys() == other.headers.keys()
     assert "Set-Cookie" not in one.headers
+    alone = splitting.response_to_one(
+        Reply(200, Message(b"1", of_a_batch, 200), 7, 1, 0.1), "", 0.3
+    )
+    assert alone.headers["Set-Cookie"] == "a=b"
+    assert "Set-Cookie" not in answer(of_a_batch, "one").headers
     for _ in range(2):
         with pytest.raises(UpstreamBroken):
             answer({"content-type": "a\nb"}, "another")

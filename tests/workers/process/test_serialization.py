@@ -168,6 +168,20 @@ def test_errors_that_are_as_odd_as_can_be(kind):
     assert str(alone) == "alone"
 
 
+def test_an_error_that_can_be_pickled_only_a_few_times_is_named():
+    """However many that are."""
+    for times in range(6):
+        remaining = iter(range(times))
+
+        class Travels(Exception):
+            def __reduce__(self, remaining=remaining):
+                next(remaining)
+                return ValueError, ("arrived",)
+
+        with pytest.raises((RemoteError, ValueError), match=r"Travels|arrived"):
+            unpack_answer(sent(pack_error(Travels("odd"))))
+
+
 def test_an_error_of_which_nothing_can_be_asked_is_named():
     """The worker lives to tell its name, and in a result's place it harms no other."""
     with pytest.raises(RemoteError, match="OfAnOddKind: odd"):
