@@ -83,11 +83,14 @@ class FanOut:
             gain: When another comes.
 
         The longer the silence, the likelier that the clump is over: its gaps are taken to be
-        exponential, and Bayes' rule gives the hazard, which is compared with `cost / gain`.
+        exponential, and Bayes' rule gives the hazard, which is compared with `cost / gain`. What
+        is known of all positions counts as one clump more that came so far: of a burst that
+        outgrows all before it, nothing else is known.
         """
-        followed, ended = self._followed[self._position], self._ended[self._position]
+        usual = self._all_ended / self._all
+        followed = self._followed[self._position] + 1.0 - usual
         share = cost * self._gap / gain if gain > 0 else inf
         if not (followed > 0 and share < 1):
             return 0.0
-        odds = followed / (ended + 1.0)
+        odds = followed / (self._ended[self._position] + usual)
         return self._gap * log(max(1.0, odds * (1 - share) / share)) if share > 0 else inf

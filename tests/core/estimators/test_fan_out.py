@@ -56,6 +56,14 @@ def test_a_clump_that_is_all_here_is_not_waited_for() -> None:
     assert after(8).worth(8, 4e-3) == 0
 
 
+def test_a_clump_that_outgrows_all_before_is_taken_to_be_like_them() -> None:
+    """Bursts of any length are parted by their gaps: nothing says that this one is all here."""
+    fan_out = FanOut()
+    for size in (20, 30, 40, 50):
+        fan_out.learn([APART, *[GAP] * (size - 1)], LONGEST)
+    assert fan_out.worth(50, 20e-3) > 2 * GAP
+
+
 def test_dear_waits_are_shorter() -> None:
     """The more wait, the shorter a silence is worth it."""
     fan_out = after(6)
