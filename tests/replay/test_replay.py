@@ -2,6 +2,9 @@
 
 import json
 import logging
+import os
+import re
+import threading
 
 import numpy as np
 import pytest
@@ -121,14 +124,23 @@ def test_a_trace_is_sent_and_simulated(trace):
     }  # fmt: skip
 
 
-def test_what_a_recording_brings_besides_is_said_to_be_left_out(tmp_path):
+@pytest.mark.parametrize("piped", [False, True])
+def test_what_a_recording_brings_besides_is_said_to_be_left_out(tmp_path, piped):
     """The model sleeps by the number of requests, whatever they cost and hold."""
     path = tmp_path / "recording.csv"
     rows = [f"{index / 50},{1 + index % 3},{10 + index},0.01,,done,,,," for index in range(20)]
-    path.write_text("\n".join([RECORDING, *rows]))
+    if piped:
+        os.mkfifo(path)
+    writer = threading.Thread(target=path.write_text, args=["\n".join([RECORDING, *rows])])
+    writer.start()
+    if not piped:
+        writer.join()
     result = run(path, "--live", "--latency", "2ms", "--warmup", "0s", "--format", "json")
+    writer.join()
     assert result.exit_code == 0, result.output
-    assert result.stderr.startswith(f"Warning: items and costs of {path} are left out: each")
+    assert re.match(
+        r"Warning: items and costs of .*/recording.csv are left out: each", result.stderr
+    )
     told = json.loads(result.stdout)["trace"]
     assert (told["sent"], told["items"], told["costs"]) == (20, None, None)
 

@@ -25,7 +25,7 @@ from adaptive_batching.cli.options.parameters import (
     expect_shorter,
 )
 from adaptive_batching.cli.options.sections import options_in
-from adaptive_batching.cli.options.traffic import is_recorded
+from adaptive_batching.cli.options.traffic import TraceFile, is_recorded
 from adaptive_batching.core import Limits
 from adaptive_batching.errors import BatchingError, TraceError
 from adaptive_batching.load.processes import LoadError
@@ -41,7 +41,7 @@ _option = options_in("Options")
 
 
 @click.command(no_args_is_help=True)
-@click.argument("trace", type=click.Path(path_type=Path))
+@click.argument("trace", type=TraceFile(path_type=Path))
 @_option("--live", is_flag=True, help="Send real requests; `simulate` is for the rest.")
 @_option("--speedup", type=float, default=1.0, help="Divisor of the trace's times.")
 @_option("--duration", type=SECONDS, default=60.0, help="Longest time to send requests.")

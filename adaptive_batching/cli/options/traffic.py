@@ -27,7 +27,7 @@ from adaptive_batching.simulation.traffic.costs import DrawnCosts, parse_costs
 from adaptive_batching.simulation.traffic.traces import FORMATS, Measure, is_recording
 
 
-class _Trace(click.Path):
+class TraceFile(click.Path):
     """A file that can be read more than once: a pipe is copied to a temporary one."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -67,7 +67,7 @@ _recording = options_in("Recorded traffic")
 _kinds = options_in(KEYS_AND_TENANTS)
 
 TRAFFIC_OPTIONS = (
-    click.argument("trace", type=_Trace(path_type=Path), required=False),
+    click.argument("trace", type=TraceFile(path_type=Path), required=False),
     _made(
         "--arrivals",
         type=click.Choice([*sorted(GENERATORS), "closed"]),
