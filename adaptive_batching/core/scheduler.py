@@ -358,7 +358,7 @@ class Scheduler:
             if pace is not None and view is not None:
                 view.learned(pace)
         if self._bisection.ever:
-            self._bisection.ended(batch, outcome, self._durations(batch.key))
+            self._bisection.ended(batch, outcome, failed, self._durations(batch.key))
         if view is not None:
             if outcome is Outcome.OUT_OF_MEMORY or view.cap is not None:
                 self._restrict(view, batch, outcome, now)

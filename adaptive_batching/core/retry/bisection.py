@@ -235,15 +235,24 @@ class Bisection:
             self.remove(job)
         return Group(jobs, group.deaths, group.reason)
 
-    def ended(self, batch: Batch, outcome: Outcome, durations: Durations) -> None:
-        """A batch has ended, be it of suspects or of others; the durations are its key's."""
+    def ended(
+        self, batch: Batch, outcome: Outcome, failed: Sequence[Job], durations: Durations
+    ) -> None:
+        """A batch has ended, be it of suspects or of others.
+
+        Args:
+            batch: The one that ended.
+            outcome: How it did.
+            failed: The members that failed with it; others of it may have been answered, by a
+                handler that is called for each shape.
+            durations: Of batches of its key.
+        """
         if batch.reason not in _REPETITIONS:
             self.budget.earn(durations.usual_batches(batch.jobs))
-        elif batch.reason is Reason.BISECT and outcome is Outcome.DONE and not batch.deaths:
-            runs = durations.usual_batches(batch.jobs)
-            self.budget.answered(runs)  # where workers die, a search costs more than runs
-        elif batch.deaths:
+        elif batch.deaths:  # where workers die, a search costs more than runs
             self._at_risk = False
+        elif batch.reason is Reason.BISECT and (answered := _answered(batch, outcome, failed)):
+            self.budget.answered(durations.usual_batches(answered))
 
     def take_expired(self, now: float) -> list[Job]:
         """Take the jobs whose deadline has come."""
@@ -306,6 +315,14 @@ def _group_size(jobs: int, outcome: Outcome, deaths: int) -> int:
     if outcome is Outcome.UNSHARED:
         return 1
     return 1 if deaths >= _FATAL else isqrt(jobs)
+
+
+def _answered(batch: Batch, outcome: Outcome, failed: Sequence[Job]) -> Sequence[Job]:
+    """The members that a run gave answers; none if it failed and nobody is known to have."""
+    if outcome is Outcome.DONE or not failed:
+        return batch.jobs if outcome is Outcome.DONE else ()
+    without = {*failed}
+    return [job for job in batch.jobs if job not in without]
 
 
 def _split(jobs: list[Job], size: int) -> list[list[Job]]:

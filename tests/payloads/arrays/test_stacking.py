@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+from random import Random
 from typing import Annotated, Any, TypedDict
 
 import numpy as np
@@ -213,6 +214,25 @@ async def test_a_call_of_one_shape_that_raises_runs_again_in_parts():
         results = await asyncio.gather(*map(picky, items), return_exceptions=True)
     assert [str(each) for each in results] == ["2.0", "not a number", "3.0", "2.0", "3.0"]
     assert calls.count((2, 3)) == 1
+
+
+async def test_a_search_that_answers_some_shapes_pays_for_itself():
+    """As where all are of one: with several bad items in each of many batches no other fails."""
+
+    @batched(max_batch_size=32, max_latency=60, idempotent=True)
+    def picky(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        if np.isnan(x).any():
+            raise ValueError("not a number")
+        return x.sum(axis=1)
+
+    random, failed = Random(3), 0
+    async with picky:
+        for _ in range(20):
+            bad = random.sample(range(32), 4)
+            items = [np.full(1 + n % 4, np.nan if n in bad else 1.0) for n in range(32)]
+            results = await asyncio.gather(*map(picky, items), return_exceptions=True)
+            failed += sum(isinstance(each, Exception) for each in results)
+    assert failed == 20 * 4
 
 
 async def test_memory_is_a_matter_of_the_whole_batch():
