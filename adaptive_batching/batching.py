@@ -11,7 +11,7 @@ from adaptive_batching.configured_handler import check_takes_a_list, configured,
 from adaptive_batching.core import PolicyLike, make_policy
 from adaptive_batching.dispatcher import Dispatcher, Observer
 from adaptive_batching.keywords import names_keywords
-from adaptive_batching.units import Duration
+from adaptive_batching.units import Duration, check_flags
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler.handler import ConfiguredHandler
 from adaptive_batching.workers.handler.warm_up import make_warm_up
@@ -259,6 +259,7 @@ def batched(
         pad=pad,
         pad_costs=pad_costs,
     )
+    check_flags(idempotent=idempotent)
     limits = asked.limits
     warm_up = make_warm_up(examples, limits, asked.cost_of)
     make_policy(policy)  # what is wrong with it is told here, where it was written

@@ -220,7 +220,16 @@ def _load(target: str) -> Any:
     if not module or not name:
         sys.exit(f"expected MODULE:HANDLER, such as digits:Digits, got {target!r}")
     sys.path.insert(0, str(Path.cwd()))
-    found = attrgetter(name)(importlib.import_module(module))
+    try:
+        imported = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise  # one that the handler's own module imports
+        sys.exit(f"expected MODULE:HANDLER that can be imported, got {target!r}: {error}")
+    try:
+        found = attrgetter(name)(imported)
+    except AttributeError as error:
+        sys.exit(f"expected MODULE:HANDLER, got {target!r}: {error}")
     return getattr(found, "__wrapped__", found)  # decorated with what connects to us, perhaps
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from adaptive_batching.core import Costs
 from adaptive_batching.errors import BatchingError, CostError
 from adaptive_batching.exception_text import describe, qualname_of
-from adaptive_batching.units import LARGEST_COST, is_number, plain_number
+from adaptive_batching.units import LARGEST_COST, check_flags, is_number, plain_number
 from adaptive_batching.workers.handler.handler import is_async, name_of
 from adaptive_batching.workers.handler.results import is_ctrl_c, sequence_of
 
@@ -21,7 +21,7 @@ True and False are none, nor are texts and arrays with dimensions.
 
 
 def make_costs(
-    cost: object, *, padded: object, max_batch_cost: float | None, pad_costs: object = None
+    cost: object, *, padded: bool, max_batch_cost: float | None, pad_costs: object = None
 ) -> Costs | None:
     """How the costs of items add up; None if no function says what one costs.
 
@@ -31,8 +31,7 @@ def make_costs(
         ValueError: The other arguments are given without it, no batch may cost anything, or
             `pad_costs` is empty.
     """
-    if not isinstance(padded, bool):
-        raise TypeError(f"padded: expected True or False, got {padded!r}")
+    check_flags(padded=padded)
     listed = () if pad_costs is None else sequence_of(pad_costs)
     expected = "expected a list of numbers, such as [128, 256, 512]"
     if listed is None:

@@ -48,6 +48,17 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
+def check_flags(**flags: object) -> None:
+    """See whether settings, by name, are True or False: `"no"` would count as True.
+
+    Raises:
+        TypeError: One is neither.
+    """
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name}: expected True or False, got {value!r}")
+
+
 def is_number(value: object) -> TypeGuard[int | float]:
     """Whether a value is a number; True and False are answers, not 1 and 0."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -603,6 +603,24 @@ def test_arguments_of_the_wrong_type(arguments: dict[str, Any]) -> None:
             return items
 
 
+def identity(items: list[int]) -> list[int]:
+    return items
+
+
+@pytest.mark.parametrize(
+    "face",
+    [
+        lambda **flags: batched(**flags)(identity),
+        lambda **flags: Stage(identity, max_batch_size=8, **flags),
+        lambda **flags: Service().endpoint("/", max_batch_size=8, max_latency=1, **flags),
+    ],
+)
+def test_a_flag_that_is_a_text(face: Any) -> None:
+    """It would count as True, whatever it says, and what is not idempotent would run twice."""
+    with pytest.raises(TypeError, match="idempotent: expected True or False, got 'no'"):
+        face(idempotent="no")
+
+
 async def test_the_latency_of_a_call() -> None:
     """A duration in any form, in a program, a pipeline and a service; others are named."""
 

@@ -12,6 +12,7 @@ from adaptive_batching.core import Limits, PolicyLike, make_policy
 from adaptive_batching.dispatcher import Observer
 from adaptive_batching.item_costs import CostOf
 from adaptive_batching.keywords import names_keywords
+from adaptive_batching.units import check_flags
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler.handler import is_async, name_of
 from adaptive_batching.workers.handler.warm_up import make_warm_up
@@ -83,6 +84,7 @@ class Stage:
             expected = "expected max_batch_size for a handler with preprocess or postprocess"
             raise TypeError(f"{expected}, which are for each item of a list; {self} takes one item")
         make_policy(self.policy)
+        check_flags(idempotent=self.idempotent)
         check_reaches_workers(self._placement, self.init_args, self.pad)
         check_takes_a_list(self._configured())  # or one item, which is one argument, too
         if self.limits.max_queue < self.limits.max_batch_size:

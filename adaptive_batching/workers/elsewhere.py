@@ -181,8 +181,11 @@ class ExternalWorkers(Placement):
     def __post_init__(self) -> None:
         check_path(self.path)
         _check_positive("timeout", self.timeout)
-        check_count(self.max_workers)
+        check_count(self.max_workers, "max_workers: ")
         _check_at_least("max_frame", MAX_CHATTER, self.max_frame, "bytes")
+        if not all(map(is_whole_number, self.uids)):
+            expected = "expected numbers of users, such as os.getuid() returns"
+            raise TypeError(f"uids: {expected}, got {self.uids!r}")
 
 
 def _check_each(name: str, expected: str, each: object, fits: Callable[[Any], bool]) -> None:

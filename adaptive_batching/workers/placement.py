@@ -45,12 +45,12 @@ class Threads(Placement):
         check_count(self.count)
 
 
-def check_count(count: object) -> None:
-    """See whether there can be so many workers.
+def check_count(count: object, of: str = "") -> None:
+    """See whether there can be so many workers; `of` names the setting in front of the message.
 
     Raises:
         ValueError: It is no number, or less than 1.
     """
     if not (is_whole_number(count) and count >= 1):
-        msg = f"expected a count of at least 1, got {count!r}"
+        msg = f"{of}expected a count of at least 1, got {count!r}"
         raise ValueError(msg)

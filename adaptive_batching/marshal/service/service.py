@@ -31,7 +31,7 @@ from adaptive_batching.marshal.service.make_endpoints import (
 from adaptive_batching.marshal.service.shared_workers import SharedWorkers
 from adaptive_batching.payloads.contract import Declaration
 from adaptive_batching.pipeline import Pipeline
-from adaptive_batching.units import Duration
+from adaptive_batching.units import Duration, check_flags
 from adaptive_batching.workers.pinning import pinned
 from adaptive_batching.workers.placement import Placement
 
@@ -236,6 +236,7 @@ class Service:
             check_shared(policy, cpus, key)
         check_key(key)
         check_cost(cost)
+        check_flags(many=many, idempotent=idempotent)
         asked = make_asked(
             max_batch_size,
             max_latency,

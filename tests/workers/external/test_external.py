@@ -491,6 +491,10 @@ def test_a_socket_is_named_where_workers_are(tmp_path):
         place(elsewhere, "2")
     with pytest.raises(ValueError, match="only worker processes are pinned"):
         place(elsewhere, "unix:/x", cpus=[0])
+    with pytest.raises(ValueError, match="max_workers: expected a count of at least 1, got 0"):
+        ExternalWorkers("/x", max_workers=0)
+    with pytest.raises(TypeError, match=r"uids: expected numbers of users, .* got .'root'"):
+        ExternalWorkers("/x", uids=["root"])
     assert isinstance(place(Obeys, 2), Processes)
 
 

@@ -107,6 +107,19 @@ async def test_a_handler_whose_annotations_say_too_little(scene, pull):
     assert "expected what one item is of the arrays to stack" in said
 
 
+@pytest.mark.parametrize(
+    ("name", "said"), [("nosuch", "no attribute 'nosuch'"), ("nosuch:double", "No module named")]
+)
+async def test_a_handler_that_can_not_be_imported(scene, pull, name, said):
+    """It is told in a line what was expected."""
+    module, _, handler = name.rpartition(":")
+    status, told = await gone(await pull(handler, module=module or "handlers"))
+    assert status == 1
+    assert "expected MODULE:HANDLER" in told
+    assert said in told
+    assert "Traceback" not in told
+
+
 async def test_items_may_fail_in_a_step_of_their_own(scene, pull):
     """They alone; what the call of the others raises is told apart, for a second try."""
     workers = await scene.listen()
