@@ -318,7 +318,7 @@ def _group_size(jobs: int, outcome: Outcome, deaths: int) -> int:
 
 
 def _answered(batch: Batch, outcome: Outcome, failed: Sequence[Job]) -> Sequence[Job]:
-    """The members that a run gave answers; none if it failed and nobody is known to have."""
+    """The members that a run answered; none of a failed one of which nothing more is known."""
     if outcome is Outcome.DONE or not failed:
         return batch.jobs if outcome is Outcome.DONE else ()
     without = {*failed}
