@@ -44,7 +44,7 @@ class ArrivalRate:
         "_answered", "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
         "_counted_until", "_gap_counts", "_gap_exposure", "_item_rate", "_last_jobs", "_mean_jobs",
         "_rate", "_scale", "_share", "_weight",
-        "arrived", "fan_out", "fresh", "mean_size", "more_items", "newest",
+        "arrived", "fan_out", "fresh", "mean_size", "more_items", "newest", "unanswered",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -58,6 +58,9 @@ class ArrivalRate:
         """When the last one came (seconds), of those that are digested."""
         self.mean_size = 1.0
         """Items that an arrival brings, on average over the window; at least 1."""
+        self.unanswered = 1.0
+        """Part of the arrivals that no answer brings. Callers who return together leave short gaps
+        behind, as if more of them were on their way: so much of the hazard is not theirs."""
         self._rate = 0.0
         self._item_rate = 0.0
         self._counted_until = 0.0
@@ -264,6 +267,8 @@ class ArrivalRate:
         doubt = sqrt(come[last] * self._weight / answers)
         if self._clump[last] < SURE * doubt:
             self._clump.clear()  # arrivals at random come in numbers like these
+        brought = self._clump[-1] / self._mean_jobs if self._clump and self._mean_jobs > 0 else 0.0
+        self.unanswered = max(0.0, 1.0 - brought)
         if self._weight > _OVERFLOW:
             self._clump_counts = [count / self._weight for count in self._clump_counts]
             self._clump_ends = [end / self._weight for end in self._clump_ends]

@@ -116,6 +116,18 @@ def test_few_callers_come_after_a_small_answer(workers: int, after_few: float) -
     assert arrivals.whole_clump == pytest.approx(after_few, rel=0.1)
 
 
+def test_what_an_answer_brings_is_not_expected_again_when_it_is_here() -> None:
+    """Gaps within clumps are short, and yet nobody follows the last: all callers have returned."""
+    arrivals, now = clumped(96)
+    for i in range(8):
+        arrivals.arrived(now + 1e-3 + i * 1e-5)
+    here = now + 1.1e-3
+    arrivals.digest(here, 1.0, 5e-3)
+    assert arrivals.hazard(here, 800.0, 5e-3)[0] > 800.0
+    assert arrivals.unanswered < 0.1
+    assert fed(poisson(1000, 1000)).unanswered == 1.0
+
+
 def test_nothing_is_expected_long_after_an_answer() -> None:
     """A clump that did not come is expected for four batches of one, and no longer."""
     arrivals, now = clumped(48)

@@ -115,7 +115,7 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
     if clump_end > now:
         return clump_end
     hazard, changes = at.arrivals.hazard(now, at.rate, single)
-    gain = hazard * affordable
+    gain = hazard * at.arrivals.unanswered * affordable
     if 2.0 * full > at.limits.max_latency:  # then releases that bunch make jobs late as well
         gain *= 2.0 * full / at.limits.max_latency
     if at.requests >= gain * next_release:
