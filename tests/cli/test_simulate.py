@@ -899,7 +899,8 @@ def test_recorded_costs(tmp_path):
         reply = answer(*options, *more)
         assert reply["trace"]["costs"] == "recorded costs"
         assert reply["rows"][0]["mean_latency"] == pytest.approx(25e-3)
-    assert "expected --cost, or a trace with costs" in run(*options, "--stream").stderr
+    told = run(*options, "--stream").stderr
+    assert "expected --cost (recorded, with --stream), or a trace with costs" in told
 
 
 def test_a_column_without_costs(tmp_path):
