@@ -199,7 +199,7 @@ class ThreadDriver:
         raised = raised_by_calls(results)
         if not raised:
             return Outcome.DONE, results
-        told = [honest(each.error) if type(each) is CallRaised else each for each in results]
+        told = [each.error if type(each) is CallRaised else each for each in results]
         out_of_memory = any(map(ran_out_of_memory, map(honest, raised)))
         return Outcome.OUT_OF_MEMORY if out_of_memory else Outcome.FAILED, told
 

@@ -78,9 +78,7 @@ class Handle(Job, Generic[R_co]):
         """Here are the results of its items; an exception may stand in one's place."""
         results = _exchanged(results, self._filler)
         for result in results:
-            if issubclass(
-                type(result), BaseException
-            ):  # a result may say what it likes of its class
+            if issubclass(type(result), BaseException):  # it may say what it likes of its class
                 self.fail(honest(result))
                 return
         self._answer = results[0] if self.single else list(results)

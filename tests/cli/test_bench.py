@@ -174,7 +174,7 @@ def test_sidecar_overload():
     """A sidecar, a service, and a sidecar that has most to do itself; refused, never an error."""
     (report,) = reports("sidecar", "--part", "overload")
     assert len(report["rows"]) == 3
-    assert all(row["errors"] == 0 and row["goodput"] <= row["sent"] for row in report["rows"])
+    assert all(row["errors"] == 0 and row["goodput"] < row["sent"] for row in report["rows"])
     assert any(row["goodput"] > 0 for row in report["rows"])  # so short, on whatever machine
     assert len(report["verdicts"]) == 6
 
