@@ -28,7 +28,6 @@ from adaptive_batching.workers.handler.results import (
     hold_exceptions,
     honest,
     is_ctrl_c,
-    raised_by_calls,
     ran_out_of_memory,
 )
 
@@ -88,8 +87,8 @@ class Ended(NamedTuple):
             _its_error(each) if is_error else each
             for each, is_error in zip(results, failed, strict=True)
         ]
-        if raised_by_calls(results):
-            raised = [place for place, each in enumerate(results) if type(each) is CallRaised]
+        raised = [place for place, each in enumerate(results) if type(each) is CallRaised]
+        if raised:
             return cls(_together(told[place] for place in raised), told, raised)
         # An error for each: as a rule because none of the items was run.
         return cls(Outcome.FAILED if all(failed) else Outcome.DONE, told)

@@ -319,10 +319,10 @@ def _group_size(jobs: int, outcome: Outcome, deaths: int) -> int:
 
 def _answered(batch: Batch, outcome: Outcome, failed: Sequence[Job]) -> Sequence[Job]:
     """The members that a run answered; none of a failed one of which nothing more is known."""
-    if outcome is Outcome.DONE or not failed:
-        return batch.jobs if outcome is Outcome.DONE else ()
+    if outcome is Outcome.DONE:
+        return batch.jobs
     without = {*failed}
-    return [job for job in batch.jobs if job not in without]
+    return [job for job in batch.jobs if job not in without] if failed else ()
 
 
 def _split(jobs: list[Job], size: int) -> list[list[Job]]:
