@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from math import inf, log
 from typing import NamedTuple
 
@@ -19,6 +20,9 @@ _NOTHING = 1e-9  # of a weight: where no batch was seen
 
 Batches = Sequence[tuple[int, float]]
 """Items and seconds of each."""
+Rule = Callable[[int], tuple[int, int]]
+"""The edges of the step that a size belongs to: it is larger than the first, and is padded to the
+second."""
 
 
 class Steps(NamedTuple):
@@ -84,7 +88,8 @@ def find_steps(batches: Batches) -> Steps | None:
     the closest of all lines is closer than any levels. Levels are believed if the likelihood
     ratio is beyond doubt; the tenth of the batches that fit worst doesn't count: pauses happen.
     Levels must be closer in the older half and in the newer half too: a model that became slower,
-    and has larger batches since then, has two levels without steps.
+    and has larger batches since then, has two levels without steps. More steps than batches are
+    no few sizes.
 
     Args:
         batches: In order of time, with durations above 0; at least two.
@@ -96,8 +101,11 @@ def find_steps(batches: Batches) -> Steps | None:
         return None
     merged = _merged(batches, fit.groups)
     larger = max(reversed(merged), key=lambda size: len(merged[size]))
-    seen = tuple(size for size in fit.sizes if size in merged or size not in fit.groups)
-    return Steps(seen, merged[larger][0], larger)
+    steps = tuple(islice(_steps(fit.rule, max(merged)), len(batches) + 1))
+    if len(steps) > len(batches):
+        return None
+    sizes = tuple(size for size in steps if size in merged or size not in fit.groups)
+    return Steps(sizes, merged[larger][0], larger)
 
 
 class _Fit(NamedTuple):
@@ -106,14 +114,14 @@ class _Fit(NamedTuple):
     Attributes:
         lines: Error of the lines, relative.
         levels: Error of the levels; infinite if no step has two sizes.
+        rule: Of the levels.
         groups: Sizes that were seen, by the step that they are padded to.
-        sizes: The steps, up to the largest size that was seen.
     """
 
     lines: float
     levels: float
+    rule: Rule
     groups: Mapping[int, Sequence[int]]
-    sizes: Sequence[int]
 
     @property
     def are_levels(self) -> bool:
@@ -122,16 +130,14 @@ class _Fit(NamedTuple):
 
 
 def _closest(batches: Batches) -> _Fit:
-    largest = max(size for size, _ in batches)
-    best = _Fit(inf, inf, {}, ())
-    for rounded in _RULES:
-        edges = [0, *_steps(rounded, largest)]
-        best = best._replace(lines=min(best.lines, _error(batches, _lines(batches, edges))))
-        groups = _grouped(batches, rounded)
+    best = _Fit(inf, inf, _RULES[0], {})
+    for rule in _RULES:
+        best = best._replace(lines=min(best.lines, _error(batches, _lines(batches, rule))))
+        groups = _grouped(batches, rule)
         error = _error(batches, _levels(batches, groups))
         shared = len(groups) > 1 and any(len(group) > 1 for group in groups.values())
         if shared and error < _FINER * best.levels:
-            best = _Fit(best.lines, error, groups, edges[1:])
+            best = _Fit(best.lines, error, rule, groups)
     return best
 
 
@@ -142,11 +148,11 @@ def _error(batches: Batches, curve: Mapping[int, float]) -> float:
     return max(sum(kept) / len(kept), _EVEN)
 
 
-def _grouped(batches: Batches, rounded: Callable[[int], int]) -> dict[int, list[int]]:
+def _grouped(batches: Batches, rule: Rule) -> dict[int, list[int]]:
     """Sizes by the step that they would be padded to."""
     groups: dict[int, list[int]] = {}
     for size in sorted({size for size, _ in batches}):
-        groups.setdefault(rounded(size), []).append(size)
+        groups.setdefault(rule(size)[1], []).append(size)
     return groups
 
 
@@ -171,8 +177,12 @@ def _levels(batches: Batches, groups: Mapping[int, Sequence[int]]) -> dict[int, 
     return levels
 
 
-def _lines(batches: Batches, edges: Sequence[int]) -> dict[int, float]:
-    """Straight lines from edge to edge, laid again without the tenth that fits worst."""
+def _lines(batches: Batches, rule: Rule) -> dict[int, float]:
+    """Straight lines from edge to edge, laid again without the tenth that fits worst.
+
+    Only the edges of steps with batches are laid: there are many others below a large size.
+    """
+    edges = sorted({edge for size, _ in batches for edge in rule(size)})
     curve = _least_squares(batches, batches, edges)
     ranked = sorted(batches, key=lambda batch: abs(batch[1] / curve[batch[0]] - 1.0))
     return _least_squares(ranked[: len(ranked) * 9 // 10], batches, edges)
@@ -211,19 +221,24 @@ def _least_squares(fitted: Batches, asked: Batches, edges: Sequence[int]) -> dic
     }
 
 
-def _steps(rounded: Callable[[int], int], largest: int) -> Iterator[int]:
+def _steps(rule: Rule, largest: int) -> Iterator[int]:
     size = 0
     while size < largest:
-        size = rounded(size + 1)
+        size = rule(size + 1)[1]
         yield size
 
 
-def _power_of_two(size: int) -> int:
-    return 1 << (size - 1).bit_length()
+def _power_of_two(size: int) -> tuple[int, int]:
+    padded = 1 << (size - 1).bit_length()
+    return padded // 2, padded
 
 
-def _multiple_of(step: int) -> Callable[[int], int]:
-    return lambda size: -(-size // step) * step
+def _multiple_of(step: int) -> Rule:
+    def edges(size: int) -> tuple[int, int]:
+        padded = -(-size // step) * step
+        return padded - step, padded
+
+    return edges
 
 
 _RULES = (_power_of_two, *map(_multiple_of, (64, 32, 16, 8, 4)))  # the coarser first

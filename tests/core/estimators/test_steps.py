@@ -1,5 +1,6 @@
 """Whether a model is found to pad batches to a few sizes."""
 
+import tracemalloc
 from collections.abc import Callable
 from random import Random
 
@@ -90,3 +91,23 @@ def test_looks_are_ever_further_apart() -> None:
     looks = {number: len(latest.observe(1, 5e-3)) for number in range(1, 2050)}
     looks = {number: batches for number, batches in looks.items() if batches}
     assert looks == {128: 128, 256: 256, 512: 512, 1024: 512, 2048: 512}
+
+
+def test_sizes_far_apart_cost_no_memory() -> None:
+    """A recording may name any size; only steps with batches are looked at."""
+    sizes = [10**12, 18_196_506_200, 7, 12_718_666_098] * 32
+    tracemalloc.start()
+    try:
+        assert find_steps([(size, 1.0 + size) for size in sizes]) is None
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1e6  # bytes
+
+
+def test_more_steps_than_batches_are_not_named() -> None:
+    """Levels of four items, at a size with as many steps below it as no list should have."""
+    sizes = [10**9 + offset for offset in (1, 2, 3, 4, 5, 6, 7, 8)] * 16
+    batches = [(size, 1.0 + (size - 10**9 - 1) // 4) for size in sizes]
+    assert find_steps(batches) is None
+    assert find_steps([(size - 10**9 + 48, seconds) for size, seconds in batches]) is not None
