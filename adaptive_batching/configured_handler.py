@@ -36,10 +36,12 @@ def configured(
         costs: How the costs of items add up; its `pad_costs` are lengths of padded arrays.
 
     Raises:
-        TypeError: A function has no constructor, the class's takes other arguments, or an
-            annotation says that the handler takes or returns something else than lists or arrays.
+        TypeError: The handler can't be called, or yields its results. Or a function has no
+            constructor, the class's takes other arguments, or an annotation says that the handler
+            takes or returns something else than lists or arrays.
         ValueError: An array is padded to `pad_costs` that are no lengths.
     """
+    _check_returns(handler)
     _check_init_args(handler, init_args or {})
     adapt = None if takes_one else _adapter(handler, padding, costs)
     if adapt is None and not init_args:
@@ -77,6 +79,24 @@ def check_takes_a_list(handler: Any) -> None:
         msg = "handler: expected a handler of (items), or of (self, items) in a class, got"
         cure = "what differs from call to call belongs into the item"
         raise TypeError(f"{msg} {name_of(call)}{signature}: {cure}") from None
+
+
+def _check_returns(handler: Any) -> None:
+    """See whether a handler, or an instance of it if it is a class, can be called and returns.
+
+    Raises:
+        TypeError: It can't, or doesn't.
+    """
+    if not callable(handler):
+        msg = f"expected a function, a method or a class as handler, got {handler!r}"
+        raise TypeError(msg)
+    call = call_of(handler)
+    if call is None:
+        expected = f"{name_of(handler)} to define __call__(self, items)"
+        raise TypeError(f"handler: expected {expected}, got a class without")
+    if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
+        expected = "one that returns a list"
+        raise TypeError(f"handler: expected {expected}, got {name_of(call)}, which yields")
 
 
 def _check_init_args(handler: Any, init_args: Mapping[str, Any]) -> None:

@@ -4,11 +4,11 @@ Placements outside this process are imported when one is asked for, as their wor
 """
 
 from collections.abc import Callable, Sequence
-from inspect import isasyncgenfunction, isclass, isgeneratorfunction
+from inspect import isclass
 from typing import Any
 
 from adaptive_batching.workers.external.socket_path import PREFIX
-from adaptive_batching.workers.handler.handler import call_of, is_async, name_of
+from adaptive_batching.workers.handler.handler import is_async
 from adaptive_batching.workers.placement import Placement, Tasks, Threads
 
 
@@ -47,13 +47,11 @@ def place(
     `threads:2`, `processes:2`, `ray:4`, `unix:/run/model.sock`.
 
     Raises:
-        TypeError: The handler can't be called with a batch, or yields its results.
         ValueError: Cores are named for something that isn't a process, or named twice, or the
             text names nothing.
     """
     if isinstance(workers, str):
         workers = _named(workers)
-    _check_returns(handler)
     if isclass(handler) and not isinstance(workers, Placement):
         return _processes(workers, cpus)
     if cpus is not None:
@@ -79,24 +77,6 @@ def check_reaches_workers(placement: Placement, init_args: object, pad: object) 
         if given is not None:
             expected = "expected none, for workers that connect build their handlers themselves"
             raise ValueError(f"{name}: {expected}: {instead}; got {given!r}")
-
-
-def _check_returns(handler: Any) -> None:
-    """See whether a handler, or an instance of it if it is a class, can be called and returns.
-
-    Raises:
-        TypeError: It can't, or doesn't.
-    """
-    if not callable(handler):
-        msg = f"expected a function, a method or a class as handler, got {handler!r}"
-        raise TypeError(msg)
-    call = call_of(handler)
-    if call is None:
-        expected = f"{name_of(handler)} to define __call__(self, items)"
-        raise TypeError(f"handler: expected {expected}, got a class without")
-    if isgeneratorfunction(call) or isasyncgenfunction(call):
-        expected = "one that returns a list"
-        raise TypeError(f"handler: expected {expected}, got {name_of(call)}, which yields")
 
 
 def _named(workers: str) -> Placement:

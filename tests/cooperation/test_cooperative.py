@@ -314,11 +314,16 @@ def test_many_threads() -> None:
     assert outcome.largest <= 16
 
 
+def yields(items: list[int]) -> Iterator[int]:
+    yield from items
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: cooperative(asyncio.sleep), "for async ones there is @batched"),  # type: ignore[arg-type]
         (lambda: cooperative(3), "a plain function of a list, got 3"),  # type: ignore[arg-type]
+        (lambda: cooperative(yields), "one that returns a list, got yields, which yields"),
         (lambda: cooperative(sorted, lock=threading.Lock()), "knows its holder"),  # type: ignore[arg-type]
         (lambda: cooperative(Doubler), "got the class Doubler: make one of it"),  # type: ignore[arg-type]
     ],

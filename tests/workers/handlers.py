@@ -25,6 +25,15 @@ async def double_async(items):
     return [2 * item for item in items]
 
 
+def yields(items):
+    """Return a generator instead of results."""
+    yield from items
+
+
+class Uncallable:
+    """A class whose instances can't be called."""
+
+
 def where(items):
     """Return the process and the cores that it was on when this module was loaded."""
     return [(os.getpid(), AT_IMPORT)] * len(items)

@@ -59,7 +59,6 @@ class AskedWorkers:
         """Where a handler runs.
 
         Raises:
-            TypeError: The handler can't be called with a batch, or yields its results.
             ValueError: It can't run there, or not as it is asked.
         """
         if isinstance(self.workers, SharedWorkers):

@@ -120,6 +120,23 @@ async def test_a_handler_that_can_not_be_imported(scene, pull, name, said):
     assert "Traceback" not in told
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("os", "expected a function, a method or a class as handler, got <module 'os'"),
+        ("AT_IMPORT", "expected a function, a method or a class as handler, got {"),
+        ("Uncallable", "expected Uncallable to define __call__(self, items), got a class without"),
+        ("yields", "expected one that returns a list, got yields, which yields"),
+    ],
+)
+async def test_what_can_not_be_called_with_a_batch(pull, name, said):
+    """It is refused before the worker connects, in the words of `@batched` and endpoints."""
+    status, told = await gone(await pull(name))
+    assert status == 2
+    assert said in told
+    assert "Traceback" not in told
+
+
 async def test_items_may_fail_in_a_step_of_their_own(scene, pull):
     """They alone; what the call of the others raises is told apart, for a second try."""
     workers = await scene.listen()
