@@ -68,7 +68,8 @@ def main(arguments: list[str]) -> None:
         except TypeError as error:
             parser.error(str(error))
         call = handlers.ready(handler, runner)
-        puller = Puller(options.connect, hello, call, options.max_frame)
+        name = handlers.name_of(handler)
+        puller = Puller(options.connect, hello, call, name, options.max_frame)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, puller.leave)
         puller.run()
@@ -81,15 +82,22 @@ class Puller:
         path: The dispatcher's socket.
         hello: What it says of itself.
         call: Runs a batch.
+        handler: Its name, for messages.
         max_frame: Bytes that the dispatcher accepts.
     """
 
     def __init__(
-        self, path: str, hello: Hello, call: Callable[[list[Any]], Any], max_frame: int = MAX_FRAME
+        self,
+        path: str,
+        hello: Hello,
+        call: Callable[[list[Any]], Any],
+        handler: str,
+        max_frame: int = MAX_FRAME,
     ) -> None:
         self._path = path
         self._hello = hello
         self._call = call
+        self._handler = handler
         self._max_frame = max_frame
         self._stream: socket.socket | None = None
         self._idle = False
@@ -146,7 +154,7 @@ class Puller:
         jobs = [job for job, _ in batch.jobs]
         items = [item for _, item in batch.jobs]
         try:
-            results = check_results(self._call(items), len(items))
+            results = check_results(self._call(items), len(items), self._handler)
             ended = [*zip(jobs, results, strict=True)]
             returned = [(job, each) for job, each in ended if _raised(each) is None]
             raised = [

@@ -15,7 +15,7 @@ from adaptive_batching.core import Limits, PolicyLike, Scheduler, make_policy
 from adaptive_batching.item_costs import CostOf
 from adaptive_batching.keywords import names_keywords
 from adaptive_batching.units import Duration
-from adaptive_batching.workers.handler.handler import build, is_async
+from adaptive_batching.workers.handler.handler import build, is_async, name_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +62,8 @@ class Cooperative(Generic[T, R]):
         check_takes_a_list(runs)
         call, _ = build(runs)
         self._cost_of = asked.cost_of
-        self._driver = ThreadDriver(call, Scheduler(make_policy(policy), limits), self.lock, clock)
+        scheduler = Scheduler(make_policy(policy), limits)
+        self._driver = ThreadDriver(call, name_of(runs), scheduler, self.lock, clock)
 
     def __repr__(self) -> str:
         return f"<Cooperative {self._driver!r}>"

@@ -35,6 +35,7 @@ class ThreadDriver:
 
     Args:
         handler: Runs a batch, under the lock.
+        name: The handler's, for messages.
         scheduler: Decides; nothing else may drive it.
         lock: Held while the handler runs.
         clock: Monotonic seconds.
@@ -43,12 +44,14 @@ class ThreadDriver:
     def __init__(
         self,
         handler: Callable[[list[Any]], Sequence[Any]],
+        name: str,
         scheduler: Scheduler,
         lock: ExecutionLock,
         clock: Callable[[], float],
     ) -> None:
         self.lock = lock
         self._handler = handler
+        self._name = name
         self._scheduler = scheduler
         self._clock = clock
         self._mutex = Lock()  # of the scheduler, of the turns, and of whether a handle is done
@@ -189,7 +192,7 @@ class ThreadDriver:
         handles = cast("list[Handle[Any]]", batch.jobs)
         items = [item for handle in handles for item in handle.items]
         try:
-            results = check_results(self._handler(items), batch.size)
+            results = check_results(self._handler(items), batch.size, self._name)
         except Exception as error:  # noqa: BLE001  the handler's own, for its callers
             results = [CallRaised(error)] * batch.size
         except BaseException as error:  # Ctrl-C is the leader's alone

@@ -134,7 +134,16 @@ def _its_error(result: BaseException) -> BaseException:
         return honest(result)
     error = honest(result.error)
     begin_in_users_code(error)
-    return error
+    return _as_awaited(error)
+
+
+def _as_awaited(error: BaseException) -> BaseException:
+    """What awaiting the call raises: Python lets no StopIteration out of a coroutine."""
+    if not issubclass(type(error), StopIteration):
+        return error
+    awaited = RuntimeError("coroutine raised StopIteration")  # in Python's own words
+    awaited.__cause__ = error
+    return awaited
 
 
 def _together(errors: Iterable[BaseException]) -> Outcome:

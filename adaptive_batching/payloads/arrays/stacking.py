@@ -21,7 +21,7 @@ from adaptive_batching.payloads.arrays.array_type import ArrayType
 from adaptive_batching.payloads.arrays.columns import Column
 from adaptive_batching.payloads.arrays.fields import ArrayFields
 from adaptive_batching.payloads.arrays.marks import split_annotation
-from adaptive_batching.workers.handler.handler import is_async
+from adaptive_batching.workers.handler.handler import is_async, name_of
 from adaptive_batching.workers.handler.padding import Padding, cut
 from adaptive_batching.workers.handler.results import CallRaised, check_results
 
@@ -74,10 +74,11 @@ class Stacking:
 
     def __call__(self, handler: _Call) -> Callable[[list[Any]], Any]:
         """Turn a handler, ready to be called with arrays, into one of a list."""
+        name = name_of(handler)
         if is_async(handler):
 
             async def run_awaited(items: list[Any]) -> Any:
-                batch = _Batch(self, items)
+                batch = _Batch(self, items, name)
                 for places in batch.groups:
                     try:
                         stacked, lengths = batch.stacked(places)
@@ -89,7 +90,7 @@ class Stacking:
             return run_awaited
 
         def run(items: list[Any]) -> Any:
-            batch = _Batch(self, items)
+            batch = _Batch(self, items, name)
             for places in batch.groups:
                 try:
                     stacked, lengths = batch.stacked(places)
@@ -156,12 +157,12 @@ class Stacking:
             raise BatchFunctionError(f"pad: {expected} makes, got {pad!r:.100}")
         return checked
 
-    def without_pads(self, value: Any, size: int) -> Any:
+    def without_pads(self, value: Any, size: int, handler: str) -> Any:
         """The results of so many items, as a list or as an array with as many rows."""
         if self.padding is None:
-            return _in_rows(value, size)
+            return _in_rows(value, size, handler)
         filled = self.padding.limits.padded(size)
-        return cut(_in_rows(value, filled), size, filled, "")
+        return cut(_in_rows(value, filled, handler), size, filled, handler)
 
     def layout(self, checked: Any) -> Hashable:
         """What two items have in common that can share a call."""
@@ -196,8 +197,9 @@ class _Batch:
         results: What stands for the items, in their order; an array stays one.
     """
 
-    def __init__(self, stacking: Stacking, items: list[Any]) -> None:
+    def __init__(self, stacking: Stacking, items: list[Any], handler: str) -> None:
         self._stacking = stacking
+        self._handler = handler
         self._checked: list[Any] = []
         self.results: Any = [None] * len(items)
         groups: dict[Hashable, _Places] = {}
@@ -225,11 +227,11 @@ class _Batch:
 
     def take(self, places: _Places, value: Any) -> None:
         """Share out what the handler returned for some items."""
-        value = self._stacking.without_pads(value, len(places))
+        value = self._stacking.without_pads(value, len(places), self._handler)
         if len(places) == len(self.results):
             self.results = value  # whole, it crosses to another process as one buffer
             return
-        results = check_results(value, len(places))
+        results = check_results(value, len(places), self._handler)
         for place, result in zip(places, results, strict=True):
             self.results[place] = result
 
@@ -246,21 +248,17 @@ class _Batch:
             self.results[place] = raised
 
 
-def _in_rows(value: Any, count: int) -> Any:
+def _in_rows(value: Any, count: int, handler: str) -> Any:
     """Results as a list, or as an array with as many rows."""
     if isinstance(value, Mapping):
-        columns = {name: _rows(name, each, count) for name, each in value.items()}
+        columns = {
+            name: check_results(_as_array(each), count, f"{handler}: in {name!r}")
+            for name, each in value.items()
+        }
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if type(value) is list and "torch" in sys.modules:
         return list(map(_as_array, value))
     return _as_array(value)
-
-
-def _rows(name: str, value: Any, count: int) -> Sequence[Any]:
-    try:
-        return check_results(_as_array(value), count)
-    except BatchFunctionError as error:
-        raise BatchFunctionError(f"in {name!r}: {error}") from None
 
 
 def _as_array(value: Any) -> Any:

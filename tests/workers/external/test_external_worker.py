@@ -74,7 +74,7 @@ async def test_whatever_a_handler_does_it_answers(scene, pull):
     for order, message in [
         ("exit", "SystemExit: 3"),
         ("value_error", "ValueError: .'no such thing', 7."),
-        ("too_short", "BatchFunctionError: expected 2 results for a batch of 2, got 1"),
+        ("too_short", "BatchFunctionError: Obeys: expected 2 results for a batch of 2, got 1"),
         ("unpicklable_error", "ValueError: <unlocked"),
     ]:
         one, other = await workers.run([order, "other"], 0)

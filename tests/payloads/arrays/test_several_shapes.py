@@ -1,0 +1,105 @@
+"""A call over items of one shape fails: they are told the same as without other shapes."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from adaptive_batching import Processes, Tasks, Threads, cooperative
+from adaptive_batching.configured_handler import configured
+from adaptive_batching.core import Limits
+from adaptive_batching.dispatcher import Dispatcher
+from adaptive_batching.errors import BatchFunctionError
+from adaptive_batching.workers.factory import make_workers
+
+Array = NDArray[np.float64]
+
+
+def stop(x: Array) -> Any:
+    raise StopIteration(3)
+
+
+def shorter(x: Array) -> Any:
+    return x[1:]
+
+
+def of_names(x: Array) -> Any:
+    return {"sum": x[1:]}
+
+
+def no_list(x: Array) -> Any:
+    return "text"
+
+
+WAYS = [shorter, of_names, no_list, stop]
+
+
+def sums(x: Array) -> Any:
+    """Add up; rows of three numbers go wrong in the way that the first of them says."""
+    return WAYS[int(x[0, 0])](x) if x.shape[1] == 3 else x.sum(axis=1)
+
+
+async def sums_later(x: Array) -> Any:
+    return sums(x)
+
+
+PLACES = {
+    "threads": (sums, Threads(1)),
+    "tasks": (sums_later, Tasks(1)),
+    "processes": (sums, Processes(1)),
+}
+
+
+@pytest.fixture(params=PLACES)
+async def dispatcher(request: pytest.FixtureRequest) -> Any:
+    handler, placement = PLACES[request.param]
+    workers = make_workers(configured(handler), placement)
+    async with Dispatcher[Any, Any](workers, Limits(8)) as dispatcher:
+        yield dispatcher
+
+
+async def together(dispatcher: Dispatcher[Any, Any], items: list[Any]) -> list[Any]:
+    """What becomes of items that share a batch."""
+    before = dispatcher.stats().batches
+    calls = map(dispatcher.submit, items)
+    told = await asyncio.gather(*calls, return_exceptions=True)
+    assert dispatcher.stats().batches == before + 1
+    return told
+
+
+def shown(errors: list[Any]) -> list[str]:
+    return [f"{type(error).__name__}: {error}" for error in errors]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_items_of_one_shape_are_told(
+    dispatcher: Dispatcher[Any, Any], way: Callable[..., Any]
+) -> None:
+    """The same as alone in their batch, and the items of the other shape are answered."""
+    good, bad = np.ones(2), np.full(3, WAYS.index(way), float)
+    alone = await together(dispatcher, [bad, bad])
+    first, other, last = await together(dispatcher, [bad, good, bad])
+    assert other == 2
+    assert shown([first, last]) == shown(alone)
+    assert isinstance(first, RuntimeError if way is stop else BatchFunctionError)
+
+
+@pytest.mark.parametrize("wrong", [shorter, of_names, no_list])
+def test_threads_that_batch_for_one_another_are_told_the_handlers_name(
+    wrong: Callable[..., Any],
+) -> None:
+    """As callers of `@batched` are, beside other shapes or not."""
+    queue = cooperative(sums)
+    bad = np.full(3, WAYS.index(wrong), float)
+    alone = [queue.submit(bad), queue.submit(bad)]
+    with pytest.raises(BatchFunctionError) as told:
+        alone[0].result()
+    assert str(told.value).startswith("sums: ")
+    beside = [queue.submit(bad), queue.submit(np.ones(2)), queue.submit(bad)]
+    assert beside[1].result() == 2
+    with pytest.raises(BatchFunctionError) as told_beside:
+        beside[0].result()
+    assert str(told_beside.value) == str(told.value)
