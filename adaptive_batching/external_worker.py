@@ -173,7 +173,7 @@ class Puller:
         send(self._stream, encode_frame([messages.encode(message)]))
 
 
-def _raised(result: Any) -> Exception | None:
+def _raised(result: Any) -> BaseException | None:
     """What the call of an item raised, if that stands in the place of its result."""
     return result.error if type(result) is CallRaised else None
 

@@ -19,6 +19,7 @@ from adaptive_batching.cooperation.turns import Turns
 from adaptive_batching.cooperation.waiter import Waiter
 from adaptive_batching.core import Batch, Hold, Job, Outcome, Scheduler, Shed, ShedReason
 from adaptive_batching.errors import DeadlineExceeded, Overloaded, PolicyError, WorkerLost
+from adaptive_batching.exception_text import describe
 from adaptive_batching.workers.handler.results import (
     CallRaised,
     check_results,
@@ -193,18 +194,19 @@ class ThreadDriver:
         items = [item for handle in handles for item in handle.items]
         try:
             results = check_results(self._handler(items), batch.size, self._name)
-        except Exception as error:  # noqa: BLE001  the handler's own, for its callers
+        except BaseException as error:  # noqa: BLE001  for the callers, but for exits
             results = [CallRaised(error)] * batch.size
-        except BaseException as error:  # Ctrl-C is the leader's alone
-            lost = WorkerLost(f"the thread that ran this batch was stopped: {error!r}")
-            self._conclude(batch, Outcome.FAILED, [lost] * batch.size)
-            raise
         raised = raised_by_calls(results)
         if not raised:
             return Outcome.DONE, results
-        told = [each.error if type(each) is CallRaised else each for each in results]
+        told = [_its_error(each) if type(each) is CallRaised else each for each in results]
         out_of_memory = any(map(ran_out_of_memory, map(honest, raised)))
-        return Outcome.OUT_OF_MEMORY if out_of_memory else Outcome.FAILED, told
+        outcome = Outcome.OUT_OF_MEMORY if out_of_memory else Outcome.FAILED
+        exits = [each for each in raised if not issubclass(type(each), Exception)]
+        if exits:  # Ctrl-C and the like are the leader's alone
+            self._conclude(batch, outcome, told)
+            raise exits[0]
+        return outcome, told
 
     def _conclude(self, batch: Batch, outcome: Outcome, results: Sequence[Any]) -> None:
         """Give each member its result, and wake the thread that waits for it."""
@@ -250,3 +252,11 @@ class ThreadDriver:
         for handle in cast("Sequence[Handle[Any]]", jobs):
             handle.fail(error)
             self._turns.wake(handle.waiters)
+
+
+def _its_error(raised: CallRaised) -> Exception:
+    """What callers get of an error that the call of their items raised."""
+    error = raised.error
+    if issubclass(type(error), Exception):  # it may raise if it is asked for its class
+        return cast("Exception", error)
+    return WorkerLost(f"the thread that ran this batch was stopped: {describe(error)}")

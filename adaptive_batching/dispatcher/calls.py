@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 
 from adaptive_batching.core import Job, JobOutcome, Priority
 from adaptive_batching.errors import (
-    BatchFunctionError,
     DeadlineExceeded,
     Draining,
     InvalidItem,
@@ -19,7 +18,8 @@ from adaptive_batching.errors import (
     UpstreamAnswered,
     UpstreamBusy,
 )
-from adaptive_batching.exception_text import describe, exc_info
+from adaptive_batching.exception_text import exc_info
+from adaptive_batching.workers.handler.results import exit_as_error
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -232,6 +232,4 @@ def _tellable(error: BaseException) -> Exception:
     """The error as a caller may get it: some would act on the event loop, and are wrapped."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
-    named = BatchFunctionError(f"the handler raised {describe(error)}")
-    named.__cause__ = error
-    return named
+    return exit_as_error(error)

@@ -28,13 +28,14 @@ from adaptive_batching.core import (
 from adaptive_batching.dispatcher.calls import LEFT, PENDING, Call, OnEnd, TenantCall, job_outcome
 from adaptive_batching.dispatcher.completion import Completion
 from adaptive_batching.dispatcher.observers import Observer, Observers
-from adaptive_batching.dispatcher.outcome import Ended, is_cancelled, may_run_again, told_now
+from adaptive_batching.dispatcher.outcome import Ended, may_run_again, told_now
 from adaptive_batching.dispatcher.readiness import Readiness
 from adaptive_batching.dispatcher.running import RunningBatches
 from adaptive_batching.dispatcher.slow_workers import SlowWorkers
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.errors import Draining, JobTooLarge, PolicyError
 from adaptive_batching.units import Duration, patience_of
+from adaptive_batching.workers.handler.results import is_cancelled
 from adaptive_batching.workers.interface import Workers
 
 T = TypeVar("T")

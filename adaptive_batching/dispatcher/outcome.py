@@ -1,6 +1,5 @@
 """The outcome of one run of a batch, what each member gets of it, and if another run may help."""
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -28,6 +27,7 @@ from adaptive_batching.workers.handler.results import (
     hold_exceptions,
     honest,
     is_ctrl_c,
+    is_stopped,
     ran_out_of_memory,
 )
 
@@ -110,15 +110,9 @@ class Ended(NamedTuple):
         return cls(Outcome.FAILED, [error] * len(batch.jobs), interrupted=interrupted)
 
 
-def is_cancelled() -> bool:
-    """Whether the present task is to end."""
-    task = asyncio.current_task()
-    return task is not None and bool(task.cancelling())
-
-
 def _stops_us(error: BaseException) -> bool:
     """Whether the program wants this task to end, or only the handler said so."""
-    return is_ctrl_c(error) or (isinstance(error, asyncio.CancelledError) and is_cancelled())
+    return is_ctrl_c(error) or is_stopped(error)
 
 
 def outcome_of(error: BaseException) -> Outcome:

@@ -157,7 +157,7 @@ def encode_batch(first: int, items: Sequence[Any]) -> tuple[bytes, dict[int, Han
 
 
 def encode_results(
-    returned: Sequence[tuple[int, Any]], raised: Sequence[tuple[list[int], Exception]] = ()
+    returned: Sequence[tuple[int, Any]], raised: Sequence[tuple[list[int], BaseException]] = ()
 ) -> bytes:
     """Encode what became of the jobs of a batch.
 

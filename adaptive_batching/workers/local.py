@@ -6,9 +6,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from adaptive_batching.errors import BatchFunctionError, WorkerStartError
-from adaptive_batching.exception_text import describe, qualname_of
+from adaptive_batching.errors import WorkerStartError
+from adaptive_batching.exception_text import describe
 from adaptive_batching.workers.handler.handler import build, is_async, name_of
+from adaptive_batching.workers.handler.results import exit_as_error
 from adaptive_batching.workers.handler.warm_up import (
     NO_WARM_UP,
     Durations,
@@ -145,8 +146,7 @@ class ThreadWorkers:
         if isinstance(error, Exception):
             raise error
         if error is not None:  # Ctrl-C and exits come to the main thread: this one was made here
-            msg = f"the handler raised {qualname_of(type(error))} instead of returning results"
-            raise BatchFunctionError(msg) from error
+            raise exit_as_error(error)
         return results  # type: ignore[no-any-return]
 
     async def aclose(self) -> None:

@@ -23,7 +23,12 @@ from adaptive_batching.payloads.arrays.fields import ArrayFields
 from adaptive_batching.payloads.arrays.marks import split_annotation
 from adaptive_batching.workers.handler.handler import is_async, name_of
 from adaptive_batching.workers.handler.padding import Padding, cut
-from adaptive_batching.workers.handler.results import CallRaised, check_results
+from adaptive_batching.workers.handler.results import (
+    FAILURES,
+    CallRaised,
+    check_results,
+    is_stopped,
+)
 
 if TYPE_CHECKING:  # worker processes stack arrays, and most of them without the core
     from adaptive_batching.core import Costs
@@ -83,7 +88,9 @@ class Stacking:
                     try:
                         stacked, lengths = batch.stacked(places)
                         batch.take(places, await handler(stacked, **lengths))
-                    except Exception as error:  # noqa: BLE001  that of its members
+                    except FAILURES as error:
+                        if is_stopped(error):
+                            raise
                         batch.fail(places, error)
                 return batch.results
 
@@ -95,7 +102,7 @@ class Stacking:
                 try:
                     stacked, lengths = batch.stacked(places)
                     batch.take(places, handler(stacked, **lengths))
-                except Exception as error:  # noqa: BLE001  that of its members
+                except FAILURES as error:
                     batch.fail(places, error)
             return batch.results
 
@@ -235,11 +242,11 @@ class _Batch:
         for place, result in zip(places, results, strict=True):
             self.results[place] = result
 
-    def fail(self, places: _Places, error: Exception) -> None:
+    def fail(self, places: _Places, error: BaseException) -> None:
         """The handler raised over the items of a call; those of others are answered.
 
         Raises:
-            Exception: The call was of the whole batch.
+            BaseException: The call was of the whole batch.
         """
         if len(places) == len(self.results):
             raise error

@@ -9,7 +9,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adaptive_batching.workers.handler.results import CallRaised, check_results, merge
+from adaptive_batching.workers.handler.results import (
+    FAILURES,
+    CallRaised,
+    check_results,
+    is_stopped,
+    merge,
+)
 
 Step = Callable[[Any], Any]
 _Call = Callable[[list[Any]], Any]
@@ -43,7 +49,7 @@ def with_steps(call: _Call, before: Step | None, after: Step | None, handler: st
         if good:
             try:
                 results = check_results(call(good), len(good), handler)
-            except Exception as error:
+            except FAILURES as error:
                 if len(good) == len(taken):
                     raise
                 results = [CallRaised(error)] * len(good)
@@ -67,8 +73,8 @@ def with_awaited_steps(
         if good:
             try:
                 results = check_results(await call(good), len(good), handler)
-            except Exception as error:
-                if len(good) == len(taken):
+            except FAILURES as error:
+                if len(good) == len(taken) or is_stopped(error):
                     raise
                 results = [CallRaised(error)] * len(good)
         return _put_back(await _awaited(after, _finished(after, results)), taken)
@@ -98,19 +104,16 @@ async def _awaited(step: Step | None, values: Sequence[Any]) -> Sequence[Any]:
 def _attempt(step: Step, value: Any) -> Any:
     try:
         return step(value)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever it is, it is this item's
+    except FAILURES as error:
         return _Failed(error)
 
 
 async def _attempt_awaited(value: Any) -> Any:
     try:
         return await value if inspect.iscoroutine(value) else value
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():  # the whole batch is not wanted any more
+    except FAILURES as error:
+        if is_stopped(error):
             raise
-        return _Failed(error)  # something that the step waited for was cancelled
-    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever it is, it is this item's
         return _Failed(error)
 
 

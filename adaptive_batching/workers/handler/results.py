@@ -1,11 +1,19 @@
 """What a handler may return: as many results as there were items, in their order."""
 
+import asyncio
 import signal
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from adaptive_batching.errors import BatchFunctionError, RemoteError
-from adaptive_batching.exception_text import message_of, qualname_of
+from adaptive_batching.exception_text import describe, message_of, qualname_of
+
+FAILURES = (Exception, SystemExit, asyncio.CancelledError)
+"""How a handler's own code fails: for the items that it was called with, and for no others.
+
+Anything else, such as Ctrl-C, ends what runs here; so does the cancellation of a batch, which
+`is_stopped` tells from one that the handler only waited for.
+"""
 
 _OUT_OF_MEMORY = frozenset({"MemoryError", "OutOfMemoryError"})  # Python's; PyTorch's and CuPy's
 
@@ -21,7 +29,7 @@ class CallRaised(Exception):
         error: What the call raised.
     """
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__(error)
         self.error = error
 
@@ -29,7 +37,7 @@ class CallRaised(Exception):
         return str(self.error)
 
 
-def raised_by_calls(results: object) -> Sequence[Exception]:
+def raised_by_calls(results: object) -> Sequence[BaseException]:
     """What calls raised that items of a batch were in, each once; none if all of it returned."""
     if type(results) is not list or CallRaised not in set(map(type, results)):
         return ()
@@ -76,6 +84,24 @@ def is_ctrl_c(error: BaseException) -> bool:
     if not isinstance(error, KeyboardInterrupt):
         return False
     return signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def is_cancelled() -> bool:
+    """Whether the present task is to end."""
+    task = asyncio.current_task()
+    return task is not None and bool(task.cancelling())
+
+
+def is_stopped(error: BaseException) -> bool:
+    """Whether an awaited call ended because its batch is not wanted any more."""
+    return isinstance(error, asyncio.CancelledError) and is_cancelled()
+
+
+def exit_as_error(error: BaseException) -> BatchFunctionError:
+    """What callers get for an exit of the handler, which would end them, or the event loop."""
+    named = BatchFunctionError(f"the handler raised {describe(error)} instead of returning results")
+    named.__cause__ = error
+    return named
 
 
 def merge(own: Sequence[BaseException | None], results: Iterable[Any]) -> list[Any]:

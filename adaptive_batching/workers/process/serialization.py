@@ -12,7 +12,13 @@ from typing import Any
 from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
 from adaptive_batching.exception_text import describe, name_of, trace
 from adaptive_batching.wire.frames import Part
-from adaptive_batching.workers.handler.results import CallRaised, hold_exceptions, honest, merge
+from adaptive_batching.workers.handler.results import (
+    CallRaised,
+    exit_as_error,
+    hold_exceptions,
+    honest,
+    merge,
+)
 from adaptive_batching.workers.process.frame_layout import (
     ONLY_A_PICKLE,
     MalformedFrame,
@@ -204,8 +210,7 @@ def portable(error: BaseException) -> Exception:
     """Return the exception if the other side can have it, or else one that says what it was."""
     if not isinstance(error, Exception):
         # an exit must end neither the worker nor, brought over, the program that asked it
-        msg = f"the handler raised {describe(error)} instead of returning results"
-        return BatchFunctionError(msg)
+        return exit_as_error(error)
     try:
         copy = pickle.loads(pickle.dumps(error, protocol=5))  # noqa: S301 - our own
     except BaseException:  # noqa: BLE001 - pickling runs the exception's own code

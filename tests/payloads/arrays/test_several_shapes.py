@@ -1,6 +1,7 @@
 """A call over items of one shape fails: they are told the same as without other shapes."""
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,14 +13,23 @@ from adaptive_batching import Processes, Tasks, Threads, cooperative
 from adaptive_batching.configured_handler import configured
 from adaptive_batching.core import Limits
 from adaptive_batching.dispatcher import Dispatcher
-from adaptive_batching.errors import BatchFunctionError
+from adaptive_batching.errors import BatchFunctionError, WorkerLost
 from adaptive_batching.workers.factory import make_workers
+from adaptive_batching.workers.handler.handler import build
 
 Array = NDArray[np.float64]
 
 
 def stop(x: Array) -> Any:
     raise StopIteration(3)
+
+
+def leave(x: Array) -> Any:
+    sys.exit(3)
+
+
+def cancel(x: Array) -> Any:
+    raise asyncio.CancelledError
 
 
 def shorter(x: Array) -> Any:
@@ -34,7 +44,7 @@ def no_list(x: Array) -> Any:
     return "text"
 
 
-WAYS = [shorter, of_names, no_list, stop]
+WAYS = [shorter, of_names, no_list, stop, leave, cancel]
 
 
 def sums(x: Array) -> Any:
@@ -103,3 +113,50 @@ def test_threads_that_batch_for_one_another_are_told_the_handlers_name(
     with pytest.raises(BatchFunctionError) as told_beside:
         beside[0].result()
     assert str(told_beside.value) == str(told.value)
+
+
+def test_an_exit_is_that_of_the_thread_that_ran_the_batch() -> None:
+    """The others with items of its shape are told so; the other shape is answered."""
+    queue = cooperative(sums)
+    bad = np.full(3, WAYS.index(leave), float)
+    first, other, last = [queue.submit(item) for item in (bad, np.ones(2), bad)]
+    with pytest.raises(SystemExit, match="3"):
+        other.result()
+    assert other.result() == 2
+    for handle in (first, last):
+        with pytest.raises(WorkerLost, match="that ran this batch was stopped: SystemExit: 3"):
+            handle.result()
+
+
+async def test_a_batch_that_is_not_wanted_any_more_ends() -> None:
+    """Its cancellation is not taken for a failure of the call that it finds under way."""
+    begun, calls = asyncio.Event(), 0
+
+    async def wait(x: Array) -> Array:
+        nonlocal calls
+        calls += 1
+        begun.set()
+        return await asyncio.get_running_loop().create_future()
+
+    call, _ = build(configured(wait))
+    batch: Any = asyncio.ensure_future(call([np.ones(2), np.ones(3)]))
+    await begun.wait()
+    batch.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await batch
+    assert calls == 1
+
+
+def test_ctrl_c_ends_the_batch() -> None:
+    """No call is made after it."""
+    calls = 0
+
+    def interrupted(x: Array) -> Array:
+        nonlocal calls
+        calls += 1
+        raise KeyboardInterrupt
+
+    call, _ = build(configured(interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        call([np.ones(2), np.ones(3)])
+    assert calls == 1

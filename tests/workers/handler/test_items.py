@@ -103,6 +103,24 @@ def test_an_exit_in_a_step_is_the_items_own_failure():
     assert isinstance(error, SystemExit)
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
+@pytest.mark.parametrize("wrap", [with_steps, with_awaited_steps])
+async def test_an_exit_of_the_batch_call_reaches_only_its_members(wrap, error):
+    """As any exception does: an item that was not in it has its own."""
+
+    def leave(items):
+        raise error
+
+    async def leave_later(items):
+        raise error
+
+    call = wrap(leave if wrap is with_steps else leave_later, int, None)
+    results = call(["1", "not a number"])
+    raised, own = results if wrap is with_steps else await results
+    assert (type(raised), raised.error) == (CallRaised, error)
+    assert isinstance(own, ValueError)
+
+
 async def test_async_steps_of_one_batch_are_under_way_side_by_side():
     """Each waits until all have begun."""
     barrier = asyncio.Barrier(3)
