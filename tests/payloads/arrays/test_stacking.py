@@ -377,6 +377,35 @@ async def test_in_worker_processes_with_steps():
     assert [type(each) for each in results[1:3]] == [InvalidItem, ValueError]
 
 
+def halves(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    return x / np.full(1, 2.0)  # float64
+
+
+async def halves_later(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    return halves(x)
+
+
+@pytest.mark.parametrize(
+    ("handler", "where"), [(halves, Threads(1)), (halves_later, 1), (halves, Processes(1))]
+)
+@pytest.mark.parametrize("sizes", [[2], [2, 2], [2, 3]])
+async def test_a_program_gets_the_dtype_that_the_handler_returned(handler, where, sizes):
+    """An item of another dtype than is declared fails, with a Shape or not; a result does not."""
+    call = batched(handler, workers=where, max_batch_size=8)
+    other = [np.ones(2), np.ones(2, np.complex64), np.ones(2, np.int64)]
+    async with call:
+        results = await asyncio.gather(*(call(np.ones(size, np.float32)) for size in sizes))
+        errors = await asyncio.gather(*map(call, other), return_exceptions=True)
+    assert [(each.dtype, each.tolist()) for each in results] == [
+        (np.float64, [0.5] * size) for size in sizes
+    ]
+    assert [str(each) for each in errors] == [
+        "$: expected dtype float32, got float64",
+        "$: expected numbers, got elements of complex64",
+        "$: expected dtype float32, got int64",
+    ]
+
+
 class Model:
     """A method that is told lengths is not taken for a function of two arguments."""
 
