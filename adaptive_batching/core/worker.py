@@ -269,6 +269,11 @@ class Worker:
         state = "dead" if not self.alive else "idle" if self.batch is None else "busy"
         return f"<Worker {self.index} {state} {self.latency!r}>"
 
+    @property
+    def name(self) -> str:
+        """What it is called itself: a model server, say; empty if it has but an index."""
+        return self.identity if isinstance(self.identity, str) else ""
+
     def become(self, identity: Hashable) -> None:
         """Be another worker, of which nothing is known, unless this is what it was already."""
         if identity != self.identity:

@@ -70,5 +70,4 @@ class SlowWorkers:
 
 def _name(worker: Worker) -> str:
     """A worker's index, and its own name if it has one."""
-    named = isinstance(worker.identity, str)
-    return f"{worker.index} ({worker.identity!r})" if named else str(worker.index)
+    return f"{worker.index} ({worker.name!r})" if worker.name else str(worker.index)

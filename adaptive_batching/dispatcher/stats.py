@@ -29,6 +29,7 @@ class WorkerStats(NamedTuple):
         busy_since: When the batch left that it holds (seconds on the dispatcher's clock); None if
             it holds none.
         per_cost: Fitted seconds that each unit of a batch's cost adds; 0 where items cost the same.
+        name: That of a model server, or of a worker that connects by itself; otherwise empty.
     """
 
     alive: bool
@@ -39,6 +40,7 @@ class WorkerStats(NamedTuple):
     slowness: float
     busy_since: float | None
     per_cost: float
+    name: str = ""
 
     @classmethod
     def of(cls, worker: Worker, max_batch_size: int, line: LinearLatency, factor: float) -> Self:
@@ -53,6 +55,7 @@ class WorkerStats(NamedTuple):
             factor,
             None if worker.batch is None else worker.released,
             latency.per_cost,
+            worker.name,
         )
 
 

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from adaptive_batching.instrumentation.live import EndpointView, Second, SloState
+from adaptive_batching.instrumentation.live import EndpointView, Second, SloState, WorkerView
 from adaptive_batching.top.state import LastMinute
 from adaptive_batching.units import counted, format_duration
 
@@ -97,7 +97,7 @@ def _padding(now: Sequence[Second]) -> str:
 
 
 def _workers(endpoint: EndpointView, now: Sequence[Second], length: float) -> Text:
-    """A mark for each, how much they had to do, and those that need a look by their index."""
+    """A mark for each, how much they had to do, and those that need a look."""
     said = Text()
     for worker in endpoint.workers:
         mark = _DEAD if not worker.alive else _IDLE if worker.busy_since is None else _BUSY
@@ -107,12 +107,25 @@ def _workers(endpoint: EndpointView, now: Sequence[Second], length: float) -> Te
     if alive:
         said.append(f" busy {_share(min(1.0, busy / alive))},")
     said.append(f" {_share(endpoint.saturation)} of what full batches could carry")
-    for index, worker in enumerate(endpoint.workers):
-        if not worker.alive:
-            said.append(f"; worker {index} is down", style="red")
-        elif worker.slowness >= _SLOW:
-            said.append(f"; worker {index} takes {worker.slowness:.1f} times as long", style="red")
+    for fault in _faults(endpoint.workers):
+        said.append(f"; {fault}", style="red")
     return said
+
+
+def _faults(workers: Sequence[WorkerView]) -> Iterator[str]:
+    """What is wrong, by the name of the worker or its index; a server has one or more workers."""
+    up = {worker.name for worker in workers if worker.alive}
+    yield from (f"{name} is down" for name in _names(workers) if name not in up)
+    for index, worker in enumerate(workers):
+        called = f"worker {index} ({worker.name})" if worker.name else f"worker {index}"
+        if not worker.alive and worker.name in {"", *up}:
+            yield f"{called} is down"
+        elif worker.alive and worker.slowness >= _SLOW:
+            yield f"{called} takes {worker.slowness:.1f} times as long"
+
+
+def _names(workers: Sequence[WorkerView]) -> Sequence[str]:
+    return [*dict.fromkeys(worker.name for worker in workers if worker.name)]
 
 
 def _rate(value: float) -> str:

@@ -20,8 +20,8 @@ class Health(NamedTuple):
         renewed: Workers that made way for a fresh one since the beginning.
         crash_loop: Why no requests should be sent here although some may be alive; None if they
             may.
-        identities: By index, what the living are called, where an index may pass from one worker to
-            another of which nothing is known.
+        identities: By index, what the living, at least, are called, where an index may pass from
+            one worker to another of which nothing is known.
         warm_up: What the examples took on each worker when they were started.
         back_at: When one is expected to be alive again (seconds on the monotonic clock), where none
             is and that is known.

@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from adaptive_batching.cli import main
-from adaptive_batching.top.screen import _WORDS
+from adaptive_batching.instrumentation.live import WorkerView
+from adaptive_batching.top.screen import _WORDS, _faults
 from tests.marshal import apps
 from tests.marshal.admin.test_admin import LOOPBACK
 from tests.marshal.client import client_of, until
@@ -63,6 +64,27 @@ async def test_one_look():
         status, output, _ = await top(client.running.admin_url, "--once", "--endpoint", "/slow")
         assert "/slow" in output
         assert "/square" not in output
+
+
+def test_workers_that_need_a_look():
+    """By index; by name where they have one, and a server that is down as a whole but once."""
+
+    def worker(name="", slowness=1.0, *, alive=True):
+        return WorkerView(alive, 1, slowness, None, name)
+
+    def down(name=""):
+        return worker(name, alive=False)
+
+    assert [*_faults([worker(), down(), worker("", 4.12)])] == [
+        "worker 1 is down",
+        "worker 2 takes 4.1 times as long",
+    ]
+    half = [worker("http://a", 2.0), down("http://a"), down("http://b"), down("http://b")]
+    assert [*_faults(half)] == [
+        "http://b is down",
+        "worker 0 (http://a) takes 2.0 times as long",
+        "worker 1 (http://a) is down",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -42,12 +42,14 @@ class WorkerView(msgspec.Struct, frozen=True):
         batches: Batches that it has ended.
         slowness: Duration of its batches relative to those of most workers that are alive.
         busy_since: When the batch left that it holds; None if it holds none.
+        name: That of a model server, or of a worker that connects by itself; otherwise empty.
     """
 
     alive: bool
     batches: int
     slowness: float
     busy_since: float | None
+    name: str = ""
 
 
 class EndpointView(msgspec.Struct, frozen=True):

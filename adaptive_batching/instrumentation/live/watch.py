@@ -222,7 +222,8 @@ def _run(ran: Ran) -> EndedBatch:
 
 def _worker(stats: WorkerStats) -> WorkerView:
     since = stats.busy_since
-    return WorkerView(stats.alive, stats.batches, round(stats.slowness, 3), _rounded(since))
+    slowness = round(stats.slowness, 3)
+    return WorkerView(stats.alive, stats.batches, slowness, _rounded(since), stats.name)
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from yarl import URL
 
 from adaptive_batching.core import JobOutcome
+from tests.cli.test_top import top
 from tests.marshal.sidecar.peers.raw import exchange, parsed
 from tests.marshal.sidecar.peers.scripted import refusing, url_of
 from tests.workers.conditions import until
@@ -52,6 +53,24 @@ async def test_readiness_is_not_that_of_the_servers(before):
         assert (await client.predict(1))[0] == 502
         assert not any(each.stats().workers for each in client.running.dispatchers.values())
         assert (await page(client, "/readyz"))[0] == 200
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+async def test_a_server_that_is_down_is_named(model, before, concurrency):
+    """Once, by its address as in metrics and logs, in the terminal and in what the page is sent."""
+    with refusing() as dead:
+        down = url_of(dead)
+        client = await before(servers=[down, str(model.url)], more={"concurrency": concurrency})
+        while (await samples(client))["upstream_state", "models", "ejected", down] != 1:
+            await client.predict(1)
+        client.running.broadcast.look()
+        status, shown, _ = await top(client.running.admin_url, "--once")
+        assert status == 0
+        assert shown.count(" is down") == 1
+        assert f"; {down} is down" in " ".join(shown.split())
+        _, told = await page(client, "/debug/live")
+        workers = json.loads(told)["endpoints"][0]["workers"]
+        assert [each["name"] for each in workers if not each["alive"]] == [down] * concurrency
 
 
 async def test_readiness_that_is_asked_for_deeply(model, before, unused_tcp_port):

@@ -62,7 +62,7 @@ class Directory:
         if not self._found:
             return Health(frozenset(), self._concurrency)
         identities: dict[int, Hashable] = {
-            index: self._places[index].name for index in self._living
+            index: address.name for index, address in self._places.items()
         }
         return Health(
             self._living,
