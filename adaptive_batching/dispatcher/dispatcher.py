@@ -228,6 +228,11 @@ class Dispatcher(Generic[T, R]):
         """
         return None if self._driver is None else self._driver.refuse_unseen(max_latency)
 
+    def fail_unseen(self, error: Exception) -> None:
+        """Count a call that ended with an error before it could be submitted: its key, say."""
+        if self._driver is not None:
+            self._driver.fail_unseen(error)
+
     async def restart_workers(self) -> None:
         """Put a fresh process in the place of each worker, one after the other; no request fails.
 

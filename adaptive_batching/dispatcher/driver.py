@@ -185,9 +185,16 @@ class Driver(Generic[T, R]):
             return None
         wait = scheduler.refuse_unseen(now, patience)
         if wait is not None:
-            cost = 0.0 if scheduler.limits.costs is None else nan  # which it would have had
-            self._turn_away(Job(now, 1, now + patience, cost=cost), JobOutcome.SHED)
+            self._turn_away_unseen(now, now + patience, JobOutcome.SHED)
         return wait
+
+    def fail_unseen(self, error: Exception) -> None:
+        """Count a call that ended with an error before it could be submitted."""
+        self._turn_away_unseen(self._clock(), inf, job_outcome(error))
+
+    def _turn_away_unseen(self, now: float, deadline: float, outcome: JobOutcome) -> None:
+        cost = 0.0 if self._scheduler.limits.costs is None else nan  # which it would have had
+        self._turn_away(Job(now, 1, deadline, cost=cost), outcome)
 
     def withdraw(self, call: Call[T, R]) -> None:
         """Mark a call as left by its caller, and take it out of the queue."""

@@ -12,13 +12,20 @@ KeyOf = Callable[[Mapping[str, str], int, bytes], Hashable]
 """The key of an item, of the headers of its request, the place of its codec, and its body."""
 
 
-def key_of(endpoint: Endpoint | PipelineEndpoint) -> KeyOf | None:
-    """What says the key of an endpoint's items; None if they have none."""
+def key_of(
+    endpoint: Endpoint | PipelineEndpoint, on_error: Callable[[Exception], None]
+) -> KeyOf | None:
+    """What says the key of an endpoint's items; None if they have none.
+
+    Args:
+        endpoint: The endpoint.
+        on_error: Told of an item that has no key: it can't be read, or the function failed.
+    """
     if endpoint.key is None:
         return None
     if isinstance(endpoint.key, str):
         return _key_of_header(endpoint.key)
-    return _key_of_item(endpoint.key, endpoint.contract.item)
+    return _key_of_item(endpoint.key, endpoint.contract.item, on_error)
 
 
 def _key_of_header(name: str) -> KeyOf:
@@ -34,11 +41,20 @@ def _key_of_header(name: str) -> KeyOf:
     return key_of
 
 
-def _key_of_item(function: Callable[[Any], Hashable], payload: Payload) -> KeyOf:
+def _key_of_item(
+    function: Callable[[Any], Hashable], payload: Payload, on_error: Callable[[Exception], None]
+) -> KeyOf:
     """Make what reads an item and asks a function for its key."""
     readers = payload.readers()
 
     def key_of(_headers: Mapping[str, str], reads: int, body: bytes) -> Hashable:
+        try:
+            return hashable_key(reads, body)
+        except Exception as error:
+            on_error(error)
+            raise
+
+    def hashable_key(reads: int, body: bytes) -> Hashable:
         key = function(readers[reads](body))
         try:
             hash(key)

@@ -146,7 +146,7 @@ def _runtime(
         [watched],
         example_items(endpoint.contract, endpoint.examples),
         retune,
-        key_of(endpoint),
+        key_of(endpoint, dispatcher.fail_unseen),
     )
 
 
@@ -196,7 +196,7 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> End
         watched,
         endpoint.examples,
         None,
-        key_of(endpoint),
+        key_of(endpoint, pipeline.dispatchers[0].fail_unseen),
     )
 
 

@@ -180,6 +180,26 @@ async def test_what_was_read_late_is_refused_instead_of_answered_late():
         writer.close()
 
 
+async def test_a_body_that_arrives_late_never_reaches_the_queue():
+    """It is counted as an HTTP response, as what is refused before is, and as no request."""
+    head = b"POST /square HTTP/1.1\r\nHost: us\r\nX-Request-Timeout-Ms: 1\r\n"
+    head += b"Expect: 100-continue\r\nContent-Length: 1\r\n\r\n"
+    async with client_of(apps.service) as client:
+        url = URL(client.running.url)
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(head)
+        assert (await reader.readuntil(b"\r\n\r\n")).split()[1] == b"100"
+        read = time.monotonic()
+        await until(lambda: time.monotonic() > read + 1e-3)
+        writer.write(b"4")
+        status = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
+        assert status in {"504", "503"}  # 503 where the loop of a busy machine lags, too
+        writer.close()
+        assert not any(client.stats("/square").requests.values())
+        counted = f'http_responses_total{{code="{status}",endpoint="/square"}} 1.0'
+        assert counted in (await client.get("/metrics")).body.decode()
+
+
 async def test_an_answer_that_cannot_be_made_is_an_internal_error(caplog, monkeypatch):
     """Whatever is wrong with it, its client does not wait for ever."""
     service = Service()

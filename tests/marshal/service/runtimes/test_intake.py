@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from adaptive_batching import SharedWorkers
+from adaptive_batching import Pipeline, SharedWorkers, Stage
+from adaptive_batching.core import JobOutcome
 from adaptive_batching.errors import InvalidItem, JobTooLarge, MalformedBody, QueueFull
 from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.payloads.arrays import npy
@@ -83,6 +84,42 @@ async def test_keys_of_items():
         assert (await client.post("/text", {"text": 1})).json["path"] == "$.text"
         assert (await client.post("/odd", [1])).status == 500  # a list is no key
     assert sorted(map(sorted, seen)) == [["a"], ["b"], ["c"]]
+
+
+async def test_items_without_a_key_are_counted():
+    """Once, by the outcome that their answer has, as those over which `cost` fails."""
+    service = Service()
+
+    def key(item):
+        if item.model == "raises":
+            raise LookupError(item.model)
+        return [] if item.model == "odd" else item.model
+
+    def cost(item):
+        return 1 / len(item.text)
+
+    async def texts(items: list[Text]) -> list[int]:
+        return [len(item.text) for item in items]
+
+    service.endpoint("/one", key=key, cost=cost)(texts)
+    service.endpoint("/many", key=key, many=True)(texts)
+    service.add_pipeline("/staged", Pipeline([Stage(texts, max_batch_size=2)]), key=key)
+    sent = [{"text": "x", "model": model} for model in ("a", "raises", "odd")]
+    sent += [{"text": 1}, b"?"]
+    async with client_of(service) as client:
+        for label, dispatcher in client.running.dispatchers.items():
+            path = label.partition(":")[0]  # that of a stage has its name as well
+            bodies = [[each] for each in sent[:-1]] + sent[-1:] if path == "/many" else sent
+            answers = [await client.post(path, body) for body in bodies]
+            assert [answer.status for answer in answers] == [200, 500, 500, 422, 400]
+            requests = dispatcher.stats().requests
+            done = 2 if path == "/many" else 3  # of what is no list, no item was to be had
+            assert (requests[JobOutcome.DONE], requests[JobOutcome.FAILED]) == (done, 2)
+            assert sum(requests.values()) == done + 2
+        with pytest.raises(LookupError, match="raises"):
+            await service["/one"](Text("x", "raises"))
+        assert (await client.post("/one", {"text": ""})).status == 500  # it has a key, and no cost
+        assert client.running.dispatchers["/one"].stats().requests[JobOutcome.FAILED] == 4
 
 
 @pytest.fixture(scope="module")
