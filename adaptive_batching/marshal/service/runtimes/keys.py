@@ -4,9 +4,11 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from adaptive_batching.errors import BatchFunctionError
+from adaptive_batching.exception_text import describe
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.service.endpoints import LONGEST_KEY, Endpoint, PipelineEndpoint
 from adaptive_batching.payloads.payload import Payload
+from adaptive_batching.workers.handler.results import is_ctrl_c
 
 KeyOf = Callable[[Mapping[str, str], int, bytes], Hashable]
 """The key of an item, of the headers of its request, the place of its codec, and its body."""
@@ -55,7 +57,16 @@ def _key_of_item(
             raise
 
     def hashable_key(reads: int, body: bytes) -> Hashable:
-        key = function(readers[reads](body))
+        item = readers[reads](body)
+        try:
+            key = function(item)
+        except Exception:
+            raise
+        except BaseException as error:  # an exit, too, is this item's alone, as that of `cost` is
+            if is_ctrl_c(error):
+                raise
+            msg = f"key: expected one for each item, got {describe(error)}"
+            raise BatchFunctionError(msg) from error
         try:
             hash(key)
         except TypeError as error:

@@ -93,6 +93,8 @@ async def test_items_without_a_key_are_counted():
     def key(item):
         if item.model == "raises":
             raise LookupError(item.model)
+        if item.model == "exits":
+            sys.exit(3)
         return [] if item.model == "odd" else item.model
 
     def cost(item):
@@ -104,22 +106,22 @@ async def test_items_without_a_key_are_counted():
     service.endpoint("/one", key=key, cost=cost)(texts)
     service.endpoint("/many", key=key, many=True)(texts)
     service.add_pipeline("/staged", Pipeline([Stage(texts, max_batch_size=2)]), key=key)
-    sent = [{"text": "x", "model": model} for model in ("a", "raises", "odd")]
+    sent = [{"text": "x", "model": model} for model in ("a", "raises", "odd", "exits")]
     sent += [{"text": 1}, b"?"]
     async with client_of(service) as client:
         for label, dispatcher in client.running.dispatchers.items():
             path = label.partition(":")[0]  # that of a stage has its name as well
             bodies = [[each] for each in sent[:-1]] + sent[-1:] if path == "/many" else sent
             answers = [await client.post(path, body) for body in bodies]
-            assert [answer.status for answer in answers] == [200, 500, 500, 422, 400]
+            assert [answer.status for answer in answers] == [200, 500, 500, 500, 422, 400]
             requests = dispatcher.stats().requests
             done = 2 if path == "/many" else 3  # of what is no list, no item was to be had
-            assert (requests[JobOutcome.DONE], requests[JobOutcome.FAILED]) == (done, 2)
-            assert sum(requests.values()) == done + 2
+            assert (requests[JobOutcome.DONE], requests[JobOutcome.FAILED]) == (done, 3)
+            assert sum(requests.values()) == done + 3
         with pytest.raises(LookupError, match="raises"):
             await service["/one"](Text("x", "raises"))
         assert (await client.post("/one", {"text": ""})).status == 500  # it has a key, and no cost
-        assert client.running.dispatchers["/one"].stats().requests[JobOutcome.FAILED] == 4
+        assert client.running.dispatchers["/one"].stats().requests[JobOutcome.FAILED] == 5
 
 
 @pytest.fixture(scope="module")
