@@ -189,6 +189,20 @@ class CountsBatches:
         return [self.batches] * len(items)
 
 
+class CompilesEachSize:
+    """Takes long for a size that it has not met; returns those that it had met before."""
+
+    def __init__(self):
+        self.met = set()
+
+    def __call__(self, items):
+        before = sorted(self.met)
+        if len(items) not in self.met:
+            self.met.add(len(items))
+            time.sleep(0.4)
+        return [before] * len(items)
+
+
 class SecondIsSlow:
     """Takes four times as long in all processes of a pool but the first, which takes a name."""
 

@@ -1,20 +1,34 @@
 """Batches that a worker runs before its first request, which so waits for no cold start."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import cycle, groupby, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from adaptive_batching.errors import WorkerStartError
 from adaptive_batching.exception_text import message_of, qualname_of
+from adaptive_batching.units import format_duration
 from adaptive_batching.workers.handler.results import CallRaised, check_results, sequence_of
 
 if TYPE_CHECKING:  # worker processes import this module, but decide nothing
     from adaptive_batching.core import Costs, Limits
 
+_log = logging.getLogger(__name__)
+
+_COLD = 8.0  # of the shortest batch; noise and empty caches delay a first run by two or three
+_PATIENCE = 30.0  # seconds; a start that takes longer disturbs more than single slow batches
+
 Run = Callable[[list[Any]], Awaitable[Sequence[Any]]]
 Weigh = Callable[[Any], float]
 """What an example costs."""
+
+
+_TOO_MANY = (
+    "the first batch of each size is slow (of %d items: %s, and %s the second time), and there are "
+    "%d more sizes: declare a few with sizes=[…], which then run before the first request"
+)
 
 
 class Measured(NamedTuple):
@@ -85,6 +99,8 @@ class WarmUp:
         sizes: Sequence[int] = (),
     ) -> None:
         self._examples = tuple(examples)
+        self._max_batch_size, self._costs, self._weigh = max_batch_size, costs, weigh
+        self._takes_any = not sizes
         known = (sizes or _powers_of_two(max_batch_size)) if self._examples else []
         sizes = [size for size in known if size <= max_batch_size]
         if costs is None or weigh is None:
@@ -109,6 +125,37 @@ class WarmUp:
             Measured(len(each.numbers), each.cost, await self._time(each.numbers, name, run))
             for each in self._batches
         ]
+
+    def widened(self, cold: Durations, warm: Durations, patience: float = inf) -> Self | None:
+        """A warm-up like this of every size up to the largest, if each size is slow at first.
+
+        A GPU's libraries choose kernels for each shape when they meet it: 50 ms, and 2 ms from then
+        on, was measured for a network of PyTorch. Such a batch would come in the middle of traffic.
+        What makes only the very first batch slow concerns no other size.
+
+        Args:
+            cold: What the first run of each batch took.
+            warm: What the second took.
+            patience: Seconds that the rest may take.
+
+        Returns:
+            None if a first run takes hardly longer than others, or the model takes only a few sizes
+            anyway, or the rest would take too long: then the log says what to declare.
+        """
+        pairs = list(zip(cold[1:], warm[1:], strict=True))
+        slow = all(
+            first.duration - later.duration >= _COLD * warm[0].duration for first, later in pairs
+        )
+        rest = self._max_batch_size - len({each.size for each in cold})
+        if not (pairs and slow and rest and self._takes_any):
+            return None
+        mean = sum(first.duration for first, _ in pairs) / len(pairs)
+        if rest * mean > min(patience, _PATIENCE):
+            first, later = (format_duration(each.duration) for each in pairs[-1])
+            _log.warning(_TOO_MANY, cold[-1].size, first, later, rest)
+            return None
+        every = range(1, self._max_batch_size + 1)
+        return type(self)(self._examples, self._max_batch_size, self._costs, self._weigh, every)
 
     async def _time(self, numbers: list[int], name: str, run: Run) -> float:
         clock = asyncio.get_running_loop().time
@@ -153,8 +200,12 @@ def listed(examples: object) -> Sequence[Any]:
 
 async def warmed(warm_up: WarmUp, name: str, run: Run) -> Durations:
     """Warm up, then see how long the sizes take; see `WarmUp.run`."""
-    await warm_up.run(name, run)
-    return faster(await warm_up.run(name, run), await warm_up.run(name, run))
+    cold, first = await warm_up.run(name, run), await warm_up.run(name, run)
+    if wider := warm_up.widened(cold, first):
+        warm_up = wider
+        await warm_up.run(name, run)
+        first = await warm_up.run(name, run)
+    return faster(first, await warm_up.run(name, run))
 
 
 def faster(one: Durations, other: Durations) -> Durations:

@@ -103,11 +103,14 @@ class WorkerPool:
             self._workers, self._launch, self._begin, self._changed
         )
         try:
-            await side_by_side(map(self._begin, self._workers))
+            cold = await side_by_side(map(self._begin, self._workers))
             # now that none of them loads any more and takes the others' time
-            first = await side_by_side(map(self._warm, self._workers))
-            second = await side_by_side(map(self._warm, self._workers))
-            self._timings = timings(map(faster, first, second))
+            first = await self._all_warm()
+            if wider := self._warm_up.widened(cold[0], first[0], self._start_timeout / 2):
+                self._warm_up = wider
+                await self._all_warm()
+                first = await self._all_warm()
+            self._timings = timings(map(faster, first, await self._all_warm()))
         except BaseException:
             await self.aclose()
             raise
@@ -261,15 +264,19 @@ class WorkerPool:
             self._failure = None
         self._on_change()
 
-    async def _begin(self, worker: PoolWorker) -> None:
+    async def _begin(self, worker: PoolWorker) -> Durations:
         """Start a worker and warm it up; it gets no batches before."""
         self._cold.add(worker)
         try:
             await worker.start(self._start_timeout)
-            if await self._warm(worker):
+            if durations := await self._warm(worker):
                 self._deaths.forget()
+            return durations
         finally:
             self._cold.discard(worker)
+
+    async def _all_warm(self) -> Sequence[Durations]:
+        return await side_by_side(map(self._warm, self._workers))
 
     async def _warm(self, worker: PoolWorker) -> Durations:
         try:

@@ -136,6 +136,58 @@ def test_the_later_run_is_learned():
     run_virtually(story())
 
 
+def compiles(met, cold):
+    """A model that takes longer for each size when it meets it for the first time."""
+
+    async def model(items):
+        first = cold if len(items) not in met else 0.0
+        met.append(len(items))
+        await asyncio.sleep(first + 2e-3 + 0.1e-3 * len(items))
+        return items
+
+    return model
+
+
+def test_where_each_size_is_slow_at_first_all_sizes_run():
+    """No request meets a size that the model has not met; what they take later is learned."""
+    met = []
+
+    async def story():
+        clock = asyncio.get_running_loop().time
+        workers = make_workers(compiles(met, 0.05), Tasks(), warm_up=WarmUp([0], 64))
+        async with Dispatcher(workers, Limits(64, 0.05), clock=clock) as dispatcher:
+            assert set(met) == set(range(1, 65))
+            stats = dispatcher.stats()
+            assert stats.fixed == pytest.approx(2e-3, rel=0.1)
+            assert stats.per_item == pytest.approx(0.1e-3, rel=0.1)
+
+    run_virtually(story())
+
+
+@pytest.mark.parametrize(
+    ("cold", "warm_up", "said"),
+    [
+        (3.0, WarmUp([0], 64), True),
+        (3.0, WarmUp([0], 6, sizes=[1, 3, 6]), False),
+        (0.0, WarmUp([0], 64), False),
+    ],
+    ids=["would take minutes", "takes only these", "none is slow"],
+)
+def test_only_the_sizes_of_the_warm_up_run(cold, warm_up, said, caplog):
+    """If all would take too long, the log says what to declare."""
+    met = []
+
+    async def story():
+        clock = asyncio.get_running_loop().time
+        workers = make_workers(compiles(met, cold), Tasks(), warm_up=warm_up)
+        async with Dispatcher(workers, Limits(64, 0.05), clock=clock):
+            assert len(met) == 3 * len(set(met)) < 3 * 64
+
+    run_virtually(story())
+    told = "of 64 items: 3.01 s, and 8.4 ms the second time" in caplog.text
+    assert told == said == ("there are 57 more sizes: declare a few" in caplog.text)
+
+
 @pytest.mark.parametrize("where", [Tasks(2), Threads(2)], ids=["tasks", "threads"])
 async def test_wherever_a_handler_runs(where):
     """Each thread is warmed up; what runs on the loop is warmed up once."""
@@ -192,6 +244,15 @@ async def test_processes_are_ready_when_they_are_warm():
         os.kill(pool.workers.pids[0], signal.SIGKILL)
         await until(lambda: not pool.workers.health.alive)
         assert await dispatcher.submit(1) == 4 + 1
+
+
+async def test_processes_have_met_every_size_where_each_is_slow_at_first():
+    """So have those that replace them."""
+    pool = Pool(handlers.CompilesEachSize, [0], max_batch_size=4)
+    async with pool.dispatcher as dispatcher:
+        assert await dispatcher.submit(1) == [1, 2, 3, 4]
+        await dispatcher.restart_workers()
+        assert await dispatcher.submit(1) == [1, 2, 3, 4]
 
 
 async def test_a_slow_worker_is_known_from_its_warm_up():
