@@ -105,12 +105,9 @@ class Admission:
         views = self._queues.views
         if len(views) != 1 or self._tenants is not None or self._queues.shared:
             return None
-        ((key, view),) = views.items()
+        (key,) = views
         wait = self.retry_after(Job(now, 1, now + patience, key), now)
-        if wait <= 0:
-            return None
-        view.arrivals.arrived(now)
-        return wait
+        return wait if wait > 0 else None
 
     def _tenant_full(self, view: KeyQueue, job: Job, excess: int) -> TenantQueueFull:
         most = view.limits.max_queue

@@ -160,15 +160,16 @@ class Scheduler:
         if queued + size > limits.max_queue:
             raise self._admission.queue_full(job, queued, limits, self.line(job.key))
         view = queues.views.get(job.key) or self._open(job.key)
-        view.arrivals.arrived(job.arrived)
-        if size > 1:
-            view.arrivals.more_items += size - 1
         if (job.deadline != inf or self._tenants is not None) and self._admission.asks:
             try:
                 self._admission.check(view, job, queued)
             except BatchingError:
                 queues.forget_unused(job.key)  # clients make up as many keys as they like
                 raise
+        # a refused job needs no worker, and its client may be back at once, again and again
+        view.arrivals.arrived(job.arrived)
+        if size > 1:
+            view.arrivals.more_items += size - 1
         view.queue.append(job)
         queues.items += size
         if queues.shared:
@@ -185,8 +186,8 @@ class Scheduler:
     def refuse_unseen(self, now: float, patience: float) -> float | None:
         """Seconds after which a job of one item would be let in, if no other came; None if now.
 
-        For drivers for which it costs much to look at a job: one that is refused has come all the
-        same. Only where no job is more welcome than another: with one batch key and one tenant.
+        For drivers for which it costs much to look at a job. Only where no job is more welcome than
+        another: with one batch key and one tenant.
 
         Args:
             now: The present (seconds).

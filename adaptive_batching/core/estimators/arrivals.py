@@ -245,10 +245,10 @@ class ArrivalRate:
     def _read_clump(self) -> None:
         """Cumulate the histogram; a bin was seen by all answers whose successor came after it.
 
-        What comes at the end of the time that half of the answers saw is background, which is
-        subtracted; of what comes later too little is known.
+        What comes at the end of the time that half of the answers saw, or of the first octave, is
+        background, which is subtracted; of what comes later too little is known.
         """
-        expected, last = 0.0, 0
+        expected, last, seen_by = 0.0, 0, 0.0
         come = []
         answers = watching = sum(self._clump_ends)
         if not answers:
@@ -257,15 +257,15 @@ class ArrivalRate:
             watching -= self._clump_ends[index] / 2  # one followed by the next in it saw half
             expected += count / watching if watching > self._weight * _NEARLY_NONE else 0.0
             watching -= self._clump_ends[index] / 2
-            if watching >= answers / 2:
-                last = index
+            if watching >= answers / 2 or index <= _OCTAVE:
+                last, seen_by = index, watching
             come.append(expected)
-        self._background = self._rate_before(last, come, self._weight / answers)
+        share = self._weight / max(seen_by, self._weight * _NEARLY_NONE)
+        self._background = self._rate_before(last, come, share)
         seen = zip(come[: last + 1], _CLUMP_EDGES, strict=False)
         self._clump = [until - self._background * edge for until, edge in seen]
         self._clump += [self._clump[last]] * (_CLUMP_BINS - 1 - last)
-        doubt = sqrt(come[last] * self._weight / answers)
-        if self._clump[last] < SURE * doubt:
+        if self._clump[last] < SURE * sqrt(come[last] * share):
             self._clump.clear()  # arrivals at random come in numbers like these
         brought = self._clump[-1] / self._mean_jobs if self._clump and self._mean_jobs > 0 else 0.0
         self.unanswered = max(0.0, 1.0 - brought)
@@ -284,10 +284,8 @@ class ArrivalRate:
         Args:
             last: The step.
             come: Arrivals expected until the end of each.
-            share: Of an answer in all that was seen.
+            share: Of an answer in all that saw the step.
         """
-        if last < _OCTAVE:
-            return 0.0
         least = inf
         for middle in range(last - _OCTAVE, last):
             arrivals = come[last] - come[middle]

@@ -1,6 +1,7 @@
 """The three views of a stream of arrivals."""
 
 import random
+from itertools import cycle
 from math import inf
 
 import pytest
@@ -105,11 +106,11 @@ def test_answers_bring_clumps() -> None:
 def test_few_callers_come_after_a_small_answer(workers: int, after_few: float) -> None:
     """Callers in turns of 28 and 2 make no clump of 15; those of two workers come more evenly."""
     arrivals, now = ArrivalRate(), 0.0
-    for cycle in range(96):
+    for turn in range(96):
         now += 6.6e-3
-        if cycle:
+        if turn:
             arrivals.digest(now, 1.0, 5e-3)
-        callers = 2 if cycle % 2 else 28
+        callers = 2 if turn % 2 else 28
         arrivals.answered(now, callers, workers)
         for _ in range(callers):
             arrivals.arrived(now + 1e-3)
@@ -166,12 +167,14 @@ def test_a_clump_is_seen_above_others_who_come_all_the_time() -> None:
 
 
 @pytest.mark.parametrize("rate", [500.0, 5e3, 20e3])
-def test_arrivals_at_random_are_no_clump(rate: float) -> None:
-    """Independent arrivals between regular answers never look as if an answer had brought them."""
+@pytest.mark.parametrize("between", [[6.6e-3], [0.1e-3, 0.1e-3, 0.1e-3, 40e-3]])
+def test_arrivals_at_random_are_no_clump(rate: float, between: list[float]) -> None:
+    """Independent arrivals never look as if an answer had brought them, nor if answers bunch."""
     for seed in range(8):
         times, arrivals, now = poisson(rate, int(rate * 2), seed), ArrivalRate(), 0.0
+        pauses = cycle(between)
         while times:
-            now += 6.6e-3
+            now += next(pauses)
             while times and times[0] <= now:
                 arrivals.arrived(times.pop(0))
             if arrivals.fresh:

@@ -101,10 +101,9 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
     Holding n jobs for dt costs n * dt; each of the hazard * dt that come in it joins this batch
     instead of waiting for the next release. With several workers idle that is as much nearer.
     """
-    now, free, idle, single = at.now, at.next_free, at.idle, at.fixed + at.per_item
-    timer = max(at.timer, parameters.shortest_hold * single)
+    now, free, idle = at.now, at.next_free, at.idle
     next_release = (free - now) / idle
-    if not timer < next_release < inf:
+    if not at.timer < next_release < inf:
         return now
     # What the others could carry beyond the load: work that grows with the batch no waiting saves.
     spare = 1.0 - idle / at.workers - at.rate * at.mean_size * at.per_item / at.capacity
@@ -114,13 +113,13 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
     clump_end = _clump_end(at, affordable * next_release, due)
     if clump_end > now:
         return clump_end
-    hazard, changes = at.arrivals.hazard(now, at.rate, single)
+    hazard, changes = at.arrivals.hazard(now, at.rate, at.fixed + at.per_item)
     gain = hazard * at.arrivals.unanswered * affordable
     if 2.0 * full > at.limits.max_latency:  # then releases that bunch make jobs late as well
         gain *= 2.0 * full / at.limits.max_latency
     if at.requests >= gain * next_release:
         return now
-    flips, soonest = free - at.requests * idle / gain, now + timer
+    flips, soonest = free - at.requests * idle / gain, now + at.timer
     if flips <= soonest:
         return now
     return soonest if changes <= soonest else min(flips, changes)

@@ -21,8 +21,6 @@ class CorkParameters(NamedTuple):
             points less in that case, 1 with four workers at 110 %.
         reserve: Part of the capacity that the busy workers must have to spare for one to be left
             idle. Without it: mean latency +134 % with items that cost much.
-        shortest_hold: Shortest hold beside busy workers, in durations of a batch of one. Without
-            it: mean latency +6 % with eight workers (`simulations/spacing.py`).
         shed: Full batches of the jobs ahead, on each worker, that may be shed before a job's turn
             when a burst begins. At 0: up to 11 points less in bursts (`simulations/grid.py`).
         slack: Multiple of the margin by which full batches may overrun in overload: a younger job
@@ -49,7 +47,6 @@ class CorkParameters(NamedTuple):
     overloaded: float = 0.97
     backlog: float = 2.0
     reserve: float = 0.05
-    shortest_hold: float = 0.1
     shed: float = 2.0
     slack: float = 1.5
     extrapolation: float = EXTRAPOLATION
