@@ -211,13 +211,15 @@ def test_a_closed_loop_that_fills_no_batch_is_not_waited_for_as_overload() -> No
         (58, 20e-3, 0.1e-3, Span(4e-3, 12e-3)),
         (58, 5e-3, 0.05e-3, Span(0.04e-3, 0.12e-3)),
         (58, 5e-3, 0.05e-3, Span(0.2e-3, 0.6e-3)),
+        (32, 60e-3, 0.1e-3, Span(0.3e-3, 1e-3)),
     ],
 )
 def test_callers_who_miss_each_other_are_brought_together(
     callers: int, fixed: float, per_item: float, turnaround: Span, seed: int
 ) -> None:
     """A promise that is longer than their batch, but shorter than two: behind each other's batches
-    they would be late in turns, for ever. Some have to be let down once.
+    they would be late in turns, for ever. Some have to be let down once. Those who are refused are
+    back at once, again and again, and are no flood.
     """
     promise = 1.5 * (fixed + 64 * per_item)
     loop = ClosedLoop(callers, 4.0, Span(0.0, 0.0), turnaround, seed)
