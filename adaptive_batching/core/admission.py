@@ -105,9 +105,12 @@ class Admission:
         views = self._queues.views
         if len(views) != 1 or self._tenants is not None or self._queues.shared:
             return None
-        (key,) = views
+        ((key, view),) = views.items()
         wait = self.retry_after(Job(now, 1, now + patience, key), now)
-        return wait if wait > 0 else None
+        if wait <= 0:
+            return None
+        view.arrivals.refused += 1
+        return wait
 
     def _tenant_full(self, view: KeyQueue, job: Job, excess: int) -> TenantQueueFull:
         most = view.limits.max_queue

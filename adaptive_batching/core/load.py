@@ -55,5 +55,6 @@ def _work(view: KeyQueue, items: int) -> float:
 def _load(view: KeyQueue, now: float) -> float:
     """How many workers that run full batches it takes to keep up with what comes."""
     limit = view.full(view.line.mean_cost)
-    items = view.arrivals.rate(now, view.window) * view.arrivals.mean_size
+    arrivals = view.arrivals
+    items = arrivals.rate(now, view.window) * arrivals.demand * arrivals.mean_size
     return items * view.line.predict(limit) / limit

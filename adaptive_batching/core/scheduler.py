@@ -164,9 +164,9 @@ class Scheduler:
             try:
                 self._admission.check(view, job, queued)
             except BatchingError:
+                view.arrivals.refused += 1
                 queues.forget_unused(job.key)  # clients make up as many keys as they like
                 raise
-        # a refused job needs no worker, and its client may be back at once, again and again
         view.arrivals.arrived(job.arrived)
         if size > 1:
             view.arrivals.more_items += size - 1

@@ -41,10 +41,11 @@ class ArrivalRate:
     """
 
     __slots__ = (
-        "_answered", "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
-        "_counted_until", "_gap_counts", "_gap_exposure", "_item_rate", "_last_jobs", "_mean_jobs",
-        "_rate", "_scale", "_share", "_weight",
-        "arrived", "fan_out", "fresh", "mean_size", "more_items", "newest", "unanswered",
+        "_answered", "_answers", "_asked", "_background", "_clump", "_clump_counts", "_clump_ends",
+        "_come", "_counted_until", "_gap_counts", "_gap_exposure", "_item_rate", "_last_jobs",
+        "_mean_jobs", "_rate", "_scale", "_share", "_weight",
+        "arrived", "demand", "fan_out", "fresh", "mean_size", "more_items", "newest", "refused",
+        "unanswered",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -54,6 +55,11 @@ class ArrivalRate:
         """Call with the time of each arrival (seconds): the hot path, a deque's own append."""
         self.more_items = 0
         """Items that came beyond one for each arrival, since the last `digest`."""
+        self.refused = 0
+        """Jobs that were not let in, since the last `digest`: no arrivals, for no batch will hold
+        them, and their clients may be back at once, again and again."""
+        self.demand = 1.0
+        """Jobs that came for each that was let in, over the window: how far workers fall short."""
         self.newest = -inf
         """When the last one came (seconds), of those that are digested."""
         self.mean_size = 1.0
@@ -63,6 +69,7 @@ class ArrivalRate:
         behind, as if more of them were on their way: so much of the hazard is not theirs."""
         self._rate = 0.0
         self._item_rate = 0.0
+        self._asked = 0.0  # jobs a second, refused ones included
         self._counted_until = 0.0
         self._gap_counts = [0.0] * (len(_EDGES) + 1)
         self._gap_exposure = [0.0] * (len(_EDGES) + 1)
@@ -99,9 +106,11 @@ class ArrivalRate:
             kept = exp((self._counted_until - now) / window)
             self._rate = self._rate * kept + len(fresh) / window
             self._item_rate = self._item_rate * kept + (len(fresh) + self.more_items) / window
+            self._asked = self._asked * kept + (len(fresh) + self.refused) / window
             self._counted_until = now
             self.mean_size = self._item_rate / self._rate
-        self.more_items = 0
+            self.demand = self._asked / self._rate
+        self.more_items = self.refused = 0
         self._scale = single
         if single > 0:
             self._learn_gaps(fresh, single)
