@@ -4,7 +4,17 @@ from math import inf
 
 import pytest
 
-from adaptive_batching.core import Batch, Job, Limits, Load, Outcome, Scheduler, make_policy
+from adaptive_batching.core import (
+    Batch,
+    Job,
+    Limits,
+    Load,
+    Outcome,
+    Scheduler,
+    Shed,
+    make_policy,
+)
+from adaptive_batching.errors import Overloaded
 from tests.core.steps import released, submit
 
 FULL = 5e-3 + 64 * 5e-5
@@ -60,6 +70,27 @@ def test_saturation_is_what_comes_by_what_can_be_done(load: float) -> None:
             busy.finish(batch, Outcome.FAILED, now)  # nothing is learned, and nobody is busy
     assert Load.of(busy, now).saturation == pytest.approx(load, rel=0.1)
     assert Load.of(busy, now + 100.0).saturation == pytest.approx(0.0, abs=1e-9)
+
+
+def test_refused_jobs_count_in_the_saturation() -> None:
+    """At three times what a worker can do, most jobs are refused, and it is still three times."""
+    busy = Scheduler(make_policy("cork"), Limits(64, 3 * FULL))
+    for size in [1, 8, 64] * 60:
+        busy.latency.observe(size, 5e-3 + 5e-5 * size)
+    gap, now, refused, running = FULL / 64 / 3, 0.0, 0, None
+    for number in range(40_000):
+        now = number * gap
+        if running is not None and now >= running.released + FULL:
+            busy.finish(running, Outcome.FAILED, now)  # nothing is learned
+            running = None
+        try:
+            busy.submit(Job(now, deadline=now + 3 * FULL))
+        except Overloaded:
+            refused += 1
+        while isinstance(step := busy.next(now), Batch | Shed):
+            running = step if isinstance(step, Batch) else running
+    assert refused > 20_000
+    assert Load.of(busy, now).saturation == pytest.approx(3.0, rel=0.1)
 
 
 def test_batches_end_at_the_knee() -> None:
