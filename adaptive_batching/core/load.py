@@ -56,5 +56,5 @@ def _load(view: KeyQueue, now: float) -> float:
     """How many workers that run full batches it takes to keep up with what comes."""
     limit = view.full(view.line.mean_cost)
     arrivals = view.arrivals
-    items = arrivals.rate(now, view.window) * arrivals.demand * arrivals.mean_size
+    items = arrivals.rate(now, view.window) * arrivals.offered_ratio * arrivals.mean_size
     return items * view.line.predict(limit) / limit

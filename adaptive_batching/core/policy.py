@@ -225,7 +225,7 @@ class Situation(NamedTuple):
         peak: From which size on batches were seen to answer fewer items a second.
         batches: Batches learned from.
         trusted: Whether those are enough to refuse work on their word.
-        rate: Jobs that are let in in a second, over about the last 16 full batches.
+        rate: Accepted jobs in a second, over about the last 16 full batches.
         mean_size: Items that one brings, on average.
         arrivals: How soon the next is likely to come.
         next_free: When the next busy worker is expected to be free, `now` if that is overdue; `inf`

@@ -41,11 +41,11 @@ class ArrivalRate:
     """
 
     __slots__ = (
-        "_answered", "_answers", "_asked", "_background", "_clump", "_clump_counts", "_clump_ends",
-        "_come", "_counted_until", "_gap_counts", "_gap_exposure", "_item_rate", "_last_jobs",
-        "_mean_jobs", "_rate", "_scale", "_share", "_weight",
-        "arrived", "demand", "fan_out", "fresh", "mean_size", "more_items", "newest", "refused",
-        "unanswered",
+        "_answered", "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
+        "_counted_until", "_gap_counts", "_gap_exposure", "_item_rate", "_last_jobs", "_mean_jobs",
+        "_offered", "_rate", "_scale", "_share", "_weight",
+        "arrived", "fan_out", "fresh", "mean_size", "more_items", "newest", "offered_ratio",
+        "refused", "unanswered",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -56,10 +56,10 @@ class ArrivalRate:
         self.more_items = 0
         """Items that came beyond one for each arrival, since the last `digest`."""
         self.refused = 0
-        """Jobs that were not let in, since the last `digest`: no arrivals, for no batch will hold
-        them, and their clients may be back at once, again and again."""
-        self.demand = 1.0
-        """Jobs that came for each that was let in, over the window: how far workers fall short."""
+        """Refused jobs since the last `digest`. They are no arrivals: no batch will contain them,
+        and their clients may send again at once."""
+        self.offered_ratio = 1.0
+        """Offered jobs for each accepted one, over the window; at least 1."""
         self.newest = -inf
         """When the last one came (seconds), of those that are digested."""
         self.mean_size = 1.0
@@ -69,7 +69,7 @@ class ArrivalRate:
         behind, as if more of them were on their way: so much of the hazard is not theirs."""
         self._rate = 0.0
         self._item_rate = 0.0
-        self._asked = 0.0  # jobs a second, refused ones included
+        self._offered = 0.0  # jobs a second, refused ones included
         self._counted_until = 0.0
         self._gap_counts = [0.0] * (len(_EDGES) + 1)
         self._gap_exposure = [0.0] * (len(_EDGES) + 1)
@@ -106,10 +106,10 @@ class ArrivalRate:
             kept = exp((self._counted_until - now) / window)
             self._rate = self._rate * kept + len(fresh) / window
             self._item_rate = self._item_rate * kept + (len(fresh) + self.more_items) / window
-            self._asked = self._asked * kept + (len(fresh) + self.refused) / window
+            self._offered = self._offered * kept + (len(fresh) + self.refused) / window
             self._counted_until = now
             self.mean_size = self._item_rate / self._rate
-            self.demand = self._asked / self._rate
+            self.offered_ratio = self._offered / self._rate
         self.more_items = self.refused = 0
         self._scale = single
         if single > 0:
@@ -293,7 +293,7 @@ class ArrivalRate:
         Args:
             last: The step.
             come: Arrivals expected until the end of each.
-            share: Of an answer in all that saw the step.
+            share: The weight of one answer among those that saw the step.
         """
         least = inf
         for middle in range(last - _OCTAVE, last):

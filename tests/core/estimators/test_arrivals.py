@@ -45,7 +45,7 @@ def test_the_items_of_an_arrival_are_counted_over_the_same_window() -> None:
     assert arrivals.mean_size == pytest.approx(3.0, rel=0.05)
 
 
-def test_refused_jobs_are_demand_and_no_arrivals() -> None:
+def test_refused_jobs_are_offered_and_do_not_arrive() -> None:
     """Three are refused for each that is let in: four times as many came."""
     arrivals = ArrivalRate()
     for time in poisson(1000, 5000):
@@ -53,7 +53,7 @@ def test_refused_jobs_are_demand_and_no_arrivals() -> None:
         arrivals.refused += 3
         arrivals.digest(time, 1.0, 5e-3)
     assert arrivals.rate(arrivals.newest, 1.0) == pytest.approx(1000, rel=0.1)
-    assert arrivals.demand == pytest.approx(4.0, rel=0.01)
+    assert arrivals.offered_ratio == pytest.approx(4.0, rel=0.01)
 
 
 def test_silence_lowers_the_rate() -> None:

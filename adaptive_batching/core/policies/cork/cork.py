@@ -48,7 +48,7 @@ class Cork:
             # When it must leave, with one more job, a slow batch and a late timer.
             slow = at.predict_with(soonest, min(items, limit) + at.mean_size) * (1.0 + at.margin)
             due = soonest.deadline - slow - at.late_for(soonest)
-            item_rate = at.rate * at.arrivals.demand * at.mean_size
+            item_rate = at.rate * at.arrivals.offered_ratio * at.mean_size
             overloaded = item_rate * full > parameters.overloaded * most * at.capacity
             if limit > parameters.extrapolation * at.largest or not at.trusted:
                 limit = safe_size(at, soonest, parameters)

@@ -113,13 +113,15 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
     clump_end = _clump_end(at, affordable * next_release, due)
     if clump_end > now:
         return clump_end
+    # Workers that bunch are free one right after the other, and then for long none is.
+    next_release = max(next_release, at.fixed / at.workers)
     hazard, changes = at.arrivals.hazard(now, at.rate, at.fixed + at.per_item)
     gain = hazard * at.arrivals.unanswered * affordable
     if 2.0 * full > at.limits.max_latency:  # then releases that bunch make jobs late as well
         gain *= 2.0 * full / at.limits.max_latency
     if at.requests >= gain * next_release:
         return now
-    flips, soonest = free - at.requests * idle / gain, now + at.timer
+    flips, soonest = now + (next_release - at.requests / gain) * idle, now + at.timer
     if flips <= soonest:
         return now
     return soonest if changes <= soonest else min(flips, changes)
