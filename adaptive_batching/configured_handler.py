@@ -85,7 +85,7 @@ def _check_returns(handler: Any) -> None:
     """See whether a handler, or an instance of it if it is a class, can be called and returns.
 
     Raises:
-        TypeError: It can't, or doesn't.
+        TypeError: It can't be called, or yields its results.
     """
     if not callable(handler):
         msg = f"expected a function, a method or a class as handler, got {handler!r}"

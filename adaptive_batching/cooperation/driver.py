@@ -36,7 +36,7 @@ class ThreadDriver:
 
     Args:
         handler: Runs a batch, under the lock.
-        name: The handler's, for messages.
+        name: What the handler is called in messages.
         scheduler: Decides; nothing else may drive it.
         lock: Held while the handler runs.
         clock: Monotonic seconds.
@@ -194,12 +194,12 @@ class ThreadDriver:
         items = [item for handle in handles for item in handle.items]
         try:
             results = check_results(self._handler(items), batch.size, self._name)
-        except BaseException as error:  # noqa: BLE001  for the callers, but for exits
+        except BaseException as error:  # noqa: BLE001  callers get it; an exit is raised again below
             results = [CallRaised(error)] * batch.size
         raised = raised_by_calls(results)
         if not raised:
             return Outcome.DONE, results
-        told = [_its_error(each) if type(each) is CallRaised else each for each in results]
+        told = [_error_for_callers(each) if type(each) is CallRaised else each for each in results]
         out_of_memory = any(map(ran_out_of_memory, map(honest, raised)))
         outcome = Outcome.OUT_OF_MEMORY if out_of_memory else Outcome.FAILED
         exits = [each for each in raised if not issubclass(type(each), Exception)]
@@ -254,7 +254,7 @@ class ThreadDriver:
             self._turns.wake(handle.waiters)
 
 
-def _its_error(raised: CallRaised) -> Exception:
+def _error_for_callers(raised: CallRaised) -> Exception:
     """What callers get of an error that the call of their items raised."""
     error = raised.error
     if issubclass(type(error), Exception):  # it may raise if it is asked for its class

@@ -21,9 +21,9 @@ class Load(NamedTuple):
     Autoscalers want this, not a count: it is in the unit of the promise, and knows of full batches.
     """
     saturation: float
-    """Share of what the workers can do, in full batches, that comes in; over 1 is too much.
+    """Share of what the workers can do, in full batches, that is offered; over 1 is too much.
 
-    By the arrivals of the last 16 full batches, refused ones too. Without workers as for one.
+    By what came in the last 16 full batches, refused jobs included. Without workers as for one.
     """
 
     @classmethod

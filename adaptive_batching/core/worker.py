@@ -271,7 +271,7 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """What it is called itself: a model server, say; empty if it has but an index."""
+        """The worker's own name, such as a model server's; empty if it has only an index."""
         return self.identity if isinstance(self.identity, str) else ""
 
     def become(self, identity: Hashable) -> None:

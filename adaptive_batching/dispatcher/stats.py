@@ -77,7 +77,7 @@ class Stats(NamedTuple):
         queued_requests: Requests that wait.
         oldest: Seconds for which the oldest of them has waited; 0 if none waits.
         queued_seconds: Predicted seconds until all that waits has run, if every worker were idle.
-        saturation: Share of what the workers can do, in full batches, that comes in.
+        saturation: Share of what the workers can do, in full batches, that is offered.
         running: Batches that run.
         running_requests: Requests in them.
         idle: Workers that could take one.

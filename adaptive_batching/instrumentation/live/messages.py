@@ -73,7 +73,7 @@ class EndpointView(msgspec.Struct, frozen=True):
         queued: Items that wait.
         in_flight: Requests that wait or run.
         queued_seconds: Predicted until all that waits has run, if every worker were idle.
-        saturation: Share of what the workers can do, in full batches, that comes in.
+        saturation: Share of what the workers can do, in full batches, that is offered.
         error: Mean distance of batches from their prediction, relative.
         advice: Sizes to be declared, and why; empty if there is none.
         workers: By index.

@@ -271,7 +271,7 @@ DEFINITIONS: tuple[Definition[Any], ...] = (
         "Mean difference between batches and the learned line, relative",
         lambda it: it.stats.error),
     _define(GAUGE, ENDPOINTS, "saturation_ratio",
-        "Arriving items, as a share of what the workers can do in full batches",
+        "Offered items, as a share of what the workers can do in full batches",
         lambda it: it.stats.saturation),
 
     _define(GAUGE, ENDPOINTS, "workers", "Workers that are alive, and workers that are missing",

@@ -9,7 +9,7 @@ from adaptive_batching.errors import BatchFunctionError, RemoteError
 from adaptive_batching.exception_text import describe, message_of, qualname_of
 
 FAILURES = (Exception, SystemExit, asyncio.CancelledError)
-"""How a handler's own code fails: for the items that it was called with, and for no others.
+"""Exceptions of a handler's own code: they fail the items of that call, and no others.
 
 Anything else, such as Ctrl-C, ends what runs here; so does the cancellation of a batch, which
 `is_stopped` tells from one that the handler only waited for.

@@ -4,8 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import cycle, groupby, islice
-from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adaptive_batching.errors import WorkerStartError
 from adaptive_batching.exception_text import message_of, qualname_of
@@ -15,20 +14,19 @@ from adaptive_batching.workers.handler.results import CallRaised, check_results,
 if TYPE_CHECKING:  # worker processes import this module, but decide nothing
     from adaptive_batching.core import Costs, Limits
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("adaptive_batching.workers")
 
-_COLD = 8.0  # of the shortest batch; noise and empty caches delay a first run by two or three
-_PATIENCE = 30.0  # seconds; a start that takes longer disturbs more than single slow batches
+_COLD = 8.0  # times the shortest batch; noise and empty caches delay a first run by two or three
+_LONGEST = 30.0  # seconds; a start that takes longer disturbs more than single slow batches
+_SLOW_AT_FIRST = (
+    "%s: the first batch of each size is slow (of %d items: %s, and %s the second time), and %d "
+    "more sizes would take longer than the %s that a warm-up may: declare a few with sizes=[…], "
+    "which then run before the first request"
+)
 
 Run = Callable[[list[Any]], Awaitable[Sequence[Any]]]
 Weigh = Callable[[Any], float]
 """What an example costs."""
-
-
-_TOO_MANY = (
-    "the first batch of each size is slow (of %d items: %s, and %s the second time), and there are "
-    "%d more sizes: declare a few with sizes=[…], which then run before the first request"
-)
 
 
 class Measured(NamedTuple):
@@ -99,15 +97,15 @@ class WarmUp:
         sizes: Sequence[int] = (),
     ) -> None:
         self._examples = tuple(examples)
-        self._max_batch_size, self._costs, self._weigh = max_batch_size, costs, weigh
-        self._takes_any = not sizes
-        known = (sizes or _powers_of_two(max_batch_size)) if self._examples else []
-        sizes = [size for size in known if size <= max_batch_size]
+        known = list(sizes or _powers_of_two(max_batch_size)) if self._examples else []
+        every = range(1, max_batch_size + 1) if self._examples and not sizes else known
         if costs is None or weigh is None:
             numbers = range(len(self._examples))
-            self._batches = [_Rehearsal(_repeated(numbers, size), 0.0) for size in sizes]
+            batches = [_Rehearsal(_repeated(numbers, size), 0.0) for size in every]
         else:
-            self._batches = _by_cost([*map(weigh, self._examples)], sizes, costs)
+            batches = _by_cost([*map(weigh, self._examples)], every, costs)
+        self._batches = [each for each in batches if len(each.numbers) in known]
+        self._others = [each for each in batches if len(each.numbers) not in known]
 
     async def run(self, name: str, run: Run) -> Durations:
         """Run each batch once; returns the sizes and costs with their seconds.
@@ -126,36 +124,56 @@ class WarmUp:
             for each in self._batches
         ]
 
-    def widened(self, cold: Durations, warm: Durations, patience: float = inf) -> Self | None:
-        """A warm-up like this of every size up to the largest, if each size is slow at first.
+    def goes_on(
+        self, name: str, cold: Durations, warm: Durations, patience: float = _LONGEST
+    ) -> bool:
+        """Whether all other sizes are to run too (`meet`), because each size is slow at first.
 
         A GPU's libraries choose kernels for each shape when they meet it: 50 ms, and 2 ms from then
         on, was measured for a network of PyTorch. Such a batch would come in the middle of traffic.
         What makes only the very first batch slow concerns no other size.
 
         Args:
+            name: What the worker is called in messages.
             cold: What the first run of each batch took.
             warm: What the second took.
-            patience: Seconds that the rest may take.
-
-        Returns:
-            None if a first run takes hardly longer than others, or the model takes only a few sizes
-            anyway, or the rest would take too long: then the log says what to declare.
+            patience: Seconds that the other sizes may take; the log says so if they would not do.
         """
-        pairs = list(zip(cold[1:], warm[1:], strict=True))
-        slow = all(
-            first.duration - later.duration >= _COLD * warm[0].duration for first, later in pairs
-        )
-        rest = self._max_batch_size - len({each.size for each in cold})
-        if not (pairs and slow and rest and self._takes_any):
-            return None
-        mean = sum(first.duration for first, _ in pairs) / len(pairs)
-        if rest * mean > min(patience, _PATIENCE):
-            first, later = (format_duration(each.duration) for each in pairs[-1])
-            _log.warning(_TOO_MANY, cold[-1].size, first, later, rest)
-            return None
-        every = range(1, self._max_batch_size + 1)
-        return type(self)(self._examples, self._max_batch_size, self._costs, self._weigh, every)
+        pairs = [
+            (first, first.duration - later.duration)
+            for first, later in zip(cold[1:], warm[1:], strict=True)
+        ]
+        if not (pairs and self._others):
+            return False
+        least = min(delay for _, delay in pairs)
+        if least < _COLD * warm[0].duration:
+            return False
+        patience = min(patience, _LONGEST)
+        if least * len(self._others) <= patience:
+            return True
+        first, delay = pairs[0]
+        took = (first.duration, first.duration - delay, patience)
+        once, again, most = map(format_duration, took)
+        _log.warning(_SLOW_AT_FIRST, name, first.size, once, again, len(self._others), most)
+        return False
+
+    async def meet(self, name: str, run: Run, patience: float = _LONGEST) -> None:
+        """Run a batch of each size that `run` leaves out, the smallest first, while time is left.
+
+        Args:
+            name: What the worker is called in messages.
+            run: Runs a batch on it.
+            patience: Seconds after which no other batch begins.
+
+        Raises:
+            WorkerStartError: A batch failed, or an example in it.
+        """
+        clock = asyncio.get_running_loop().time
+        until = clock() + min(patience, _LONGEST)
+        for each in self._others:
+            if clock() >= until:
+                break
+            await self._time(each.numbers, name, run)
 
     async def _time(self, numbers: list[int], name: str, run: Run) -> float:
         clock = asyncio.get_running_loop().time
@@ -201,10 +219,8 @@ def listed(examples: object) -> Sequence[Any]:
 async def warmed(warm_up: WarmUp, name: str, run: Run) -> Durations:
     """Warm up, then see how long the sizes take; see `WarmUp.run`."""
     cold, first = await warm_up.run(name, run), await warm_up.run(name, run)
-    if wider := warm_up.widened(cold, first):
-        warm_up = wider
-        await warm_up.run(name, run)
-        first = await warm_up.run(name, run)
+    if warm_up.goes_on(name, cold, first):
+        await warm_up.meet(name, run)
     return faster(first, await warm_up.run(name, run))
 
 

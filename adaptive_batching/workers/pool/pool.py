@@ -4,10 +4,10 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 from adaptive_batching.errors import HandlerNotFound, WorkerLost, WorkerStartError
 from adaptive_batching.side_by_side import side_by_side
@@ -16,6 +16,7 @@ from adaptive_batching.workers.handler.results import raised_by_calls
 from adaptive_batching.workers.handler.warm_up import (
     NO_WARM_UP,
     Durations,
+    Run,
     Timing,
     WarmUp,
     faster,
@@ -26,6 +27,8 @@ from adaptive_batching.workers.pool.backoff import Backoff, Relief
 from adaptive_batching.workers.pool.crash_loop import DeathRegister
 from adaptive_batching.workers.pool.launcher import Launcher, PoolWorker
 from adaptive_batching.workers.pool.rolling_restart import RollingRestart
+
+T = TypeVar("T")
 
 _log = logging.getLogger("adaptive_batching.workers")
 
@@ -61,6 +64,7 @@ class WorkerPool:
         self._start_timeout = start_timeout
         self._worn_out = worn_out
         self._warm_up = warm_up
+        self._meets_all = False
         self._cold: set[PoolWorker] = set()
         self._useful: set[PoolWorker] = set()  # have answered a batch
         self._timings: tuple[Timing, ...] = ()
@@ -105,12 +109,13 @@ class WorkerPool:
         try:
             cold = await side_by_side(map(self._begin, self._workers))
             # now that none of them loads any more and takes the others' time
-            first = await self._all_warm()
-            if wider := self._warm_up.widened(cold[0], first[0], self._start_timeout / 2):
-                self._warm_up = wider
-                await self._all_warm()
-                first = await self._all_warm()
-            self._timings = timings(map(faster, first, await self._all_warm()))
+            first = await side_by_side(map(self._warm, self._workers))
+            self._meets_all = self._warm_up.goes_on(
+                repr(self._workers[0]), cold[0], first[0], self._start_timeout / 2
+            )
+            await side_by_side(map(self._meet, self._workers))
+            second = await side_by_side(map(self._warm, self._workers))
+            self._timings = timings(map(faster, first, second))
         except BaseException:
             await self.aclose()
             raise
@@ -271,18 +276,27 @@ class WorkerPool:
             await worker.start(self._start_timeout)
             if durations := await self._warm(worker):
                 self._deaths.forget()
+            await self._meet(worker)
             return durations
         finally:
             self._cold.discard(worker)
 
-    async def _all_warm(self) -> Sequence[Durations]:
-        return await side_by_side(map(self._warm, self._workers))
-
     async def _warm(self, worker: PoolWorker) -> Durations:
+        return await self._rehearse(worker, self._warm_up.run)
+
+    async def _meet(self, worker: PoolWorker) -> None:
+        """Run the other sizes as well, if each is slow at first."""
+        if self._meets_all:
+            meet = partial(self._warm_up.meet, patience=self._start_timeout / 2)
+            await self._rehearse(worker, meet)
+
+    async def _rehearse(
+        self, worker: PoolWorker, rehearsal: Callable[[str, Run], Awaitable[T]]
+    ) -> T:
         try:
             async with asyncio.timeout(self._start_timeout):
                 # a first batch may take longer than any other
-                return await self._warm_up.run(repr(worker), lambda items: worker.run(items, inf))
+                return await rehearsal(repr(worker), lambda items: worker.run(items, inf))
         except BaseException as error:
             await worker.aclose()
             if isinstance(error, TimeoutError):

@@ -218,8 +218,8 @@ def test_callers_who_miss_each_other_are_brought_together(
     callers: int, fixed: float, per_item: float, turnaround: Span, seed: int
 ) -> None:
     """A promise that is longer than their batch, but shorter than two: behind each other's batches
-    they would be late in turns, for ever. Some have to be let down once. Those who are refused are
-    back at once, again and again, and are no flood.
+    they would be late in turns, for ever. Some have to be let down once, and refused callers, who
+    are back at once, are no flood.
     """
     promise = 1.5 * (fixed + 64 * per_item)
     loop = ClosedLoop(callers, 4.0, Span(0.0, 0.0), turnaround, seed)

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from adaptive_batching import Pipeline, Processes, Stage, Tasks, Threads, batched
-from adaptive_batching.core import Limits
+from adaptive_batching.core import Costs, Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import CostError, Overloaded, WorkerStartError
 from adaptive_batching.workers.factory import make_workers
@@ -156,7 +156,7 @@ def test_where_each_size_is_slow_at_first_all_sizes_run():
         clock = asyncio.get_running_loop().time
         workers = make_workers(compiles(met, 0.05), Tasks(), warm_up=WarmUp([0], 64))
         async with Dispatcher(workers, Limits(64, 0.05), clock=clock) as dispatcher:
-            assert set(met) == set(range(1, 65))
+            assert sorted(met) == sorted([*range(1, 65), *2 * [1, 2, 4, 8, 16, 32, 64]])
             stats = dispatcher.stats()
             assert stats.fixed == pytest.approx(2e-3, rel=0.1)
             assert stats.per_item == pytest.approx(0.1e-3, rel=0.1)
@@ -169,9 +169,10 @@ def test_where_each_size_is_slow_at_first_all_sizes_run():
     [
         (3.0, WarmUp([0], 64), True),
         (3.0, WarmUp([0], 6, sizes=[1, 3, 6]), False),
+        (3.0, WarmUp([0], 64, Costs(max_batch_cost=1000.0), lambda _: 500.0), False),
         (0.0, WarmUp([0], 64), False),
     ],
-    ids=["would take minutes", "takes only these", "none is slow"],
+    ids=["would take minutes", "takes only these", "holds no more", "none is slow"],
 )
 def test_only_the_sizes_of_the_warm_up_run(cold, warm_up, said, caplog):
     """If all would take too long, the log says what to declare."""
@@ -184,8 +185,19 @@ def test_only_the_sizes_of_the_warm_up_run(cold, warm_up, said, caplog):
             assert len(met) == 3 * len(set(met)) < 3 * 64
 
     run_virtually(story())
-    told = "of 64 items: 3.01 s, and 8.4 ms the second time" in caplog.text
-    assert told == said == ("there are 57 more sizes: declare a few" in caplog.text)
+    told = "(of 2 items: 3 s, and 2.2 ms the second time), and 57 more sizes" in caplog.text
+    assert told == said == ("model: the first batch of each size is slow" in caplog.text)
+
+
+def test_the_other_sizes_run_as_long_as_time_is_left():
+    """A second for each that was said to take a tenth: the last of three begins in time."""
+    met = []
+
+    async def story():
+        await WarmUp([0], 64).meet("model", compiles(met, 1.0), patience=2.5)
+        assert met == [3, 5, 6]
+
+    run_virtually(story())
 
 
 @pytest.mark.parametrize("where", [Tasks(2), Threads(2)], ids=["tasks", "threads"])
@@ -224,11 +236,18 @@ async def test_an_example_that_fails(where):
         await predict("x")
 
 
+class SlowAtFirst(WarmUp):
+    """For a model that needs no time to be taken for one that is slow with each new size."""
+
+    def goes_on(self, *_):
+        return True
+
+
 class Pool:
     """Some processes with examples, and the dispatcher that uses them."""
 
-    def __init__(self, handler, examples, max_batch_size=8, **processes):
-        warm_up = WarmUp(examples, max_batch_size)
+    def __init__(self, handler, examples, max_batch_size=8, warm_up=None, **processes):
+        warm_up = warm_up or WarmUp(examples, max_batch_size)
         self.workers = make_workers(handler, Processes(**processes), warm_up=warm_up)
         self.dispatcher = Dispatcher(self.workers, Limits(max_batch_size))
 
@@ -248,7 +267,7 @@ async def test_processes_are_ready_when_they_are_warm():
 
 async def test_processes_have_met_every_size_where_each_is_slow_at_first():
     """So have those that replace them."""
-    pool = Pool(handlers.CompilesEachSize, [0], max_batch_size=4)
+    pool = Pool(handlers.TellsSizes, [0], warm_up=SlowAtFirst([0], 4))
     async with pool.dispatcher as dispatcher:
         assert await dispatcher.submit(1) == [1, 2, 3, 4]
         await dispatcher.restart_workers()

@@ -33,7 +33,7 @@ class Mirror:
         return [Point(-point.x) for point in points]
 
 async def main():
-    asyncio.get_running_loop().slow_callback_duration = 60  # a busy machine is no fault of ours
+    asyncio.get_running_loop().slow_callback_duration = 60  # slow callbacks are logged
     pool = make_workers(Mirror, Processes())
     await pool.start(lambda: None)
     print(await pool.run([Point(1)], 0))
@@ -62,7 +62,7 @@ class Halve:
         return [number // 2 for number in numbers]
 
 async def called():
-    asyncio.get_running_loop().slow_callback_duration = 60  # a busy machine is no fault of ours
+    asyncio.get_running_loop().slow_callback_duration = 60  # slow callbacks are logged
     print(await double(21), await Halve(84))
 
 def child():

@@ -65,7 +65,7 @@ def _key_of_item(
         except BaseException as error:  # an exit, too, is this item's alone, as that of `cost` is
             if is_ctrl_c(error):
                 raise
-            msg = f"key: expected one for each item, got {describe(error)}"
+            msg = f"key: expected a key for each item, got {describe(error)}"
             raise BatchFunctionError(msg) from error
         try:
             hash(key)
