@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import cycle, groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -97,15 +97,11 @@ class WarmUp:
         sizes: Sequence[int] = (),
     ) -> None:
         self._examples = tuple(examples)
-        known = list(sizes or _powers_of_two(max_batch_size)) if self._examples else []
-        every = range(1, max_batch_size + 1) if self._examples and not sizes else known
-        if costs is None or weigh is None:
-            numbers = range(len(self._examples))
-            batches = [_Rehearsal(_repeated(numbers, size), 0.0) for size in every]
-        else:
-            batches = _by_cost([*map(weigh, self._examples)], every, costs)
-        self._batches = [each for each in batches if len(each.numbers) in known]
-        self._others = [each for each in batches if len(each.numbers) not in known]
+        self._most, self._costs, self._takes_any = max_batch_size, costs, not sizes
+        known = (sizes or _powers_of_two(max_batch_size)) if self._examples else []
+        self._sizes = [size for size in known if size <= max_batch_size]
+        self._weights = [0.0 if weigh is None else weigh(each) for each in self._examples]
+        self._batches = [each for size in self._sizes for each in self._of_size(size)]
 
     async def run(self, name: str, run: Run) -> Durations:
         """Run each batch once; returns the sizes and costs with their seconds.
@@ -143,18 +139,19 @@ class WarmUp:
             (first, first.duration - later.duration)
             for first, later in zip(cold[1:], warm[1:], strict=True)
         ]
-        if not (pairs and self._others):
+        others = self._rest * len(cold) // max(1, len(self._sizes))
+        if not (pairs and others):
             return False
         least = min(delay for _, delay in pairs)
         if least < _COLD * warm[0].duration:
             return False
         patience = min(patience, _LONGEST)
-        if least * len(self._others) <= patience:
+        if least * others <= patience:
             return True
         first, delay = pairs[0]
         took = (first.duration, first.duration - delay, patience)
         once, again, most = map(format_duration, took)
-        _log.warning(_SLOW_AT_FIRST, name, first.size, once, again, len(self._others), most)
+        _log.warning(_SLOW_AT_FIRST, name, first.size, once, again, others, most)
         return False
 
     async def meet(self, name: str, run: Run, patience: float = _LONGEST) -> None:
@@ -170,10 +167,40 @@ class WarmUp:
         """
         clock = asyncio.get_running_loop().time
         until = clock() + min(patience, _LONGEST)
-        for each in self._others:
+        known = set(self._sizes)
+        sizes = (size for size in range(1, self._top + 1) if size not in known)
+        for each in (each for size in sizes for each in self._of_size(size)):
             if clock() >= until:
                 break
             await self._time(each.numbers, name, run)
+
+    @property
+    def _top(self) -> int:
+        """A size that no other exceeds: the next that was tried cost more than a batch may."""
+        largest = max((len(each.numbers) for each in self._batches), default=0)
+        return min(self._most, 2 * largest)
+
+    @property
+    def _rest(self) -> int:
+        """How many sizes `run` leaves out, at the most."""
+        return self._top - sum(size <= self._top for size in self._sizes) if self._takes_any else 0
+
+    def _of_size(self, size: int) -> Iterator[_Rehearsal]:
+        """The batches of so many examples: of each of `_alike` one, if it may cost that much."""
+        costs = self._costs
+        if costs is None:
+            yield _Rehearsal(_repeated(range(len(self._examples)), size), 0.0)
+            return
+        for numbers in _alike(self._weights, costs):
+            chosen = _repeated(numbers, size)
+            cost = costs.of_batch([self._weights[number] for number in chosen])
+            if cost <= costs.max_batch_cost:
+                yield _Rehearsal(chosen, cost)
+            elif size == self._sizes[0]:
+                most = f"a cost of at most max_batch_cost={costs.max_batch_cost:g}"
+                got = f"{cost:g} of example {chosen[0]}"
+                often = f", {size} times" if size > 1 else ""
+                raise ValueError(f"examples: expected {most}, got {got}{often}")
 
     async def _time(self, numbers: list[int], name: str, run: Run) -> float:
         clock = asyncio.get_running_loop().time
@@ -239,23 +266,6 @@ def timings(of_each_worker: Iterable[Durations]) -> tuple[Timing, ...]:
         for worker, durations in enumerate(of_each_worker)
         for each in durations
     )
-
-
-def _by_cost(weights: Sequence[float], sizes: Sequence[int], costs: "Costs") -> list[_Rehearsal]:
-    """The batches of examples that cost so much each: in each size one of each of `_alike`."""
-    alike, batches = _alike(weights, costs), []
-    for size in sizes:
-        for numbers in alike:
-            chosen = _repeated(numbers, size)
-            cost = costs.of_batch([weights[number] for number in chosen])
-            if cost <= costs.max_batch_cost:
-                batches.append(_Rehearsal(chosen, cost))
-            elif size == sizes[0]:
-                most = f"a cost of at most max_batch_cost={costs.max_batch_cost:g}"
-                got = f"{cost:g} of example {chosen[0]}"
-                often = f", {size} times" if size > 1 else ""
-                raise ValueError(f"examples: expected {most}, got {got}{often}")
-    return batches
 
 
 def _alike(weights: Sequence[float], costs: "Costs") -> list[list[int]]:

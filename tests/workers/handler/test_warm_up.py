@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import tracemalloc
 
 import pytest
 
@@ -11,7 +12,7 @@ from adaptive_batching.core import Costs, Limits
 from adaptive_batching.dispatcher import Dispatcher
 from adaptive_batching.errors import CostError, Overloaded, WorkerStartError
 from adaptive_batching.workers.factory import make_workers
-from adaptive_batching.workers.handler.warm_up import WarmUp
+from adaptive_batching.workers.handler.warm_up import Measured, WarmUp
 from tests.virtual_time import run_virtually
 from tests.workers import handlers
 from tests.workers.conditions import until
@@ -172,7 +173,7 @@ def test_where_each_size_is_slow_at_first_all_sizes_run():
         (3.0, WarmUp([0], 64, Costs(max_batch_cost=1000.0), lambda _: 500.0), False),
         (0.0, WarmUp([0], 64), False),
     ],
-    ids=["would take minutes", "takes only these", "holds no more", "none is slow"],
+    ids=["would take minutes", "takes only these", "costs too much", "none is slow"],
 )
 def test_only_the_sizes_of_the_warm_up_run(cold, warm_up, said, caplog):
     """If all would take too long, the log says what to declare."""
@@ -263,6 +264,20 @@ async def test_processes_are_ready_when_they_are_warm():
         os.kill(pool.workers.pids[0], signal.SIGKILL)
         await until(lambda: not pool.workers.health.alive)
         assert await dispatcher.submit(1) == 4 + 1
+
+
+@pytest.mark.parametrize("max_batch_size", [1, 2, 3, 100_000])
+async def test_however_large_a_batch_may_be(max_batch_size):
+    """Sizes that do not run cost no memory."""
+    warm_up = WarmUp([0], max_batch_size)
+    tracemalloc.start()
+    try:
+        assert not warm_up.goes_on("model", *2 * [[Measured(1, 0.0, 1e-3)] * 18])
+        await warm_up.meet("model", compiles([], 0.0), patience=0.0)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10e6  # bytes
 
 
 async def test_processes_have_met_every_size_where_each_is_slow_at_first():
