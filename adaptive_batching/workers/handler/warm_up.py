@@ -19,9 +19,9 @@ _log = logging.getLogger("adaptive_batching.workers")
 _COLD = 8.0  # times the shortest batch; noise and empty caches delay a first run by two or three
 _LONGEST = 30.0  # seconds; a start that takes longer disturbs more than single slow batches
 _SLOW_AT_FIRST = (
-    "%s: the first batch of each size is slow (of %d items: %s, and %s the second time), and %d "
-    "more sizes would take longer than the %s that a warm-up may: declare a few with sizes=[…], "
-    "which then run before the first request"
+    "%s: the first batch of a size takes up to %s longer than the second, and %d other sizes would "
+    "take longer than the %s that a warm-up may: declare a few with sizes=[…], which then run "
+    "before the first request"
 )
 
 Run = Callable[[list[Any]], Awaitable[Sequence[Any]]]
@@ -135,23 +135,21 @@ class WarmUp:
             warm: What the second took.
             patience: Seconds that the other sizes may take; the log says so if they would not do.
         """
-        pairs = [
-            (first, first.duration - later.duration)
-            for first, later in zip(cold[1:], warm[1:], strict=True)
-        ]
         others = self._rest * len(cold) // max(1, len(self._sizes))
-        if not (pairs and others):
+        delays: dict[
+            int, float
+        ] = {}  # of a size, the longest: its other costs may be known by then
+        for first, later in zip(cold, warm, strict=True):
+            delay = first.duration - later.duration
+            delays[first.size] = max(delay, delays.get(first.size, 0.0))
+        _, *of_others = delays.values() or (0.0,)  # the very first also loads the model
+        if not (others and of_others) or min(of_others) < _COLD * warm[0].duration:
             return False
-        least = min(delay for _, delay in pairs)
-        if least < _COLD * warm[0].duration:
-            return False
-        patience = min(patience, _LONGEST)
-        if least * others <= patience:
+        patience, longest = min(patience, _LONGEST), max(of_others)
+        if longest * others <= patience:
             return True
-        first, delay = pairs[0]
-        took = (first.duration, first.duration - delay, patience)
-        once, again, most = map(format_duration, took)
-        _log.warning(_SLOW_AT_FIRST, name, first.size, once, again, others, most)
+        longer, most = format_duration(longest), format_duration(patience)
+        _log.warning(_SLOW_AT_FIRST, name, longer, others, most)
         return False
 
     async def meet(self, name: str, run: Run, patience: float = _LONGEST) -> None:

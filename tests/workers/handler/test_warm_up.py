@@ -186,8 +186,19 @@ def test_only_the_sizes_of_the_warm_up_run(cold, warm_up, said, caplog):
             assert len(met) == 3 * len(set(met)) < 3 * 64
 
     run_virtually(story())
-    told = "(of 2 items: 3 s, and 2.2 ms the second time), and 57 more sizes" in caplog.text
-    assert told == said == ("model: the first batch of each size is slow" in caplog.text)
+    told = "model: the first batch of a size takes up to 3 s longer" in caplog.text
+    assert told == said == ("57 other sizes would take longer than the 30 s" in caplog.text)
+
+
+def test_a_size_is_slow_at_first_whatever_its_items_cost():
+    """The second batch of a size, of other costs, is as fast as any."""
+    cold = [
+        Measured(size, cost, 0.06 if cost == 1 else 2e-3) for size in (1, 2, 4) for cost in (1, 9)
+    ]
+    warm = [each._replace(duration=2e-3) for each in cold]
+    warm_up = WarmUp([1, 9], 4, Costs(), float)
+    assert warm_up.goes_on("model", cold, warm)
+    assert not warm_up.goes_on("model", [*cold[:4], *warm[4:]], warm)
 
 
 def test_the_other_sizes_run_as_long_as_time_is_left():
