@@ -157,16 +157,19 @@ class Scheduler:
             raise self._admission.never(size, limits, draining=self.draining)
         if limits.costs is not None:
             limits.costs.check(job)
-        view = queues.views.get(job.key) or self._open(job.key)
-        try:
-            if queued + size > limits.max_queue:
-                raise self._admission.queue_full(job, queued, limits, view.line)
-            if (job.deadline != inf or self._tenants is not None) and self._admission.asks:
+        view = queues.views.get(job.key)
+        if queued + size > limits.max_queue:
+            if view is not None:
+                view.arrivals.refused += 1
+            raise self._admission.queue_full(job, queued, limits, self.line(job.key))
+        view = view or self._open(job.key)
+        if (job.deadline != inf or self._tenants is not None) and self._admission.asks:
+            try:
                 self._admission.check(view, job, queued)
-        except BatchingError:
-            view.arrivals.refused += 1
-            queues.forget_unused(job.key)  # clients make up as many keys as they like
-            raise
+            except BatchingError:
+                view.arrivals.refused += 1
+                queues.forget_unused(job.key)  # clients make up as many keys as they like
+                raise
         view.arrivals.arrived(job.arrived)
         if size > 1:
             view.arrivals.more_items += size - 1

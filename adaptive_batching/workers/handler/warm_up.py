@@ -101,6 +101,9 @@ class WarmUp:
         known = (sizes or _powers_of_two(max_batch_size)) if self._examples else []
         self._sizes = [size for size in known if size <= max_batch_size]
         self._weights = [0.0 if weigh is None else weigh(each) for each in self._examples]
+        self._groups = [[*range(len(self._examples))]]
+        if self._examples and costs is not None:
+            self._groups = _alike(self._weights, costs)
         self._batches = [each for size in self._sizes for each in self._of_size(size)]
 
     async def run(self, name: str, run: Run) -> Durations:
@@ -136,11 +139,10 @@ class WarmUp:
             patience: Seconds that the other sizes may take; the log says so if they would not do.
         """
         others = self._rest * len(cold) // max(1, len(self._sizes))
-        delays: dict[
-            int, float
-        ] = {}  # of a size, the longest: its other costs may be known by then
+        delays: dict[int, float] = {}
         for first, later in zip(cold, warm, strict=True):
             delay = first.duration - later.duration
+            # a size is met once, whatever its items cost the next time
             delays[first.size] = max(delay, delays.get(first.size, 0.0))
         _, *of_others = delays.values() or (0.0,)  # the very first also loads the model
         if not (others and of_others) or min(of_others) < _COLD * warm[0].duration:
@@ -184,15 +186,12 @@ class WarmUp:
         return self._top - sum(size <= self._top for size in self._sizes) if self._takes_any else 0
 
     def _of_size(self, size: int) -> Iterator[_Rehearsal]:
-        """The batches of so many examples: of each of `_alike` one, if it may cost that much."""
+        """The batches of so many examples: one of each group, if it may cost that much."""
         costs = self._costs
-        if costs is None:
-            yield _Rehearsal(_repeated(range(len(self._examples)), size), 0.0)
-            return
-        for numbers in _alike(self._weights, costs):
+        for numbers in self._groups:
             chosen = _repeated(numbers, size)
-            cost = costs.of_batch([self._weights[number] for number in chosen])
-            if cost <= costs.max_batch_cost:
+            cost = 0.0 if costs is None else costs.of_batch([self._weights[i] for i in chosen])
+            if costs is None or cost <= costs.max_batch_cost:
                 yield _Rehearsal(chosen, cost)
             elif size == self._sizes[0]:
                 most = f"a cost of at most max_batch_cost={costs.max_batch_cost:g}"

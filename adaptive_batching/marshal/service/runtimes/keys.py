@@ -21,7 +21,7 @@ def key_of(
 
     Args:
         endpoint: The endpoint.
-        on_error: Told of an item that has no key: it can't be read, or the function failed.
+        on_error: Called with the error of an item that can't be read, or of its key's function.
     """
     if endpoint.key is None:
         return None
@@ -60,10 +60,8 @@ def _key_of_item(
         item = readers[reads](body)
         try:
             key = function(item)
-        except Exception:
-            raise
         except BaseException as error:  # an exit, too, is this item's alone, as that of `cost` is
-            if is_ctrl_c(error):
+            if issubclass(type(error), Exception) or is_ctrl_c(error):
                 raise
             msg = f"key: expected a key for each item, got {describe(error)}"
             raise BatchFunctionError(msg) from error
