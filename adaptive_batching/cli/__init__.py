@@ -6,6 +6,7 @@ from difflib import get_close_matches
 import click
 
 from adaptive_batching.cli.interruption import interruptible
+from adaptive_batching.held_interrupt import interrupt_held
 
 _COMMANDS = {
     "bench": "Measure the cost of batching beside bare baselines.",
@@ -36,7 +37,10 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"{__name__}.commands.{cmd_name.replace('-', '_')}")
+        # Some modules swallow it, and Python ends by the signal, whatever is made of it, if it came
+        # while a module ran a string as code, as dataclasses do: it waits for the import's end.
+        with interrupt_held():
+            module = importlib.import_module(f"{__name__}.commands.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 

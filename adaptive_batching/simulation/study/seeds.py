@@ -2,7 +2,6 @@
 
 import multiprocessing
 import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from adaptive_batching.held_interrupt import interrupt_held
 from adaptive_batching.simulation.study.experiment import Experiment
 from adaptive_batching.simulation.study.report import Row
 from adaptive_batching.workers.pinning import available
@@ -76,23 +76,17 @@ def _counted(each: Iterable[T], done: Callable[[], None]) -> Iterator[T]:
 
 @contextmanager
 def _unheard() -> Iterator[None]:
-    """Ctrl-C waits, and processes that begin here never hear it: they may be importing still.
+    """Processes that begin here never hear Ctrl-C: they may be importing still.
 
     The mask is theirs: here another thread of NumPy's may take the signal, of which the main thread
     is told all the same, and a process whose parent breaks off says so.
     """
-    came: list[int] = []
-    main = threading.current_thread() is threading.main_thread()
-    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number)) if main else None
-    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
-        if handler is not None:
-            signal.signal(signal.SIGINT, handler)
-        if came:
-            signal.raise_signal(signal.SIGINT)
+    with interrupt_held():
+        heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
 
 
 @contextmanager
