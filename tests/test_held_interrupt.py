@@ -8,6 +8,14 @@ import pytest
 from adaptive_batching.held_interrupt import interrupt_held
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """Ctrl-C raises, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_comes_at_the_end():
     """What must not be broken off is done wholly, and Ctrl-C is not forgotten."""
     done = []
