@@ -234,7 +234,7 @@ class LinearLatency:
         ratios = [
             took / each for (*_, took), each in zip(blamed, expected, strict=True) if each > 0
         ]
-        factor = median(ratios)
+        factor = min(median(ratios), 1.0 + _WORST)
         if not factor > 0:
             return  # a clock that is too coarse says of some that they took no time
         self.peak.surprised(

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from adaptive_batching.core import LinearLatency
@@ -141,6 +141,7 @@ def test_a_clock_that_jumps_is_ignored() -> None:
         max_size=200,
     )
 )
+@example([(1, 0.0)] * 4 + [(1, 1e-240)] + [(1, 1.0)] * 4)
 def test_whatever_it_sees_it_stays_sane(batches: list[tuple[int, float]]) -> None:
     """P11: finite, fixed >= 0 and per_item >= 0, after any durations at all."""
     latency = learned(batches)
