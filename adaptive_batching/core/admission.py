@@ -109,7 +109,7 @@ class Admission:
         wait = self.retry_after(Job(now, 1, now + patience, key), now)
         if wait <= 0:
             return None
-        view.arrivals.refused += 1
+        view.arrivals.refused(now)
         return wait
 
     def _tenant_full(self, view: KeyQueue, job: Job, excess: int) -> TenantQueueFull:

@@ -160,14 +160,14 @@ class Scheduler:
         view = queues.views.get(job.key)
         if queued + size > limits.max_queue:
             if view is not None:
-                view.arrivals.refused += 1
+                view.arrivals.refused(job.arrived)
             raise self._admission.queue_full(job, queued, limits, self.line(job.key))
         view = view or self._open(job.key)
         if (job.deadline != inf or self._tenants is not None) and self._admission.asks:
             try:
                 self._admission.check(view, job, queued)
             except BatchingError:
-                view.arrivals.refused += 1
+                view.arrivals.refused(job.arrived)
                 queues.forget_unused(job.key)  # clients make up as many keys as they like
                 raise
         view.arrivals.arrived(job.arrived)

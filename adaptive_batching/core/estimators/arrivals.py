@@ -41,11 +41,12 @@ class ArrivalRate:
     """
 
     __slots__ = (
-        "_answered", "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
+        "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
         "_counted_until", "_gap_counts", "_gap_exposure", "_item_rate", "_last_jobs", "_mean_jobs",
-        "_offered", "_rate", "_scale", "_share", "_weight",
-        "arrived", "fan_out", "fresh", "mean_size", "more_items", "newest", "offered_ratio",
-        "refused", "unanswered",
+        "_offered", "_rate", "_refused", "_returned", "_scale", "_share", "_told", "_turned_away",
+        "_weight", "_workers",
+        "answered_at", "arrived", "fan_out", "fresh", "mean_size", "more_items", "newest",
+        "offered_ratio", "unanswered",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -55,9 +56,6 @@ class ArrivalRate:
         """Call with the time of each arrival (seconds): the hot path, a deque's own append."""
         self.more_items = 0
         """Items that came beyond one for each arrival, since the last `digest`."""
-        self.refused = 0
-        """Refused jobs since the last `digest`. They are no arrivals: no batch will contain them,
-        and their clients may send again at once."""
         self.offered_ratio = 1.0
         """Offered jobs for each accepted one, over the window; at least 1."""
         self.newest = -inf
@@ -75,9 +73,15 @@ class ArrivalRate:
         self._gap_exposure = [0.0] * (len(_EDGES) + 1)
         self.fan_out = FanOut()
         """How much of a clump is still to come."""
-        self._answered = -inf
+        self.answered_at = -inf
+        """When a batch was last answered (seconds)."""
         self._come = 0  # arrivals since
         self._answers = 0
+        self._workers = 1
+        self._told = 0  # jobs that were answered then, or shed since
+        self._refused = 0  # jobs since the last `digest`
+        self._turned_away: list[float] = []  # when those of them came that the answer brought
+        self._returned = 0  # all of the latter since the answer
         self._scale = 0.0  # seconds that a batch of one takes
         self._background = 0.0  # arrivals in that time that belong to no clump
         self._weight = 1.0
@@ -106,18 +110,29 @@ class ArrivalRate:
             kept = exp((self._counted_until - now) / window)
             self._rate = self._rate * kept + len(fresh) / window
             self._item_rate = self._item_rate * kept + (len(fresh) + self.more_items) / window
-            self._offered = self._offered * kept + (len(fresh) + self.refused) / window
+            self._offered = self._offered * kept + (len(fresh) + self._refused) / window
             self._counted_until = now
             self.mean_size = self._item_rate / self._rate
             self.offered_ratio = self._offered / self._rate
-        self.more_items = self.refused = 0
+        self.more_items = self._refused = 0
         self._scale = single
         if single > 0:
             self._learn_gaps(fresh, single)
-            if fresh[0] - self._answered < single * _CLUMP_EDGES[-1]:
-                self._learn_clump(fresh)
+            brought = self._brought(fresh) if self._returned else fresh
+            if brought and brought[0] - self.answered_at < single * _CLUMP_EDGES[-1]:
+                self._learn_clump(brought)
         self.newest = fresh[-1]
         self._come += len(fresh)
+
+    def refused(self, now: float) -> None:
+        """A job was turned away: no arrival, for no batch will contain it, and its client may send
+        again at once. But it shows when a caller came back, of as many as were told last: an idle
+        worker that is held for the clump lets it in.
+        """
+        self._refused += 1
+        if self._come + len(self.fresh) + self._returned < self._told:
+            self._returned += 1
+            self._turned_away.append(now)
 
     def rate(self, now: float, window: float) -> float:
         """Arrivals (jobs) per second over about the last `window` seconds."""
@@ -151,17 +166,30 @@ class ArrivalRate:
                 weighs `1 / workers` in a moving average.
         """
         if self._scale > 0:
-            seen = (now - self._answered) / self._scale
+            if self._turned_away:
+                self._learn_clump(self._brought([]))
+            seen = (now - self.answered_at) / self._scale
             self._clump_ends[bisect_left(_CLUMP_EDGES, seen)] += self._weight
         self._weight *= _CLUMP_GROWTH
-        self._answered = now
-        self._come = 0
+        self.answered_at = now
+        self._come = self._returned = 0
+        self._turned_away.clear()
+        self._told = jobs
         self._answers += 1
+        self._workers = workers
         self._mean_jobs += (jobs - self._mean_jobs) / min(self._answers, MEMORY)
         self._last_jobs += (jobs - self._last_jobs) / min(self._answers, workers)
-        self._share = self._last_jobs / self._mean_jobs if self._mean_jobs > 0 else 1.0
+        self._read_share()
         if self._answers % _CLUMP_ROUND == 0:
             self._read_clump()
+
+    def shed(self, jobs: int) -> None:
+        """So many jobs were turned away after they had waited: their callers were told as well."""
+        if self._answers:
+            self._told += jobs
+            self._mean_jobs += jobs / min(self._answers, MEMORY)
+            self._last_jobs += jobs / min(self._answers, self._workers)
+            self._read_share()
 
     @property
     def whole_clump(self) -> float:
@@ -172,7 +200,7 @@ class ArrivalRate:
         """Arrivals that are still expected in the clump after the last answer."""
         if not (self._clump and self._scale):
             return 0.0  # too few answers were seen to know one, or batches take no time
-        since = (now - self._answered) / self._scale
+        since = (now - self.answered_at) / self._scale
         if since >= _CLUMP_EDGES[-1]:
             return 0.0
         whole = self.whole_clump
@@ -185,7 +213,7 @@ class ArrivalRate:
 
         Ask only while `clump_size` is positive.
         """
-        answered, scale, share = self._answered, self._scale, self._share
+        answered, scale, share = self.answered_at, self._scale, self._share
         since = (now - answered) / scale
         come, first = self._come_by(since), bisect_left(_CLUMP_EDGES, since)
         ends = zip(_CLUMP_EDGES[first:], self._clump[first:], strict=True)
@@ -237,9 +265,22 @@ class ArrivalRate:
             self._gap_counts = [count / 2 for count in counts]
             self._gap_exposure = [exposure / 2 for exposure in exposures]
 
+    def _read_share(self) -> None:
+        self._share = self._last_jobs / self._mean_jobs if self._mean_jobs > 0 else 1.0
+
+    def _brought(self, fresh: list[float]) -> list[float]:
+        """Arrivals since the last `digest`, with those of refused jobs.
+
+        These come again, so that what comes beyond the number of jobs that were told is the same.
+        """
+        first = fresh[: max(0, self._told - self._returned - self._come)]
+        brought = sorted(self._turned_away + first)
+        self._turned_away.clear()
+        return brought
+
     def _learn_clump(self, fresh: list[float]) -> None:
         """Count arrivals by the time since the last answer: by the step, for they are in order."""
-        counts, answered, scale = self._clump_counts, self._answered, self._scale
+        counts, answered, scale = self._clump_counts, self.answered_at, self._scale
         begin = bisect_left(fresh, answered)
         if begin == len(fresh):
             return

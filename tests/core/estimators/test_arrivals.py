@@ -50,7 +50,8 @@ def test_refused_jobs_are_offered_and_do_not_arrive() -> None:
     arrivals = ArrivalRate()
     for time in poisson(1000, 5000):
         arrivals.arrived(time)
-        arrivals.refused += 3
+        for _ in range(3):
+            arrivals.refused(time)
         arrivals.digest(time, 1.0, 5e-3)
     assert arrivals.rate(arrivals.newest, 1.0) == pytest.approx(1000, rel=0.1)
     assert arrivals.offered_ratio == pytest.approx(4.0, rel=0.01)
@@ -175,6 +176,33 @@ def test_a_clump_is_seen_above_others_who_come_all_the_time() -> None:
     evenly = [6.5e-3 * number / 20 for number in range(20)]
     now = after_each_answer(arrivals, 96, sorted([*evenly, *[0.5e-3] * 10]))
     assert arrivals.clump_size(now) == pytest.approx(10, rel=0.2)
+
+
+def test_refused_callers_show_when_they_come_back() -> None:
+    """Eight are back at once and refused; those let in before the next answer are the same eight.
+
+    Once an idle worker is held for them, all eight are let in.
+    """
+    arrivals, now = ArrivalRate(), 0.0
+    for _ in range(48):
+        for _ in range(4):  # they don't give up
+            for caller in range(8):
+                arrivals.refused(now + 0.5e-3 + caller * 1e-5)
+        for caller in range(8):
+            arrivals.arrived(now + 5e-3 + caller * 1e-5)
+        now += 6.6e-3
+        arrivals.digest(now, 1.0, 5e-3)
+        arrivals.answered(now, 8, 1)
+    assert arrivals.clump_size(now) == pytest.approx(8, rel=0.1)
+    assert arrivals.clump_size(now + 1.5e-3) < 1.0
+
+
+def test_callers_of_jobs_that_were_shed_are_expected_as_well() -> None:
+    """Eight are answered and four shed in that instant: twelve were told, of whom all return."""
+    arrivals, now = clumped(96)
+    arrivals.shed(4)
+    assert arrivals.clump_size(now) == pytest.approx(12, rel=0.1)
+    assert arrivals.unanswered < 0.1
 
 
 @pytest.mark.parametrize("rate", [500.0, 5e3, 20e3])

@@ -33,6 +33,7 @@ from adaptive_batching.errors import Refused
 from adaptive_batching.simulation import (
     ClosedLoop,
     Drift,
+    Experiment,
     History,
     Server,
     Span,
@@ -231,6 +232,18 @@ def test_callers_who_miss_each_other_are_brought_together(
     known = [job for job in history.jobs if job.arrived > 2.0]
     assert sum(job.in_time for job in known) >= 0.95 * len(known)
     assert len(known) > 0.9 * callers * 2.0 / (turnaround.most + fixed + callers * per_item)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("promise", [65e-3, 85e-3])
+def test_halves_that_take_turns_become_one(promise: float, seed: int) -> None:
+    """Each half would be late behind the other's batch, or is in time, but 16 are answered in the
+    time in which 32 could be. One of them is shed once, and comes back with the other.
+    """
+    loop = ClosedLoop(32, 6.0, Span(2e-3, 10e-3), Span(0.3e-3, 2.3e-3), seed)
+    row = Experiment(loop, Server(40e-3, 0.1e-3), Limits(32, promise), warmup=3.0).run("cork")
+    assert row.goodput > 0.96
+    assert row.throughput > 0.97 * 32 / (43.2e-3 + 12.3e-3)
 
 
 def test_a_job_accepted_by_its_queue_alone_would_not_be_refused() -> None:

@@ -60,7 +60,8 @@ class Cork:
             return Dispatch(cut_to_size(at, limit), Reason.FULL)
         until = held_until(at, full, due, parameters, overloaded=overloaded)
         if until > now:
-            return Hold(until)
+            late = hopeless(at, begin=until) if until > due else []
+            return shed_or_probe(at, late) if late else Hold(until)
         if now >= due:
             return Dispatch(cut_to_size(at, limit), Reason.DEADLINE)
         size = boarding_limit(at, limit, parameters)

@@ -14,6 +14,8 @@ def held_until(
 ) -> float:
     """Until when to hold a batch that is not full (seconds); not later than `now` if not at all.
 
+    If it is later than `due`, jobs that would be late then are to be shed.
+
     Args:
         at: The situation.
         full: Predicted duration of a full batch (seconds).
@@ -35,11 +37,13 @@ def held_until(
 
 
 def _exchanged_until(at: Situation, due: float) -> float:
-    """Until when to hold jobs beyond `due`, for the clump after an answer (seconds).
+    """Until when to hold beyond `due`, for the clump after an answer (seconds).
 
-    If `max_latency` is shorter than two batches of all callers, callers who missed each other are
-    late in turns for ever, unless the few are late once for the many. So the clump's own batch has
-    to answer more jobs a second than theirs, and more than theirs and the clump's behind it.
+    Callers who missed each other stay in two groups that run in turns, and if `max_latency` is
+    shorter than two batches of all, are late or refused in turns for ever. So the few are shed once
+    for the many, and come back with them, as far as answers bring jobs at all: the others are lost.
+    The clump's own batch has to be in time, and to answer more jobs a second, beyond those lost,
+    than that of the few, and than theirs and the clump's behind it.
     """
     now, arrivals, largest = at.now, at.arrivals, at.full / at.mean_size
     come, alone = arrivals.clump_size(now), at.fixed + at.per_item * at.items
@@ -52,11 +56,18 @@ def _exchanged_until(at: Situation, due: float) -> float:
     late = [here for instant, here in [(now, whole - come), *clump] if instant < late_until]
     in_time = min(whole - max(late, default=0.0), largest)
     end, best = now, max(at.requests / alone, (at.requests + in_time) / (behind - now))
+    few = max(0.0, at.requests - (whole - come))
+    lost = few * arrivals.unanswered
+    with_them = 1.0 + (few - lost) / whole
+    latest = arrivals.answered_at + at.limits.max_latency - at.margin * alone
     for instant, here in clump:
-        joined = min(max(here, 0.0), largest)
-        duration = instant - now + fixed + per_item * joined
-        if instant > due and joined > best * duration:
-            end, best = instant, joined / duration
+        joined = min(max(here, 0.0) * with_them, largest)
+        end_of_batch = instant + fixed + per_item * joined
+        if end_of_batch > latest:
+            break
+        duration = end_of_batch - now
+        if instant > due and joined - lost > best * duration:
+            end, best = instant, (joined - lost) / duration
     return end
 
 
