@@ -143,6 +143,8 @@ class ShedReason(enum.Enum):
 
     HOPELESS = "hopeless"
     """Even if released now they would be late."""
+    OUTWEIGHED = "outweighed"
+    """More jobs are about to come, for which they are held, and they would be late with those."""
     EXPIRED = "expired"
     """Their deadline has passed."""
 

@@ -73,7 +73,7 @@ class Release:
                 size = holding.limits.max_batch_size
                 return self._release(holding, Dispatch(size, Reason.NOT_WORTH_WAITING), now)
             return self._release(view, decision, now, situation)
-        return self._turn_away(view, decision)
+        return self._turn_away(view, decision, now)
 
     def leave(
         self,
@@ -126,7 +126,7 @@ class Release:
     def expire(self, view: KeyQueue, now: float) -> Shed:
         """Let the jobs of a queue leave unanswered whose deadline has come; there must be one."""
         expired = view.queue.take_expired(now)
-        view.arrivals.shed(len(expired))
+        view.arrivals.shed(now, len(expired))
         self._queues.left(expired[0].key, sum(job.size for job in expired))
         return Shed(expired, ShedReason.EXPIRED)
 
@@ -161,7 +161,7 @@ class Release:
         self._queues.left(jobs[0].key, size)
         return self.leave(jobs, size, view.line, view.limits, decision.reason, now)
 
-    def _turn_away(self, view: KeyQueue, decision: Shed) -> Shed:
+    def _turn_away(self, view: KeyQueue, decision: Shed, now: float) -> Shed:
         jobs = decision.jobs
         if not jobs:
             raise self._policy.broken(self._permits.idle, "a Shed of at least one job", decision)
@@ -172,5 +172,5 @@ class Release:
             )
         for job in jobs:
             self.cancel(job)
-        view.arrivals.shed(len(jobs))
+        view.arrivals.shed(now, len(jobs), for_the_many=decision.reason is ShedReason.OUTWEIGHED)
         return decision

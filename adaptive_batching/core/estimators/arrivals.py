@@ -41,12 +41,12 @@ class ArrivalRate:
     """
 
     __slots__ = (
-        "_answers", "_background", "_clump", "_clump_counts", "_clump_ends", "_come",
-        "_counted_until", "_gap_counts", "_gap_exposure", "_item_rate", "_last_jobs", "_mean_jobs",
-        "_offered", "_rate", "_refused", "_returned", "_scale", "_share", "_told", "_turned_away",
-        "_weight", "_workers",
+        "_again", "_answers", "_background", "_callers", "_clump", "_clump_counts", "_clump_ends",
+        "_come", "_counted_until", "_few", "_gap_counts", "_gap_exposure", "_item_rate",
+        "_last_jobs", "_many", "_mean_jobs", "_offered", "_rate", "_refused", "_refused_at",
+        "_returned", "_scale", "_share", "_weight", "_workers",
         "answered_at", "arrived", "fan_out", "fresh", "mean_size", "more_items", "newest",
-        "offered_ratio", "unanswered",
+        "offered_ratio", "returning", "unanswered",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -78,10 +78,15 @@ class ArrivalRate:
         self._come = 0  # arrivals since
         self._answers = 0
         self._workers = 1
-        self._told = 0  # jobs that were answered then, or shed since
+        self._callers = 0.0  # that may send again since then: of jobs answered, shed or expired
         self._refused = 0  # jobs since the last `digest`
-        self._turned_away: list[float] = []  # when those of them came that the answer brought
-        self._returned = 0  # all of the latter since the answer
+        self._refused_at: list[float] = []  # when those of them came that count in the clump
+        self._returned = 0  # jobs of the clump that were refused, since the answer
+        self._again = 0  # arrivals since the answer that are taken for the same callers
+        self.returning = 1.0
+        """Part of the few jobs, shed for the many, whose callers came back with the many."""
+        self._few = 0  # such jobs since the answer
+        self._many = 0.0  # arrivals that were expected besides
         self._scale = 0.0  # seconds that a batch of one takes
         self._background = 0.0  # arrivals in that time that belong to no clump
         self._weight = 1.0
@@ -118,21 +123,24 @@ class ArrivalRate:
         self._scale = single
         if single > 0:
             self._learn_gaps(fresh, single)
-            brought = self._brought(fresh) if self._returned else fresh
+            brought = self._with_refused(fresh) if self._returned else fresh
             if brought and brought[0] - self.answered_at < single * _CLUMP_EDGES[-1]:
                 self._learn_clump(brought)
         self.newest = fresh[-1]
         self._come += len(fresh)
 
     def refused(self, now: float) -> None:
-        """A job was turned away: no arrival, for no batch will contain it, and its client may send
-        again at once. But it shows when a caller came back, of as many as were told last: an idle
-        worker that is held for the clump lets it in.
+        """Count a job that was refused at this instant (seconds).
+
+        It is no arrival, because no batch contains it, and its client may send again at once. But
+        the first after an answer, as many as callers were answered, show when these come back: a
+        worker that is held for them accepts them.
         """
         self._refused += 1
-        if self._come + len(self.fresh) + self._returned < self._told:
+        come = self._come + len(self.fresh) + self._returned
+        if come < self._callers and self._clump_lasts(now):
             self._returned += 1
-            self._turned_away.append(now)
+            self._refused_at.append(now)
 
     def rate(self, now: float, window: float) -> float:
         """Arrivals (jobs) per second over about the last `window` seconds."""
@@ -166,30 +174,43 @@ class ArrivalRate:
                 weighs `1 / workers` in a moving average.
         """
         if self._scale > 0:
-            if self._turned_away:
-                self._learn_clump(self._brought([]))
+            if self._refused_at:
+                self._learn_clump(self._with_refused([]))
             seen = (now - self.answered_at) / self._scale
             self._clump_ends[bisect_left(_CLUMP_EDGES, seen)] += self._weight
         self._weight *= _CLUMP_GROWTH
         self.answered_at = now
-        self._come = self._returned = 0
-        self._turned_away.clear()
-        self._told = jobs
+        self._learn_returning(jobs)
+        on_their_way = max(0.0, self._callers - self._come - self._returned)
+        self._come = self._returned = self._again = 0
+        self._refused_at.clear()
         self._answers += 1
         self._workers = workers
         self._mean_jobs += (jobs - self._mean_jobs) / min(self._answers, MEMORY)
         self._last_jobs += (jobs - self._last_jobs) / min(self._answers, workers)
         self._read_share()
+        self._callers = min(jobs + on_their_way, max(jobs, workers * self._last_jobs))
         if self._answers % _CLUMP_ROUND == 0:
             self._read_clump()
 
-    def shed(self, jobs: int) -> None:
-        """So many jobs were turned away after they had waited: their callers were told as well."""
-        if self._answers:
-            self._told += jobs
-            self._mean_jobs += jobs / min(self._answers, MEMORY)
-            self._last_jobs += jobs / min(self._answers, self._workers)
-            self._read_share()
+    def shed(self, now: float, jobs: int, *, for_the_many: bool = False) -> None:
+        """Count jobs that were shed or expired: their callers may send again, as after an answer.
+
+        Args:
+            now: The present (seconds).
+            jobs: How many.
+            for_the_many: Whether they were shed for the clump that is expected, and should come
+                back with it.
+        """
+        if not self._clump_lasts(now):
+            return
+        if for_the_many:
+            self._many = self._many if self._few else self.whole_clump
+            self._few += jobs
+        self._callers += jobs
+        self._mean_jobs += jobs / min(self._answers, MEMORY)
+        self._last_jobs += jobs / min(self._answers, self._workers)
+        self._read_share()
 
     @property
     def whole_clump(self) -> float:
@@ -265,17 +286,34 @@ class ArrivalRate:
             self._gap_counts = [count / 2 for count in counts]
             self._gap_exposure = [exposure / 2 for exposure in exposures]
 
+    def _clump_lasts(self, now: float) -> bool:
+        return now - self.answered_at < self._scale * _CLUMP_EDGES[-1]
+
+    def _learn_returning(self, jobs: int) -> None:
+        """From each batch for which a few were shed; the others forget, so that it is tried again.
+
+        The newest counts half: that callers don't return in time is not to be asked many times.
+        """
+        if self._few:
+            share = min(max((jobs - self._many) / self._few, 0.0), 1.0)
+            self.returning += (share - self.returning) / 2.0
+        else:
+            self.returning += (1.0 - self.returning) / MEMORY
+        self._few = 0
+
     def _read_share(self) -> None:
         self._share = self._last_jobs / self._mean_jobs if self._mean_jobs > 0 else 1.0
 
-    def _brought(self, fresh: list[float]) -> list[float]:
-        """Arrivals since the last `digest`, with those of refused jobs.
+    def _with_refused(self, fresh: list[float]) -> list[float]:
+        """Arrivals since the last `digest`, with refused jobs that count in the clump.
 
-        These come again, so that what comes beyond the number of jobs that were told is the same.
+        As many arrivals, behind as many as were answered, are taken for the refused ones again.
         """
-        first = fresh[: max(0, self._told - self._returned - self._come)]
-        brought = sorted(self._turned_away + first)
-        self._turned_away.clear()
+        left = max(0, int(self._callers) - self._come - self._returned)
+        again = min(len(fresh[left:]), self._returned - self._again)
+        self._again += again
+        brought = sorted(fresh[:left] + self._refused_at + fresh[left + again :])
+        self._refused_at.clear()
         return brought
 
     def _learn_clump(self, fresh: list[float]) -> None:

@@ -26,7 +26,11 @@ from adaptive_batching.simulation.kernel.pool import Pool
 from adaptive_batching.simulation.traffic.arrival_stream import ArrivalStream
 
 _ENDS_AS = dict.fromkeys(Outcome, JobOutcome.FAILED) | {Outcome.DONE: JobOutcome.DONE}
-_SHED_AS = {ShedReason.HOPELESS: JobOutcome.SHED, ShedReason.EXPIRED: JobOutcome.EXPIRED}
+_SHED_AS = {
+    ShedReason.HOPELESS: JobOutcome.SHED,
+    ShedReason.OUTWEIGHED: JobOutcome.SHED,
+    ShedReason.EXPIRED: JobOutcome.EXPIRED,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,10 +179,7 @@ def test_a_clump_is_seen_above_others_who_come_all_the_time() -> None:
 
 
 def test_refused_callers_show_when_they_come_back() -> None:
-    """Eight are back at once and refused; those let in before the next answer are the same eight.
-
-    Once an idle worker is held for them, all eight are let in.
-    """
+    """Eight are back at once and refused; the eight let in before the next answer are the same."""
     arrivals, now = ArrivalRate(), 0.0
     for _ in range(48):
         for _ in range(4):  # they don't give up
@@ -198,11 +195,37 @@ def test_refused_callers_show_when_they_come_back() -> None:
 
 
 def test_callers_of_jobs_that_were_shed_are_expected_as_well() -> None:
-    """Eight are answered and four shed in that instant: twelve were told, of whom all return."""
+    """Eight are answered and four shed in that instant: all twelve callers return."""
     arrivals, now = clumped(96)
-    arrivals.shed(4)
+    arrivals.shed(now, 4)
     assert arrivals.clump_size(now) == pytest.approx(12, rel=0.1)
     assert arrivals.unanswered < 0.1
+
+
+def test_jobs_that_expire_while_a_worker_hangs_belong_to_no_clump() -> None:
+    """What comes and goes long after the last answer was not brought by it, and is not kept."""
+    arrivals, now = clumped(96)
+    for number in range(20_000):
+        time = now + 1.0 + number * 1e-3
+        arrivals.arrived(time)
+        arrivals.refused(time)
+        arrivals.shed(time, 1)
+    now += 25.0
+    arrivals.digest(now, 1.0, 5e-3)
+    arrivals.answered(now, 8, 1)
+    assert arrivals.clump_size(now) == pytest.approx(8, rel=0.1)
+
+
+def test_whether_callers_return_in_whose_favour_they_were_shed_is_learned() -> None:
+    """Four are shed for eight: of the next batch's jobs none is theirs, or all four are."""
+    arrivals, now = clumped(96)
+    arrivals.shed(now, 4, for_the_many=True)
+    arrivals.answered(now + 6e-3, 8, 1)
+    unseen = arrivals.returning
+    assert unseen == pytest.approx(0.5, abs=0.1)
+    arrivals.shed(now + 6e-3, 4, for_the_many=True)
+    arrivals.answered(now + 12e-3, 14, 1)
+    assert arrivals.returning > unseen
 
 
 @pytest.mark.parametrize("rate", [500.0, 5e3, 20e3])

@@ -3,7 +3,11 @@
 One worker, batches of 5 ms + 0.05 ms an item, at most 64: 7,805 requests a second.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
+from heapq import heapify, heappop, heappush
+from math import inf
 from random import Random
 
 import pytest
@@ -234,16 +238,84 @@ def test_callers_who_miss_each_other_are_brought_together(
     assert len(known) > 0.9 * callers * 2.0 / (turnaround.most + fixed + callers * per_item)
 
 
+HALVES = Server(40e-3, 0.1e-3)
+
+
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("promise", [65e-3, 85e-3])
-def test_halves_that_take_turns_become_one(promise: float, seed: int) -> None:
-    """Each half would be late behind the other's batch, or is in time, but 16 are answered in the
-    time in which 32 could be. One of them is shed once, and comes back with the other.
-    """
+@pytest.mark.parametrize("max_latency", [65e-3, 85e-3])
+def test_halves_that_take_turns_become_one(max_latency: float, seed: int) -> None:
+    """Two halves of 16 merge into one batch of 32: one is shed once, and returns with the other."""
     loop = ClosedLoop(32, 6.0, Span(2e-3, 10e-3), Span(0.3e-3, 2.3e-3), seed)
-    row = Experiment(loop, Server(40e-3, 0.1e-3), Limits(32, promise), warmup=3.0).run("cork")
+    row = Experiment(loop, HALVES, Limits(32, max_latency), warmup=3.0).run("cork")
     assert row.goodput > 0.96
     assert row.throughput > 0.97 * 32 / (43.2e-3 + 12.3e-3)
+
+
+def callers_in_groups(
+    scheduler: Scheduler, groups: list[tuple[int, float, float]], promise: float
+) -> list[Counter[JobOutcome]]:
+    """What becomes of the jobs of callers who come back after a least and a most, group by group.
+
+    Twelve seconds, of which the second half counts.
+    """
+    random = Random(0)
+    events = [
+        (random.uniform(0.0, most), number, group)
+        for number, (group, most) in enumerate(
+            (group, most) for group, (size, _, most) in enumerate(groups) for _ in range(size)
+        )
+    ]
+    heapify(events)
+    number, group_of, found = len(events), {}, [Counter() for _ in groups]
+
+    def ended(jobs: Sequence[Job], outcome: JobOutcome, now: float) -> None:
+        nonlocal number
+        for job in jobs:
+            group = group_of.pop(job)
+            late = outcome is JobOutcome.DONE and now > job.deadline
+            found[group][JobOutcome.EXPIRED if late else outcome] += now > 6.0
+            number += 1
+            _, least, most = groups[group]
+            heappush(events, (now + random.uniform(least, most), number, group))
+
+    while events[0][0] < 12.0:
+        now, _, event = heappop(events)
+        if isinstance(event, Batch):
+            scheduler.finish(event, Outcome.DONE, now)
+            ended(event.jobs, JobOutcome.DONE, now)
+        elif isinstance(event, int):
+            job = Job(now, 1, now + promise)
+            group_of[job] = event
+            try:
+                scheduler.submit(job)
+            except Refused:
+                ended([job], JobOutcome.SHED, now)
+        while not isinstance(step := scheduler.next(now), Hold):
+            number += 1
+            if isinstance(step, Batch):
+                heappush(events, (now + HALVES.fixed + HALVES.per_item * step.size, number, step))
+            else:
+                ended(step.jobs, JobOutcome.SHED, now)
+        if step.until < inf:
+            number += 1
+            heappush(events, (max(step.until, now + 1e-6), number, None))
+    return found
+
+
+def test_slower_callers_are_not_shed_for_the_others_for_ever() -> None:
+    """Six who come back after the 26 whom they are shed for are not shed again and again."""
+    groups = [(26, 2e-3, 12e-3), (6, 18e-3, 22e-3)]
+    many, few = callers_in_groups(Scheduler(Cork(), Limits(32, 85e-3)), groups, 85e-3)
+    assert few[JobOutcome.DONE] > 0.6 * 6 / 32 * (many + few)[JobOutcome.DONE]
+    assert few[JobOutcome.SHED] < 0.1 * few[JobOutcome.DONE]
+
+
+@pytest.mark.parametrize("max_latency", [0.2, inf])
+def test_deadlines_of_their_own_bring_halves_together_too(max_latency: float) -> None:
+    """What the clump has time for is what its jobs ask for, whatever the handler's own limit is."""
+    scheduler = Scheduler(Cork(), Limits(32, max_latency))
+    (found,) = callers_in_groups(scheduler, [(32, 2e-3, 12e-3)], 65e-3)
+    assert found[JobOutcome.DONE] > 0.97 * 6.0 * 32 / (43.2e-3 + 12e-3)
 
 
 def test_a_job_accepted_by_its_queue_alone_would_not_be_refused() -> None:

@@ -16,7 +16,7 @@ from adaptive_batching.core.policies.cork.holding import held_until
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policies.cork.worker_choice import wait_for_faster
 from adaptive_batching.core.policies.shedding import hopeless, shed_or_probe
-from adaptive_batching.core.policy import Decision, Dispatch, Hold, Situation
+from adaptive_batching.core.policy import Decision, Dispatch, Hold, Shed, ShedReason, Situation
 from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.core.queues.queues import Queues
 from adaptive_batching.core.records import BatchRecord
@@ -60,8 +60,8 @@ class Cork:
             return Dispatch(cut_to_size(at, limit), Reason.FULL)
         until = held_until(at, full, due, parameters, overloaded=overloaded)
         if until > now:
-            late = hopeless(at, begin=until) if until > due else []
-            return shed_or_probe(at, late) if late else Hold(until)
+            few = hopeless(at, begin=until) if until > due else []
+            return Shed(few, ShedReason.OUTWEIGHED) if few else Hold(until)
         if now >= due:
             return Dispatch(cut_to_size(at, limit), Reason.DEADLINE)
         size = boarding_limit(at, limit, parameters)

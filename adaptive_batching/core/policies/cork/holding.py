@@ -45,21 +45,24 @@ def _exchanged_until(at: Situation, due: float) -> float:
     The clump's own batch has to be in time, and to answer more jobs a second, beyond those lost,
     than that of the few, and than theirs and the clump's behind it.
     """
-    now, arrivals, largest = at.now, at.arrivals, at.full / at.mean_size
+    now, arrivals = at.now, at.arrivals
+    largest = min(at.full, at.limits.max_queue) / at.mean_size
+    promise = min(at.limits.max_latency, at.soonest.deadline - at.soonest.arrived)
     come, alone = arrivals.clump_size(now), at.fixed + at.per_item * at.items
     if at.idle > 1 or come <= 0 or alone <= 0:
         return now
     fixed, per_item, whole = at.fixed, at.per_item * at.mean_size, arrivals.whole_clump
     behind = min(at.next_free, now + alone) + fixed + per_item * min(whole, largest)
-    late_until = behind + at.margin * alone - at.limits.max_latency
+    late_until = behind + at.margin * alone - promise
     clump = [(instant, whole - come + expected) for instant, expected in arrivals.clump(now)]
     late = [here for instant, here in [(now, whole - come), *clump] if instant < late_until]
     in_time = min(whole - max(late, default=0.0), largest)
     end, best = now, max(at.requests / alone, (at.requests + in_time) / (behind - now))
     few = max(0.0, at.requests - (whole - come))
-    lost = few * arrivals.unanswered
-    with_them = 1.0 + (few - lost) / whole
-    latest = arrivals.answered_at + at.limits.max_latency - at.margin * alone
+    back = few * arrivals.returning * (1.0 - arrivals.unanswered)
+    lost, with_them = few - back, 1.0 + back / whole
+    # The first of the clump has come right after the answer, at the earliest.
+    latest = arrivals.answered_at + promise - at.margin * alone
     for instant, here in clump:
         joined = min(max(here, 0.0) * with_them, largest)
         end_of_batch = instant + fixed + per_item * joined
