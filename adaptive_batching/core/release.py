@@ -126,7 +126,7 @@ class Release:
     def expire(self, view: KeyQueue, now: float) -> Shed:
         """Let the jobs of a queue leave unanswered whose deadline has come; there must be one."""
         expired = view.queue.take_expired(now)
-        view.arrivals.shed(now, len(expired))
+        view.arrivals.clump.shed(now, len(expired))
         self._queues.left(expired[0].key, sum(job.size for job in expired))
         return Shed(expired, ShedReason.EXPIRED)
 
@@ -172,5 +172,7 @@ class Release:
             )
         for job in jobs:
             self.cancel(job)
-        view.arrivals.shed(now, len(jobs), for_the_many=decision.reason is ShedReason.OUTWEIGHED)
+        view.arrivals.clump.shed(
+            now, len(jobs), for_the_many=decision.reason is ShedReason.OUTWEIGHED
+        )
         return decision

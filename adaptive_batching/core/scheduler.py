@@ -369,7 +369,7 @@ class Scheduler:
             if view.arrivals.fresh:
                 view.digest(now)
             workers = max(1, self.permits.capacity)
-            view.arrivals.answered(now, len(batch.jobs), workers)
+            view.arrivals.clump.answered(now, len(batch.jobs), workers)
         self._policy.observe(record)
         if not failed:
             return Finished(record, _NO_VERDICTS)

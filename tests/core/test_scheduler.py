@@ -181,7 +181,7 @@ class Watching:
         self._greedy, self.expected = make_policy("greedy"), 0.0
 
     def decide(self, at: Situation) -> Decision:
-        self.expected = at.arrivals.whole_clump
+        self.expected = at.arrivals.clump.whole
         return self._greedy.decide(at)
 
     def observe(self, record: BatchRecord) -> None:

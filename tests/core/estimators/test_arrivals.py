@@ -102,14 +102,14 @@ def clumped(answers: int) -> tuple[ArrivalRate, float]:
             arrivals.arrived(now + 1e-3 + i * 1e-5)
         now += 10e-3
         arrivals.digest(now, 1.0, 5e-3)
-        arrivals.answered(now, 8, 1)
+        arrivals.clump.answered(now, 8, 1)
     return arrivals, now
 
 
 def test_answers_bring_clumps() -> None:
     """Callers that send again a millisecond after each answer are expected after the next."""
     arrivals, now = clumped(50)
-    expected = dict(arrivals.clump(now))
+    expected = dict(arrivals.clump.steps(now))
     assert max(expected.values()) == pytest.approx(8, rel=0.05)
     assert expected[min(expected)] == 0.0
 
@@ -123,10 +123,10 @@ def test_few_callers_come_after_a_small_answer(workers: int, after_few: float) -
         if turn:
             arrivals.digest(now, 1.0, 5e-3)
         callers = 2 if turn % 2 else 28
-        arrivals.answered(now, callers, workers)
+        arrivals.clump.answered(now, callers, workers)
         for _ in range(callers):
             arrivals.arrived(now + 1e-3)
-    assert arrivals.whole_clump == pytest.approx(after_few, rel=0.1)
+    assert arrivals.clump.whole == pytest.approx(after_few, rel=0.1)
 
 
 def test_what_an_answer_brings_is_not_expected_again_when_it_is_here() -> None:
@@ -137,15 +137,15 @@ def test_what_an_answer_brings_is_not_expected_again_when_it_is_here() -> None:
     here = now + 1.1e-3
     arrivals.digest(here, 1.0, 5e-3)
     assert arrivals.hazard(here, 800.0, 5e-3)[0] > 800.0
-    assert arrivals.unanswered < 0.1
-    assert fed(poisson(1000, 1000)).unanswered == 1.0
+    assert arrivals.clump.unanswered < 0.1
+    assert fed(poisson(1000, 1000)).clump.unanswered == 1.0
 
 
 def test_nothing_is_expected_long_after_an_answer() -> None:
     """A clump that did not come is expected for four batches of one, and no longer."""
     arrivals, now = clumped(48)
-    assert arrivals.clump_size(now + 0.5e-3) == pytest.approx(8, rel=0.1)
-    assert arrivals.clump_size(now + 4 * 5e-3) == 0.0
+    assert arrivals.clump.size(now + 0.5e-3) == pytest.approx(8, rel=0.1)
+    assert arrivals.clump.size(now + 4 * 5e-3) == 0.0
 
 
 def after_each_answer(arrivals: ArrivalRate, cycles: int, seconds: list[float]) -> float:
@@ -156,7 +156,7 @@ def after_each_answer(arrivals: ArrivalRate, cycles: int, seconds: list[float]) 
             arrivals.arrived(now + second)
         now += 6.6e-3
         arrivals.digest(now, 1.0, 5e-3)
-        arrivals.answered(now, len(seconds), 1)
+        arrivals.clump.answered(now, len(seconds), 1)
     return now
 
 
@@ -164,7 +164,7 @@ def test_a_clump_may_last_for_most_of_the_time_between_answers() -> None:
     """Callers that come back until just before the next answer are no background."""
     arrivals = ArrivalRate()
     now = after_each_answer(arrivals, 96, [1e-3 + 3.5e-3 * number / 31 for number in range(32)])
-    assert arrivals.clump_size(now) == pytest.approx(32, rel=0.1)
+    assert arrivals.clump.size(now) == pytest.approx(32, rel=0.1)
 
 
 def test_a_clump_is_seen_above_others_who_come_all_the_time() -> None:
@@ -175,7 +175,7 @@ def test_a_clump_is_seen_above_others_who_come_all_the_time() -> None:
     arrivals = ArrivalRate()
     evenly = [6.5e-3 * number / 20 for number in range(20)]
     now = after_each_answer(arrivals, 96, sorted([*evenly, *[0.5e-3] * 10]))
-    assert arrivals.clump_size(now) == pytest.approx(10, rel=0.2)
+    assert arrivals.clump.size(now) == pytest.approx(10, rel=0.2)
 
 
 def test_refused_callers_show_when_they_come_back() -> None:
@@ -189,17 +189,17 @@ def test_refused_callers_show_when_they_come_back() -> None:
             arrivals.arrived(now + 5e-3 + caller * 1e-5)
         now += 6.6e-3
         arrivals.digest(now, 1.0, 5e-3)
-        arrivals.answered(now, 8, 1)
-    assert arrivals.clump_size(now) == pytest.approx(8, rel=0.1)
-    assert arrivals.clump_size(now + 1.5e-3) < 1.0
+        arrivals.clump.answered(now, 8, 1)
+    assert arrivals.clump.size(now) == pytest.approx(8, rel=0.1)
+    assert arrivals.clump.size(now + 1.5e-3) < 1.0
 
 
 def test_callers_of_jobs_that_were_shed_are_expected_as_well() -> None:
     """Eight are answered and four shed in that instant: all twelve callers return."""
     arrivals, now = clumped(96)
-    arrivals.shed(now, 4)
-    assert arrivals.clump_size(now) == pytest.approx(12, rel=0.1)
-    assert arrivals.unanswered < 0.1
+    arrivals.clump.shed(now, 4)
+    assert arrivals.clump.size(now) == pytest.approx(12, rel=0.1)
+    assert arrivals.clump.unanswered < 0.1
 
 
 def test_jobs_that_expire_while_a_worker_hangs_belong_to_no_clump() -> None:
@@ -209,23 +209,23 @@ def test_jobs_that_expire_while_a_worker_hangs_belong_to_no_clump() -> None:
         time = now + 1.0 + number * 1e-3
         arrivals.arrived(time)
         arrivals.refused(time)
-        arrivals.shed(time, 1)
+        arrivals.clump.shed(time, 1)
     now += 25.0
     arrivals.digest(now, 1.0, 5e-3)
-    arrivals.answered(now, 8, 1)
-    assert arrivals.clump_size(now) == pytest.approx(8, rel=0.1)
+    arrivals.clump.answered(now, 8, 1)
+    assert arrivals.clump.size(now) == pytest.approx(8, rel=0.1)
 
 
 def test_whether_callers_return_in_whose_favour_they_were_shed_is_learned() -> None:
     """Four are shed for eight: of the next batch's jobs none is theirs, or all four are."""
     arrivals, now = clumped(96)
-    arrivals.shed(now, 4, for_the_many=True)
-    arrivals.answered(now + 6e-3, 8, 1)
-    unseen = arrivals.returning
+    arrivals.clump.shed(now, 4, for_the_many=True)
+    arrivals.clump.answered(now + 6e-3, 8, 1)
+    unseen = arrivals.clump.returning
     assert unseen == pytest.approx(0.5, abs=0.1)
-    arrivals.shed(now + 6e-3, 4, for_the_many=True)
-    arrivals.answered(now + 12e-3, 14, 1)
-    assert arrivals.returning > unseen
+    arrivals.clump.shed(now + 6e-3, 4, for_the_many=True)
+    arrivals.clump.answered(now + 12e-3, 14, 1)
+    assert arrivals.clump.returning > unseen
 
 
 @pytest.mark.parametrize("rate", [500.0, 5e3, 20e3])
@@ -241,8 +241,8 @@ def test_arrivals_at_random_are_no_clump(rate: float, between: list[float]) -> N
                 arrivals.arrived(times.pop(0))
             if arrivals.fresh:
                 arrivals.digest(now, 1.0, 5e-3)
-            arrivals.answered(now, 1, 1)
-            assert arrivals.clump_size(now) == 0.0
+            arrivals.clump.answered(now, 1, 1)
+            assert arrivals.clump.size(now) == 0.0
 
 
 def test_arrivals_that_nobody_asks_about_do_not_pile_up() -> None:

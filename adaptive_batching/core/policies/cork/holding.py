@@ -45,25 +45,25 @@ def _exchanged_until(at: Situation, due: float) -> float:
     The clump's own batch has to be in time, and to answer more jobs a second, beyond those lost,
     than that of the few, and than theirs and the clump's behind it.
     """
-    now, arrivals = at.now, at.arrivals
-    largest = min(at.full, at.limits.max_queue) / at.mean_size
-    promise = min(at.limits.max_latency, at.soonest.deadline - at.soonest.arrived)
-    come, alone = arrivals.clump_size(now), at.fixed + at.per_item * at.items
+    now, clump = at.now, at.arrivals.clump
+    come, alone = clump.size(now), at.fixed + at.per_item * at.items
     if at.idle > 1 or come <= 0 or alone <= 0:
         return now
-    fixed, per_item, whole = at.fixed, at.per_item * at.mean_size, arrivals.whole_clump
+    largest = min(at.full, at.limits.max_queue) / at.mean_size
+    promise = min(at.limits.max_latency, at.soonest.deadline - at.soonest.arrived)
+    fixed, per_item, whole = at.fixed, at.per_item * at.mean_size, clump.whole
     behind = min(at.next_free, now + alone) + fixed + per_item * min(whole, largest)
     late_until = behind + at.margin * alone - promise
-    clump = [(instant, whole - come + expected) for instant, expected in arrivals.clump(now)]
-    late = [here for instant, here in [(now, whole - come), *clump] if instant < late_until]
+    steps = [(instant, whole - come + expected) for instant, expected in clump.steps(now)]
+    late = [here for instant, here in [(now, whole - come), *steps] if instant < late_until]
     in_time = min(whole - max(late, default=0.0), largest)
     end, best = now, max(at.requests / alone, (at.requests + in_time) / (behind - now))
     few = max(0.0, at.requests - (whole - come))
-    back = few * arrivals.returning * (1.0 - arrivals.unanswered)
+    back = few * clump.returning * (1.0 - clump.unanswered)
     lost, with_them = few - back, 1.0 + back / whole
     # The first of the clump has come right after the answer, at the earliest.
-    latest = arrivals.answered_at + promise - at.margin * alone
-    for instant, here in clump:
+    latest = clump.answered_at + promise - at.margin * alone
+    for instant, here in steps:
         joined = min(max(here, 0.0) * with_them, largest)
         end_of_batch = instant + fixed + per_item * joined
         if end_of_batch > latest:
@@ -130,7 +130,7 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
     # Workers that bunch are free one right after the other, and then for long none is.
     next_release = max(next_release, at.fixed / at.workers)
     hazard, changes = at.arrivals.hazard(now, at.rate, at.fixed + at.per_item)
-    gain = hazard * at.arrivals.unanswered * affordable
+    gain = hazard * at.arrivals.clump.unanswered * affordable
     if 2.0 * full > at.limits.max_latency:  # then releases that bunch make jobs late as well
         gain *= 2.0 * full / at.limits.max_latency
     if at.requests >= gain * next_release:
@@ -148,8 +148,8 @@ def _clump_end(at: Situation, missed: float, due: float) -> float:
     in its time, one batch has to answer more than two would, of the waiting jobs and of the clump.
     Nor does a batch wait for jobs with which it would be late: its deadline would release it first.
     """
-    now, waiting, arrivals = at.now, at.requests, at.arrivals
-    come = arrivals.clump_size(now)
+    now, waiting, clump = at.now, at.requests, at.arrivals.clump
+    come = clump.size(now)
     if come * missed <= waiting * at.timer:
         return now
     fixed, per_item, items = at.fixed, at.per_item * at.mean_size, at.items / at.mean_size
@@ -158,7 +158,7 @@ def _clump_end(at: Situation, missed: float, due: float) -> float:
     apart = all_come / (2.0 * fixed + per_item * all_come)  # answers a second
     slower = per_item * (1.0 + at.margin)  # by each that joins; `due` reckons with the first
     best, end = 0.0, now
-    for instant, expected in arrivals.clump(now):
+    for instant, expected in clump.steps(now):
         held, joined = instant - now, min(expected, largest - items)
         if instant + slower * (joined - 1.0) > due:
             break
