@@ -3,7 +3,7 @@
 import asyncio
 import re
 import shutil
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import aiohttp
@@ -33,15 +33,18 @@ def proxy(request, tmp_path, unused_tcp_port):
     program = shutil.which(request.param)
     if program is None:
         pytest.skip(f"{request.param} is not installed")
-    kind, listens = {"nginx": ("nginx", "listen 80"), "envoy": ("yaml", "port_value: 8080")}[
-        request.param
-    ]
+    kind, listens, listens_here = {
+        "nginx": ("nginx", "listen 80", "listen 127.0.0.1:{}"),
+        "envoy": ("yaml", "port_value: 8080", "port_value: {}"),
+    }[request.param]
     [block] = re.findall(rf"^```{kind}\n(.*?)^```$", HOW_TO.read_text(), re.MULTILINE | re.DOTALL)
 
     @asynccontextmanager
     async def before(url):
         port = url.rpartition(":")[2]
-        text = block.replace(listens, f"{listens.rpartition(' ')[0]} {unused_tcp_port}")
+        # Not on all addresses: one of our clients' may have had that port a moment ago.
+        text = block.replace(listens, listens_here.format(unused_tcp_port))
+        text = text.replace("address: 0.0.0.0", "address: 127.0.0.1")
         text = text.replace("127.0.0.1:8000", f"127.0.0.1:{port}")
         text = text.replace("port_value: 8000", f"port_value: {port}")
         file = tmp_path / f"proxy.{kind}"
@@ -54,10 +57,11 @@ def proxy(request, tmp_path, unused_tcp_port):
         file.write_text(text)
         process = await asyncio.create_subprocess_exec(program, *arguments)
         try:
-            await listening(f"http://127.0.0.1:{unused_tcp_port}")
+            await listening(f"http://127.0.0.1:{unused_tcp_port}", process)
             yield f"http://127.0.0.1:{unused_tcp_port}/v1/models/m:predict"
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                process.kill()
             await process.wait()
 
     return before

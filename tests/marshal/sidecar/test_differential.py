@@ -69,21 +69,22 @@ async def another(request, tmp_path, unused_tcp_port_factory):
             stack.push_async_callback(process.wait)
             stack.callback(process.kill)
             url = f"http://127.0.0.1:{port}"
-            await listening(url)
+            await listening(url, process)
             return url
 
         yield start
 
 
-async def listening(url):
-    """Wait until somebody takes connections there."""
-    while True:
+async def listening(url, process):
+    """Wait until a program takes connections there; one that ends never will."""
+    while process.returncode is None:
         try:
             _, writer = await connect(url)
         except OSError:
             await asyncio.sleep(0.02)
         else:
             return writer.close()
+    pytest.fail(f"the program has ended with status {process.returncode}")
 
 
 @asynccontextmanager
