@@ -13,7 +13,7 @@ _EDGES: tuple[float, ...] = tuple(
 )
 _BINS = len(_EDGES)
 _GROWTH = 1 / (1 - 1 / MEMORY)  # an answer weighs that much more than the one before it
-_ROUND = 8  # answers between two looks at the histogram
+_ROUND_OF_ANSWERS = 8  # answers between two looks at the histogram
 _NEARLY_NONE = 1e-3  # answers: to divide by less says nothing
 _OVERFLOW = 1e12  # weights are scaled down long before floats run out
 
@@ -126,7 +126,7 @@ class Clump:
         self._last_jobs += (jobs - self._last_jobs) / min(self._answers, workers)
         self._read_share()
         self._callers = min(jobs + on_their_way, max(jobs, workers * self._last_jobs))
-        if self._answers % _ROUND == 0:
+        if self._answers % _ROUND_OF_ANSWERS == 0:
             self._read()
 
     def shed(self, now: float, jobs: int, *, for_the_many: bool = False) -> None:
