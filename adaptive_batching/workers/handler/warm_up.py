@@ -145,7 +145,11 @@ class WarmUp:
             # a size is met once, whatever its items cost the next time
             delays[first.size] = max(delay, delays.get(first.size, 0.0))
         _, *of_others = delays.values() or (0.0,)  # the very first also loads the model
-        if not (others and of_others) or min(of_others) < _COLD * warm[0].duration:
+        if not (others and of_others):
+            return False
+        # A pause in one run of one size says nothing of the others, and makes no batch shorter.
+        usual = sorted(of_others)[(len(of_others) - 1) // 2]
+        if usual < _COLD * min(each.duration for each in warm):
             return False
         patience, longest = min(patience, _LONGEST), max(of_others)
         if longest * others <= patience:

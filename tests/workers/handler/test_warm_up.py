@@ -201,6 +201,15 @@ def test_a_size_is_slow_at_first_whatever_its_items_cost():
     assert not warm_up.goes_on("model", [*cold[:4], *warm[4:]], warm)
 
 
+@pytest.mark.parametrize("paused", [0, 3], ids=["the shortest", "one of the others"])
+def test_a_pause_hides_no_slow_first_batches(paused):
+    """A GPU whose second batch of one size took as long as a first: all other sizes still run."""
+    cold = [Measured(size, 0.0, 0.085) for size in (1, 2, 4, 8, 16, 32, 64)]
+    warm = [each._replace(duration=5e-3) for each in cold]
+    warm[paused] = warm[paused]._replace(duration=0.06)
+    assert WarmUp([0], 64).goes_on("model", cold, warm)
+
+
 def test_the_other_sizes_run_as_long_as_time_is_left():
     """A second for each that was said to take a tenth: the last of three begins in time."""
     met = []
