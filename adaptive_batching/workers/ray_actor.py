@@ -19,6 +19,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from adaptive_batching.errors import WorkerLost, WorkerStartError, WorkerTimeout
 from adaptive_batching.units import format_duration
+from adaptive_batching.workers.handler.device import DeviceLost
 from adaptive_batching.workers.process.serialization import pack_items, unpack_answer, unpack_beside
 from adaptive_batching.workers.process.worker_loop import WorkerLoop
 from adaptive_batching.workers.worker_index import number_process
@@ -144,7 +145,7 @@ class RayActor:
 
         Raises:
             Exception: What the handler raised.
-            WorkerLost: The actor, or its machine, died.
+            WorkerLost: The actor, or its machine, died, or it lost its GPU.
             WorkerTimeout: It was killed.
         """
         payload, refused = pack_items(items)
@@ -165,7 +166,12 @@ class RayActor:
         except asyncio.CancelledError:
             self.kill()  # it would go on with a batch that no call waits for
             raise
-        return unpack_beside(bytearray(answer), refused, len(items))
+        try:
+            return unpack_beside(bytearray(answer), refused, len(items))
+        except DeviceLost as error:
+            self.kill()
+            msg = f"{self} lost its GPU while it held a batch of {len(items)}: {error}"
+            raise WorkerLost(f"{msg}; it was killed") from error
 
     def kill(self) -> None:
         """End it now, whatever it does."""

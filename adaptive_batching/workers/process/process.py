@@ -14,6 +14,7 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.units import format_duration
 from adaptive_batching.wire.frames import FrameTooLong, Part
+from adaptive_batching.workers.handler.device import DeviceLost
 from adaptive_batching.workers.process.child_process import ChildProcess
 from adaptive_batching.workers.process.frame_layout import MalformedFrame, returning
 from adaptive_batching.workers.process.instructions import Instructions
@@ -101,7 +102,7 @@ class ProcessWorker:
 
         Raises:
             Exception: What the handler raised.
-            WorkerLost: The process died.
+            WorkerLost: The process died, or lost its GPU.
             WorkerTimeout: It was killed.
         """
         payload, refused = pack_items(items, self._memory)
@@ -135,6 +136,11 @@ class ProcessWorker:
             self.kill()
             msg = f"{self} gave an answer that can't be read: {error}; it was killed"
             raise WorkerLost(msg) from None
+        except DeviceLost as error:
+            self._given_up = f"lost its GPU, {error}, and was killed"
+            self.kill()
+            held = f"while it held a batch of {len(items)}"
+            raise WorkerLost(f"{self} {self._given_up} {held}") from error
 
     def kill(self) -> None:
         """End it now, whatever it does, and the processes that its handler has started."""

@@ -12,6 +12,7 @@ from typing import Any
 from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
 from adaptive_batching.exception_text import describe, name_of, trace
 from adaptive_batching.wire.frames import Part
+from adaptive_batching.workers.handler.device import DeviceLost
 from adaptive_batching.workers.handler.results import (
     CallRaised,
     exit_as_error,
@@ -193,13 +194,14 @@ def unpack_beside(
 
     Raises:
         MalformedFrame: The answer names bytes that are not there.
+        DeviceLost: The worker is of no use any more.
     """
     if not refused:
         return unpack_answer(payload, memory)  # type: ignore[no-any-return]
     own = [refused.get(index) for index in range(expected)]
     try:
         results = unpack_answer(payload, memory)
-    except MalformedFrame:
+    except (MalformedFrame, DeviceLost):
         raise
     except Exception as error:  # noqa: BLE001  the handler raised, but not over those
         results = [CallRaised(error)] * (expected - len(refused))

@@ -7,6 +7,7 @@ from typing import Any
 
 from adaptive_batching.wire.frames import Part
 from adaptive_batching.workers.handler import handler as handlers
+from adaptive_batching.workers.handler.device import DeviceLost, check_device
 from adaptive_batching.workers.handler.results import check_results
 from adaptive_batching.workers.process.plain_arrays import (
     begins_with_array,
@@ -59,13 +60,14 @@ class WorkerLoop:
             answer = self._run(payload)  # from here on, only what kept the items sees them
             return answer() if callable(answer) else answer
         except BaseException as error:  # noqa: BLE001 - an exit, too, is an answer
-            return pack_error(error)
+            return pack_error(_or_lost(error))
 
     def _run(self, payload: bytearray) -> list[Part] | Callable[[], list[Part]]:
         memory = self._memory
         items = unpack_items(payload, memory)
         value = self._call(items)
         results = check_results(value, len(items), self._name)
+        check_device(results)
         if memory is not None and memory.borrows and begins_with_array(results):
             untouched = find_untouched(results, memory)  # type: ignore[arg-type]
             if untouched is not None:
@@ -73,6 +75,16 @@ class WorkerLoop:
         if type(value) is not list and hasattr(value, "__array__"):
             results = value.__array__()  # whole, it travels as one buffer
         return pack_results(results, memory)
+
+
+def _or_lost(error: BaseException) -> BaseException:
+    """The error, or that it has left this process without its GPU."""
+    try:
+        check_device()
+    except DeviceLost as lost:
+        lost.__cause__ = error
+        return lost
+    return error
 
 
 def _not_prepared(items: list[Any]) -> Any:

@@ -3,10 +3,10 @@
 import pytest
 
 from adaptive_batching import Processes, Threads, worker_index
-from adaptive_batching.errors import HandlerNotFound, WorkerStartError
+from adaptive_batching.errors import HandlerNotFound, WorkerLost, WorkerStartError
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler.handler import ConfiguredHandler
-from tests.workers import placed
+from tests.workers import on_gpu, placed
 from tests.workers.conditions import until
 
 
@@ -34,6 +34,24 @@ async def test_a_replaced_worker_keeps_its_index(started, monkeypatch):
     await until(lambda: pool.health.restarts == 1 and pool.health.alive == 2)
     (seen,) = await pool.run([""], 1)
     assert (seen["index"], seen["index_at_build"], seen["device"]) == (1, 1, "6")
+
+
+@pytest.mark.parametrize("how", ["assertion", "assertion_of_one", "assertion_later"])
+async def test_a_process_that_loses_its_gpu_is_replaced(how, started):
+    """It would fail all that come; an error that leaves it its GPU is the handler's own."""
+    pool = await started(on_gpu.OnGpu)
+    with pytest.raises(ArithmeticError, match="wrong"):
+        await pool.run(["wrong"], 0)
+    (first,) = pool.pids
+    told = rf"worker 0 \(pid {first}\) lost its GPU, .*: CUDA error: device-side assert triggered, "
+    with pytest.raises(
+        WorkerLost, match=f"{told}and was killed while it held a batch of 2"
+    ) as lost:
+        await pool.run([how, "other"], 0)
+    assert "In the worker process:\nTraceback" in lost.value.__cause__.__notes__[0]
+    await until(lambda: pool.health.restarts == 1 and pool.health.alive == 1)
+    assert await pool.run(["well"], 0) == ["well"]
+    assert pool.pids != [first]
 
 
 async def test_threads_have_indexes_as_well():
