@@ -11,7 +11,6 @@ _SAMPLED_GAPS = 32  # per decision: bounds its cost, and neighbours say the same
 _GAP_MEMORY = 256.0  # gaps; then old ones count half
 _END_OF_CLUMP = 0.2  # of the time that a batch of one takes: a longer silence parts two clumps
 _EDGES = (_END_OF_CLUMP / 2 / 2, _END_OF_CLUMP, 1.0)  # likewise, some two octaves apart
-_SAME_INSTANT = 4e-4  # likewise; arrivals together say nothing about a silence
 _PRIOR_GAPS = 8.0  # gaps of the plain rate; an age that was hardly seen says little
 
 
@@ -29,7 +28,7 @@ class ArrivalRate:
 
     __slots__ = (
         "_counted_until", "_gap_counts", "_gap_exposure", "_item_rate", "_offered", "_rate",
-        "_refused",
+        "_refused", "_since_refused",
         "arrived", "clump", "fan_out", "fresh", "mean_size", "more_items", "newest",
         "offered_ratio",
     )  # fmt: skip
@@ -58,6 +57,7 @@ class ArrivalRate:
         self.clump = Clump()
         """What comes in the clump after an answer."""
         self._refused = 0  # jobs since the last `digest`
+        self._since_refused = 0  # jobs that were not, since one was
 
     def __repr__(self) -> str:
         return f"<ArrivalRate {self._rate:.4g}/s newest={self.newest:.6f}>"
@@ -78,6 +78,9 @@ class ArrivalRate:
             self._rate = self._rate * kept + len(fresh) / window
             self._item_rate = self._item_rate * kept + (len(fresh) + self.more_items) / window
             self._offered = self._offered * kept + (len(fresh) + self._refused) / window
+            self._since_refused += len(fresh)
+            if self._since_refused > self._rate * window:  # all that are counted were let in
+                self._offered = self._rate
             self._counted_until = now
             self.mean_size = self._item_rate / self._rate
             self.offered_ratio = self._offered / self._rate
@@ -93,6 +96,7 @@ class ArrivalRate:
         It is no arrival: no batch contains it, and its client may send again at once.
         """
         self._refused += 1
+        self._since_refused = 0
         self.clump.refused(now, len(self.fresh))
 
     def rate(self, now: float, window: float) -> float:
@@ -124,19 +128,19 @@ class ArrivalRate:
         else:
             previous = fresh[0] if self.newest == -inf else self.newest
         gaps = []
-        nearest, same = _EDGES[0] * single, _SAME_INSTANT * single
+        nearest = _EDGES[0] * single
         near = near_exposure = 0.0
         for arrival in fresh:
             gap = arrival - previous
             previous = arrival
-            if gap < same:
+            if not gap:  # arrivals together say nothing about a silence
                 continue
             gaps.append(gap)
             if gap <= nearest:  # as most gaps of busy streams are, and this is their hot path
                 near += 1.0
-                near_exposure += gap - same
+                near_exposure += gap
                 continue
-            lower = same
+            lower = 0.0
             for index, edge in enumerate(_EDGES):
                 upper = edge * single
                 if gap <= upper:

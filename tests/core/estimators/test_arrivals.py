@@ -57,6 +57,35 @@ def test_refused_jobs_are_offered_and_do_not_arrive() -> None:
     assert arrivals.offered_ratio == pytest.approx(4.0, rel=0.01)
 
 
+def test_refused_callers_that_send_again_at_once_are_forgotten() -> None:
+    """Ten thousand refusals in an instant, then a window in which all are let in: no overload."""
+    arrivals = fed(poisson(1000, 3000))
+    for _ in range(10_000):
+        arrivals.refused(arrivals.newest)
+    begin = arrivals.newest
+    for time in poisson(1000, 1500):
+        arrivals.arrived(begin + time)
+        arrivals.digest(begin + time, 1.0, 5e-3)
+        if time < 0.8:
+            assert arrivals.offered_ratio > 4
+    assert arrivals.offered_ratio == 1.0
+
+
+def test_an_overload_is_remembered_in_silence() -> None:
+    """Peaks of which three quarters are refused are known when the next one begins."""
+    arrivals = ArrivalRate()
+    for peak in range(20):
+        for step in range(20):
+            time = peak + step * 1e-4
+            arrivals.arrived(time)
+            arrivals.digest(time, 16.0, 5e-3)
+        for _ in range(60):
+            arrivals.refused(peak + 2e-3)
+    arrivals.arrived(20.0)
+    arrivals.digest(20.0, 16.0, 5e-3)
+    assert arrivals.offered_ratio == pytest.approx(4.0, rel=0.1)
+
+
 def test_silence_lowers_the_rate() -> None:
     """After one window of silence about a third is left of it."""
     times = poisson(1000, 5000)
@@ -75,6 +104,13 @@ def test_the_hazard_of_poisson_traffic_is_flat() -> None:
     arrivals = fed(times)
     hazards = [arrivals.hazard(times[-1] + age, 200.0, 5e-3)[0] for age in (1e-4, 5e-4, 3e-3)]
     assert hazards == pytest.approx([200] * 3, rel=0.35)
+
+
+def test_the_hazard_of_a_rush_is_high_however_short_a_batch_it_fills() -> None:
+    """Twenty arrivals 1 µs apart, then 4 ms without one: the rush is 5,000/s on average only."""
+    times = [rush * 4e-3 + step * 1e-6 for rush in range(200) for step in range(20)]
+    hazard, _ = fed(times).hazard(times[-1], 5000.0, 5e-3)
+    assert hazard > 5 * 5000
 
 
 def test_the_hazard_of_clumps_is_high_and_then_low() -> None:
