@@ -7,6 +7,7 @@ from adaptive_batching.core.estimators.evidence import PRIOR_NOISE
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job, TenantJob
 from adaptive_batching.core.permits import Permits
+from adaptive_batching.core.policies.shedding import probed_after
 from adaptive_batching.core.policy import Limits
 from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.core.queues.queues import Queues
@@ -93,12 +94,15 @@ class Admission:
         return QueueFull(msg, retry_after=wait)
 
     def retry_after(self, job: Job, now: float) -> float:
-        """Seconds after which a job like this one would be let in; see `Scheduler.retry_after`."""
+        """Seconds after which a job like this one is worth sending; see `Scheduler.retry_after`."""
         view = self._queues.views.get(job.key)
-        if view is None or not self._policy.keeps_door or job.deadline == inf:
+        if view is None or job.deadline == inf:
             return 0.0
-        wait = self._policy.refuse(view, TenantJob.again(job, now))
-        return 0.0 if wait is None else wait * LATER
+        again = TenantJob.again(job, now)
+        wait = self._policy.refuse(view, again) if self._policy.keeps_door else None
+        if wait is None:
+            wait = probed_after(view.situation(now), again)
+        return wait * LATER
 
     def refuse_unseen(self, now: float, patience: float) -> float | None:
         """Turn away a job of one item that was not looked at; see `Scheduler.refuse_unseen`."""
@@ -106,11 +110,13 @@ class Admission:
         if len(views) != 1 or self._tenants is not None or self._queues.shared:
             return None
         ((key, view),) = views.items()
-        wait = self.retry_after(Job(now, 1, now + patience, key), now)
-        if wait <= 0:
+        if not self._policy.keeps_door or patience == inf:
+            return None
+        wait = self._policy.refuse(view, Job(now, 1, now + patience, key))
+        if wait is None:
             return None
         view.arrivals.refused(now)
-        return wait
+        return wait * LATER
 
     def _tenant_full(self, view: KeyQueue, job: Job, excess: int) -> TenantQueueFull:
         most = view.limits.max_queue
@@ -125,7 +131,8 @@ class Admission:
             limits.full(line.peak, line.mean_cost) if view is None else view.full(view.mean_cost)
         )
         full = line.predict(limit) if view is None else view.duration(limit)
-        wait = 0.0 if permits.idle else permits.next_free(now) - now
+        shortest = line.predict(1) if view is None else view.duration(1)
+        wait = permits.room_after(now, shortest)
         wait += (ceil(excess / limit) - 1) * full / max(1, permits.capacity)
         wait = max(wait * LATER, self.retry_after(job, now))
         return wait if wait < inf else full

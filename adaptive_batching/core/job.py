@@ -187,3 +187,12 @@ class Batch:
     def predicted_finish(self) -> float:
         """When its worker is expected to be free again (seconds)."""
         return self.released + self.predicted
+
+    def expected_finish(self, now: float, shortest: float) -> float:
+        """When it is expected to end (seconds), for clients that are told to come again then.
+
+        An overdue batch is expected to take as long again as it is overdue, and as long as the
+        shortest batch at least: a client that is told "now" would ask thousands of times a second.
+        """
+        finish = self.predicted_finish
+        return finish if finish > now else now + max(now - finish, shortest)

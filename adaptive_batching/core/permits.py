@@ -90,6 +90,19 @@ class Permits:
         earliest = self.earliest
         return earliest if earliest > now else now  # noqa: FURB136  max() costs thrice as much
 
+    def room_after(self, now: float, shortest: float) -> float:
+        """Seconds after which there is room for a client that found none; `inf` without workers.
+
+        Args:
+            now: The present (seconds).
+            shortest: Seconds that the shortest batch takes: behind the batch that an idle worker
+                takes now, none leaves sooner.
+        """
+        if self.idle:
+            return shortest
+        ends = [batch.expected_finish(now, shortest) for batch in self.running]
+        return min(ends, default=inf) - now
+
     def foremost(self, now: float) -> Worker | None:
         """Where a large batch would end first of all workers that are busy now."""
         large = self.latency.predict(self.latency.largest)

@@ -179,10 +179,10 @@ class Scheduler:
             queues.joined(view, job)
 
     def retry_after(self, job: Job, now: float) -> float:
-        """Seconds after which a job like this one would be let in, if no other came.
+        """Seconds after which a job like this one would be let in to stay, if no other came.
 
-        For those that were shed from the queue, once all is decided that there is to decide now; 0
-        if they would be let in at once, as may well be: they have waited, and need not any more.
+        For jobs that were shed from the queue, once all is decided that there is to decide now. It
+        is 0 for a job that was late because it had waited: a new one need not wait.
         """
         return self._admission.retry_after(job, now)
 

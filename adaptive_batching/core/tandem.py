@@ -29,24 +29,36 @@ class Station(NamedTuple):
     workers: int = 1
     ahead: int = 0
     """Items that are to be taken up before one that comes now."""
+    overrun: float = 0.0
+    """Seconds that batches may take beyond `free`, for callers that are told to come again then."""
 
     @classmethod
     def of(cls, scheduler: Scheduler, now: float, upstream: int = 0) -> Self:
         """What a scheduler knows of its stage; `upstream` items are to come before one's own."""
         latency, permits = scheduler.latency, scheduler.permits
-        if not (latency.trusted and permits.capacity):
+        if not permits.capacity:
             return cls()
+        room = 0.0 if permits.idle else permits.room_after(now, latency.predict(1))
+        if not latency.trusted:
+            return cls(overrun=room)
+        free = 0.0 if permits.idle else permits.next_free(now) - now
         limit = scheduler.limits.max_batch_size
         ahead = upstream + scheduler.items
         alone = permits.idle and not ahead
         return cls(
             latency.predict(1 if alone else latency.largest),
-            0.0 if permits.idle else permits.next_free(now) - now,
+            free,
             latency.predict(limit),
             limit,
             permits.capacity,
             ahead,
+            max(0.0, room - free),
         )
+
+    @property
+    def opens(self) -> float:
+        """Seconds until a worker is free, for callers that are told to come again then."""
+        return self.free + self.overrun
 
     @property
     def wait(self) -> float:
@@ -81,6 +93,8 @@ class Tandem:
         if late > 0 and now - self._let_in < patience:
             wait = self._let_in + patience - now  # until the next test
             if needed[-1] <= patience:  # it is the backlog's fault
+                told = [station._replace(free=station.opens) for station in stations]
+                late = earliest_finish(told, now) + just_missed(told) - deadline
                 wait = min(wait, late)
             msg = f"through {len(stations)} stages within {format_duration(patience)}"
             raise Overloaded(f"an answer is out of reach {msg}", retry_after=wait * LATER)

@@ -137,7 +137,8 @@ class Execution:
         """Whether it is expected to be in time; a refusal if not, or if there is no room."""
         entrance = self._limits[0]
         if entrance.full:
-            wait = max(station.free for station in self._stations(now))
+            stations = self._stations(now)
+            wait = max(station.opens for station in stations) or stations[0].batch
             msg = f"stage {self._stages[0]} holds {entrance.places} items already"
             raise QueueFull(msg, retry_after=wait)
         if deadline < inf:

@@ -46,6 +46,28 @@ def test_refused_with_the_time_that_helps() -> None:
     assert tandem.admit([IDLE, IDLE._replace(free=0.25)], 0.4, 0.05)
 
 
+def test_an_overdue_batch_is_not_asked_for_all_the_time() -> None:
+    """It should have ended a second ago, and an item would be late by 1 ms; that helps no client.
+
+    The batch is expected to take another second; the next test of the predictions comes before.
+    """
+    scheduler = Scheduler(make_policy("greedy"), Limits(4))
+    for number in range(6):
+        now = float(number)
+        scheduler.submit(Job(now))
+        batch = scheduler.next(now)
+        assert isinstance(batch, Batch)
+        if number < 5:
+            scheduler.finish(batch, Outcome.DONE, now + 0.1)
+    station = Station.of(scheduler, now + 1.1)
+    assert (station.free, station.opens) == (0.0, pytest.approx(1.0, rel=0.01))
+    tandem, patience = Tandem(), station.batch + IDLE.batch - 1e-3
+    tandem.let_in(now + 1.1)
+    with pytest.raises(Overloaded) as refused:
+        tandem.admit([station, IDLE], now + 1.1 + patience, now + 1.1)
+    assert refused.value.retry_after == pytest.approx(1.05 * patience)
+
+
 def test_once_in_a_while_one_is_let_in_all_the_same() -> None:
     """No later than after the time that one is ready to wait."""
     tandem = Tandem()

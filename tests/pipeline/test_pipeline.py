@@ -284,7 +284,7 @@ def test_single_items_after_a_bulk() -> None:
 
 
 def test_back_pressure() -> None:
-    """A slow stage fills the one before it, and at last the entrance refuses."""
+    """A slow stage fills the one before it, and at last the entrance refuses, for more than 0 s."""
     first, second = Step("a", 0.001), Step("b", 1.0)
 
     async def story(pipeline: Pipeline[str, str]) -> None:
@@ -292,8 +292,9 @@ def test_back_pressure() -> None:
         await asyncio.sleep(0.1)  # two of them have gone on
         calls += [asyncio.ensure_future(pipeline(str(n))) for n in range(4, 6)]
         await asyncio.sleep(0.1)  # the second stage holds two, the first keeps four ready
-        with pytest.raises(QueueFull):
+        with pytest.raises(QueueFull) as refused:
             await pipeline("too many")
+        assert refused.value.retry_after >= 0.1  # for so long at least, the second stage works
         assert await asyncio.gather(*calls) == [f"{n}ab" for n in range(6)]
 
     tell(

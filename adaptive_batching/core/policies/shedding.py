@@ -63,6 +63,18 @@ def shed_or_probe(situation: Situation, late: Sequence[Job]) -> Dispatch | Shed:
     return Shed(late, ShedReason.HOPELESS)
 
 
+def probed_after(situation: Situation, job: Job) -> float:
+    """Seconds until a job that would be late even alone may leave as a probe; 0 for any other job.
+
+    Until then it would be let in by an idle worker and shed again in the same instant.
+    """
+    now, patience = situation.now, job.deadline - job.arrived
+    at = situation if situation.faster is None else situation.on(situation.faster)
+    if at.predict_joined(job, job.size) <= patience:
+        return 0.0
+    return max(0.0, at.last_release + patience - now)
+
+
 def _all_but_newest(jobs: Sequence[Job], limit: int) -> Sequence[Job]:
     """The jobs that make room for the newest `limit` items."""
     items = 0

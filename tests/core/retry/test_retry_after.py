@@ -4,6 +4,7 @@ The truth is found by coming back: the same traffic up to the refusal, nobody af
 client who returns after a while. To come back after half of the time that was named is in vain.
 """
 
+from itertools import pairwise
 from math import inf
 from typing import NamedTuple
 
@@ -11,7 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaptive_batching.core import Batch, Hold, Job, JobOutcome, Limits, Outcome, Scheduler
+from adaptive_batching.core import (
+    Batch,
+    Hold,
+    Job,
+    JobOutcome,
+    Limits,
+    Outcome,
+    Policy,
+    Reason,
+    Scheduler,
+    Shed,
+    ShedReason,
+    make_policy,
+)
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.errors import Overloaded, QueueFull, Refused
 from adaptive_batching.simulation import Server, poisson, simulate
@@ -24,8 +38,8 @@ CAPACITY = 64 / 8.2e-3  # requests a second and worker
 class Noting(Scheduler):
     """Keeps what it said to those whom it refused."""
 
-    def __init__(self, limits: Limits, workers: int) -> None:
-        super().__init__(Cork(), limits, workers)
+    def __init__(self, limits: Limits, workers: int, policy: Policy | None = None) -> None:
+        super().__init__(Cork() if policy is None else policy, limits, workers)
         self.refusals: dict[float, Refused] = {}
         for size in [1, 8, 32, limits.max_batch_size] * 20:
             self.latency.observe(size, 5e-3 + 0.05e-3 * size)
@@ -96,6 +110,7 @@ def test_who_comes_back_alone_gets_in(overload: Overload, choice: float) -> None
         return
     refused = sorted(refusals)[int(choice * (len(refusals) - 1))]
     wait = refusals[refused].retry_after
+    assert wait > 0
     before = [time for time in times if time <= refused]
     assert overload.gets_in(before, refused + wait)
     half = refused + wait / 2
@@ -175,3 +190,101 @@ def test_a_job_that_is_larger_than_the_knee_takes_as_long_as_it_is() -> None:
     with pytest.raises(Overloaded):
         scheduler.submit(Job(0.0, 60, deadline=11e-3))
     scheduler.submit(Job(0.0, 60, deadline=14e-3))
+
+
+def overdue(limits: Limits, waiting: int) -> Noting:
+    """Some wait behind a batch of one item, which should have ended at 5.05 ms and has not."""
+    scheduler = Noting(limits, 1)
+    submit(scheduler, 1, 0.0)
+    released(scheduler.next(0.0))
+    for number in range(waiting):
+        submit(scheduler, 1, number * 1e-6, limits.max_latency)
+    return scheduler
+
+
+def obeyed(scheduler: Noting, begin: float, end: float) -> list[float]:
+    """When one client sends that comes again as it is told, until it is let in or it is too late.
+
+    After a thousand times it has seen enough.
+    """
+    sent: list[float] = []
+    now = begin
+    while now < end and len(sent) < 1000:
+        sent.append(now)
+        try:
+            submit(scheduler, 1, now, scheduler.limits.max_latency)
+        except Refused as refused:
+            now += refused.retry_after
+        else:
+            break
+    return sent
+
+
+@pytest.mark.parametrize(
+    ("limits", "waiting"),
+    [
+        pytest.param(Limits(64, 0.012), 150, id="the batch ahead would make it late"),
+        pytest.param(Limits(64, 0.0050495), 0, id="late by half a microsecond"),
+        pytest.param(Limits(64, inf, max_queue=64), 64, id="no room"),
+    ],
+)
+def test_while_a_worker_hangs_a_client_asks_ever_more_rarely(limits: Limits, waiting: int) -> None:
+    """An overdue batch may end now, or never: as it is told, a client asks nine times in a second.
+
+    The shortest batch takes 5.05 ms, and no less than that is named; later, how overdue the batch
+    is.
+    """
+    sent = obeyed(overdue(limits, waiting), 5.1e-3, 1.0)
+    waits = [later - earlier for earlier, later in pairwise(sent)]
+    assert waits[0] >= 5.05e-3
+    assert sorted(waits) == waits
+    assert len(sent) <= 9
+
+
+@pytest.mark.parametrize(
+    ("patience", "told"),
+    [
+        pytest.param(0.012, 1.25e-3, id="until there is time for a batch of its own"),
+        pytest.param(0.014, 2.4e-3, id="until there is time for another full batch"),
+    ],
+)
+def test_no_refusal_at_the_door_is_for_no_time(patience: float, told: float) -> None:
+    """A burst fills the batch that leaves now; the one behind it is too late, but not for long.
+
+    A client that comes back as it is told gets in.
+    """
+    scheduler = Noting(Limits(64, patience), 1)
+    submit(scheduler, 64, 0.0, patience)
+    with pytest.raises(Overloaded) as refused:
+        submit(scheduler, 1, 0.0, patience)
+    wait = refused.value.retry_after
+    assert wait == pytest.approx(1.05 * told, rel=1e-3)
+    released(scheduler.next(0.0))
+    submit(scheduler, 1, wait, patience)
+
+
+@pytest.mark.parametrize("policy", ["cork", "nexus", "greedy+drop"])
+def test_a_job_that_is_hopeless_alone_comes_back_when_the_prediction_is_tested(policy: str) -> None:
+    """Batches take 5 ms, and 4 are left: it is let in and shed, but for one every 4 ms, a probe."""
+    scheduler = Noting(Limits(64, 0.004), 2, make_policy(policy))
+    submit(scheduler, 1, 0.0)
+    released(scheduler.next(0.0))
+    (hasty,) = submit(scheduler, 1, 1e-3, 0.004)
+    assert scheduler.next(1e-3) == Shed([hasty], ShedReason.HOPELESS)
+    wait = scheduler.retry_after(hasty, 1e-3)
+    assert wait == pytest.approx(1.05 * 3e-3)
+    submit(scheduler, 1, 1e-3 + wait, 0.004)
+    assert released(scheduler.next(1e-3 + wait)).reason is Reason.PROBE
+
+
+def test_a_job_that_was_late_because_it_waited_may_come_at_once() -> None:
+    """Its batch would have to leave now, behind 64 others: a new one has the time for that."""
+    scheduler = Noting(Limits(64, 0.025), 1)
+    submit(scheduler, 1, 0.0)
+    running = released(scheduler.next(0.0))
+    waiting = submit(scheduler, 64, 1e-3, 0.025)
+    scheduler.finish(running, Outcome.DONE, 22e-3)
+    assert scheduler.next(22e-3) == Shed(waiting, ShedReason.HOPELESS)
+    assert scheduler.retry_after(waiting[0], 22e-3) == 0
+    submit(scheduler, 1, 22e-3, 0.025)
+    assert isinstance(scheduler.next(22e-3), Batch)

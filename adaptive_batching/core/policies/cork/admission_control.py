@@ -1,5 +1,7 @@
 """Which job is refused when it arrives, and when to come again."""
 
+from collections.abc import Sequence
+
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policies.cork.worker_choice import leaves_to_faster
@@ -30,23 +32,33 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     oldest has waited, the longer overload has lasted, and the less a batch will lack jobs later on.
     """
     limit, now = at.limits.max_batch_size, at.now
-    frees = sorted([max(now, batch.predicted_finish) for batch in at.running])
-    if at.faster is None:  # an idle worker slower than the best is not given these jobs
-        frees = [now] * at.idle + frees
+    # an idle worker slower than the best is not given these jobs
+    idle = at.idle if at.faster is None else 0
+    frees = [now] * idle + sorted([max(now, batch.predicted_finish) for batch in at.running])
     longest = min(limit, parameters.extrapolation * at.largest)
     round_of_all = at.predict(longest) * len(frees) / at.capacity
-
-    def leaves(nth: int) -> float:
-        """When that one of the batches to come can leave, if those before it are full."""
-        return frees[nth % len(frees)] + nth // len(frees) * round_of_all
-
     shed = 0.0
     if at.soonest.deadline < job.deadline:
         lasted = (now - at.oldest.arrived) / (job.deadline - now)
         shed = parameters.shed * at.workers * max(0.0, 1.0 - lasted)
-    full = int(at.jobs.ahead_of(job) / limit - shed)
-    if full <= 0:  # it may even be in the next batch, and alone
-        late = frees[0] + at.predict_joined(job, job.size) - job.deadline
-        return late if late > 0 else None
-    late = leaves(full) + at.predict_joined(job, longest) - job.deadline
-    return min(late, leaves(full - 1) - now) if late > 0 else None
+    full = max(0, int(at.jobs.ahead_of(job) / limit - shed))
+    if not full:  # it may even be in the next batch, and alone
+        longest = job.size
+    own = at.predict_joined(job, longest)
+    if _leaves(full, frees, round_of_all) + own - job.deadline <= 0:
+        return None
+    shortest = at.predict(1)
+    frees = [batch.expected_finish(now, shortest) for batch in at.running]
+    frees = sorted([now] * idle + frees)
+    late = _leaves(full, frees, round_of_all) + own - job.deadline
+    if full != 1:
+        return late
+    # Once the batch ahead has left, it may be in the next, and alone. If an idle worker takes the
+    # one ahead now, the next leaves no sooner than the shortest batch has ended.
+    alone = late - own + at.predict_joined(job, job.size)
+    return min(late, max(frees[0] - now, alone) or shortest)
+
+
+def _leaves(nth: int, frees: Sequence[float], round_of_all: float) -> float:
+    """When that one of the batches to come can leave, if those before it are full (seconds)."""
+    return frees[nth % len(frees)] + nth // len(frees) * round_of_all
