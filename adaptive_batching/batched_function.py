@@ -8,7 +8,7 @@ from typing import Any, Generic, Never, TypeVar, cast, overload
 from adaptive_batching.dispatcher import Dispatcher, call_from_thread, run_in_lanes
 from adaptive_batching.dispatcher.calls import weigh
 from adaptive_batching.dispatcher.stats import Stats
-from adaptive_batching.units import Duration, seconds_of
+from adaptive_batching.units import Duration, patience_of, seconds_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -56,15 +56,18 @@ class Batched(Generic[T, R]):
         Args:
             item: One element of the handler's list.
             key: Only equal keys share a batch.
-            max_latency: Seconds for this call, or a text such as `"100ms"`, instead of the
-                decorator's.
+            max_latency: Seconds for this call, or a text such as `"100ms"`. Of this and the
+                decorator's, the smaller holds.
 
         Raises:
             Refused: Before any work was done: Overloaded, QueueFull, Draining, JobTooLarge.
             DeadlineExceeded: It waited past its deadline.
             CostError: The decorator's `cost` raised for this item, or returned no such number.
+            ValueError: `max_latency` is not positive.
             Exception: What the handler raised, or returned in this item's place.
         """
+        if max_latency is not None:
+            max_latency = self._patience(max_latency)
         call: Any = self._submit(item, max_latency, key)
         call.__qualname__ = self._name  # as which Python shows it, if it is never awaited say
         return call  # type: ignore[no-any-return]
@@ -82,11 +85,17 @@ class Batched(Generic[T, R]):
             Exception: As calls do.
         """
         dispatcher = self._dispatcher
+        if max_latency is not None:
+            max_latency = self._patience(max_latency)
         # not on the loop's time
         cost = 0.0 if self._cost_of is None else weigh(self._cost_of, item)
         return call_from_thread(
             dispatcher.loop, lambda: dispatcher.submit(item, max_latency, key, cost=cost)
         )
+
+    def _patience(self, max_latency: Duration) -> float:
+        """The seconds of a call that says how many it has."""
+        return patience_of(max_latency, self._dispatcher.limits.max_latency)
 
     async def _submit_at_cost(
         self, item: T, max_latency: Duration | None = None, key: Hashable = None

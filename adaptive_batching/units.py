@@ -108,8 +108,8 @@ def seconds_of(name: str, duration: Duration) -> float:
     return duration.total_seconds() if isinstance(duration, timedelta) else duration
 
 
-def patience_of(max_latency: Duration) -> float:
-    """Return the seconds of the `max_latency` of a call.
+def patience_of(max_latency: Duration, promised: float = math.inf) -> float:
+    """Return the seconds of the `max_latency` of a call, or those promised if they are less.
 
     Raises:
         ValueError: It is not positive, or no duration.
@@ -117,7 +117,7 @@ def patience_of(max_latency: Duration) -> float:
     seconds = seconds_of("max_latency", max_latency)
     try:
         if not isinstance(seconds, bool) and seconds > 0:
-            return seconds
+            return min(seconds, promised)
     except TypeError:
         pass
     msg = "max_latency: expected a positive number of seconds, such as 0.001, or a text such as 1ms"

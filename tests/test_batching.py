@@ -23,7 +23,12 @@ from adaptive_batching import Pipeline, Service, Stage, cooperative
 from adaptive_batching.batched_function import Batched
 from adaptive_batching.batching import batched
 from adaptive_batching.core import JobOutcome
-from adaptive_batching.errors import BatchFunctionError, Draining, HandlerNotFound
+from adaptive_batching.errors import (
+    BatchFunctionError,
+    DeadlineExceeded,
+    Draining,
+    HandlerNotFound,
+)
 from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.placement import Tasks, Threads
 
@@ -640,6 +645,30 @@ async def test_the_latency_of_a_call() -> None:
             for odd in (0, -1.0, nan, "0ms", timedelta(0), [1]):
                 with pytest.raises(ValueError, match="max_latency: expected a positive number"):
                     await call(1, max_latency=odd)
+
+
+async def test_a_call_gets_no_more_time_than_is_promised() -> None:
+    """The smaller of the two holds: in a program, from a thread, in a pipeline and a service."""
+    answered = asyncio.Event()
+
+    async def slow(items: list[int]) -> list[int]:
+        await answered.wait()
+        return items
+
+    function: Any = batched(max_latency=0.03)(slow)
+    pipeline: Any = Pipeline([Stage(slow)], max_latency=0.03)
+    service = Service()
+    service.endpoint("/slow", max_latency=0.03)(slow)
+    async with function, pipeline, service.running_workers():
+        calls = [call(1, max_latency="1min") for call in (function, pipeline, service["/slow"])]
+        calls += [asyncio.to_thread(function.call_from_thread, 1, max_latency=60.0)]
+        calls += [pipeline.call_all([1], max_latency=60.0)]
+        ended = asyncio.gather(*calls, return_exceptions=True)
+        done, _ = await asyncio.wait([ended], timeout=10.0)
+        answered.set()
+        assert done
+        *ends, [of_many] = await ended
+        assert {type(end) for end in [*ends, of_many]} == {DeadlineExceeded}
 
 
 async def test_durations_as_texts_and_timedeltas() -> None:

@@ -89,7 +89,7 @@ class Pipeline(Generic[T, R]):
 
         Args:
             item: What the first stage gets.
-            max_latency: Seconds for this call, instead of the pipeline's.
+            max_latency: Seconds for this call. Of this and the pipeline's, the smaller holds.
             key: Only equal keys share a batch, in every stage.
 
         Raises:
@@ -114,7 +114,7 @@ class Pipeline(Generic[T, R]):
 
         Args:
             items: What the first stage gets.
-            max_latency: Seconds for all of them, instead of the pipeline's.
+            max_latency: Seconds for all of them. Of this and the pipeline's, the smaller holds.
             keys: That of each item: only equal keys share a batch. None gives them none.
 
         Returns:
@@ -224,7 +224,9 @@ class Pipeline(Generic[T, R]):
 
     def _patience(self, max_latency: Duration | None) -> float:
         """The seconds of a call."""
-        return self.max_latency if max_latency is None else patience_of(max_latency)
+        if max_latency is None:
+            return self.max_latency
+        return patience_of(max_latency, self.max_latency)
 
     def _current(self) -> Execution:
         """The execution of this loop; a new one if there was none or its loop has ended."""

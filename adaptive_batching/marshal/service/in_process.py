@@ -52,8 +52,8 @@ class InProcessEndpoint:
         Args:
             item: An object of the type that the endpoint takes, or what JSON has for one. An
                 endpoint with `many` takes a list of them and returns that of their results.
-            max_latency: Seconds until the result, or a text such as `"100ms"`, where that
-                is less than the endpoint's.
+            max_latency: Seconds until the result, or a text such as `"100ms"`. Of this and the
+                endpoint's, the smaller holds.
             key: The value of the header that is the endpoint's `key`.
 
         Raises:
@@ -72,7 +72,7 @@ class InProcessEndpoint:
         runtime, headers = self._runtime(), self._headers(key)
         within = runtime.max_latency
         if max_latency is not None:
-            within = min(within, patience_of(max_latency))
+            within = patience_of(max_latency, within)
         if self._most is None:
             body, formats = self._write(item), runtime.negotiation.default
             keys = runtime.key_arguments(headers, formats.reads, body)
