@@ -56,6 +56,13 @@ def virtual_time() -> Iterator[VirtualTimeLoop]:
         loop.close()
 
 
+def hold_the_loop(seconds: float) -> None:
+    """Compute for so long on the running loop, in virtual time: its timers come late."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    loop.now += seconds
+
+
 def run_virtually(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end in virtual time, as asyncio.run does in real time."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:

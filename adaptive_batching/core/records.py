@@ -84,7 +84,8 @@ class JobOutcome(enum.Enum):
     """Refused on a prediction."""
     QUEUE_FULL = "queue_full"
     EXPIRED = "expired"
-    """Its deadline came before its answer, in the queue or in its batch."""
+    """Its deadline came before its answer, in the queue or in its batch. If the event loop was
+    so late that the answer is there when it looks, the caller gets that."""
     CANCELLED = "cancelled"
     """Its caller went away."""
 

@@ -168,25 +168,38 @@ def settle(call: Call[Any, Any] | CallInSteps[Any]) -> None:
         future.set_result(outcome)
 
 
-def share_out(calls: Sequence[Call[Any, Any]], results: Sequence[Any]) -> tuple[int, int, int]:
+def share_out(
+    calls: Sequence[Call[Any, Any]], results: Sequence[Any], now: float
+) -> tuple[int, int, int, int]:
     """Give each call its own result, or the error that stands in its place.
 
+    A result that comes after the deadline, because the loop was late, is given as well.
+
+    Args:
+        calls: The members of a batch.
+        results: Theirs, in the same order.
+        now: When the batch ended (seconds).
+
     Returns:
-        The numbers of calls that were answered, that failed, and whose caller had left.
+        The numbers of calls that were answered in time, that were answered late, that failed, and
+        whose caller had left.
     """
-    done = failed = left = 0
+    done = late = failed = left = 0
     for call, result in zip(calls, results, strict=True):
         if call.outcome is not PENDING:  # its caller left meanwhile, or its deadline came
             left += call.outcome is LEFT
-        elif issubclass(type(result), BaseException):  # a result may say what it likes of its class
-            answered = is_answer(result)
-            done += answered
-            failed += not answered
-            call.end(_tellable(result))
-        else:
+            continue
+        answered, outcome = True, result
+        if issubclass(type(result), BaseException):  # a result may say what it likes of its class
+            answered, outcome = is_answer(result), _tellable(result)
+        if not answered:
+            failed += 1
+        elif now <= call.deadline:
             done += 1
-            call.end(result)
-    return done, failed, left
+        else:
+            late += 1
+        call.end(outcome)
+    return done, late, failed, left
 
 
 def is_answer(result: Any) -> bool:

@@ -64,11 +64,16 @@ class Completion:
         return bool(abandoned)
 
     def answer(
-        self, batch: Batch, ended: Ended, calls: Sequence[Call[Any, Any]], results: Sequence[Any]
+        self,
+        batch: Batch,
+        ended: Ended,
+        calls: Sequence[Call[Any, Any]],
+        results: Sequence[Any],
+        now: float,
     ) -> None:
-        """A batch has ended: give its members what is theirs, but for those that run again."""
-        done, failed, cancelled = share_out(calls, results)
+        """A batch has ended, now: give its members what is theirs, but for those that run again."""
+        done, late, failed, cancelled = share_out(calls, results, now)
         for counters in self.counters.of(batch.key):
-            counters.enter_batch(batch, done, failed, cancelled)
+            counters.enter_batch(batch, done, late, failed, cancelled)
             if batch.reason is Reason.BISECT:  # on what raised again, the scheduler has its verdict
-                counters.enter_rerun(done, 0 if ended.raised else failed)
+                counters.enter_rerun(done + late, 0 if ended.raised else failed)

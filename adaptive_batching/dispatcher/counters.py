@@ -27,9 +27,11 @@ class Counters:
         self.verdicts[Verdict.INNOCENT] += done
         self.verdicts[Verdict.GUILTY] += failed
 
-    def enter_batch(self, batch: Batch, done: int, failed: int, cancelled: int) -> None:
+    def enter_batch(self, batch: Batch, done: int, late: int, failed: int, cancelled: int) -> None:
         """A batch has ended, and its members with it, but for those that run again."""
         self.requests[JobOutcome.DONE] += done
+        if late:
+            self.requests[JobOutcome.EXPIRED] += late
         if failed:
             self.requests[JobOutcome.FAILED] += failed
         if cancelled:

@@ -324,9 +324,9 @@ class Driver(Generic[T, R]):
             self._observers.members_ended(calls, results, now, record)
         if self._next_batch_first:
             self._pump()  # the batch is on its way before the loop turns to the answers
-            self.loop.call_soon(self._completion.answer, batch, ended, calls, results)
+            self.loop.call_soon(self._completion.answer, batch, ended, calls, results, now)
             return
-        self._completion.answer(batch, ended, calls, results)
+        self._completion.answer(batch, ended, calls, results, now)
         if not self._pump_due:
             self._pump_soon()
 

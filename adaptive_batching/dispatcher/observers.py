@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
@@ -85,28 +86,31 @@ class Observers:
     ) -> None:
         """Tell of a batch's members, which are about to get these results.
 
-        As a rule all have theirs, which is seen at a glance: this is done for every request.
+        As a rule all have theirs, in time, which is seen at a glance: every request pays for this.
         """
-        if all(map(_has_result, calls, results)):
+        if all(map(_has_result, calls, results, repeat(now))):
             self.jobs_ended(calls, JobOutcome.DONE, now, batch)
             return
         members: dict[JobOutcome, list[Job]] = {}
         for call, result in zip(calls, results, strict=True):
-            ending = _ending(call, result)
+            ending = _ending(call, result, now)
             if ending is not None:
                 members.setdefault(ending, []).append(call)
         for outcome, jobs in members.items():
             self.jobs_ended(jobs, outcome, now, batch)
 
 
-def _has_result(call: Call[Any, Any], result: Any) -> bool:
-    return call.outcome is PENDING and not issubclass(type(result), BaseException)
+def _has_result(call: Call[Any, Any], result: Any, now: float) -> bool:
+    answered = call.outcome is PENDING and not issubclass(type(result), BaseException)
+    return answered and now <= call.deadline
 
 
-def _ending(call: Call[Any, Any], result: Any) -> JobOutcome | None:
+def _ending(call: Call[Any, Any], result: Any, now: float) -> JobOutcome | None:
     if call.outcome is not PENDING:  # its caller left meanwhile, or its deadline came
         return JobOutcome.CANCELLED if call.outcome is LEFT else None
-    return JobOutcome.DONE if is_answer(result) else JobOutcome.FAILED
+    if not is_answer(result):
+        return JobOutcome.FAILED
+    return JobOutcome.DONE if now <= call.deadline else JobOutcome.EXPIRED
 
 
 def _tell(all_who_hear: Iterable[Callable[..., None]], *what: object) -> None:

@@ -155,7 +155,8 @@ class Execution:
         except BaseException as error:
             self._end(item, job_outcome(error))
             raise
-        self._end(item, JobOutcome.DONE)
+        late = self._clock() > item.deadline
+        self._end(item, JobOutcome.EXPIRED if late else JobOutcome.DONE)
         return value
 
     async def _through(self, number: int, item: InFlightItem, value: Any) -> Any:

@@ -29,6 +29,7 @@ from adaptive_batching.dispatcher.share import OfClass
 from adaptive_batching.errors import (
     DeadlineExceeded,
     Draining,
+    InvalidItem,
     JobTooLarge,
     NoWorkers,
     Overloaded,
@@ -40,7 +41,7 @@ from adaptive_batching.errors import (
 )
 from adaptive_batching.workers.interface import Health
 from adaptive_batching.workers.local import TaskWorkers, ThreadWorkers
-from tests.virtual_time import VirtualTimeLoop, run_virtually
+from tests.virtual_time import VirtualTimeLoop, hold_the_loop, run_virtually
 
 
 def virtually(story: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -915,6 +916,31 @@ async def test_observers_of_jobs_hear_once_of_who_expired_in_a_batch() -> None:
         ([3], JobOutcome.CANCELLED, True),
     ]
     assert dispatcher.stats().requests[JobOutcome.EXPIRED] == 1
+
+
+@virtually
+async def test_an_answer_that_is_there_when_a_late_loop_looks_is_given_and_counts_as_late() -> None:
+    """A handler keeps the loop for 0.25 s: no timer could fire after 0.2 s, and one is just due."""
+    seen: list[tuple[list[Any], JobOutcome, bool]] = []
+
+    def hear(jobs: Any, outcome: JobOutcome, now: float, batch: BatchRecord | None) -> None:
+        seen.append(([job.item for job in jobs], outcome, batch is not None))
+
+    async def computes(items: list[int]) -> list[int | Exception]:
+        hold_the_loop(0.25)
+        return [InvalidItem("$", "three") if item == 3 else 10 * item for item in items]
+
+    listener = SimpleNamespace(batch_ended=lambda batch, record: None, jobs_ended=hear)
+    dispatcher = dispatcher_of(computes, observers=[listener])
+    await dispatcher.start()
+    tasks = calls(dispatcher, 1, 3, max_latency=0.2) + calls(dispatcher, 2, max_latency=0.25)
+    one, three, two = await outcomes(tasks)
+    assert (one, two) == (10, 20)
+    assert isinstance(three, InvalidItem)
+    requests = dispatcher.stats().requests
+    assert (requests[JobOutcome.DONE], requests[JobOutcome.EXPIRED]) == (1, 2)
+    assert sorted(seen) == [([1, 3], JobOutcome.EXPIRED, True), ([2], JobOutcome.DONE, True)]
+    await dispatcher.aclose()
 
 
 # ------------------------------------------------------------------------------------------ stats

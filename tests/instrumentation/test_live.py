@@ -16,7 +16,7 @@ from adaptive_batching.instrumentation.recent_batches import RecentBatches
 from adaptive_batching.instrumentation.size_advice import SizeAdvice
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.placement import Tasks
-from tests.virtual_time import run_virtually
+from tests.virtual_time import hold_the_loop, run_virtually
 
 
 class Scene:
@@ -45,6 +45,8 @@ async def scene(*, workers=1, **limits):
         if "bad" in items:
             raise ValueError
         await asyncio.sleep(0.1)
+        if "long" in items:
+            hold_the_loop(0.1)
         return items
 
     limits = Limits(**{"max_batch_size": 4, **limits})
@@ -118,6 +120,22 @@ def test_who_gets_no_answer_in_time_has_waited_for_as_long_as_was_promised():
             assert endpoint.promise.verdict is SloState.BROKEN
             assert endpoint.promise.in_time == pytest.approx(1 / 3)
             assert model.histograms.latency.counts.count(1) == 1
+
+    run_virtually(story())
+
+
+def test_an_answer_that_a_late_loop_gives_after_the_deadline_is_late():
+    """The model keeps the loop for 0.2 s where 0.15 s were promised: all answered, none in time."""
+
+    async def story():
+        async with scene(max_latency=0.15) as model:
+            await model.at(0.0)
+            assert await asyncio.gather(*map(model.submit, ["long", "long"])) == ["long", "long"]
+            endpoint = await model.at(1.0)
+            [second] = endpoint.seconds
+            assert (second.done, second.expired) == (0, 2)
+            assert second.p90 == second.p99 == 0.15
+            assert (endpoint.promise.verdict, endpoint.promise.in_time) == (SloState.BROKEN, 0.0)
 
     run_virtually(story())
 

@@ -173,6 +173,14 @@ def test_requests_of_unknown_cost_have_a_row(path):
     assert read_trace(path).costs.tolist() == [7.0, 7.0, 7.0]
 
 
+def test_a_batch_whose_answers_were_late_is_learned_from(path):
+    """Its requests expired, and have a batch: one that has none was not answered at all."""
+    with Recorder(path, clock=lambda: 0.0) as recorder:
+        told(recorder, 1.25, JobOutcome.EXPIRED, BATCH)
+        told(recorder, 2.0, JobOutcome.EXPIRED)
+    assert [batch.duration for batch in recorded_batches(path)] == [0.5]
+
+
 def test_every_way_to_end_is_a_row(path):
     """Answered, failed, left, refused, expired: each once, with its batch if there was one."""
 

@@ -18,7 +18,7 @@ from adaptive_batching.errors import (
     WrongEventLoop,
 )
 from adaptive_batching.pipeline import Pipeline, Stage
-from tests.virtual_time import run_virtually
+from tests.virtual_time import hold_the_loop, run_virtually
 
 
 class Step:
@@ -383,6 +383,27 @@ def test_no_room_in_time() -> None:
         assert await asyncio.gather(*ahead) == ["0ab", "1ab"]
 
     tell(story, Stage(first, max_batch_size=1), Stage(second, max_batch_size=1, max_queue=1))
+
+
+def test_an_answer_that_a_late_loop_gives_after_the_deadline_is_late() -> None:
+    """The last stage keeps the loop beyond the deadline: the caller gets the answer that is there.
+
+    It counts as expired, in the pipeline as in the stage.
+    """
+
+    async def computes(items: list[str]) -> list[str]:
+        hold_the_loop(0.3)
+        return items
+
+    async def story(pipeline: Pipeline[str, str]) -> None:
+        assert await pipeline("1", max_latency=0.2) == "1a"
+        stats = pipeline.stats()
+        for requests in (stats.requests, stats.stages[-1].requests):
+            assert {end: count for end, count in requests.items() if count} == {
+                JobOutcome.EXPIRED: 1
+            }
+
+    tell(story, Stage(Step("a", 0.1), 4), Stage(computes, 4))
 
 
 def test_results_find_their_callers_in_whatever_order_they_come() -> None:

@@ -19,6 +19,7 @@ from adaptive_batching.simulation.traffic.traces.format import (
 from adaptive_batching.simulation.traffic.traces.lines import SHOWN, Lines
 
 _OUTCOMES = [outcome.value for outcome in JobOutcome]
+_ANSWERED = {JobOutcome.DONE.value, JobOutcome.EXPIRED.value}  # late: expired, and has a batch
 _LONGEST = 1e9  # seconds, thirty years: squares of it are still numbers
 
 
@@ -83,7 +84,7 @@ def _answered(lines: Lines) -> Iterator[_Answered]:
         time, size, cost, latency, _, outcome, batch, batch_size, took, reason = row
         if outcome not in _OUTCOMES:
             raise lines.fault(f"one of {', '.join(_OUTCOMES)}", repr(outcome[:SHOWN]))
-        if outcome == JobOutcome.DONE.value and batch:  # else it was told that it is no item
+        if outcome in _ANSWERED and batch:  # else it was told that it is no item, or nothing
             yield _Answered(
                 number(time, lines),
                 count(size, lines, 1),
