@@ -1,9 +1,21 @@
-"""Holds Ctrl-C back while something is done that must not be broken off in its middle."""
+"""Makes Ctrl-C a quiet end, and holds it back while something must not be broken off."""
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_INTERRUPTED = 130  # what shells say of a program that ended by SIGINT
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Make Ctrl-C the end with status 130 and without a word, as other programs have it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
 
 
 @contextmanager

@@ -1,10 +1,15 @@
 """Ctrl-C that has to wait."""
 
 import signal
+import subprocess
+import sys
 import threading
 
+import click
 import pytest
+from click.testing import CliRunner
 
+from adaptive_batching.cli import main
 from adaptive_batching.held_interrupt import interrupt_held
 
 
@@ -45,3 +50,37 @@ def test_another_thread_is_never_told():
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+INTERRUPTED = """
+import signal, sys
+
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            signal.raise_signal(signal.SIGINT)
+
+sys.modules.pop(sys.argv[1], None)
+sys.meta_path.insert(0, Interrupts())
+from adaptive_batching.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typing", "click", "click.core", "adaptive_batching.cli"])
+def test_ctrl_c_while_the_command_line_is_imported(module):
+    """From the first long import on it is a quiet end, with the status that shells know."""
+    program = [sys.executable, "-c", INTERRUPTED, module]
+    ended = subprocess.run(program, capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
+
+
+def test_ctrl_c_while_options_are_read(monkeypatch):
+    """Half a millisecond before the command begins, it is no other end."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(click.Group, "parse_args", interrupted)
+    result = CliRunner().invoke(main, ["simulate"])
+    assert (result.exit_code, result.output) == (130, "")

@@ -2,11 +2,11 @@
 
 import importlib
 from difflib import get_close_matches
+from typing import Any
 
 import click
 
-from adaptive_batching.cli.interruption import interruptible
-from adaptive_batching.held_interrupt import interrupt_held
+from adaptive_batching.held_interrupt import interrupt_held, interruptible
 
 _COMMANDS = {
     "bench": "Measure the cost of batching beside bare baselines.",
@@ -25,6 +25,17 @@ _COMMANDS = {
 
 class _Lazy(click.Group):
     """A group whose commands live in modules of the same name."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read the group's own options; `click` would say "Aborted!" of Ctrl-C."""
+        with interruptible():
+            return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; Ctrl-C may come while it is still imported, which takes a second."""

@@ -1,4 +1,4 @@
-"""How a command ends when it is interrupted, its policy errs, or its output is closed."""
+"""How a command ends when its policy errs or its output is closed."""
 
 import os
 import sys
@@ -11,16 +11,6 @@ import click
 from adaptive_batching.errors import PolicyError
 
 _CAUSED = "\n\nThe above exception was the direct cause of"  # as Python writes it
-_INTERRUPTED = 130  # what shells say of a program that ended by SIGINT
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Make Ctrl-C the end with status 130 and without a word, as other programs have it."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
 
 
 @contextmanager
