@@ -62,8 +62,8 @@ class Refused(BatchingError):
     Attributes:
         retry_after: Seconds after which this request would be let in if no other came until
             then, by the predictions and a twentieth more. If a batch is overdue, that is as long as
-            it is overdue, and at least as long as the shortest batch takes. 0 for at once, if it
-            was shed only because it had waited; or if nothing is known.
+            it is overdue, and at least as long as the shortest batch takes. 0, for at once, if it
+            was shed only because it had waited. 0 also while nothing is known.
     """
 
     status = 503

@@ -16,7 +16,9 @@ from adaptive_batching.units import format_duration
 
 
 class Station(NamedTuple):
-    """One stage as the predictions have it; all zero while there are too few to refuse work on."""
+    """One stage as the predictions have it; while there are too few to refuse work on, all but
+    `overrun` is zero.
+    """
 
     batch: float = 0.0
     """Seconds that one's own batch takes."""

@@ -117,6 +117,15 @@ def test_who_comes_back_alone_gets_in(overload: Overload, choice: float) -> None
     assert not overload.gets_in(before, half) or overload.shed(before, refused, half)
 
 
+@pytest.mark.parametrize("workers", [2, 4])
+def test_several_workers_have_room_when_the_batches_ahead_have_left(workers: int) -> None:
+    """Within 12 ms two full batches may be ahead; the client need not wait for what it takes."""
+    overload = Overload(2.0, 0, workers, Limits(64, 12e-3))
+    waits = [each.retry_after for each in overload.refused(overload.times()).values()]
+    full_batch = 5e-3 + 64 * 0.05e-3
+    assert 0 < max(waits) < full_batch / 3
+
+
 @pytest.mark.parametrize("max_latency", [0.025, inf])
 def test_a_full_queue_has_room_when_the_next_batch_leaves(max_latency: float) -> None:
     """A hundred wait, of whom 64 leave at the end of the batch that runs: that is when to come."""

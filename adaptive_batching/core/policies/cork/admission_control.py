@@ -42,21 +42,21 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
         lasted = (now - at.oldest.arrived) / (job.deadline - now)
         shed = parameters.shed * at.workers * max(0.0, 1.0 - lasted)
     full = max(0, int(at.jobs.ahead_of(job) / limit - shed))
-    if not full:  # it may even be in the next batch, and alone
-        longest = job.size
-    own = at.predict_joined(job, longest)
+    # with none ahead it may even be in the next batch, and alone
+    own = at.predict_joined(job, longest if full else job.size)
     if _leaves(full, frees, round_of_all) + own - job.deadline <= 0:
         return None
     shortest = at.predict(1)
-    frees = [batch.expected_finish(now, shortest) for batch in at.running]
-    frees = sorted([now] * idle + frees)
-    late = _leaves(full, frees, round_of_all) + own - job.deadline
-    if full != 1:
+    told = [batch.expected_finish(now, shortest) for batch in at.running]
+    told = sorted([now] * idle + told)
+    late = _leaves(full, told, round_of_all) + own - job.deadline
+    if not full:
         return late
-    # Once the batch ahead has left, it may be in the next, and alone. If an idle worker takes the
-    # one ahead now, the next leaves no sooner than the shortest batch has ended.
+    # Once the batches ahead have left, it may be in the next, and alone. If an idle worker takes
+    # the last of them now, the next leaves no sooner than the shortest batch has ended.
+    ahead = _leaves(full - 1, told, round_of_all) - now
     alone = late - own + at.predict_joined(job, job.size)
-    return min(late, max(frees[0] - now, alone) or shortest)
+    return min(late, max(ahead, alone) or shortest)
 
 
 def _leaves(nth: int, frees: Sequence[float], round_of_all: float) -> float:
