@@ -147,9 +147,9 @@ class WarmUp:
         _, *of_others = delays.values() or (0.0,)  # the very first also loads the model
         if not (others and of_others):
             return False
-        # A pause in one run of one size says nothing of the others, and makes no batch shorter.
-        usual = sorted(of_others)[(len(of_others) - 1) // 2]
-        if usual < _COLD * min(each.duration for each in warm):
+        # A pause may hide the delay of one size; it makes no batch shorter.
+        least = sorted(of_others)[min(1, (len(of_others) - 1) // 2)]
+        if least < _COLD * min(each.duration for each in warm):
             return False
         patience, longest = min(patience, _LONGEST), max(of_others)
         if longest * others <= patience:

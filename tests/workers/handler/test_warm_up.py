@@ -210,6 +210,14 @@ def test_a_pause_hides_no_slow_first_batches(paused):
     assert WarmUp([0], 64).goes_on("model", cold, warm)
 
 
+def test_a_model_that_warms_up_once_is_not_slow_at_each_size(caplog):
+    """The first run of each size takes twice as long as the second, and large ones take longer."""
+    warm = [Measured(size, 0.0, 1e-3 * size) for size in (1, 2, 4, 8, 16, 32, 64, 128, 256)]
+    cold = [each._replace(duration=2 * each.duration) for each in warm]
+    assert not WarmUp([0], 256).goes_on("model", cold, warm)
+    assert not caplog.text
+
+
 def test_the_other_sizes_run_as_long_as_time_is_left():
     """A second for each that was said to take a tenth: the last of three begins in time."""
     met = []
