@@ -3,6 +3,9 @@
 import sys
 from importlib.util import find_spec
 from types import SimpleNamespace
+from unittest.mock import patch
+
+from adaptive_batching.workers.handler.device import check_device
 
 
 class StandIn:
@@ -10,6 +13,7 @@ class StandIn:
 
     def __init__(self):
         self.lost = False
+        self.reserved = 2**20
 
     def is_initialized(self):
         return True
@@ -18,7 +22,7 @@ class StandIn:
         return 1
 
     def memory_reserved(self, device):
-        return 2**20
+        return self.reserved
 
     def synchronize(self, device=0):
         if self.lost:
@@ -49,6 +53,19 @@ class OnGpu:
     def wrong(self, items):
         raise ArithmeticError(items[0])
 
+    def odd(self, items):
+        with patch.dict(sys.modules, torch=SimpleNamespace(cuda=object())):
+            check_device()
+        raise ArithmeticError(items[0])
+
+    def unused(self, items):
+        """What another process has done to a GPU is not this one's."""
+        elsewhere = StandIn()
+        elsewhere.lost, elsewhere.reserved = True, 0
+        with patch.dict(sys.modules, torch=SimpleNamespace(cuda=elsewhere)):
+            check_device()
+        raise ArithmeticError(items[0])
+
     def assertion(self, items):
         self._fail()
         self._use()
@@ -60,6 +77,11 @@ class OnGpu:
             self._use()
         except Exception as error:  # noqa: BLE001 - as handlers do
             return [error for _ in items]
+
+    def assertion_in_a_list(self, items):
+        """Each item's own result is fetched for itself."""
+        self._fail()
+        return [Fetched(self._use) for _ in items]
 
     def assertion_later(self, items):
         """What runs on the GPU fails after the handler has returned, when results are fetched."""
@@ -87,4 +109,7 @@ class Fetched:
         self._fetch = fetch
 
     def __array__(self, dtype=None, copy=None):
+        self._fetch()
+
+    def __reduce__(self):
         self._fetch()

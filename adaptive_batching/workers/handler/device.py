@@ -9,7 +9,7 @@ from adaptive_batching.workers.handler.results import hold_exceptions
 
 
 class DeviceLost(Exception):
-    """This process can't use its GPU any more; another one can.
+    """This process can't use its GPU any more; a fresh process can.
 
     After an illegal memory access, or an assertion that failed in a kernel, CUDA answers each call
     of the process with that error. Such a worker would fail batches faster than others run them.
@@ -17,23 +17,26 @@ class DeviceLost(Exception):
 
 
 def check_device(results: Sequence[Any] = ()) -> None:
-    """See to it that what comes next has a device, if some results are exceptions.
+    """Raise if the GPU is lost, which PyTorch says, if the handler uses it.
 
-    PyTorch is asked, if it is what the handler uses: errors that last come again when it waits for
-    the device, and others, such as an allocation that found no room, do not.
+    Errors that last come again when PyTorch waits for the device, and others, such as an allocation
+    that found no room, do not. It is not asked if all results are sound.
 
     Args:
         results: Of a handler that returned; none if it raised.
 
     Raises:
-        DeviceLost: There is none any more.
+        DeviceLost: The GPU can't be used any more.
     """
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    if cuda is None or not cuda.is_initialized() or (results and not hold_exceptions(results)):
+    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
+    used = hasattr(cuda, "is_initialized") and cuda.is_initialized()
+    if not used or (results and not hold_exceptions(results)):
         return
     try:
         for device in range(cuda.device_count()):
             if cuda.memory_reserved(device):  # else nothing runs there, and nothing should
                 cuda.synchronize(device)
     except Exception as error:
+        returned = (each for each in results if issubclass(type(each), BaseException))
+        error.__cause__ = next(returned, None)  # says where in the handler
         raise DeviceLost(describe(error).partition("\n")[0]) from error

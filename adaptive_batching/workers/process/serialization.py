@@ -12,7 +12,7 @@ from typing import Any
 from adaptive_batching.errors import BatchFunctionError, HandlerError, RemoteError
 from adaptive_batching.exception_text import describe, name_of, trace
 from adaptive_batching.wire.frames import Part
-from adaptive_batching.workers.handler.device import DeviceLost
+from adaptive_batching.workers.handler.device import DeviceLost, check_device
 from adaptive_batching.workers.handler.results import (
     CallRaised,
     exit_as_error,
@@ -126,6 +126,9 @@ def pack_results(results: Sequence[Any], memory: SharedMemory | None = None) -> 
     """Pack what a handler returned, as the answer that `unpack_answer` reads.
 
     An exception stands in the place of a result that can't be pickled, and names its type.
+
+    Raises:
+        DeviceLost: Results can't be fetched from the GPU any more.
     """
     if type(results) in {list, tuple} and hold_exceptions(results):
         errors = {id(r): r for r in results if isinstance(r, BaseException)}
@@ -134,6 +137,7 @@ def pack_results(results: Sequence[Any], memory: SharedMemory | None = None) -> 
     try:
         return pack(results, memory)
     except _OF_ITS_OWN_CODE:
+        check_device()  # results on a GPU are fetched only now
         return pack([r if _can_be_packed(r) else _unsendable(r) for r in results], memory)
 
 
@@ -194,7 +198,7 @@ def unpack_beside(
 
     Raises:
         MalformedFrame: The answer names bytes that are not there.
-        DeviceLost: The worker is of no use any more.
+        DeviceLost: The worker has lost its GPU.
     """
     if not refused:
         return unpack_answer(payload, memory)  # type: ignore[no-any-return]

@@ -79,6 +79,8 @@ class WorkerLoop:
 
 def _or_lost(error: BaseException) -> BaseException:
     """The error, or that it has left this process without its GPU."""
+    if isinstance(error, DeviceLost):
+        return error
     try:
         check_device()
     except DeviceLost as lost:

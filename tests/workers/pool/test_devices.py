@@ -36,7 +36,9 @@ async def test_a_replaced_worker_keeps_its_index(started, monkeypatch):
     assert (seen["index"], seen["index_at_build"], seen["device"]) == (1, 1, "6")
 
 
-@pytest.mark.parametrize("how", ["assertion", "assertion_of_one", "assertion_later"])
+@pytest.mark.parametrize(
+    "how", ["assertion", "assertion_of_one", "assertion_in_a_list", "assertion_later"]
+)
 async def test_a_process_that_loses_its_gpu_is_replaced(how, started):
     """It would fail all that come; an error that leaves it its GPU is the handler's own."""
     pool = await started(on_gpu.OnGpu)
@@ -52,6 +54,22 @@ async def test_a_process_that_loses_its_gpu_is_replaced(how, started):
     await until(lambda: pool.health.restarts == 1 and pool.health.alive == 1)
     assert await pool.run(["well"], 0) == ["well"]
     assert pool.pids != [first]
+
+
+async def test_a_process_that_loses_its_gpu_beside_an_item_that_cannot_be_sent(started):
+    """That item's own error does not make the others' a handler's."""
+    pool = await started(on_gpu.OnGpu)
+    with pytest.raises(WorkerLost, match="lost its GPU"):
+        await pool.run(["assertion", lambda: None], 0)
+
+
+async def test_a_gpu_that_the_handler_does_not_use_is_none_of_its_worries(started):
+    """A module that only has PyTorch's name, and a device without memory of this process."""
+    pool = await started(on_gpu.OnGpu)
+    for how in ("odd", "unused"):
+        with pytest.raises(ArithmeticError):
+            await pool.run([how], 0)
+    assert pool.health.restarts == 0
 
 
 async def test_threads_have_indexes_as_well():
