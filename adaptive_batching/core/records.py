@@ -77,7 +77,7 @@ class JobOutcome(enum.Enum):
     __hash__ = object.__hash__  # as for Reason
 
     DONE = "done"
-    """Answered; it may be the answer that what was sent is no item."""
+    """Answered, and live also in time; it may be the answer that what was sent is no item."""
     FAILED = "failed"
     """Its batch raised, its worker died, the handler named an error for it, or `cost` raised."""
     SHED = "shed"

@@ -124,7 +124,8 @@ class Execution:
         if item.place is not None:
             self._entering.discard(item)
             item.move_to(None)
-            self._count(outcome, 1)
+            late = outcome is JobOutcome.DONE and self._clock() > item.deadline
+            self._count(JobOutcome.EXPIRED if late else outcome, 1)
 
     def _count(self, outcome: JobOutcome, items: int) -> None:
         self.requests[outcome] += items
@@ -155,8 +156,7 @@ class Execution:
         except BaseException as error:
             self._end(item, job_outcome(error))
             raise
-        late = self._clock() > item.deadline
-        self._end(item, JobOutcome.EXPIRED if late else JobOutcome.DONE)
+        self._end(item, JobOutcome.DONE)
         return value
 
     async def _through(self, number: int, item: InFlightItem, value: Any) -> Any:
