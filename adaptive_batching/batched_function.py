@@ -63,12 +63,10 @@ class Batched(Generic[T, R]):
             Refused: Before any work was done: Overloaded, QueueFull, Draining, JobTooLarge.
             DeadlineExceeded: It waited past its deadline.
             CostError: The decorator's `cost` raised for this item, or returned no such number.
-            ValueError: `max_latency` is not positive.
+            ValueError: `max_latency` is not positive; by the call itself, before it is awaited.
             Exception: What the handler raised, or returned in this item's place.
         """
-        if max_latency is not None:
-            max_latency = self._patience(max_latency)
-        call: Any = self._submit(item, max_latency, key)
+        call: Any = self._submit(item, self._patience(max_latency), key)
         call.__qualname__ = self._name  # as which Python shows it, if it is never awaited say
         return call  # type: ignore[no-any-return]
 
@@ -85,16 +83,17 @@ class Batched(Generic[T, R]):
             Exception: As calls do.
         """
         dispatcher = self._dispatcher
-        if max_latency is not None:
-            max_latency = self._patience(max_latency)
+        patience = self._patience(max_latency)
         # not on the loop's time
         cost = 0.0 if self._cost_of is None else weigh(self._cost_of, item)
         return call_from_thread(
-            dispatcher.loop, lambda: dispatcher.submit(item, max_latency, key, cost=cost)
+            dispatcher.loop, lambda: dispatcher.submit(item, patience, key, cost=cost)
         )
 
-    def _patience(self, max_latency: Duration) -> float:
+    def _patience(self, max_latency: Duration | None) -> float | None:
         """The seconds of a call that says how many it has."""
+        if max_latency is None:
+            return None
         return patience_of(max_latency, self._dispatcher.limits.max_latency)
 
     async def _submit_at_cost(

@@ -84,7 +84,7 @@ def _answered(lines: Lines) -> Iterator[_Answered]:
         time, size, cost, latency, _, outcome, batch, batch_size, took, reason = row
         if outcome not in _OUTCOMES:
             raise lines.fault(f"one of {', '.join(_OUTCOMES)}", repr(outcome[:SHOWN]))
-        if outcome in _ANSWERED and batch:  # else it was told that it is no item, or nothing
+        if outcome in _ANSWERED and batch:  # without one it never ran
             yield _Answered(
                 number(time, lines),
                 count(size, lines, 1),
