@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from adaptive_batching.held_interrupt import interrupt_held, interruptible
+from adaptive_batching.interrupts import interrupt_held, interruptible
 
 
 def main() -> None:

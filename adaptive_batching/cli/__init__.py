@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from adaptive_batching.held_interrupt import interrupt_held, interruptible
+from adaptive_batching.interrupts import interrupt_held, interruptible
 
 _COMMANDS = {
     "bench": "Measure the cost of batching beside bare baselines.",

@@ -26,7 +26,7 @@ from adaptive_batching.bench import (
 from adaptive_batching.bench.chaos import run as chaos
 from adaptive_batching.bench.harness.loops import LOOPS, loop_factory
 from adaptive_batching.bench.harness.report import Report, Unavailable
-from adaptive_batching.cli.interruption import writing
+from adaptive_batching.cli.endings import writing
 from adaptive_batching.cli.options.parameters import FORMAT, SECONDS
 
 _WIDTH = 130  # a line that the terminal wraps is better than a number cut short

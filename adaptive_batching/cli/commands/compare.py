@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from adaptive_batching.cli.interruption import policy_errors_told, writing
+from adaptive_batching.cli.endings import policy_errors_told, writing
 from adaptive_batching.cli.options.conditions import (
     condition_options,
     conditions,

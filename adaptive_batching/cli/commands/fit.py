@@ -9,7 +9,7 @@ import click
 from rich import box
 from rich.table import Table
 
-from adaptive_batching.cli.interruption import writing
+from adaptive_batching.cli.endings import writing
 from adaptive_batching.cli.options.parameters import FORMAT
 from adaptive_batching.cli.screen import screen
 from adaptive_batching.errors import TraceError

@@ -11,7 +11,7 @@ import click
 from rich import box
 from rich.table import Table
 
-from adaptive_batching.cli.interruption import policy_errors_told, writing
+from adaptive_batching.cli.endings import policy_errors_told, writing
 from adaptive_batching.cli.options.conditions import condition_options, conditions, title
 from adaptive_batching.cli.options.parameters import (
     FORMAT,

@@ -13,7 +13,7 @@ import click
 import numpy as np
 from rich.console import Console
 
-from adaptive_batching.cli.interruption import policy_errors_told, writing
+from adaptive_batching.cli.endings import policy_errors_told, writing
 from adaptive_batching.cli.options.parameters import (
     DURATION,
     FORMAT,

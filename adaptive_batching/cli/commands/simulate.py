@@ -12,7 +12,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from adaptive_batching.cli.interruption import policy_errors_told, writing
+from adaptive_batching.cli.endings import policy_errors_told, writing
 from adaptive_batching.cli.options.conditions import (
     condition_options,
     conditions,

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from yarl import URL
 
-from adaptive_batching.cli.interruption import writing
+from adaptive_batching.cli.endings import writing
 from adaptive_batching.top import LastMinute, NotWatchable, follow, snapshot
 from adaptive_batching.top.screen import drawn
 

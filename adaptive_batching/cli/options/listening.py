@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 import click
 import msgspec
 
-from adaptive_batching.cli.interruption import forget_output
+from adaptive_batching.cli.endings import forget_output
 from adaptive_batching.cli.options.admin import AdminOptions
 from adaptive_batching.cli.options.declared import Command, gather_options
 from adaptive_batching.cli.options.environment import as_said

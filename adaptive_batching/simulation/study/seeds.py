@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from adaptive_batching.held_interrupt import interrupt_held
+from adaptive_batching.interrupts import interrupt_held
 from adaptive_batching.simulation.study.experiment import Experiment
 from adaptive_batching.simulation.study.report import Row
 from adaptive_batching.workers.pinning import available

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from adaptive_batching.cli import main
-from adaptive_batching.held_interrupt import interrupt_held
+from adaptive_batching.interrupts import interrupt_held
 
 
 @pytest.fixture(autouse=True)
