@@ -170,8 +170,8 @@ class RayActor:
             return unpack_beside(bytearray(answer), refused, len(items))
         except DeviceLost as error:
             self.kill()
-            msg = f"{self} lost its GPU while it held a batch of {len(items)}: {error}"
-            raise WorkerLost(f"{msg}; it was killed") from error
+            lost = f"{self} lost its GPU, {error}, and was killed"
+            raise WorkerLost(f"{lost} while it held a batch of {len(items)}") from error
 
     def kill(self) -> None:
         """End it now, whatever it does."""

@@ -39,24 +39,20 @@ async def test_a_replaced_worker_keeps_its_index(started, monkeypatch):
 @pytest.mark.parametrize(
     "how", ["assertion", "assertion_of_one", "assertion_in_a_list", "assertion_later"]
 )
-async def test_a_process_that_loses_its_gpu_is_replaced(how, started):
+async def test_a_worker_that_loses_its_gpu_is_replaced(how, started):
     """It would fail all that come; an error that leaves it its GPU is the handler's own."""
     pool = await started(on_gpu.OnGpu)
     with pytest.raises(ArithmeticError, match="wrong"):
         await pool.run(["wrong"], 0)
-    (first,) = pool.pids
-    told = rf"worker 0 \(pid {first}\) lost its GPU, .*: CUDA error: device-side assert triggered, "
-    with pytest.raises(
-        WorkerLost, match=f"{told}and was killed while it held a batch of 2"
-    ) as lost:
+    told = r"worker 0 \(.*\) lost its GPU, .*: CUDA error: device-side assert triggered, and was"
+    with pytest.raises(WorkerLost, match=f"{told} killed while it held a batch of 2") as lost:
         await pool.run([how, "other"], 0)
     assert "In the worker process:\nTraceback" in lost.value.__cause__.__notes__[0]
     await until(lambda: pool.health.restarts == 1 and pool.health.alive == 1)
     assert await pool.run(["well"], 0) == ["well"]
-    assert pool.pids != [first]
 
 
-async def test_a_process_that_loses_its_gpu_beside_an_item_that_cannot_be_sent(started):
+async def test_a_worker_that_loses_its_gpu_beside_an_item_that_can_not_be_sent(started):
     """That item's own error does not make the others' a handler's."""
     pool = await started(on_gpu.OnGpu)
     with pytest.raises(WorkerLost, match="lost its GPU"):
