@@ -2,8 +2,8 @@
 
 import sys
 from importlib.util import find_spec
-from types import SimpleNamespace
-from unittest.mock import patch
+from types import ModuleType, SimpleNamespace
+from unittest.mock import Mock, patch
 
 from adaptive_batching.workers.handler.device import check_device
 
@@ -30,6 +30,13 @@ class StandIn:
             raise RuntimeError(msg)
 
 
+class Broken(ModuleType):
+    """Loads what it needs when it is asked, which is not there."""
+
+    def __getattr__(self, name):
+        raise ImportError(name)
+
+
 class OnGpu:
     """Does what the first item says with its GPU; anything else it returns as it came."""
 
@@ -54,8 +61,10 @@ class OnGpu:
         raise ArithmeticError(items[0])
 
     def odd(self, items):
-        with patch.dict(sys.modules, torch=SimpleNamespace(cuda=object())):
-            check_device()
+        """Modules that only have its name."""
+        for torch in (SimpleNamespace(cuda=object()), Mock(), ModuleType("torch"), Broken("torch")):
+            with patch.dict(sys.modules, torch=torch):
+                check_device()
         raise ArithmeticError(items[0])
 
     def unused(self, items):
