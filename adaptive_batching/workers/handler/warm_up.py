@@ -152,7 +152,9 @@ class WarmUp:
         if least < _COLD * min(each.duration for each in warm):
             return False
         patience, longest = min(patience, _LONGEST), max(of_others)
-        if longest * others <= patience:
+        durations = [each.duration for each in warm]
+        usual = (min(durations) + max(durations)) / 2  # of all sizes, where they lie on a line
+        if (longest + usual) * others <= patience:
             return True
         longer, most = format_duration(longest), format_duration(patience)
         _log.warning(_SLOW_AT_FIRST, name, longer, others, most)

@@ -210,6 +210,15 @@ def test_a_pause_hides_no_slow_first_batches(paused):
     assert WarmUp([0], 64).goes_on("model", cold, warm)
 
 
+def test_how_long_the_batches_themselves_take_counts(caplog):
+    """57 sizes at 60 ms for the first time and 160 ms each, on average, are not met in 10 s."""
+    warm = [Measured(size, 0.0, 5e-3 * size) for size in (1, 2, 4, 8, 16, 32, 64)]
+    cold = [each._replace(duration=each.duration + 0.06) for each in warm]
+    assert not WarmUp([0], 64).goes_on("model", cold, warm, patience=10.0)
+    assert "57 other sizes would take longer than the 10 s" in caplog.text
+    assert WarmUp([0], 64).goes_on("model", cold, warm, patience=20.0)
+
+
 def test_a_model_that_warms_up_once_is_not_slow_at_each_size(caplog):
     """The first run of each size takes twice as long as the second, and large ones take longer."""
     warm = [Measured(size, 0.0, 1e-3 * size) for size in (1, 2, 4, 8, 16, 32, 64, 128, 256)]
