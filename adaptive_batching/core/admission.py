@@ -101,7 +101,10 @@ class Admission:
         again = TenantJob.again(job, now)
         wait = self._policy.refuse(view, again) if self._policy.keeps_door else None
         if wait is None:
-            wait = probed_after(view.situation(now), again)
+            wait, permits = probed_after(view.situation(now), again), self._permits
+            if permits.running and not permits.idle and permits.earliest <= now:
+                # a worker is overdue, maybe for long: a new job would wait for another
+                wait = max(wait, permits.room_after(now, view.duration(1)))
         return wait * LATER
 
     def refuse_unseen(self, now: float, patience: float) -> float | None:

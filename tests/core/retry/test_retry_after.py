@@ -286,6 +286,21 @@ def test_a_job_that_is_hopeless_alone_comes_back_when_the_prediction_is_tested(p
     assert released(scheduler.next(1e-3 + wait)).reason is Reason.PROBE
 
 
+def test_a_job_that_waited_beside_a_worker_that_hangs_comes_when_another_is_free() -> None:
+    """One of two workers is overdue, the other has begun a batch: the shed jobs wait for that."""
+    scheduler = Noting(Limits(64, 0.025), 2)
+    submit(scheduler, 1, 0.0)
+    released(scheduler.next(0.0))
+    submit(scheduler, 1, 0.0)
+    running = released(scheduler.next(0.0))
+    waiting = submit(scheduler, 64, 1e-3, 0.025)
+    scheduler.finish(running, Outcome.DONE, 22e-3)
+    assert scheduler.next(22e-3) == Shed(waiting, ShedReason.HOPELESS)
+    submit(scheduler, 1, 22e-3, 0.025)
+    end = released(scheduler.next(22e-3)).predicted_finish
+    assert scheduler.retry_after(waiting[0], 22e-3) == pytest.approx(1.05 * (end - 22e-3))
+
+
 def test_a_job_that_was_late_because_it_waited_may_come_at_once() -> None:
     """Its batch would have to leave now, behind 64 others: a new one has the time for that."""
     scheduler = Noting(Limits(64, 0.025), 1)
