@@ -108,12 +108,14 @@ def seconds_of(name: str, duration: Duration) -> float:
     return duration.total_seconds() if isinstance(duration, timedelta) else duration
 
 
-def patience_of(max_latency: Duration, promised: float = math.inf) -> float:
-    """Return the seconds of the `max_latency` of a call, or those promised if they are less.
+def patience_of(max_latency: Duration | None, promised: float = math.inf) -> float:
+    """Return the seconds of the `max_latency` of a call, or those promised if it has none or more.
 
     Raises:
         ValueError: It is not positive, or no duration.
     """
+    if max_latency is None:
+        return promised
     seconds = seconds_of("max_latency", max_latency)
     try:
         if not isinstance(seconds, bool) and seconds > 0:

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import zip_longest
-from math import inf
 from typing import Any, Generic, Self, TypeVar
 
 from adaptive_batching.core import JobOutcome
@@ -60,7 +59,7 @@ class Pipeline(Generic[T, R]):
         for stage in stages:
             if not isinstance(stage, Stage):
                 raise TypeError(f"stages: expected Stage(...), got {stage!r}")
-        self.max_latency = inf if max_latency is None else patience_of(max_latency)
+        self.max_latency = patience_of(max_latency)
         self.stages = tuple(stages)
         self.dispatchers: tuple[Dispatcher[Any, Any], ...] = tuple(
             Dispatcher(
@@ -224,8 +223,6 @@ class Pipeline(Generic[T, R]):
 
     def _patience(self, max_latency: Duration | None) -> float:
         """The seconds of a call."""
-        if max_latency is None:
-            return self.max_latency
         return patience_of(max_latency, self.max_latency)
 
     def _current(self) -> Execution:

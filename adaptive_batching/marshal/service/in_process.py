@@ -70,9 +70,7 @@ class InProcessEndpoint:
                 first in the order of the items.
         """
         runtime, headers = self._runtime(), self._headers(key)
-        within = runtime.max_latency
-        if max_latency is not None:
-            within = patience_of(max_latency, within)
+        within = patience_of(max_latency, runtime.max_latency)
         if self._most is None:
             body, formats = self._write(item), runtime.negotiation.default
             keys = runtime.key_arguments(headers, formats.reads, body)
