@@ -93,21 +93,22 @@ async def test_f21_what_nobody_announced_counts_when_it_comes(before):
 async def test_a_body_in_chunks_that_is_too_large_to_be_kept_is_passed_on(model, before):
     """As one is that says so; what had come of it goes before the rest, and is held no longer."""
     client = await before(max_body=1000)
-    more = asyncio.Event()
+    too_large, last = asyncio.Event(), asyncio.Event()
 
     async def parts():
         yield b'{"instances": ["' + b"x" * 900
-        await until(lambda: held(client))
+        await too_large.wait()
         yield b"y" * 900
-        await more.wait()
+        await last.wait()
         yield b'"]}'
 
     sending = asyncio.ensure_future(
         client.session.post(f"{client.url}/v1/models/m:predict", data=parts())
     )
     await until(lambda: held(client))
+    too_large.set()
     await until(lambda: not held(client))
-    more.set()
+    last.set()
     async with await sending as response:
         assert await response.json() == {"predictions": [2 * ("x" * 900 + "y" * 900)]}
         assert "X-Batch-Size" not in response.headers
