@@ -220,7 +220,8 @@ async def test_t2_slow_clients_take_nobodys_place(model, before, attack):
         tool, *arguments, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )
     server = client.running._server
-    await until(lambda: len(server._connections) > 100)
+    await until(lambda: len(server._connections) > 100 or slow.returncode is not None)
+    assert slow.returncode is None
     while slow.returncode is None:
         status, answer, _ = await client.predict(21)
         assert (status, answer) == (200, {"predictions": [42]})

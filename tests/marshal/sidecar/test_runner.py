@@ -123,7 +123,7 @@ class Visitors:
 async def test_f24_sigterm_under_load_loses_nothing(model, tmp_path):
     """Not ready at once, open until all has been told, every request answered, exit 0."""
     file = tmp_path / "traffic.csv"
-    options = ("--admin-port=0", "--drain-delay=300ms", f"--record={file}", "--no-uvloop")
+    options = ("--admin-port=0", "--drain-delay=2s", f"--record={file}", "--no-uvloop")
     async with running(f"--upstream={model.url}", *options) as (process, url):
         admin = (await process.stdout.readline()).decode().split("/ ")[0]
         visitors = Visitors(url)

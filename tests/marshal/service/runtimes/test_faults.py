@@ -54,10 +54,10 @@ async def test_a_full_queue_refuses_at_once():
 
 async def test_who_waits_past_the_deadline_hears_504():
     """In the queue as well as in a batch, which is not disturbed."""
-    puppet = Puppet(max_latency=0.05)
+    puppet = Puppet(max_latency=0.5)
     async with client_of(puppet.service) as client:
         running = asyncio.create_task(client.post("/", 1))
-        await until(lambda: puppet.batches)
+        await until(lambda: puppet.batches or running.done())
         late = await client.post("/", 2)
         for answer in (late, await running):
             assert (answer.status, answer.error) == (504, "deadline_exceeded")
