@@ -18,6 +18,10 @@ from adaptive_batching.workers.interface import Workers
 _deadline: Callable[[Job], float] = attrgetter("deadline")
 _item: Callable[[Job], Any] = attrgetter("item")
 
+# From a timer of a late loop to the task that takes an answer which is there. uvloop's timers, and
+# calls from there, come before the reads of their turn; the task goes on in the turn after.
+_TURNS = 3
+
 
 class RunningBatches:
     """Runs batches on workers, and tells how each has ended.
@@ -110,6 +114,8 @@ class RunningBatches:
 class Deadlines:
     """Fails jobs at their deadlines while their batch still runs: one timer for each batch.
 
+    An answer that is there by then, because the loop was late, is given.
+
     Args:
         loop: Whose timers.
         on_expired: Told of the jobs that have just been failed.
@@ -128,7 +134,7 @@ class Deadlines:
         """Fail these of its members at their deadlines, while it runs."""
         due = min(map(_deadline, jobs))
         if due < inf:
-            self._timers[batch] = self._loop.call_at(due, self._expire, batch, due)
+            self._timers[batch] = self._loop.call_at(due, self._expire, batch, due, _TURNS)
 
     def forget(self, batch: Batch) -> None:
         """A batch has ended: its time limit is lifted."""
@@ -136,7 +142,12 @@ class Deadlines:
         if timer is not None:
             timer.cancel()
 
-    def _expire(self, batch: Batch, due: float) -> None:
+    def _expire(self, batch: Batch, due: float, turns: int) -> None:
+        if batch not in self._timers:
+            return  # it has ended meanwhile
+        if turns:
+            self._loop.call_soon(self._expire, batch, due, turns - 1)
+            return
         calls = cast("list[Call[Any, Any]]", batch.jobs)
         expired = [call for call in calls if call.deadline <= due and call.outcome is PENDING]
         for call in expired:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import uvloop
 
 from adaptive_batching.core import JobOutcome, Limits
 from adaptive_batching.dispatcher import Dispatcher
@@ -23,6 +24,7 @@ from adaptive_batching.errors import (
 from adaptive_batching.workers.elsewhere import Processes
 from adaptive_batching.workers.factory import make_workers
 from adaptive_batching.workers.handler.results import raised_by_calls
+from adaptive_batching.workers.placement import Threads
 from tests.workers.conditions import until
 from tests.workers.faulty import LOCK, Faulty
 from tests.workers.handlers import dead
@@ -65,6 +67,24 @@ async def test_nobody_waits_for_a_stuck_worker_beyond_his_own_deadline(how):
         assert await dispatcher.submit("next") == "next"
         assert dead(stuck)
         assert dispatcher.stats().requests[JobOutcome.EXPIRED] == 2
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("place", [Processes(), Threads(1)])
+def test_an_answer_that_is_there_is_given_by_a_loop_that_is_late(place, loop):
+    """The loop was held beyond the deadline, the worker was not: it answered before."""
+
+    async def story():
+        async with Dispatcher[str, str](make_workers(Faulty, place), Limits(4)) as dispatcher:
+            await dispatcher.submit("first")
+            waiting = asyncio.ensure_future(dispatcher.submit("second", max_latency=0.5))
+            for _ in range(6):  # its batch is on its way
+                await asyncio.sleep(0)
+            time.sleep(1.0)  # noqa: ASYNC251  as a handler of other requests would
+            assert await waiting == "second"
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(story())
 
 
 # --------------------------------------------------------------------------------------- death
