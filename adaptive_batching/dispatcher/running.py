@@ -18,8 +18,9 @@ from adaptive_batching.workers.interface import Workers
 _deadline: Callable[[Job], float] = attrgetter("deadline")
 _item: Callable[[Job], Any] = attrgetter("item")
 
-# From a timer of a late loop to the task that takes an answer which is there. uvloop's timers, and
-# calls from there, come before the reads of their turn; the task goes on in the turn after.
+# Turns of the loop from a deadline's timer to the failing of jobs: a late loop first takes an
+# answer that has arrived. uvloop runs timers, and the callbacks that they schedule, before the
+# reads of the same turn; the batch's task goes on in the turn after.
 _TURNS = 3
 
 
@@ -114,7 +115,7 @@ class RunningBatches:
 class Deadlines:
     """Fails jobs at their deadlines while their batch still runs: one timer for each batch.
 
-    An answer that is there by then, because the loop was late, is given.
+    A late loop first takes an answer that has arrived, and the jobs get that.
 
     Args:
         loop: Whose timers.
@@ -128,7 +129,7 @@ class Deadlines:
     ) -> None:
         self._loop = loop
         self._on_expired = on_expired
-        self._timers: dict[Batch, asyncio.TimerHandle] = {}
+        self._timers: dict[Batch, asyncio.Handle] = {}
 
     def watch(self, batch: Batch, jobs: Sequence[Job]) -> None:
         """Fail these of its members at their deadlines, while it runs."""
@@ -143,10 +144,8 @@ class Deadlines:
             timer.cancel()
 
     def _expire(self, batch: Batch, due: float, turns: int) -> None:
-        if batch not in self._timers:
-            return  # it has ended meanwhile
         if turns:
-            self._loop.call_soon(self._expire, batch, due, turns - 1)
+            self._timers[batch] = self._loop.call_soon(self._expire, batch, due, turns - 1)
             return
         calls = cast("list[Call[Any, Any]]", batch.jobs)
         expired = [call for call in calls if call.deadline <= due and call.outcome is PENDING]

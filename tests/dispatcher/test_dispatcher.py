@@ -221,6 +221,19 @@ async def test_a_batch_that_runs_beyond_the_deadline() -> None:
 
 
 @virtually
+async def test_an_answer_in_the_turn_of_the_deadline_is_given() -> None:
+    """The batch ends in the turn of the loop in which the timer of its deadline fires."""
+    puppet = Puppet()
+    dispatcher = dispatcher_of(puppet)
+    await dispatcher.start()
+    (call,) = calls(dispatcher, 1, max_latency=0.2)
+    await turns()
+    asyncio.get_running_loop().call_at(0.2, puppet.finish)
+    assert await call == 10
+    await dispatcher.aclose()
+
+
+@virtually
 async def test_the_first_call_waits_for_the_workers() -> None:
     """Its time begins when they are ready, so that loading a model is not lateness."""
 

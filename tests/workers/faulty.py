@@ -29,6 +29,10 @@ class Faulty:
     def echo(self, items):
         return items
 
+    def nap(self, items):
+        time.sleep(0.2)
+        return items
+
     def spin(self, items):
         while True:
             pass
