@@ -57,6 +57,7 @@ async def test_who_waits_past_the_deadline_hears_504():
     puppet = Puppet(max_latency=0.5)
     async with client_of(puppet.service) as client:
         running = asyncio.create_task(client.post("/", 1))
+        # a request that a busy machine reads late never reaches a batch
         await until(lambda: puppet.batches or running.done())
         late = await client.post("/", 2)
         for answer in (late, await running):
