@@ -14,9 +14,10 @@ say counts. With one replication, whatever is beyond in it seems to win.
 
 A run lasts 40 full batches at least, and 4,000 requests, an overload 60 promises: all that waits at
 its end is answered, so that the longest queue would win a short one. The first 40 % are left out,
-while all learn. Timers and the event loop are ideal unless --loop-delay says otherwise, and without
---jitter no batch is luckier than another: then the limit of one worker, which is told beside, is
-exact.
+while all learn. Users of a closed loop are answered in rounds, of which the time that counts holds
+one more or less by chance: so there an answer counts by the part of its latency that lies in it.
+Timers and the event loop are ideal unless --loop-delay says otherwise, and without --jitter no
+batch is luckier than another: then the limit of one worker, which is told beside, is exact.
 That and `cork` are compared over the whole run, the learning included.
 """
 
@@ -35,6 +36,7 @@ from adaptive_batching.core import Limits
 from adaptive_batching.simulation import (
     ClosedLoop,
     Experiment,
+    History,
     Row,
     Server,
     Span,
@@ -42,6 +44,7 @@ from adaptive_batching.simulation import (
     limit_of,
     mmpp,
     poisson,
+    summarize,
 )
 from adaptive_batching.simulation.study.replications import Estimate, estimate
 from adaptive_batching.simulation.traffic.arrivals import Times
@@ -160,6 +163,29 @@ def cells() -> list[Cell]:
     return [Cell(number, *each) for number, each in enumerate(grid)]
 
 
+class Run(NamedTuple):
+    """The figures of one policy, and how many answers in time it gave, in parts of one."""
+
+    row: Row
+    in_time: float
+
+
+def measured(experiment: Experiment, policy: str, workers: int) -> Run:
+    """Simulate one policy, and count its answers in time."""
+    history = History()
+    experiment.play(policy, workers, history)
+    begin, traffic = experiment.warmup, experiment.arrivals
+    row = summarize(history, policy=policy, workers=workers, warmup=begin)
+    if not isinstance(traffic, ClosedLoop):
+        return Run(row, row.on_time)
+    parts = (
+        (min(job.finished, traffic.duration) - max(job.arrived, begin)) / job.latency
+        for job in history.jobs
+        if job.in_time
+    )
+    return Run(row, sum(part for part in parts if part > 0))
+
+
 class Duel(NamedTuple):
     """`cork` against a rival in one cell.
 
@@ -207,31 +233,31 @@ def met(
     """Let cork meet rivals, seed by seed."""
     experiments = [cell.experiment(seed, jitter, loop_delay) for seed in seeds]
     cork, *others = (
-        [experiment.run(policy, cell.workers) for experiment in experiments]
+        [measured(experiment, policy, cell.workers) for experiment in experiments]
         for policy in ("cork", *rivals)
     )
     closed = isinstance(cell.traffic, Closed)
-    duels = [_duel(name, cork, rows, closed) for name, rows in zip(rivals, others, strict=True)]
-    return cork, duels
+    duels = [_duel(name, cork, runs, closed) for name, runs in zip(rivals, others, strict=True)]
+    return [run.row for run in cork], duels
 
 
-def _duel(name: str, cork: Sequence[Row], rival: Sequence[Row], closed: bool) -> Duel:  # noqa: FBT001
+def _duel(name: str, cork: Sequence[Run], rival: Sequence[Run], closed: bool) -> Duel:  # noqa: FBT001
     pairs = list(zip(cork, rival, strict=True))
     goodput = estimate([behind(ours, other, closed=closed) for ours, other in pairs])
     assert goodput is not None
-    served = all(share(rows) >= SERVED for rows in (cork, rival))
+    served = all(share([run.row for run in runs]) >= SERVED for runs in (cork, rival))
     longer = [
-        ours.mean_latency / other.mean_latency - 1
+        ours.row.mean_latency / other.row.mean_latency - 1
         for ours, other in pairs
-        if ours.mean_latency and other.mean_latency
+        if ours.row.mean_latency and other.row.mean_latency
     ]
     return Duel(name, goodput, estimate(longer) if served else None)
 
 
-def behind(ours: Row, other: Row, *, closed: bool) -> float:
+def behind(ours: Run, other: Run, *, closed: bool) -> float:
     """By how much the other is ahead, as `Duel.goodput`."""
-    of = max(ours.on_time, other.on_time) if closed else other.requests
-    return (other.on_time - ours.on_time) / max(1, of)
+    of = max(ours.in_time, other.in_time) if closed else other.row.requests
+    return (other.in_time - ours.in_time) / max(1, of)
 
 
 def share(rows: Sequence[Row]) -> float:

@@ -8,9 +8,10 @@ several items, batch keys (some of which cost more), deadlines of their own, a d
 a cold start, jitter, pauses, a coarse timer or an event loop that lags.
 
 All policies meet the same traffic and luck. What is behind counts in points of goodput (of a closed
-loop: in per cent of the answers in time); mean latencies where both answer 99 % in time. The worst
-cells are run again with three other seeds, for the worst of many is often bad luck. A scenario is a
-command line of `simulate`, which is told; where that needs a trace, `--trace NUMBER` prints it.
+loop: in per cent of the answers in time, counted as in `grid.py`); mean latencies where both answer
+99 % in time. The worst cells are run again with three other seeds, for the worst of many is often
+bad luck. A scenario is a command line of `simulate`, which is told; where that needs a trace,
+`--trace NUMBER` prints it.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
-from grid import SERVED, behind, share
+from grid import SERVED, Run, behind, measured, share
 from spread import spread
 
 from adaptive_batching.cli.commands.simulate import command
@@ -110,7 +111,7 @@ class Scenario(NamedTuple):
         line = ("adaptive-batching", "simulate", *name, *self.options, "--seed", str(seed))
         return shlex.join((*line, *policies))
 
-    def rows(self, seed: int, policies: Sequence[str]) -> list[Row]:
+    def runs(self, seed: int, policies: Sequence[str]) -> list[Run]:
         """Run policies as the command does."""
         with TemporaryDirectory() as folder:
             path = Path(folder) / f"{self.number}.csv"
@@ -121,7 +122,7 @@ class Scenario(NamedTuple):
             given = command.make_context("simulate", [*name, *self.options]).params
             options = {name: value for name, value in given.items() if name not in OF_THE_COMMAND}
             experiment = experiment_of(given["trace"], options, seed)
-        return [experiment.run(policy, self.workers) for policy in policies]
+        return [measured(experiment, policy, self.workers) for policy in policies]
 
 
 class Lots:
@@ -270,11 +271,11 @@ def days(lots: Lots, full: float, seconds: float) -> list[str]:
 
 
 class Outcome(NamedTuple):
-    """What came of a scenario: the row of cork, and those of the rivals."""
+    """What came of a scenario: the run of cork, and those of the rivals."""
 
     scenario: Scenario
-    cork: Row
-    rivals: list[Row]
+    cork: Run
+    rivals: list[Run]
 
     @property
     def behind(self) -> list[float]:
@@ -285,7 +286,7 @@ class Outcome(NamedTuple):
     @property
     def slower(self) -> list[float | None]:
         """By how much cork takes longer on average; None where that says nothing."""
-        return [_slower_than(self.cork, rival) for rival in self.rivals]
+        return [_slower_than(self.cork.row, rival.row) for rival in self.rivals]
 
     @property
     def worst(self) -> tuple[float, int]:
@@ -310,7 +311,7 @@ def _slower_than(cork: Row, rival: Row) -> float | None:
 def outcome(number: int, seed: int, *, warm: bool) -> Outcome:
     """Of one scenario."""
     drawn = scenario(number, seed, warm=warm)
-    cork, *rivals = drawn.rows(seed, ("cork", *RIVALS))
+    cork, *rivals = drawn.runs(seed, ("cork", *RIVALS))
     return Outcome(drawn, cork, rivals)
 
 
@@ -344,7 +345,7 @@ def worst(outcomes: Sequence[Outcome], number: int, seed: int) -> Iterator[str]:
         drawn, rival = found.scenario, RIVALS[index]
         yield f"#{drawn.number} {_figures(drawn, found.cork, found.rivals[index])}"
         for other in range(seed + 1, seed + 1 + OTHER_SEEDS):
-            yield f"    seed {other}: {_figures(drawn, *drawn.rows(other, ('cork', rival)))}"
+            yield f"    seed {other}: {_figures(drawn, *drawn.runs(other, ('cork', rival)))}"
         if drawn.trace is not None:
             yield (
                 f"    python simulations/search.py --seed {seed} --trace {drawn.number}"
@@ -353,11 +354,11 @@ def worst(outcomes: Sequence[Outcome], number: int, seed: int) -> Iterator[str]:
         yield f"    {drawn.command(seed, rival)}"
 
 
-def _figures(drawn: Scenario, cork: Row, rival: Row) -> str:
+def _figures(drawn: Scenario, cork: Run, rival: Run) -> str:
     lost = behind(cork, rival, closed=drawn.closed)
     both = " against ".join(
         f"{row.policy} {share([row]):.1%} {(row.mean_latency or 0.0) * 1e3:.2f} ms"
-        for row in (cork, rival)
+        for row, _ in (cork, rival)
     )
     return f"{both}, {lost * 100:+.1f} points behind"
 
