@@ -161,9 +161,9 @@ class Clump:
         since = (now - self.answered_at) / self._scale
         if since >= _EDGES[-1]:
             return 0.0
-        whole = self.whole
-        if self._come - since * self._background > whole + 1.0:
-            return 0.0  # all of it is here, beyond doubt
+        whole, come = self.whole, self._come - since * self._background
+        if come > min(self._callers - 0.5, whole + 1.0):
+            return 0.0  # all that may send again have, to half a job; or more than do on average
         return whole - self._come_by(since)
 
     def steps(self, now: float) -> Iterable[tuple[float, float]]:

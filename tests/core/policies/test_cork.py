@@ -130,6 +130,22 @@ def test_tight_deadlines_at_high_load() -> None:
     assert row.goodput >= 0.96
 
 
+@pytest.mark.no_cover
+def test_a_job_that_comes_right_after_a_batch_can_wait_for_the_next() -> None:
+    """Two workers, promises of 1.5 batches: as many in time, to 2 points, as if all left when due.
+
+    Batches that leave at once leave in pairs, and what comes between two pairs is late.
+    """
+    server, full = Server(40e-3, 1e-4), 46.4e-3
+    arrivals = clumped(0.6 * 2 * FULL / full, 4.0, seed=1, within=full / 50)
+    experiment = Experiment(arrivals, server, Limits(FULL, 1.5 * full), warmup=1.5)
+    cork, deferred, greedy = (
+        experiment.run(policy, 2).goodput for policy in ("cork", "deferred", "greedy")
+    )
+    assert cork >= deferred - 0.02
+    assert cork >= greedy + 0.1
+
+
 NOISY = Server(5e-3, 5e-5, jitter=0.1, pause_probability=0.005, pause=10e-3)
 
 
@@ -272,6 +288,48 @@ def test_the_head_is_released_when_its_deadline_says_so() -> None:
             job.deadline for view in scheduler._queues.views.values() for job in view.queue
         ]
         assert step.until <= min(deadlines, default=inf)
+
+
+def held_beside_a_full_batch(promise: float, rate: float, left: float = 1.0) -> float:
+    """How long a lone job is held (full batches) beside one, which takes as long as is left."""
+    full, now = SERVICE(FULL), 0.0
+    scheduler = trained(promise * full, workers=2)
+    running: list[tuple[float, Batch]] = []
+    for _ in range(500):
+        now += 1.0 / rate
+        while running and running[0][0] <= now:
+            end, batch = running.pop(0)
+            scheduler.finish(batch, Outcome.DONE, end)
+        submit(scheduler, 1, now)
+        while isinstance(step := scheduler.next(now), Batch):
+            running.append((now + SERVICE(step.size), step))
+            running.sort(key=lambda each: each[0])
+    while scheduler.items or running:
+        end, batch = running.pop(0)
+        scheduler.finish(batch, Outcome.DONE, end)
+        while isinstance(step := scheduler.next(now := end), Batch):
+            running.append((now + SERVICE(step.size), step))
+    scheduler.submit(Job(now, FULL))
+    assert isinstance(scheduler.next(now), Batch)
+    now += (1.0 - left) * full
+    submit(scheduler, 1, now, patience=promise * full)
+    step = scheduler.next(now)
+    return (step.until - now) / full if isinstance(step, Hold) else 0.0
+
+
+def test_the_last_idle_worker_is_held_until_a_job_that_misses_it_is_in_time() -> None:
+    """Within 1.5 full batches for half of one: what comes later can wait for the other half."""
+    assert held_beside_a_full_batch(1.5, rate=5000.0) == pytest.approx(0.5, rel=0.01)
+
+
+def test_the_last_idle_worker_is_not_held_for_a_job_that_can_not_be_in_time() -> None:
+    """Within less than a full batch none can, so it is held until the other is free at most."""
+    assert held_beside_a_full_batch(0.95, rate=5000.0, left=0.1) <= 0.1
+
+
+def test_the_last_idle_worker_is_not_held_if_no_other_job_is_expected() -> None:
+    """Fifty a second are a fifth of a job in half a batch."""
+    assert held_beside_a_full_batch(1.5, rate=50.0) == 0.0
 
 
 def test_shedding_one_by_one() -> None:

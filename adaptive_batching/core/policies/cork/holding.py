@@ -124,9 +124,10 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
     if spare <= 0.0:
         return now
     affordable = 1.0 if spare >= parameters.reserve else spare / parameters.reserve
-    clump_end = _clump_end(at, affordable * next_release, due)
-    if clump_end > now:
-        return clump_end
+    even = _evenly_until(at, full, due) if idle == 1 else now
+    until = even if even > now else _clump_end(at, affordable * next_release, due)
+    if until > now:
+        return until
     # Workers that bunch are free one right after the other, and then for long none is.
     next_release = max(next_release, at.fixed / at.workers)
     hazard, changes = at.arrivals.hazard(now, at.rate, at.fixed + at.per_item)
@@ -139,6 +140,21 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
     if flips <= soonest:
         return now
     return soonest if changes <= soonest else min(flips, changes)
+
+
+def _evenly_until(at: Situation, full: float, due: float) -> float:
+    """Until when a job that misses the last idle worker's batch is late in the next one (seconds).
+
+    The next batch leaves when a busy worker is free. A job that comes after this instant is in time
+    there; those that come before it join this batch. It is `now` if holding gains nothing: a full
+    batch is late anyway, the waiting jobs would be late by then, or no other is expected till then.
+    """
+    patience = at.limits.max_latency - full * (1.0 + at.margin)
+    even = at.next_free - patience
+    if patience <= 0.0 or not at.now + at.timer < even <= due:
+        return at.now
+    expected = at.rate * at.arrivals.clump.unanswered * (even - at.now)
+    return even if expected >= 1.0 else at.now
 
 
 def _clump_end(at: Situation, missed: float, due: float) -> float:
