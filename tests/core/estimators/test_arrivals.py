@@ -150,25 +150,6 @@ def test_answers_bring_clumps() -> None:
     assert expected[min(expected)] == 0.0
 
 
-def test_when_all_callers_are_back_no_more_are_expected() -> None:
-    """Eight callers return within a millisecond, in no fixed order: the eighth is the last."""
-    arrivals, now, rng = ArrivalRate(), 0.0, random.Random(1)
-    for turn in range(96):
-        now += 6.6e-3
-        if turn:
-            arrivals.digest(now, 1.0, 5e-3)
-        arrivals.clump.answered(now, 8, 1)
-        callers, latest = (8, 1.5e-3) if turn < 95 else (7, 1.2e-3)
-        for second in sorted(rng.uniform(0.5e-3, latest) for _ in range(callers)):
-            arrivals.arrived(now + second)
-    here = now + 1.2e-3  # the last step ends later
-    arrivals.digest(here, 1.0, 5e-3)
-    assert arrivals.clump.size(here) > 0.5
-    arrivals.arrived(here)
-    arrivals.digest(here, 1.0, 5e-3)
-    assert arrivals.clump.size(here) == 0.0
-
-
 @pytest.mark.parametrize(("workers", "after_few"), [(1, 2.0), (2, 10.7)])
 def test_few_callers_come_after_a_small_answer(workers: int, after_few: float) -> None:
     """Callers in turns of 28 and 2 make no clump of 15; those of two workers come more evenly."""
@@ -213,6 +194,22 @@ def after_each_answer(arrivals: ArrivalRate, cycles: int, seconds: list[float]) 
         arrivals.digest(now, 1.0, 5e-3)
         arrivals.clump.answered(now, len(seconds), 1)
     return now
+
+
+def test_when_all_callers_are_back_no_more_are_expected() -> None:
+    """Eight callers return within a millisecond: after the eighth no step has to end."""
+    arrivals, returns = ArrivalRate(), [0.5e-3 + 1e-3 * number / 7 for number in range(8)]
+    now = after_each_answer(arrivals, 96, returns)
+    for second in returns[:5]:
+        arrivals.arrived(now + second)
+    here = now + 1.2e-3
+    arrivals.arrived(here)
+    arrivals.arrived(here)
+    arrivals.digest(here, 1.0, 5e-3)
+    assert arrivals.clump.size(here) > 0.5
+    arrivals.arrived(here)
+    arrivals.digest(here, 1.0, 5e-3)
+    assert arrivals.clump.size(here) == 0.0
 
 
 def test_a_clump_may_last_for_most_of_the_time_between_answers() -> None:

@@ -292,23 +292,10 @@ def test_the_head_is_released_when_its_deadline_says_so() -> None:
 
 def held_beside_a_full_batch(promise: float, rate: float, left: float = 1.0) -> float:
     """How long a lone job is held (full batches) beside one, which takes as long as is left."""
-    full, now = SERVICE(FULL), 0.0
+    full = SERVICE(FULL)
     scheduler = trained(promise * full, workers=2)
-    running: list[tuple[float, Batch]] = []
-    for _ in range(500):
-        now += 1.0 / rate
-        while running and running[0][0] <= now:
-            end, batch = running.pop(0)
-            scheduler.finish(batch, Outcome.DONE, end)
-        submit(scheduler, 1, now)
-        while isinstance(step := scheduler.next(now), Batch):
-            running.append((now + SERVICE(step.size), step))
-            running.sort(key=lambda each: each[0])
-    while scheduler.items or running:
-        end, batch = running.pop(0)
-        scheduler.finish(batch, Outcome.DONE, end)
-        while isinstance(step := scheduler.next(now := end), Batch):
-            running.append((now + SERVICE(step.size), step))
+    seen = simulate([number / rate for number in range(500)], scheduler, SERVICE)
+    now = max(batch.finished for batch in seen.batches)
     scheduler.submit(Job(now, FULL))
     assert isinstance(scheduler.next(now), Batch)
     now += (1.0 - left) * full
