@@ -221,7 +221,6 @@ class Situation(NamedTuple):
         capacity: How many workers like the one it would run on could do the work of all.
         fixed: Seconds that any batch takes.
         per_item: Seconds that each item adds.
-        per_item_at_most: The steepest slope that what was seen leaves possible.
         margin: How much longer than predicted nine batches in ten stay below, relative.
         largest: About the largest batch seen of late (items): beyond it, predictions extrapolate.
         peak: From which size on batches were seen to answer fewer items a second.
@@ -233,6 +232,7 @@ class Situation(NamedTuple):
         next_free: When the next busy worker is expected to be free, `now` if that is overdue; `inf`
             if none is busy.
         last_release: When the last batch of any queue left.
+        forgotten: When what is known of this queue's batches is too old, if none leaves before.
         timer: The resolution of the driver's timers: shorter holds are not worth arming.
         timers_late: By how much nearly no wake-up has been later than it was asked for.
         per_cost: Seconds that each unit of a batch's cost adds, where items don't cost the same.
@@ -259,7 +259,6 @@ class Situation(NamedTuple):
     capacity: float
     fixed: float
     per_item: float
-    per_item_at_most: float
     margin: float
     largest: float
     peak: PeakSize
@@ -270,6 +269,7 @@ class Situation(NamedTuple):
     arrivals: ArrivalRate
     next_free: float
     last_release: float
+    forgotten: float
     timer: float
     timers_late: float
     per_cost: float
@@ -359,7 +359,6 @@ class Situation(NamedTuple):
         return self._replace(
             fixed=self.fixed * faster.factor,
             per_item=self.per_item * faster.factor,
-            per_item_at_most=self.per_item_at_most * faster.factor,
             per_cost=self.per_cost * faster.factor,
             per_size=self.per_size * faster.factor,
             capacity=self.capacity * faster.factor,

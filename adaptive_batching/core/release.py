@@ -1,6 +1,7 @@
 """How jobs leave the queues: as the policy says, in a batch or turned away; late; or taken out."""
 
 from adaptive_batching.core.checked_policy import CheckedPolicy
+from adaptive_batching.core.estimators.evidence import MEMORY
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, Job, Reason
 from adaptive_batching.core.permits import Permits
@@ -159,7 +160,9 @@ class Release:
             raise self._policy.broken(self._permits.idle, expected, decision, now)
         size = waiting - queue.items
         self._queues.left(jobs[0].key, size)
-        return self.leave(jobs, size, view.line, view.limits, decision.reason, now)
+        batch = self.leave(jobs, size, view.line, view.limits, decision.reason, now)
+        view.forgotten = now + MEMORY * batch.predicted
+        return batch
 
     def _turn_away(self, view: KeyQueue, decision: Shed, now: float) -> Shed:
         jobs = decision.jobs

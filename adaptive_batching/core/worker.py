@@ -25,10 +25,6 @@ class Latency(Line, Protocol):
     """What is known of how long a batch takes; see `LinearLatency`."""
 
     @property
-    def per_item_at_most(self) -> float:
-        """The steepest slope that what was seen leaves believable."""
-
-    @property
     def batches(self) -> int:
         """Batches learned from."""
 
@@ -64,10 +60,11 @@ class Pace:
     is one number, and so do most models.
 
     Durations far too long count as 4 standard deviations, unless they come again and again (CUSUM):
-    pauses happen. One far too short is believed: nothing makes a slow worker fast by accident.
+    pauses happen. One far too short is believed: nothing makes a slow worker fast by accident. Of
+    the first five it is the median, for first batches load and compile.
     """
 
-    __slots__ = ("_above", "_spread", "batches", "log_ratio", "tolerance")
+    __slots__ = ("_above", "_first", "_spread", "batches", "log_ratio", "tolerance")
 
     def __init__(self) -> None:
         self.batches = 0
@@ -75,6 +72,7 @@ class Pace:
         self.log_ratio = 0.0
         self.tolerance = inf
         """A log ratio that is further off than this differs beyond doubt, and matters."""
+        self._first: list[float] = []  # too few to call one of them an outlier
         self._spread = 0.0  # mean absolute deviation
         self._above = 0.0
 
@@ -102,23 +100,28 @@ class Pace:
 
     def _fold(self, log_ratio: float) -> None:
         self.batches += 1
+        if self.batches <= TRUSTED_AFTER:
+            self._first.append(log_ratio)
+            self.log_ratio = median_low(self._first)
+            deviations = [abs(each - self.log_ratio) for each in self._first]
+            self._spread = max(sum(deviations) / len(deviations), SPREAD_FLOOR)
+            return
         deviation = log_ratio - self.log_ratio
-        if self.batches > TRUSTED_AFTER:
-            limit = SURE * DEVIATION * self._spread
-            self._above = max(0.0, self._above + min(deviation / limit, 1.0) * SURE - 1.0)
-            if deviation < -limit or self._above >= ALARM:
-                self._begin_anew(log_ratio, sure=deviation > 0)
-                return
-            deviation = min(deviation, limit)
+        limit = SURE * DEVIATION * self._spread
+        self._above = max(0.0, self._above + min(deviation / limit, 1.0) * SURE - 1.0)
+        if deviation < -limit or self._above >= ALARM:
+            self._begin_anew(log_ratio, sure=deviation > 0)
+            return
+        deviation = min(deviation, limit)
         share = 1.0 / min(self.batches, MEMORY)
         self.log_ratio += deviation * share
-        if self.batches > 1:
-            spread = self._spread + (abs(deviation) - self._spread) * share
-            self._spread = max(spread, SPREAD_FLOOR)
+        spread = self._spread + (abs(deviation) - self._spread) * share
+        self._spread = max(spread, SPREAD_FLOOR)
 
     def _begin_anew(self, log_ratio: float, *, sure: bool) -> None:
         """Forget what was learned: the worker, or the model behind the key, has changed."""
         self.batches = TRUSTED_AFTER if sure else 1
+        self._first = [log_ratio]
         self.log_ratio = log_ratio
         self._above = 0.0
 
@@ -154,11 +157,6 @@ class ScaledLatency:
     def largest_cost(self) -> float:
         """As the pool's."""
         return self.pool.largest_cost
-
-    @property
-    def per_item_at_most(self) -> float:
-        """The steepest slope that what was seen leaves believable."""
-        return self.pool.per_item_at_most * self.factor
 
     @property
     def batches(self) -> int:
@@ -210,30 +208,81 @@ class ScaledLatency:
         return self.pool.predict(size, cost) * self.factor
 
 
+class KeySpread:
+    """How much the paces of batch keys differ, and how much the batches of one key scatter.
+
+    What a key differs by is in each of its batches, their scatter is not: so the product of a log
+    ratio and what was known of its key is the variance between keys, on average.
+
+    Attributes:
+        between: Variance of the log ratios of keys, over the last 50 batches; about 0, and by luck
+            below it, if all are alike.
+        noise: Variance of the log ratios of one key's batches.
+    """
+
+    __slots__ = ("_batches", "between", "noise")
+
+    def __init__(self) -> None:
+        self._batches = 0
+        self.between = 0.0
+        self.noise = SPREAD_FLOOR**2
+
+    def saw(self, log_ratio: float, known: float) -> None:
+        """A batch took exp(log_ratio) times as long as the pool's line says, its key exp(known)."""
+        self._batches += 1
+        share = 1.0 / min(self._batches, MEMORY)
+        surprise = (log_ratio - known) ** 2
+        if self._batches > TRUSTED_AFTER:
+            surprise = min(surprise, SURE**2 * self.noise)  # pauses happen
+        self.noise = max(SPREAD_FLOOR**2, self.noise + (surprise - self.noise) * share)
+        self.between += (log_ratio * known - self.between) * share
+
+    def believed(self, batches: int) -> float:
+        """The share of a key's mean log ratio that is no luck, if it is of so many batches.
+
+        The best linear estimate of a random effect (Henderson 1950): where keys are alike no
+        difference is believed, and where they differ by far the first batch is.
+        """
+        between = max(0.0, self.between)
+        return between / (between + self.noise / min(batches, MEMORY))
+
+
 class KeyPace:
     """Learns how many times as long the batches of one key take as those of most keys.
 
     Args:
         pool: The line of all keys; it is learned from durations that are divided by their factors.
+        spread: How much all keys differ.
 
     Attributes:
-        factor: Times as long as most; 1 until the contrary is proven.
+        factor: Times as long as most; 1 where the difference is luck, or does not matter.
         latency: How long its batches take on a worker as fast as most.
     """
 
-    __slots__ = ("_pace", "_pool", "factor", "latency")
+    __slots__ = ("_pace", "_pool", "_spread", "factor", "latency")
 
-    def __init__(self, pool: LinearLatency) -> None:
+    def __init__(self, pool: LinearLatency, spread: KeySpread) -> None:
         self._pace = Pace()
         self._pool = pool
+        self._spread = spread
         self.factor = 1.0
         self.latency: Latency = pool
 
     def learn(self, size: int, duration: float, cost: float = 0.0) -> None:
         """Hold the duration (seconds) of a batch against the pool's line."""
-        self._pace.learn(size, duration, self._pool, cost)
-        if self._pace.differs(0.0):
-            self.factor = exp(self._pace.log_ratio)
+        expected = self._pool.predict(size, cost)
+        if not (expected > 0 and 0 < duration < inf):
+            return
+        log_ratio, spread = log(duration / expected), self._spread
+        if self._pace.batches:
+            known = self._pace.log_ratio
+            spread.saw(log_ratio, known)
+            if log_ratio < known - SURE * sqrt(spread.noise):
+                self._pace = Pace()  # as of a worker: no batch is that fast by accident
+        self._pace.observe(log_ratio)
+        difference = self._pace.log_ratio * spread.believed(self._pace.batches)
+        if abs(difference) > _NOTICEABLE:
+            self.factor = exp(difference)
             self.latency = ScaledLatency(self._pool, self.factor)
         else:
             self.factor, self.latency = 1.0, self._pool

@@ -1,15 +1,19 @@
 """What is learned of each batch key: how long its batches take beside those of most."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from contextlib import suppress
 from math import inf
 from random import Random
 
 import pytest
 
-from adaptive_batching.core import Job, Limits, Outcome, Scheduler
+from adaptive_batching.core import Batch, Job, Limits, Outcome, Reason, Scheduler, Shed
+from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.greedy import Greedy
+from adaptive_batching.core.worker import KeyPace, KeySpread
 from adaptive_batching.errors import Overloaded
+from adaptive_batching.simulation import Experiment, KeyCosts, Server, poisson
 from tests.core.steps import released
 
 
@@ -88,3 +92,63 @@ def test_what_is_learned_of_keys_in_use_outlasts_any_number_of_others() -> None:
             scheduler.finish(released(scheduler.next(now)), Outcome.DONE, now + slow)
     assert len(scheduler.queues) == 1024
     assert scheduler.line("in use").predict(1) > 4 * scheduler.line(2_999).predict(1)
+
+
+def learned(batches: Iterable[tuple[Hashable, float]]) -> dict[Hashable, KeyPace]:
+    """What is known of keys after batches that took so many times as long as usual."""
+    pool, spread, paces = LinearLatency(), KeySpread(), dict[Hashable, KeyPace]()
+    for size in (1, 8, 64) * 5:
+        pool.observe(size, 5e-3 + 0.05e-3 * size)
+    for number, (key, ratio) in enumerate(batches):
+        size = (1, 8, 64)[number % 3]
+        pace = paces.setdefault(key, KeyPace(pool, spread))
+        duration = ratio * (5e-3 + 0.05e-3 * size)
+        pace.learn(size, duration)
+        pool.observe(size, duration / pace.factor)
+    return paces
+
+
+def test_where_keys_differ_by_far_the_first_batch_of_another_is_believed() -> None:
+    """Two keys have shown that one may take eight times as long as another."""
+    known = [("cheap", 1.0), ("dear", 8.0)] * 10
+    factor = {key: pace.factor for key, pace in learned([*known, ("new", 8.0)]).items()}
+    assert factor["dear"] / factor["cheap"] == pytest.approx(8.0, rel=0.1)
+    assert factor["new"] == pytest.approx(factor["dear"], rel=0.3)
+
+
+def test_a_first_batch_that_loads_and_compiles_is_forgotten_with_the_next() -> None:
+    """No batch is as fast as the second by accident, so the first was slow by one."""
+    known = [("cheap", 1.0), ("dear", 8.0)] * 10
+    paces = learned([*known, ("new", 20.0), ("new", 1.0)])
+    assert paces["new"].factor == pytest.approx(paces["cheap"].factor, rel=0.3)
+
+
+def test_a_key_that_seemed_hopeless_is_tried_again() -> None:
+    """Its cold batches took longer than is promised: after fifty times as long, one is a probe."""
+    scheduler, now, probes = Scheduler(Cork(), Limits(8, 30e-3)), 0.0, list[float]()
+    for round_ in range(2_000):
+        for key in ("warm", "cold"):
+            now += 15e-3
+            with suppress(Overloaded):
+                scheduler.submit(Job(now, deadline=now + 30e-3, key=key))
+            while isinstance(step := scheduler.next(now), Shed):
+                pass
+            if isinstance(step, Batch):
+                if step.reason is Reason.PROBE:
+                    probes.append(now)
+                slow = step.jobs[0].key == "cold" and round_ < 5
+                scheduler.finish(step, Outcome.DONE, now + (60e-3 if slow else 10e-3))
+                now += 60e-3 if slow else 0.0
+    assert len(probes) == 1
+    assert scheduler.line("cold").predict(1) == pytest.approx(10e-3, rel=0.2)
+
+
+def test_the_most_frequent_of_many_keys_is_served() -> None:
+    """One key in four costs eight times as much: an overload takes from those, by and large."""
+    random = Random(2)
+    costs = {key: 8.0 if key % 4 == 3 else 1.0 for key in range(32)}
+    server = Server(4e-3, 1.6e-3, conditions=(KeyCosts(costs),))
+    arrivals = poisson(2_000.0, 4.0, seed=2)
+    keys = random.choices(list(costs), [1.0 / (key + 1) for key in costs], k=len(arrivals))
+    row = Experiment(arrivals, server, Limits(64, 0.5), keys=keys, warmup=2.0).run("cork", 4)
+    assert (row.keys or {})["0"].goodput > 0.9

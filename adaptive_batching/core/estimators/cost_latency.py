@@ -1,11 +1,11 @@
 """How long a batch takes where items don't cost the same, learned from the batches already run."""
 
-from math import sqrt
-
 from adaptive_batching.core.estimators.evidence import EXTRAPOLATION, PRIOR_NOISE, SLOPE_KEPT
 from adaptive_batching.core.estimators.latency import LARGEST_KEPT, LinearLatency
+from adaptive_batching.core.estimators.peak_size import PeakSize
 
 _PRIOR_ITEM_SPREAD = 0.1  # of what an item takes in all; for the cost it is all of that
+_SAME_ITEM = 1.5  # times what the usual item took: of rates in other items a knee would be made
 _NO_COST = 2.0**-53  # a mean cost below it counts as none: squares of it are still numbers
 
 
@@ -26,7 +26,7 @@ class CostLatency(LinearLatency):
 
     __slots__ = (
         "_cost_covariance", "_cost_size", "_cost_variance", "_mean_batch_cost", "_slope_cost",
-        "largest_cost", "mean_cost", "per_cost",
+        "_usual_item", "largest_cost", "mean_cost", "per_cost",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -35,6 +35,7 @@ class CostLatency(LinearLatency):
         self.mean_cost = 0.0
         self.largest_cost = 0.0
         self._mean_batch_cost = 0.0
+        self._usual_item = 0.0  # seconds
         self._slope_cost = 0.0
         self._cost_variance = 0.0  # weighted sum of squares of cost
         self._cost_covariance = 0.0  # with duration
@@ -52,6 +53,10 @@ class CostLatency(LinearLatency):
 
     def observe(self, size: int, duration: float, cost: float = 0.0) -> None:
         """Learn that a batch of `size` items that cost so much took `duration` seconds."""
+        unit = self._usual_item
+        if not unit / _SAME_ITEM <= self.per_item <= unit * _SAME_ITEM:
+            self._usual_item = self.per_item
+            self.peak = PeakSize()  # batches are not worth as many items as they were
         super().observe(size, duration, cost)
         self.largest_cost = max(cost / size, self.largest_cost * LARGEST_KEPT)
 
@@ -115,9 +120,6 @@ class CostLatency(LinearLatency):
         self.per_size, self.per_cost = per_size * scale, per_cost * scale
         self.per_item = self.per_size + self.per_cost * self.mean_cost
         self.fixed = max(mean - self.per_item * size, 0.0)
-        of_usual = of_cost - 2.0 * self.mean_cost * both + self.mean_cost**2 * of_size
-        doubt = sqrt(max(noise * of_usual / determinant, 0.0))  # of what an item of mean cost adds
-        self.per_item_at_most = min(self.per_item + 2.0 * doubt, mean / size)
 
     def _noise(self) -> float:
         """Variance that the slopes of before leave unexplained, with a guess worth one batch."""

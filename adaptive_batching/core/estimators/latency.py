@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 from itertools import combinations
-from math import isfinite, sqrt
+from math import isfinite
 
 from adaptive_batching.core.estimators.evidence import (
     ALARM,
@@ -51,7 +51,7 @@ class LinearLatency:
         "_above", "_below", "_covariance", "_level_weight", "_mean_duration", "_mean_size",
         "_newest", "_quantile", "_scatter", "_since_change", "_slope_duration",
         "_slope_size", "_slope_weight", "_spread", "_variance", "batches", "fixed",
-        "largest", "margin", "peak", "per_item", "per_item_at_most", "per_size", "trusted",
+        "largest", "margin", "peak", "per_item", "per_size", "trusted",
     )  # fmt: skip
 
     per_cost: float = 0.0
@@ -70,9 +70,6 @@ class LinearLatency:
         """Seconds that each item adds."""
         self.per_size = 0.0
         """Seconds that each item adds whatever it costs: all, unless costs are known."""
-        self.per_item_at_most = 0.0
-        """The steepest slope that what was seen leaves possible: two standard deviations above;
-        as long as a single size was seen, that of batches without a fixed part."""
         self.largest = 0.0
         """About the largest size seen of late (items): beyond it, predictions extrapolate."""
         self.peak = PeakSize()
@@ -138,7 +135,8 @@ class LinearLatency:
         self._fold_level(size, guarded, cost)
         if self.batches == TRUSTED_AFTER:
             self._lay_first_line()
-        self.peak.observe(self._items_worth(size, cost), duration)
+        if self.trusted:
+            self.peak.observe(self._items_worth(size, cost), duration)
 
     def _known(self, size: int, cost: float) -> bool:
         """Whether a batch is like those that were seen, so that its duration may surprise."""
@@ -299,7 +297,3 @@ class LinearLatency:
         most = mean / self._mean_size  # as fixed >= 0
         self.per_item = self.per_size = min(max(slope, 0.0), most)
         self.fixed = max(mean - self.per_item * self._mean_size, 0.0)
-        doubt = _PRIOR_SLOPE_SPREAD * mean
-        doubt *= sqrt(ridge / (variance + ridge)) if ridge else 0.0  # what is left of it
-        one_size = variance < _ONE_SIZE
-        self.per_item_at_most = most if one_size else min(self.per_item + 2.0 * doubt, most)

@@ -1,14 +1,22 @@
 """The size of batch beyond which fewer items are answered in a second."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from math import inf
+from collections.abc import Collection, Mapping, Sequence
+from math import inf, sqrt
 
-from adaptive_batching.core.estimators.evidence import LONG_MEMORY, MEMORY, TRUSTED_AFTER
+from adaptive_batching.core.estimators.evidence import (
+    DEVIATION,
+    LONG_MEMORY,
+    MEMORY,
+    PRIOR_NOISE,
+    SURE,
+    TRUSTED_AFTER,
+)
 from adaptive_batching.core.estimators.medians import median
 
 _FINE = 3  # bits: four groups an octave, for knees stand between powers of two, or at them
-_KEPT = 2 * TRUSTED_AFTER - 1  # batches of about one size: a line is trusted after half of them
+_KEPT = 2 * TRUSTED_AFTER - 1  # batches of about one size
+_ODD_ONES = 4  # of so many batches one may be luck
 _FRESH = 2 * MEMORY  # batches: older ones may be of a model that was faster or slower
 _ROUND = 8  # batches between two looks at all sizes, which take as long as a batch's other lessons
 
@@ -32,29 +40,36 @@ class PeakSize:
     """Learns where larger batches begin to answer fewer items a second, if anywhere.
 
     A line has no such size: the larger its batches, the more items they answer in a second. Models
-    have, where memory or caches run out, or where the work grows faster than the batch. A size is
-    too large if three quarters of its batches, and of those of all larger sizes that are known,
-    answered less than three quarters of those of the best size: so the scatter of the model itself
-    says what is noise.
+    have, where memory or caches run out, or where the work grows faster than the batch. Sizes are
+    too large if nearly all of their batches, however few of each, answered less in a second than
+    the best size does as good as surely. The first batch of a size does not count, for it may have
+    to allocate or to compile.
 
-    Where only large batches are run, nothing tells what smaller ones would answer. So after 500
-    batches nine are tried with an eighth less, and half as often each time that shows no peak.
+    Where more waits than a batch may hold, what is not known is tried, for five batches: the size
+    that seems to be best; and where only large batches are run, so that nothing tells what smaller
+    ones would answer, after 100 batches an eighth less. If it was better, the next trial begins at
+    once; if not, after twice as many batches. A trial of less than all that waits would part
+    callers who are answered together and come again together: so it waits for 500 batches.
 
     Attributes:
-        limit: Items of the largest batch that is worth it, or to be tried now; `inf` where none was
-            seen to be too large.
+        limit: Items of the largest batch that is worth it; `inf` where none was seen to be too
+            large.
+        trial: The same, or less, where more items wait than a batch may hold.
     """
 
-    __slots__ = ("_batches", "_next_trial", "_peak", "_sizes", "_trial_ends", "_until", "limit")
+    __slots__ = (
+        "_batches", "_next_trial", "_peak", "_sizes", "_trial_ends", "_until", "limit", "trial",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._batches = 0
         self._sizes: dict[int, _Size] = {}  # by the least of them
         self._peak = inf  # the limit, but for a trial
         self._until = 0.0  # batches: how long it holds
-        self._next_trial = LONG_MEMORY  # likewise, when the next begins
-        self._trial_ends = 0  # likewise
+        self._next_trial = _KEPT  # batches: when the next begins
+        self._trial_ends = 0  # batches
         self.limit = inf
+        self.trial = inf
 
     def __repr__(self) -> str:
         return f"<PeakSize {self.limit:g} after {self._batches} batches>"
@@ -112,41 +127,76 @@ class PeakSize:
         rates = {
             least: sorted(each.rates)
             for least, each in self._sizes.items()
-            if len(each.rates) == _KEPT and each.newest > batches - _FRESH
+            if each.newest > batches - _FRESH
         }
         peak = _peak_of(rates)
         if peak < self._peak:
             self._peak, self._until = peak, batches + LONG_MEMORY
-            self._next_trial = batches + _FRESH
-        if batches >= self._next_trial and _shows_no_slope(rates):
-            largest = max(rates)
-            self.limit = largest - 1  # of the next smaller group
-            self._trial_ends, self._next_trial = batches + _KEPT, 2 * batches
-        elif batches >= self._trial_ends:
-            self.limit = self._peak
+            self._next_trial = batches
+        if batches >= self._trial_ends:
+            self.limit = self.trial = self._peak
+            if batches >= self._next_trial:
+                self._try(rates)
+
+    def _try(self, rates: Mapping[int, Sequence[float]]) -> None:
+        """Begin a trial of what may be a better limit, if anything may."""
+        likely = _peak_of(rates, sure=1.0)
+        run = [least for least in rates if least <= self._peak and len(rates[least]) == _KEPT]
+        if likely < self._peak:
+            self.trial = max(least for least in rates if least <= likely)
+        elif self._batches >= _FRESH and _shows_no_slope(run):
+            self.trial = max(run) - 1  # of the next smaller group
+            if self._batches >= LONG_MEMORY:
+                self.limit = self.trial
+        else:
+            return
+        self._trial_ends, self._next_trial = self._batches + TRUSTED_AFTER, 2 * self._batches
 
 
-def _peak_of(rates: Mapping[int, Sequence[float]]) -> float:
+def _peak_of(rates: Mapping[int, Sequence[float]], sure: float = SURE) -> float:
     """One less than the least size from which on all are known to be worse than the best.
 
     Args:
-        rates: Of each size that is known, in ascending order.
+        rates: Of each size, in ascending order.
+        sure: Standard deviations by which a size may be worse than what few batches say.
     """
-    if len(rates) < 2:
-        return inf
-    best = max(rates, key=lambda least: rates[least][_KEPT // 2])
-    limit = inf
+    deviation = sure * _scatter(rates)
+    surely = {least: _at_least(each, deviation) for least, each in rates.items()}
+    best = max(surely, key=surely.__getitem__, default=0)
+    limit, larger = inf, 0
     for least in sorted(rates, reverse=True):
-        if least <= best or rates[least][-3] >= rates[best][2]:
+        each = rates[least]
+        if least <= best or each[-1 - len(each) // _ODD_ONES] >= surely[best]:
             break
-        limit = least - 1
+        larger += len(each) - 1
+        if larger >= TRUSTED_AFTER:
+            limit = least - 1
     return limit
 
 
-def _shows_no_slope(rates: Mapping[int, Sequence[float]]) -> bool:
+def _at_least(rates: Sequence[float], deviation: float) -> float:
+    """What a size answers in a second as good as surely; `deviation` is that of one batch."""
+    count = len(rates)
+    if count >= TRUSTED_AFTER:
+        return rates[count // _ODD_ONES]
+    return rates[count // 2] * (1.0 - deviation / sqrt(count))
+
+
+def _scatter(rates: Mapping[int, Sequence[float]]) -> float:
+    """Standard deviation of the rates of one size, relative."""
+    deviations = [
+        abs(rate / each[len(each) // 2] - 1.0)
+        for each in rates.values()
+        if len(each) > 1
+        for rate in each
+    ]
+    return DEVIATION * (PRIOR_NOISE + sum(deviations)) / (1 + len(deviations))
+
+
+def _shows_no_slope(sizes: Collection[int]) -> bool:
     """Whether the largest size that is known has none beside it within an octave."""
-    largest = max(rates, default=1)
-    return largest > 1 and not any(largest <= 2 * least < 2 * largest for least in rates)
+    largest = max(sizes, default=1)
+    return largest > 1 and not any(largest <= 2 * least < 2 * largest for least in sizes)
 
 
 def _least(size: float) -> int:

@@ -50,12 +50,14 @@ def hopeless(
 def shed_or_probe(situation: Situation, late: Sequence[Job]) -> Dispatch | Shed:
     """Shed these jobs; if they are all that wait and nothing has left for long, release a probe.
 
-    The prediction may be wrong, and without batches it would stay so for ever. The probe is of the
-    newest jobs: if the prediction was wrong by a little only, they are still in time.
+    The prediction may be wrong, and without batches it would stay so for ever: no batch has left
+    at all, or none of a key whose jobs would be late even alone. The probe is of the newest jobs:
+    if the prediction was wrong by a little only, they are still in time.
     """
-    limit, head = situation.limits.max_batch_size, situation.head
-    everything = len(late) == situation.requests
-    if everything and situation.now - situation.last_release >= head.deadline - head.arrived:
+    limit, head, now = situation.limits.max_batch_size, situation.head, situation.now
+    everything, patience = len(late) == situation.requests, head.deadline - head.arrived
+    doubtful = now >= situation.forgotten and situation.predict(head.size) > patience
+    if everything and (now - situation.last_release >= patience or doubtful):
         older = _all_but_newest(late, limit)
         if older:
             return Shed(older, ShedReason.HOPELESS)

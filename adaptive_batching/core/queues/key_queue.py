@@ -33,8 +33,8 @@ class KeyQueue:
     """
 
     __slots__ = (
-        "_timer_lateness", "arrivals", "cap", "limits", "line", "opened", "pace", "permits",
-        "queue",
+        "_timer_lateness", "arrivals", "cap", "forgotten", "limits", "line", "opened", "pace",
+        "permits", "queue",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +50,8 @@ class KeyQueue:
         self.queue = queue
         self.limits = limits
         self.cap: MemoryLimit | None = None
+        self.forgotten = inf
+        """When what is known of its batches is too old, if none leaves before (seconds)."""
         self.line = latency
         self.pace = pace
         self.arrivals: ArrivalRate = queue.arrivals
@@ -140,7 +142,6 @@ class KeyQueue:
                 permits.capacity,
                 fixed,
                 per_item,
-                line.per_item_at_most,
                 line.margin,
                 line.largest,
                 line.peak,
@@ -151,6 +152,7 @@ class KeyQueue:
                 arrivals,
                 max(now, permits.earliest),
                 permits.last_release,
+                self.forgotten,
                 timers.resolution,
                 timers.late,
                 line.per_cost,
@@ -187,7 +189,6 @@ class KeyQueue:
             next_free=inf if foremost is None else foremost.free(now),
             fixed=known.fixed * factor,
             per_item=known.per_item * factor,
-            per_item_at_most=known.per_item_at_most * factor,
             per_cost=known.per_cost * factor,
             per_size=known.per_size * factor,
             capacity=worker.worth(alive),

@@ -18,7 +18,7 @@ from adaptive_batching.core.queues.cost_queue import CostQueue
 from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.queues.key_order import Line, QueueOrder
 from adaptive_batching.core.queues.key_queue import KeyQueue
-from adaptive_batching.core.worker import KeyPace
+from adaptive_batching.core.worker import KeyPace, KeySpread
 
 _PUT_OFF = 4.0  # times what all that waits takes: from 4 on answers are as many as without a bound
 _REMEMBERED = 1024  # batch keys with what was learned of them; a client may make up any number
@@ -76,6 +76,7 @@ class Queues:
         self._weighing = weighing
         self._tenants = tenants
         self._opened = count()
+        self._spread = KeySpread()
         self._order = QueueOrder()
         self._by_tenant = None if tenants is None else TenantOrders(tenants)
         self._changed: dict[KeyQueue, None] = {}  # since they were last weighed
@@ -130,7 +131,7 @@ class Queues:
         age = next(self._opened)
         queue = self._empty_queue(limits)
         usual = self._permits.latency
-        pace = KeyPace(usual) if latency is None else None
+        pace = KeyPace(usual, self._spread) if latency is None else None
         line = usual if latency is None else latency
         view = KeyQueue(queue, self._permits, limits, line, self._timer_lateness, age, pace)
         if self.views and not self.shared:

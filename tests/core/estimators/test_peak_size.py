@@ -29,10 +29,35 @@ def test_batches_are_filled_up_to_the_knee() -> None:
 
 
 def test_what_is_not_known_is_not_too_large() -> None:
-    """A single size, or a few batches, say nothing of others."""
+    """A single size says nothing of others, nor do five batches of a larger one, nor the first."""
     assert seen([32], 100).limit == inf
-    assert seen([12, 32], 8).limit == inf
+    assert seen([12, 32], 5).limit == inf
+    assert seen([12, *range(16, 65, 4)], 1).limit == inf
     assert seen([12, 48], 12).limit == 40
+
+
+def test_sizes_seen_twice_are_too_large_together() -> None:
+    """Overload brings batches of many sizes, few of each: none answers as much as twelve does."""
+    assert seen([12, 20, 28, 40, 48, 56, 64, 12], 1).limit == inf
+    assert seen([12, 20, 28, 40, 48, 56, 64, 12], 2).limit == 16
+
+
+def test_one_batch_of_a_size_is_enough_if_it_is_far_better() -> None:
+    """It was fast by no accident, if those of other sizes scatter by a twentieth of that."""
+    peak = seen([12], 1)
+    for number in range(15):
+        peak.observe(32, bent(32) * (1.0 + 0.02 * (number % 3)))
+    assert peak.limit == 28
+
+
+def test_a_likely_knee_is_tried() -> None:
+    """One batch that was far better may be luck where durations scatter: five more tell."""
+    peak, scatter, sizes = seen([12], 1), (0.7, 1.3, 1.0, 0.8, 1.2), list[int]()
+    for number in range(200):
+        sizes.append(int(min(32, peak.trial)))
+        peak.observe(sizes[-1], bent(sizes[-1]) * scatter[number % 5])
+    assert sizes[:20] == [32] * 15 + [11] * 5
+    assert max(sizes[-50:]) <= 20
 
 
 @pytest.mark.parametrize("step", [8, 16, 32])
@@ -64,30 +89,41 @@ def test_a_line_has_no_knee_whatever_pauses_there_are() -> None:
     assert peak.limit == inf
 
 
-def served(duration: Callable[[int], float], users: int, batches: int) -> list[float]:
-    """Batches of all users, but for what the limit leaves out: the limits, one for each batch."""
-    peak, limits = PeakSize(), []
+def served(duration: Callable[[int], float], waiting: int, batches: int) -> list[int]:
+    """Batches of 64, or of what is to be tried: their sizes. More wait than a batch takes."""
+    peak, sizes = PeakSize(), []
     for _ in range(batches):
-        size = int(min(users, peak.limit))
-        peak.observe(size, duration(size))
+        sizes.append(int(min(waiting, peak.trial)))
+        peak.observe(sizes[-1], duration(sizes[-1]))
+    return sizes
+
+
+def test_where_only_large_batches_are_run_smaller_ones_are_tried() -> None:
+    """From the 104th batch on five at a time are an eighth smaller, as long as that is better."""
+    sizes = served(lambda size: 4e-3 + 4e-3 * max(0, size - 24), 64, 300)
+    assert set(sizes[:104]) == {64}
+    assert sizes[104:109] == [56] * 5
+    assert max(sizes[-20:]) == 24
+
+
+def test_a_batch_of_all_that_wait_is_not_divided_for_a_trial() -> None:
+    """Callers who are answered together come again together: for 500 batches none parts them."""
+    peak = PeakSize()
+    limits = []
+    for _ in range(1_000):
+        peak.observe(64, bent(64))
         limits.append(peak.limit)
-    return limits
-
-
-def test_where_only_large_batches_are_run_a_few_smaller_ones_are_tried() -> None:
-    """Seven users fill one batch each time: after 500 of them a few of six show the knee."""
-    limits = served(lambda size: 4e-3 + 4e-3 * max(0, size - 4), 7, 700)
     assert set(limits[:500]) == {inf}
-    assert limits[-1] == 5
+    assert limits.count(56) == 5
 
 
 def test_trials_that_show_nothing_become_rare() -> None:
-    """On a line, of 9,000 batches nine at a time are smaller, from 500, 1,000, 2,000 on."""
-    limits = served(lambda size: 5e-3 + 0.05e-3 * size, 64, 9_000)
-    tried = [number for number, limit in enumerate(limits) if limit < inf]
-    assert limits[tried[0]] == 56
-    assert len(tried) <= 5 * (9 + 8)
-    assert [number for number in tried if number - 1 not in tried][1] > 1_000
+    """On a line, of 9,000 batches five at a time are smaller, after twice as many each time."""
+    sizes = served(lambda size: 5e-3 + 0.05e-3 * size, 64, 9_000)
+    tried = [number for number, size in enumerate(sizes) if size < 64]
+    assert {sizes[number] for number in tried} == {56}
+    assert tried[0] == 104
+    assert len(tried) <= 5 * 8
 
 
 def test_sizes_that_are_too_large_are_tried_again() -> None:

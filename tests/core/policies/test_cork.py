@@ -34,7 +34,7 @@ from adaptive_batching.simulation import (
     poisson,
     simulate,
 )
-from tests.core.steps import submit
+from tests.core.steps import released, submit
 
 SERVER = Server(5e-3, 5e-5)
 SERVICE = SERVER.service()
@@ -348,6 +348,15 @@ def test_an_extrapolation_sheds_nothing() -> None:
     step = scheduler.next(100.0)
     assert isinstance(step, Batch)
     assert (step.size, scheduler.items) == (10, 90)
+
+
+def test_where_nothing_would_be_safe_a_full_batch_is_tried() -> None:
+    """Were it all slope, two could be in time: no batches of 100 would be allowed within 0.25 s."""
+    scheduler = Scheduler(Cork(), Limits(100, max_latency=0.25))
+    for _ in range(7):
+        scheduler.latency.observe(1, 0.1)
+    submit(scheduler, 100, 100.0, patience=0.25)
+    assert released(scheduler.next(100.0)).size == 100
 
 
 def test_a_batch_that_took_far_too_long_is_not_doubled() -> None:

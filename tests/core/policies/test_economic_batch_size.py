@@ -35,9 +35,9 @@ def test_items_that_share_most_of_their_time_go_together() -> None:
 
 
 def test_a_promise_that_needs_the_capacity_keeps_batches_whole() -> None:
-    """Sixteen times 5 ms within 100 ms leave no time for more fixed parts, within 1 s they do."""
-    assert first_of_sixteen(scheduler(0.1e-3, 5e-3, max_latency=0.1)) == 16
-    assert first_of_sixteen(scheduler(0.1e-3, 5e-3, max_latency=1.0)) < 4
+    """Sixteen times 5 ms within 83 ms leave no time for more fixed parts, within 90 ms they do."""
+    assert first_of_sixteen(scheduler(1e-3, 5e-3, max_latency=83e-3)) == 16
+    assert first_of_sixteen(scheduler(1e-3, 5e-3, max_latency=90e-3)) == 4
 
 
 def test_one_size_teaches_nothing_about_parts() -> None:

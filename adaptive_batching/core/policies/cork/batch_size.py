@@ -9,9 +9,9 @@ from adaptive_batching.core.policy import Situation
 
 def up_to_knee(at: Situation) -> Situation:
     """The situation in which no batch is so large that fewer items are answered in a second."""
-    if at.peak.limit >= at.limits.max_batch_size:
-        return at
-    return at.up_to(at.limits.knee(at.peak))
+    limits, peak = at.limits, at.peak
+    most = peak.trial if at.items > limits.max_batch_size else peak.limit
+    return at if most >= limits.max_batch_size else at.up_to(limits.padded(int(most)))
 
 
 def boarding_limit(at: Situation, limit: int, parameters: CorkParameters) -> int:
@@ -20,7 +20,8 @@ def boarding_limit(at: Situation, limit: int, parameters: CorkParameters) -> int
     In batches of n each of N items waits N * fixed / n for fixed parts and n * per_item for its
     own, halved: least at sqrt(N * fixed / per_item) (Harris 1913). N is a worker's share of what
     waits and comes until the queue is empty. It is `caution` times that, and at least so many times
-    what the workers need to keep up: just that where long batches would starve the others.
+    what the workers need to keep up: just that where long batches would starve the others. Batches
+    stay whole if in parts the last job would be late.
     """
     fixed, per_item, capacity = at.fixed, at.per_item, at.capacity
     item_rate = at.rate * at.mean_size
@@ -31,8 +32,10 @@ def boarding_limit(at: Situation, limit: int, parameters: CorkParameters) -> int
     busy = (fixed * capacity + per_item * at.items) / spare
     items = (at.items + item_rate * busy) / capacity
     economical = parameters.caution * max(sqrt(items * fixed / per_item), keeps_up)
-    if economical < limit and busy <= parameters.calm * at.limits.max_latency:
-        limit = max(1, round(economical), at.head.size)
+    if economical < limit:
+        each = per_item + fixed / max(1.0, economical)  # seconds of a worker
+        if at.items * each <= at.limits.max_latency * capacity:
+            limit = max(1, round(economical), at.head.size)
     least = max(1, round(min(parameters.caution * keeps_up, limit)), at.head.size)
     long = item_rate * per_item > parameters.long_batches * capacity
     if long and at.workers > 1 and at.items <= 2 * least:
@@ -91,18 +94,31 @@ def _keeps_up(at: Situation, size: int) -> bool:
 
 
 def safe_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
-    """Items that keep the earliest deadline even at the worst slope that is still possible.
+    """Items that keep the earliest deadline by what is known, in a batch larger than any was.
 
     Up to the sizes that were tried, jobs are shed instead: small batches for late jobs waste
     capacity. Before the fit is trusted nothing is shed, and no batch is larger than could be in
     time for a job that has just come.
     """
     limit, patience = at.limits.max_batch_size, soonest.deadline - soonest.arrived
+    if not at.per_item:
+        return _first_of_another_size(at, soonest, parameters)
     tried = max(1, round(parameters.extrapolation * at.largest))
-    if not at.trusted and at.predict(limit) > patience and at.per_item:
+    if not at.trusted and at.predict(limit) > patience:
         tried = min(tried, max(1, int((patience - at.fixed) / at.per_item)))
-    if not at.per_item_at_most or limit <= tried:
-        return limit
-    spare = soonest.deadline - at.now - at.predict(at.largest)
-    in_time = at.largest + spare / at.per_item_at_most
+    spare = soonest.deadline - at.now - at.predict(at.largest) * (1.0 + at.margin)
+    in_time = at.largest + spare / (at.per_item * (1.0 + at.margin))
     return max(tried, at.head.size, int(min(in_time, limit)))
+
+
+def _first_of_another_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
+    """Items that keep the earliest deadline even if the one duration that is known is all slope.
+
+    Where that leaves no time for twice what is tried without being known, nothing could be put
+    together within the promise: it is not all slope, then, or no such limits would have been set.
+    """
+    limit, patience = at.limits.max_batch_size, soonest.deadline - soonest.arrived
+    if 2.0 * parameters.extrapolation * at.fixed > patience or not at.fixed:
+        return limit
+    in_time = at.largest * (soonest.deadline - at.now) / at.fixed
+    return min(limit, max(at.head.size, int(in_time)))

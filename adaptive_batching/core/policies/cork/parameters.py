@@ -29,8 +29,6 @@ class CorkParameters(NamedTuple):
             At 1 batches never grow.
         caution: Multiple of the batch size of least mean latency: too small costs more than too
             large (`simulations/small_batches.py`).
-        calm: Part of `max_latency`; batches stay whole if the queue takes longer to empty. Without
-            it: 3 points less with 0.1 ms + 5 ms * n, one worker at 70 % within 1.5 full batches.
         lookahead: Batches for which a key is put off for one that is worth more: 1.5 to 4.5 by
             Vepsalainen and Morton, 1987 (`simulations/keys.py`).
         all_idle: Part of a batch's duration that a job loses if it misses the batch with all
@@ -51,7 +49,6 @@ class CorkParameters(NamedTuple):
     slack: float = 1.5
     extrapolation: float = EXTRAPOLATION
     caution: float = 2.0
-    calm: float = 0.5
     lookahead: float = 2.0
     all_idle: float = 0.4
     in_a_clump: float = 2.0
