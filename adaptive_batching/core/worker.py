@@ -55,13 +55,14 @@ class Latency(Line, Protocol):
 class Pace:
     """The mean log ratio of durations to the pool's line, over the last 50 batches of their kind.
 
+    Of the first five it is the median, for first batches load and compile.
+
     Their kind is a worker, or a batch key. A line of its own would be learned from a share of the
     batches only, and be as much the noisier; machines differ in the speed of all they do, which
     is one number, and so do most models.
 
     Durations far too long count as 4 standard deviations, unless they come again and again (CUSUM):
-    pauses happen. One far too short is believed: nothing makes a slow worker fast by accident. Of
-    the first five it is the median, for first batches load and compile.
+    pauses happen. One far too short is believed: nothing makes a slow worker fast by accident.
     """
 
     __slots__ = ("_above", "_first", "_spread", "batches", "log_ratio", "tolerance")
@@ -131,7 +132,7 @@ class ScaledLatency:
 
     Attributes:
         pool: The line of a worker as fast as most, or of all batch keys.
-        factor: Times as long as that; 1 until the contrary is proven.
+        factor: Times as long as that; 1 where nothing is known to differ.
     """
 
     __slots__ = ("factor", "pool")

@@ -5,7 +5,7 @@ from adaptive_batching.core.estimators.latency import LARGEST_KEPT, LinearLatenc
 from adaptive_batching.core.estimators.peak_size import PeakSize
 
 _PRIOR_ITEM_SPREAD = 0.1  # of what an item takes in all; for the cost it is all of that
-_SAME_ITEM = 1.5  # times what the usual item took: of rates in other items a knee would be made
+_SAME_ITEM = 1.5  # times what the usual item took; rates in other items can't be compared
 _NO_COST = 2.0**-53  # a mean cost below it counts as none: squares of it are still numbers
 
 

@@ -16,7 +16,7 @@ from adaptive_batching.core.estimators.medians import median
 
 _FINE = 3  # bits: four groups an octave, for knees stand between powers of two, or at them
 _KEPT = 2 * TRUSTED_AFTER - 1  # batches of about one size
-_ODD_ONES = 4  # of so many batches one may be luck
+_ODD_ONES = 4  # one batch in four may be luck
 _FRESH = 2 * MEMORY  # batches: older ones may be of a model that was faster or slower
 _ROUND = 8  # batches between two looks at all sizes, which take as long as a batch's other lessons
 
@@ -41,15 +41,16 @@ class PeakSize:
 
     A line has no such size: the larger its batches, the more items they answer in a second. Models
     have, where memory or caches run out, or where the work grows faster than the batch. Sizes are
-    too large if nearly all of their batches, however few of each, answered less in a second than
-    the best size does as good as surely. The first batch of a size does not count, for it may have
-    to allocate or to compile.
+    too large if nearly all of their batches, five in all, however few of each, answered fewer items
+    a second than what the best size is sure to answer. Of each size one is not counted, for it may
+    have had to allocate or to compile.
 
-    Where more waits than a batch may hold, what is not known is tried, for five batches: the size
-    that seems to be best; and where only large batches are run, so that nothing tells what smaller
-    ones would answer, after 100 batches an eighth less. If it was better, the next trial begins at
-    once; if not, after twice as many batches. A trial of less than all that waits would part
-    callers who are answered together and come again together: so it waits for 500 batches.
+    Where more waits than a batch may hold, what is not known is tried, for five batches: the
+    largest size that does not seem to be too large; and where only large batches are run, so that
+    nothing tells what smaller ones would answer, after 100 batches an eighth less. If it was
+    better, the next trial begins at once; if not, after twice as many batches. A trial of less than
+    all that waits would part callers who are answered together and come again together: so it waits
+    for 500 batches.
 
     Attributes:
         limit: Items of the largest batch that is worth it; `inf` where none was seen to be too

@@ -51,7 +51,7 @@ class KeyQueue:
         self.limits = limits
         self.cap: MemoryLimit | None = None
         self.forgotten = inf
-        """When what is known of its batches is too old, if none leaves before (seconds)."""
+        """When what is known of its batches is outdated, if none leaves before (seconds)."""
         self.line = latency
         self.pace = pace
         self.arrivals: ArrivalRate = queue.arrivals

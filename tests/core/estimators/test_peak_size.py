@@ -80,7 +80,7 @@ def test_a_knee_that_surprises_is_seen() -> None:
 
 
 def test_a_line_has_no_knee_whatever_pauses_there_are() -> None:
-    """Two of five batches of every size meet one: three quarters of a size have to be worse."""
+    """Two of five batches of every size meet one: nearly all of a size have to be worse."""
     peak = PeakSize()
     for number in range(200):
         for size in (16, 32, 48, 64):

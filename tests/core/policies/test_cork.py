@@ -351,7 +351,7 @@ def test_an_extrapolation_sheds_nothing() -> None:
 
 
 def test_where_nothing_would_be_safe_a_full_batch_is_tried() -> None:
-    """Were it all slope, two could be in time: no batches of 100 would be allowed within 0.25 s."""
+    """All slope would leave time for two: limits of 100 within 0.25 s say that it is not."""
     scheduler = Scheduler(Cork(), Limits(100, max_latency=0.25))
     for _ in range(7):
         scheduler.latency.observe(1, 0.1)

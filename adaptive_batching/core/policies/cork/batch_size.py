@@ -114,11 +114,11 @@ def safe_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
 def _first_of_another_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
     """Items that keep the earliest deadline even if the one duration that is known is all slope.
 
-    Where that leaves no time for twice what is tried without being known, nothing could be put
-    together within the promise: it is not all slope, then, or no such limits would have been set.
+    Limits that would then leave room for less than four times that size within the promise are
+    taken to say that batches have a fixed part: a full batch is tried.
     """
     limit, patience = at.limits.max_batch_size, soonest.deadline - soonest.arrived
     if 2.0 * parameters.extrapolation * at.fixed > patience or not at.fixed:
         return limit
-    in_time = at.largest * (soonest.deadline - at.now) / at.fixed
+    in_time = min(limit, at.largest * (soonest.deadline - at.now) / at.fixed)
     return min(limit, max(at.head.size, int(in_time)))
