@@ -82,14 +82,14 @@ class Limits:
         """
         limit, costs = self.max_batch_size, self.costs
         if peak.limit < limit:
-            limit = self.knee(peak)
+            limit = self.knee(peak.limit)
         if costs is None:
             return limit
         return costs.items_at_most(cost * (1.0 - _ROUNDING), limit, costs.max_batch_cost)
 
-    def knee(self, peak: PeakSize) -> int:
-        """Items of the largest batch that is worth it; what is between two sizes runs as one."""
-        return min(self.max_batch_size, self.padded(int(peak.limit)))
+    def knee(self, size: float) -> int:
+        """Items of the largest batch up to a finite size; what is between two sizes runs as one."""
+        return min(self.max_batch_size, self.padded(int(size)))
 
     def padded(self, size: int) -> int:
         """Items that a model runs for a batch of `size`: the next allowed size, if there is one."""

@@ -82,9 +82,9 @@ class Pace:
 
     def learn(self, size: int, duration: float, line: Latency, cost: float = 0.0) -> None:
         """Hold a duration (seconds) against a line; one that says nothing is left out."""
-        expected = line.predict(size, cost)
-        if expected > 0 and 0 < duration < inf:
-            self.observe(log(duration / expected))
+        log_ratio = _log_ratio(size, duration, line, cost)
+        if log_ratio is not None:
+            self.observe(log_ratio)
 
     def observe(self, log_ratio: float) -> None:
         """A batch took exp(log_ratio) times as long as the pool's line says."""
@@ -125,6 +125,12 @@ class Pace:
         self._first = [log_ratio]
         self.log_ratio = log_ratio
         self._above = 0.0
+
+
+def _log_ratio(size: int, duration: float, line: Latency, cost: float) -> float | None:
+    """How much longer a batch took (seconds) than a line says; None if that says nothing."""
+    expected = line.predict(size, cost)
+    return log(duration / expected) if expected > 0 and 0 < duration < inf else None
 
 
 class ScaledLatency:
@@ -271,10 +277,9 @@ class KeyPace:
 
     def learn(self, size: int, duration: float, cost: float = 0.0) -> None:
         """Hold the duration (seconds) of a batch against the pool's line."""
-        expected = self._pool.predict(size, cost)
-        if not (expected > 0 and 0 < duration < inf):
+        log_ratio, spread = _log_ratio(size, duration, self._pool, cost), self._spread
+        if log_ratio is None:
             return
-        log_ratio, spread = log(duration / expected), self._spread
         if self._pace.batches:
             known = self._pace.log_ratio
             spread.saw(log_ratio, known)

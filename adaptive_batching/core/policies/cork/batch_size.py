@@ -11,7 +11,7 @@ def up_to_knee(at: Situation) -> Situation:
     """The situation in which no batch is so large that fewer items are answered in a second."""
     limits, peak = at.limits, at.peak
     most = peak.trial if at.items > limits.max_batch_size else peak.limit
-    return at if most >= limits.max_batch_size else at.up_to(limits.padded(int(most)))
+    return at if most >= limits.max_batch_size else at.up_to(limits.knee(most))
 
 
 def boarding_limit(at: Situation, limit: int, parameters: CorkParameters) -> int:
