@@ -219,7 +219,8 @@ class KeySpread:
     """How much the paces of batch keys differ, and how much the batches of one key scatter.
 
     What a key differs by is in each of its batches, their scatter is not: so the product of a log
-    ratio and what was known of its key is the variance between keys, on average.
+    ratio and what was known of its key, each less the mean of all batches, is the variance between
+    keys, on average. What all have in common, a line of cold first batches, is no difference.
 
     Attributes:
         between: Variance of the log ratios of keys, over the last 50 batches; about 0, and by luck
@@ -227,22 +228,30 @@ class KeySpread:
         noise: Variance of the log ratios of one key's batches.
     """
 
-    __slots__ = ("_batches", "between", "noise")
+    __slots__ = ("_again", "_batches", "_mean", "between", "noise")
 
     def __init__(self) -> None:
         self._batches = 0
+        self._again = 0
+        self._mean = 0.0
         self.between = 0.0
         self.noise = SPREAD_FLOOR**2
 
-    def saw(self, log_ratio: float, known: float) -> None:
-        """A batch took exp(log_ratio) times as long as the pool's line says, its key exp(known)."""
+    def saw(self, log_ratio: float) -> None:
+        """A batch of any key took exp(log_ratio) times as long as the pool's line says."""
         self._batches += 1
-        share = 1.0 / min(self._batches, MEMORY)
+        self._mean += (log_ratio - self._mean) / min(self._batches, MEMORY)
+
+    def saw_again(self, log_ratio: float, known: float) -> None:
+        """It was of a key whose batches take exp(known) times as long."""
+        self._again += 1
+        share = 1.0 / min(self._again, MEMORY)
         surprise = (log_ratio - known) ** 2
-        if self._batches > TRUSTED_AFTER:
+        if self._again > TRUSTED_AFTER:
             surprise = min(surprise, SURE**2 * self.noise)  # pauses happen
         self.noise = max(SPREAD_FLOOR**2, self.noise + (surprise - self.noise) * share)
-        self.between += (log_ratio * known - self.between) * share
+        both = (log_ratio - self._mean) * (known - self._mean)
+        self.between += (both - self.between) * share
 
     def believed(self, batches: int) -> float:
         """The share of a key's mean log ratio that is no luck, if it is of so many batches.
@@ -280,9 +289,10 @@ class KeyPace:
         log_ratio, spread = _log_ratio(size, duration, self._pool, cost), self._spread
         if log_ratio is None:
             return
+        spread.saw(log_ratio)
         if self._pace.batches:
             known = self._pace.log_ratio
-            spread.saw(log_ratio, known)
+            spread.saw_again(log_ratio, known)
             if log_ratio < known - SURE * sqrt(spread.noise):
                 self._pace = Pace()  # as of a worker: no batch is that fast by accident
         self._pace.observe(log_ratio)

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from math import inf
 from random import Random
 
@@ -14,6 +15,7 @@ from adaptive_batching.core.policies.greedy import Greedy
 from adaptive_batching.core.worker import KeyPace, KeySpread
 from adaptive_batching.errors import Overloaded
 from adaptive_batching.simulation import Experiment, KeyCosts, Server, poisson
+from adaptive_batching.simulation.servers.runs import Change, Run
 from tests.core.steps import released
 
 
@@ -87,7 +89,7 @@ def test_what_is_learned_of_keys_in_use_outlasts_any_number_of_others() -> None:
         scheduler.submit(Job(now, deadline=inf, key=number))
         scheduler.finish(released(scheduler.next(now)), Outcome.DONE, now + 5.05e-3)
         now += 1.0
-        if number % 500 == 0:
+        if number % 250 == 0:
             scheduler.submit(Job(now, key="in use"))
             scheduler.finish(released(scheduler.next(now)), Outcome.DONE, now + slow)
     assert len(scheduler.queues) == 1024
@@ -121,6 +123,39 @@ def test_a_first_batch_that_loads_and_compiles_is_forgotten_with_the_next() -> N
     known = [("cheap", 1.0), ("dear", 8.0)] * 10
     paces = learned([*known, ("new", 20.0), ("new", 1.0)])
     assert paces["new"].factor == pytest.approx(paces["cheap"].factor, rel=0.3)
+
+
+@dataclass(frozen=True)
+class ColdKeys:
+    """The first batch of each key takes longer, in seconds: its adapter is loaded."""
+
+    extra: float
+
+    def begin(self, seed: int) -> Change:
+        """All of them are still to come."""
+        seen = set[Hashable]()
+
+        def slower(run: Run) -> Run:
+            if run.key in seen:
+                return run
+            seen.add(run.key)
+            return run._replace(seconds=run.seconds + self.extra)
+
+        return slower
+
+
+@pytest.mark.parametrize("dear", [1.0, 8.0])
+@pytest.mark.parametrize("extra", [0.2, 0.5, 1.0])
+def test_keys_whose_first_batch_is_late_are_served_with_the_second(
+    extra: float, dear: float
+) -> None:
+    """A line of cold batches is slow for all keys: the first that is warm is no exception."""
+    conditions = (KeyCosts({3: dear}), ColdKeys(extra))
+    arrivals = poisson(400.0, 20.0, seed=1)
+    keys = Random(1).choices(range(4), k=len(arrivals))
+    server = Server(2e-3, 0.2e-3, conditions=conditions)
+    row = Experiment(arrivals, server, Limits(32, 0.1), keys=keys, warmup=10.0).run("cork")
+    assert min(each.goodput for each in (row.keys or {}).values()) > 0.99
 
 
 def test_a_key_that_seemed_hopeless_is_tried_again() -> None:

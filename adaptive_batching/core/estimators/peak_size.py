@@ -106,16 +106,16 @@ class PeakSize:
         for least, (size, duration) in zip(sizes, blamed, strict=True):
             known = self._sizes.get(least)
             before = [] if known is None else list(known.rates)
-            before = before[: len(before) - sizes[:-1].count(least)]
+            before = before[: max(0, len(before) - sizes[:-1].count(least))]
             if before and duration > 0 and size > 0:
                 ratios.append(duration / size * median(before))
         if not ratios:
             return
         factor = median(ratios)
         for least, of_size in self._sizes.items():
-            since = sizes[:-1].count(least)
             rates = list(of_size.rates)
-            rates[: len(rates) - since] = [rate / factor for rate in rates[: len(rates) - since]]
+            older = max(0, len(rates) - sizes[:-1].count(least))
+            rates[:older] = [rate / factor for rate in rates[:older]]
             of_size.rates = deque(rates, maxlen=_KEPT)
 
     def _look(self) -> None:
@@ -170,7 +170,7 @@ def _peak_of(rates: Mapping[int, Sequence[float]], sure: float = SURE) -> float:
         if least <= best or each[-1 - len(each) // _ODD_ONES] >= surely[best]:
             break
         larger += len(each) - 1
-        if larger >= TRUSTED_AFTER:
+        if larger >= TRUSTED_AFTER and len(each) > 1:
             limit = least - 1
     return limit
 

@@ -121,4 +121,4 @@ def _first_of_another_size(at: Situation, soonest: Job, parameters: CorkParamete
     if 2.0 * parameters.extrapolation * at.fixed > patience or not at.fixed:
         return limit
     in_time = min(limit, at.largest * (soonest.deadline - at.now) / at.fixed)
-    return min(limit, max(at.head.size, int(in_time)))
+    return min(limit, max(at.head.size, round(at.largest), int(in_time)))
