@@ -21,8 +21,8 @@ from drawn import drawn
 
 from adaptive_batching.core import Limits, Scheduler, make_policy
 from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.pace import KeyPace
 from adaptive_batching.core.permits import Permits
-from adaptive_batching.core.worker import KeyPace
 from adaptive_batching.simulation import (
     Drift,
     History,

@@ -4,6 +4,7 @@ from math import ceil, inf
 
 from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.estimators.evidence import PRIOR_NOISE
+from adaptive_batching.core.estimators.pace import Latency
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job, TenantJob
 from adaptive_batching.core.permits import Permits
@@ -11,7 +12,6 @@ from adaptive_batching.core.policies.shedding import probed_after
 from adaptive_batching.core.policy import Limits
 from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.core.queues.queues import Queues
-from adaptive_batching.core.worker import Latency
 from adaptive_batching.errors import (
     Draining,
     JobTooLarge,

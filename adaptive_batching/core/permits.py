@@ -7,8 +7,9 @@ from types import MappingProxyType
 
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.estimators.medians import median_low
+from adaptive_batching.core.estimators.pace import KeyPace
 from adaptive_batching.core.job import Batch
-from adaptive_batching.core.worker import KeyPace, Worker
+from adaptive_batching.core.worker import Worker
 
 _ALWAYS_THE_SAME: Mapping[int, Hashable] = MappingProxyType({})
 

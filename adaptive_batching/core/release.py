@@ -2,6 +2,7 @@
 
 from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.estimators.evidence import MEMORY
+from adaptive_batching.core.estimators.pace import Latency
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, Job, Reason
 from adaptive_batching.core.permits import Permits
@@ -9,7 +10,6 @@ from adaptive_batching.core.policy import Dispatch, Hold, Limits, Shed, ShedReas
 from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.core.queues.queues import Queues
 from adaptive_batching.core.retry.bisection import Bisection
-from adaptive_batching.core.worker import Latency
 
 
 class Release:

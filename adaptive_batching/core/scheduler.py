@@ -14,6 +14,7 @@ from adaptive_batching.core.admission import Admission
 from adaptive_batching.core.checked_policy import CheckedPolicy
 from adaptive_batching.core.estimators.delays import TIMER_RESOLUTION, TimerLateness
 from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.pace import Latency
 from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Batch, BoundedKey, Job, Outcome
@@ -26,7 +27,6 @@ from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.core.release import Release
 from adaptive_batching.core.retry.bisection import Bisection, Durations, Verdict
 from adaptive_batching.core.retry.memory_limit import CostMemoryLimit, MemoryLimit
-from adaptive_batching.core.worker import Latency
 from adaptive_batching.errors import BatchingError
 
 

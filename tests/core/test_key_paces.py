@@ -10,9 +10,9 @@ import pytest
 
 from adaptive_batching.core import Batch, Job, Limits, Outcome, Reason, Scheduler, Shed
 from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.pace import KeyPace, KeySpread
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.greedy import Greedy
-from adaptive_batching.core.worker import KeyPace, KeySpread
 from adaptive_batching.errors import Overloaded
 from adaptive_batching.simulation import Experiment, KeyCosts, Server, poisson
 from adaptive_batching.simulation.servers.runs import Change, Run

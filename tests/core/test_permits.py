@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from adaptive_batching.core import Batch, Job, Limits, Outcome, Reason, Scheduler, make_policy
 from adaptive_batching.core.estimators.cost_latency import CostLatency
 from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.pace import Pace
 from adaptive_batching.core.permits import Permits
-from adaptive_batching.core.worker import Pace
 from adaptive_batching.errors import Overloaded
 
 SLOWNESS = (1.0, 1.0, 4.0, 0.5)  # by worker

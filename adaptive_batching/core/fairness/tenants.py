@@ -4,11 +4,11 @@ from collections.abc import Hashable, Iterator
 from itertools import count
 
 from adaptive_batching.core.costs import Costs
+from adaptive_batching.core.estimators.pace import Latency
 from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.fairness.virtual_time_heap import VirtualTimeHeap
 from adaptive_batching.core.job import Batch, Job
 from adaptive_batching.core.policy import Limits, terms_by
-from adaptive_batching.core.worker import Latency
 
 _REMEMBERED = 1024  # tenants; one that has nothing waiting is forgotten beyond that
 

@@ -6,12 +6,12 @@ from typing import Protocol, runtime_checkable
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.estimators.delays import TimerLateness
 from adaptive_batching.core.estimators.evidence import SHORT_MEMORY
+from adaptive_batching.core.estimators.pace import KeyPace, Latency
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policy import FasterWorker, Limits, Situation
 from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.retry.memory_limit import MemoryLimit
-from adaptive_batching.core.worker import KeyPace, Latency
 
 _NO_JOB = Job(inf)
 _NO_JOBS = (_NO_JOB, _NO_JOB, _NO_JOB)  # in the places of those that are not read where none waits

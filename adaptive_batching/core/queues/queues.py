@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from adaptive_batching.core.estimators.delays import TimerLateness
 from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.pace import KeyPace, KeySpread
 from adaptive_batching.core.fairness.fair_cost_queue import FairCostQueue
 from adaptive_batching.core.fairness.fair_queue import FairQueue
 from adaptive_batching.core.fairness.tenant_orders import TenantOrders
@@ -18,7 +19,6 @@ from adaptive_batching.core.queues.cost_queue import CostQueue
 from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.queues.key_order import Line, QueueOrder
 from adaptive_batching.core.queues.key_queue import KeyQueue
-from adaptive_batching.core.worker import KeyPace, KeySpread
 
 _PUT_OFF = 4.0  # times what all that waits takes: from 4 on answers are as many as without a bound
 _REMEMBERED = 1024  # batch keys with what was learned of them; a client may make up any number

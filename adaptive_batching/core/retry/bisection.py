@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 from adaptive_batching.core.allowed import next_allowed
 from adaptive_batching.core.costs import Costs
+from adaptive_batching.core.estimators.pace import Latency
 from adaptive_batching.core.job import Batch, Job, Outcome, Reason
 from adaptive_batching.core.retry.retry_budget import RetryBudget
-from adaptive_batching.core.worker import Latency
 
 _REPETITIONS = (Reason.BISECT, Reason.RETRY)
 _FATAL = 2  # worker deaths that a job was present at, the last one alone, until it is refused

@@ -4,7 +4,7 @@ from math import log
 
 import pytest
 
-from adaptive_batching.core.worker import Pace
+from adaptive_batching.core.estimators.pace import Pace
 
 
 @pytest.mark.parametrize(("slower", "matters"), [(1.08, False), (1.12, True), (1.18, True)])
