@@ -126,9 +126,10 @@ class Pace:
 
 
 def _log_ratio(size: int, duration: float, line: Latency, cost: float) -> float | None:
-    """How much longer a batch took (seconds) than a line says; None if that says nothing."""
+    """The log of how many times as long a batch took as a line says; None if that says nothing."""
     expected = line.predict(size, cost)
-    return log(duration / expected) if expected > 0 and 0 < duration < inf else None
+    ratio = duration / expected if expected > 0 else 0.0
+    return log(ratio) if 0 < ratio < inf else None  # numbers of any magnitude are divided
 
 
 class ScaledLatency:
