@@ -217,13 +217,13 @@ class ScaledLatency:
 class KeySpread:
     """How much the paces of batch keys differ, and how much the batches of one key scatter.
 
-    What a key differs by is in each of its batches, their scatter is not: so the product of a log
-    ratio and what was known of its key, each less the mean of all batches, is the variance between
-    keys, on average. What all have in common, a line of cold first batches, is no difference.
+    The covariance of a batch's log ratio and its key's earlier mean, both taken about the mean of
+    all batches, is the variance between keys, for scatter is independent from batch to batch. About
+    zero, a line that is slow because each key's first batch was cold would count as a difference.
 
     Attributes:
-        between: Variance of the log ratios of keys, over the last 50 batches; about 0, and by luck
-            below it, if all are alike.
+        between: Variance of the log ratios of keys, over the last 50 batches; about 0 if all are
+            alike, and below it by luck, after a pause or after a change of the line.
         noise: Variance of the log ratios of one key's batches.
     """
 
@@ -237,12 +237,12 @@ class KeySpread:
         self.noise = SPREAD_FLOOR**2
 
     def saw(self, log_ratio: float) -> None:
-        """A batch of any key took exp(log_ratio) times as long as the pool's line says."""
+        """Learn the mean: a batch of any key took exp(log_ratio) times as long as the line says."""
         self._batches += 1
         self._mean += (log_ratio - self._mean) / min(self._batches, MEMORY)
 
     def saw_again(self, log_ratio: float, known: float) -> None:
-        """It was of a key whose batches take exp(known) times as long."""
+        """Compare a batch with the earlier ones of its key, which took exp(known) times as long."""
         self._again += 1
         share = 1.0 / min(self._again, MEMORY)
         surprise = (log_ratio - known) ** 2
@@ -288,7 +288,7 @@ class KeyPace:
         log_ratio, spread = _log_ratio(size, duration, self._pool, cost), self._spread
         if log_ratio is None:
             return
-        spread.saw(log_ratio)
+        spread.saw(log_ratio)  # first: the first warm batch after cold ones is then no difference
         if self._pace.batches:
             known = self._pace.log_ratio
             spread.saw_again(log_ratio, known)

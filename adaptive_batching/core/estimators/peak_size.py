@@ -114,6 +114,7 @@ class PeakSize:
         factor = median(ratios)
         for least, of_size in self._sizes.items():
             rates = list(of_size.rates)
+            # The rates lack blamed batches that ran before the line was trusted.
             older = max(0, len(rates) - sizes[:-1].count(least))
             rates[:older] = [rate / factor for rate in rates[:older]]
             of_size.rates = deque(rates, maxlen=_KEPT)
@@ -156,6 +157,8 @@ class PeakSize:
 
 def _peak_of(rates: Mapping[int, Sequence[float]], sure: float = SURE) -> float:
     """One less than the least size from which on all are known to be worse than the best.
+
+    A size that ran once is never that one, for its batch may have had to compile.
 
     Args:
         rates: Of each size, in ascending order.

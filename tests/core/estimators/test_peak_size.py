@@ -144,6 +144,17 @@ def test_sizes_that_are_too_large_are_tried_again() -> None:
     assert peak.limit == inf
 
 
+def test_batches_of_a_size_that_are_all_blamed_say_nothing_of_others() -> None:
+    """Three of four were observed: none of them ran before the change."""
+    peak = seen([12], 12)
+    for _ in range(3):
+        peak.observe(32, bent(32))
+    peak.surprised([(32, 2 * bent(32))] * 5)
+    for _ in range(9):
+        peak.observe(32, bent(32))
+    assert peak.limit == 28
+
+
 @pytest.mark.parametrize("factor", [0.5, 2.0, 4.0])
 def test_sizes_seen_before_a_change_of_the_model_mislead_nobody(factor: float) -> None:
     """Full batches show that all take another time: smaller ones do not look better for it."""

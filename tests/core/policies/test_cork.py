@@ -359,6 +359,15 @@ def test_where_nothing_would_be_safe_a_full_batch_is_tried() -> None:
     assert released(scheduler.next(100.0)).size == 100
 
 
+def test_a_size_that_ran_is_not_divided_for_a_slope_that_nothing_has_shown() -> None:
+    """Before the fit is trusted nothing is shed: one late job is no reason for half a batch."""
+    scheduler = Scheduler(Cork(), Limits(100, max_latency=0.5))
+    for _ in range(2):
+        scheduler.latency.observe(10, 0.1)
+    submit(scheduler, 20, 100.0, patience=0.5)
+    assert released(scheduler.next(100.45)).size == 10
+
+
 def test_a_batch_that_took_far_too_long_is_not_doubled() -> None:
     """After two batches nothing is shed, but 22 items in 22 s are evidence against 44 (A4)."""
     scheduler = Scheduler(Cork(), Limits(100, max_latency=9.5))

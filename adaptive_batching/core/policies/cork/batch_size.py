@@ -114,6 +114,8 @@ def safe_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
 def _first_of_another_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
     """Items that keep the earliest deadline even if the one duration that is known is all slope.
 
+    At least as many as that ran: below it, jobs are shed instead.
+
     Limits that would then leave room for less than four times that size within the promise are
     taken to say that batches have a fixed part: a full batch is tried.
     """
