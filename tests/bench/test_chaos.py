@@ -57,7 +57,7 @@ async def test_callers_tell_the_ends_apart():
 
 async def test_what_is_not_given_back_is_counted(monkeypatch):
     """A file, a task and a process that hasn't been reaped."""
-    monkeypatch.setattr("adaptive_batching.bench.chaos.holdings._PATIENCE", 0.05)
+    monkeypatch.setattr("adaptive_batching.bench.chaos.holdings._LOOKS", 5)
     before = Holdings.now()
     assert await before.leaked() == 0
     file = os.open("/dev/null", os.O_RDONLY)

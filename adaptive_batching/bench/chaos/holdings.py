@@ -3,13 +3,12 @@
 import asyncio
 import os
 import threading
-import time
 from dataclasses import astuple, dataclass
 from typing import Self
 
 import psutil
 
-_PATIENCE = 2.0  # seconds; the loop closes transports and threads end a moment later
+_LOOKS, _PAUSE = 200, 0.01  # and seconds between; loop and threads close and end a moment later
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +36,11 @@ class Holdings:
 
     async def leaked(self) -> int:
         """How much more there is now, once all had time to give back."""
-        deadline = time.monotonic() + _PATIENCE
-        while (leaked := self._more()) and time.monotonic() < deadline:  # noqa: ASYNC110  no event
-            await asyncio.sleep(0.01)
-        return leaked
+        for _ in range(_LOOKS):
+            if not self._more():
+                break
+            await asyncio.sleep(_PAUSE)
+        return self._more()
 
     def _more(self) -> int:
         pairs = zip(astuple(self), astuple(Holdings.now()), strict=True)
