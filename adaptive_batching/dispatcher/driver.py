@@ -352,6 +352,6 @@ class Driver(Generic[T, R]):
             back = readiness.back(self._clock())
             hopeless = cast("Sequence[Call[T, R]]", scheduler.abandon(due_before=back))
             for call in hopeless:
-                call.fail(readiness.nobody())
+                call.fail(readiness.no_workers())
             self._completion.enter(hopeless, JobOutcome.SHED)
         self._pump_soon()

@@ -68,9 +68,9 @@ class Readiness:
         if self.failure is not None:
             raise self.failure
         if job.deadline < self.back(job.arrived):
-            raise self.nobody()
+            raise self.no_workers()
 
-    def nobody(self) -> NoWorkers:
+    def no_workers(self) -> NoWorkers:
         """The error of calls that can't wait for a worker's return."""
         now = self._clock()
         wait = self.back(now) - now

@@ -13,7 +13,7 @@ _log = logging.getLogger("adaptive_batching")
 _SLOW = 1.5  # times as long as most; what differs less is everyday life on a shared machine
 _FAST_AGAIN = 1.25  # well below, or one at the limit would be reported again and again
 _PEERS = 2  # one that is alone is as fast as all
-_Who = tuple[int, Hashable]  # index and identity
+_Identity = tuple[int, Hashable]  # index and identity
 _LASTING = 10.0  # seconds; any worker is slow while another one loads its model
 
 
@@ -28,9 +28,9 @@ class SlowWorkers:
     __slots__ = ("_full", "_pool", "_reported", "since")
 
     def __init__(self, pool: Workers, full: int) -> None:
-        self.since: dict[_Who, float] = {}
+        self.since: dict[_Identity, float] = {}
         """Since when each of those that are slow now has been so (seconds)."""
-        self._reported: set[_Who] = set()
+        self._reported: set[_Identity] = set()
         self._pool = pool
         self._full = full
 
@@ -43,17 +43,17 @@ class SlowWorkers:
         present = {(worker.index, worker.identity): worker for worker in workers}
         for gone in self.since.keys() - present.keys():  # another one has taken its place
             self._forget(gone)
-        for (who, worker), factor in zip(present.items(), slowness(workers), strict=True):
+        for (identity, worker), factor in zip(present.items(), slowness(workers), strict=True):
             if factor >= _SLOW:
-                since = self.since.setdefault(who, now)
-                if now - since >= _LASTING and who not in self._reported:
-                    self._reported.add(who)
+                since = self.since.setdefault(identity, now)
+                if now - since >= _LASTING and identity not in self._reported:
+                    self._reported.add(identity)
                     self._report(worker, factor)
-            elif factor < _FAST_AGAIN and who in self.since:
-                if who in self._reported:
+            elif factor < _FAST_AGAIN and identity in self.since:
+                if identity in self._reported:
                     pool = repr(self._pool)  # as it is now, whenever the line is written
                     _log.info("worker %s of %s is as fast as most again", _name(worker), pool)
-                self._forget(who)
+                self._forget(identity)
 
     def _report(self, worker: Worker, factor: float) -> None:
         takes = format_duration(worker.latency.predict(self._full))
@@ -63,9 +63,9 @@ class SlowWorkers:
             *(_name(worker), repr(self._pool), factor, takes),
         )
 
-    def _forget(self, who: _Who) -> None:
-        del self.since[who]
-        self._reported.discard(who)
+    def _forget(self, identity: _Identity) -> None:
+        del self.since[identity]
+        self._reported.discard(identity)
 
 
 def _name(worker: Worker) -> str:

@@ -53,7 +53,7 @@ class ConnectedWorkers:
         self._connected: set[WorkerConnection] = set()
         self._places: dict[int, _Place] = {}
         self._serial = count()
-        self._on_change: Callable[[], None] = _nobody
+        self._on_change: Callable[[], None] = _unwatched
         self._log = ConnectionLog(path)
 
     def __repr__(self) -> str:
@@ -160,7 +160,7 @@ class _Place:
         return self.connection.gone and not self.connection.busy
 
 
-def _nobody() -> None:
+def _unwatched() -> None:
     pass
 
 

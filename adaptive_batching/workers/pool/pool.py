@@ -76,7 +76,7 @@ class WorkerPool:
         self._deaths = DeathRegister()
         self._relief = Relief(time.monotonic, random.random)
         self._failure: WorkerStartError | None = None
-        self._on_change: Callable[[], None] = _nobody
+        self._on_change: Callable[[], None] = _unwatched
 
     def __repr__(self) -> str:
         health = self.health
@@ -314,5 +314,5 @@ class WorkerPool:
         self._on_change()
 
 
-def _nobody() -> None:
+def _unwatched() -> None:
     pass

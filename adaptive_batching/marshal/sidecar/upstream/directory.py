@@ -49,7 +49,7 @@ class Directory:
         self._turn = count()
         self._timer: asyncio.TimerHandle | None = None
         self._resolving: asyncio.Task[None] | None = None
-        self._on_change: Callable[[], None] = _nobody
+        self._on_change: Callable[[], None] = _unwatched
 
     @property
     def names(self) -> list[str]:
@@ -80,7 +80,7 @@ class Directory:
 
     async def aclose(self) -> None:
         """Look no more."""
-        self._on_change = _nobody
+        self._on_change = _unwatched
         if self._timer is not None:
             self._timer.cancel()
         resolving, self._resolving = self._resolving, None
@@ -278,5 +278,5 @@ def _somewhere(address: Address) -> Address:
     return address
 
 
-def _nobody() -> None:
+def _unwatched() -> None:
     pass
