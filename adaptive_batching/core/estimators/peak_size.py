@@ -158,8 +158,6 @@ class PeakSize:
 def _peak_of(rates: Mapping[int, Sequence[float]], sure: float = SURE) -> float:
     """One less than the least size from which on all are known to be worse than the best.
 
-    A size that ran once is never that one, for its batch may have had to compile.
-
     Args:
         rates: Of each size, in ascending order.
         sure: Standard deviations by which a size may be worse than what few batches say.
@@ -173,7 +171,7 @@ def _peak_of(rates: Mapping[int, Sequence[float]], sure: float = SURE) -> float:
         if least <= best or each[-1 - len(each) // _ODD_ONES] >= surely[best]:
             break
         larger += len(each) - 1
-        if larger >= TRUSTED_AFTER and len(each) > 1:
+        if larger >= TRUSTED_AFTER:
             limit = least - 1
     return limit
 
