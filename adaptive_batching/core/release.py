@@ -161,7 +161,9 @@ class Release:
         size = waiting - queue.items
         self._queues.left(jobs[0].key, size)
         batch = self.leave(jobs, size, view.line, view.limits, decision.reason, now)
-        view.forgotten = now + MEMORY * batch.predicted
+        pace = view.pace if self._queues.shared else None
+        told_by = (view.line if pace is None else pace).batches + 1.0
+        view.forgotten = now + min(told_by, MEMORY) * batch.predicted
         return batch
 
     def _turn_away(self, view: KeyQueue, decision: Shed, now: float) -> Shed:

@@ -7,6 +7,7 @@ from adaptive_batching.core.estimators.evidence import (
     ALARM,
     DEVIATION,
     MEMORY,
+    SLOPE_KEPT,
     SPREAD_FLOOR,
     SURE,
     TRUSTED_AFTER,
@@ -84,9 +85,14 @@ class Pace:
         if log_ratio is not None:
             self.observe(log_ratio)
 
-    def observe(self, log_ratio: float) -> None:
-        """A batch took exp(log_ratio) times as long as the pool's line says."""
-        self._fold(log_ratio)
+    def observe(self, log_ratio: float, memory: float = MEMORY) -> None:
+        """A batch took exp(log_ratio) times as long as the pool's line says.
+
+        Args:
+            log_ratio: Of one that is learned from.
+            memory: The mean is over as many batches, this one among them.
+        """
+        self._fold(log_ratio, memory)
         if self.batches >= TRUSTED_AFTER:
             error = DEVIATION * self._spread / sqrt(min(self.batches, 2.0 * MEMORY))
             self.tolerance = max(_NOTICEABLE, SURE * error)
@@ -97,7 +103,7 @@ class Pace:
         """Whether it is beyond doubt, and matters, that it isn't as fast as that."""
         return abs(self.log_ratio - reference) > self.tolerance
 
-    def _fold(self, log_ratio: float) -> None:
+    def _fold(self, log_ratio: float, memory: float) -> None:
         self.batches += 1
         if self.batches <= TRUSTED_AFTER:
             self._first.append(log_ratio)
@@ -112,7 +118,7 @@ class Pace:
             self._begin_anew(log_ratio, sure=deviation > 0)
             return
         deviation = min(deviation, limit)
-        share = 1.0 / min(self.batches, MEMORY)
+        share = 1.0 / min(self.batches, memory)
         self.log_ratio += deviation * share
         spread = self._spread + (abs(deviation) - self._spread) * share
         self._spread = max(spread, SPREAD_FLOOR)
@@ -252,34 +258,40 @@ class KeySpread:
         both = (log_ratio - self._mean) * (known - self._mean)
         self.between += (both - self.between) * share
 
-    def believed(self, batches: int) -> float:
+    def believed(self, batches: float) -> float:
         """The share of a key's mean log ratio that is no luck, if it is of so many batches.
 
         The best linear estimate of a random effect (Henderson 1950): where keys are alike no
         difference is believed, and where they differ by far the first batch is.
         """
         between = max(0.0, self.between)
-        return between / (between + self.noise / min(batches, MEMORY))
+        return between / (between + self.noise / batches)
 
 
 class KeyPace:
     """Learns how many times as long the batches of one key take as those of most keys.
+
+    It is known beside a line that is learned from other keys meanwhile, and moves with what those
+    have in common: so what is known of it fades over the last 500 batches of all keys.
 
     Args:
         pool: The line of all keys; it is learned from durations that are divided by their factors.
         spread: How much all keys differ.
 
     Attributes:
+        batches: As many of its own, just run, would tell as much as is known of it.
         factor: Times as long as most; 1 where the difference is luck, or does not matter.
         latency: How long its batches take on a worker as fast as most.
     """
 
-    __slots__ = ("_pace", "_pool", "_spread", "factor", "latency")
+    __slots__ = ("_learned_at", "_pace", "_pool", "_spread", "batches", "factor", "latency")
 
     def __init__(self, pool: LinearLatency, spread: KeySpread) -> None:
         self._pace = Pace()
         self._pool = pool
         self._spread = spread
+        self._learned_at = 0  # batches of all keys
+        self.batches = 0.0
         self.factor = 1.0
         self.latency: Latency = pool
 
@@ -293,9 +305,12 @@ class KeyPace:
             known = self._pace.log_ratio
             spread.saw_again(log_ratio, known)
             if log_ratio < known - SURE * sqrt(spread.noise):
-                self._pace = Pace()  # as of a worker: no batch is that fast by accident
-        self._pace.observe(log_ratio)
-        difference = self._pace.log_ratio * spread.believed(self._pace.batches)
+                self._pace, self.batches = Pace(), 0.0  # as of a worker: none is so by accident
+        kept = SLOPE_KEPT ** (self._pool.batches - self._learned_at)
+        self.batches = min(MEMORY, self.batches * kept + 1.0)
+        self._learned_at = self._pool.batches
+        self._pace.observe(log_ratio, self.batches)
+        difference = self._pace.log_ratio * spread.believed(self.batches)
         if abs(difference) > _NOTICEABLE:
             self.factor = exp(difference)
             self.latency = ScaledLatency(self._pool, self.factor)

@@ -54,10 +54,9 @@ def shed_or_probe(situation: Situation, late: Sequence[Job]) -> Dispatch | Shed:
     at all, or none of a key whose jobs would be late even alone. The probe is of the newest jobs:
     if the prediction was wrong by a little only, they are still in time.
     """
-    limit, head, now = situation.limits.max_batch_size, situation.head, situation.now
-    everything, patience = len(late) == situation.requests, head.deadline - head.arrived
-    doubtful = now >= situation.forgotten and situation.predict(head.size) > patience
-    if everything and (now - situation.last_release >= patience or doubtful):
+    limit, head = situation.limits.max_batch_size, situation.head
+    silent = situation.now - situation.last_release >= head.deadline - head.arrived
+    if len(late) == situation.requests and (silent or doubtful(situation, head)):
         older = _all_but_newest(late, limit)
         if older:
             return Shed(older, ShedReason.HOPELESS)
@@ -70,11 +69,19 @@ def probed_after(situation: Situation, job: Job) -> float:
 
     Until then it would be let in by an idle worker and shed again in the same instant.
     """
-    now, patience = situation.now, job.deadline - job.arrived
     at = situation if situation.faster is None else situation.on(situation.faster)
-    if at.predict_joined(job, job.size) <= patience:
+    if not _late_alone(at, job):
         return 0.0
-    return max(0.0, at.last_release + patience - now)
+    return max(0.0, min(at.last_release + job.deadline - job.arrived, at.forgotten) - at.now)
+
+
+def doubtful(situation: Situation, job: Job) -> bool:
+    """Whether a job would be late even alone by what is known of its queue, which is outdated."""
+    return situation.now >= situation.forgotten and _late_alone(situation, job)
+
+
+def _late_alone(situation: Situation, job: Job) -> bool:
+    return situation.predict_joined(job, job.size) > job.deadline - job.arrived
 
 
 def _all_but_newest(jobs: Sequence[Job], limit: int) -> Sequence[Job]:

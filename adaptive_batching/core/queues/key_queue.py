@@ -51,7 +51,10 @@ class KeyQueue:
         self.limits = limits
         self.cap: MemoryLimit | None = None
         self.forgotten = inf
-        """When what is known of its batches is outdated, if none leaves before (seconds)."""
+        """When what is known of its batches is outdated, if none leaves before (seconds).
+
+        That is once as many could have run as told it.
+        """
         self.line = latency
         self.pace = pace
         self.arrivals: ArrivalRate = queue.arrivals

@@ -138,6 +138,8 @@ class Queues:
             self.shared = True
             for other in self.views.values():
                 self._place(other)
+        if self.shared:
+            view.forgotten = -inf  # what is known is of others
         self.views[key] = view
         return view
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policies.cork.worker_choice import leaves_to_faster
+from adaptive_batching.core.policies.shedding import doubtful
 from adaptive_batching.core.policy import Situation
 
 
@@ -21,6 +22,8 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
             return None
     if not at.workers or not at.trusted:
         return None  # nothing says when a dead worker will be back
+    if not at.items and at.next_free < job.deadline and doubtful(at, job):
+        return None  # one is let in for a probe: under load no worker may be idle when it comes
     return _opens_after(at, job, parameters)
 
 
