@@ -43,8 +43,9 @@ def parse_span(text: str) -> Span:
     Raises:
         ValueError: It is neither.
     """
-    least, dash, most = text.partition("-")
-    return Span(parse_duration(least), parse_duration(most if dash else least))
+    least, _, most = text.partition("-")
+    ends = (least, most) if least and most else (text, text)
+    return Span(*map(parse_duration, ends))
 
 
 class ClosedLoop:

@@ -103,3 +103,10 @@ def test_misspelt_spans(text):
     """Refused with what was expected and what came."""
     with pytest.raises(ValueError, match=r"expected .*, got"):
         parse_span(text)
+
+
+@pytest.mark.parametrize("text", ["-1ms", "1ms-"])
+def test_a_span_without_one_of_its_ends_is_named_whole(text):
+    """What came is shown as it was typed."""
+    with pytest.raises(ValueError, match=f"got '{text}'$"):
+        parse_span(text)
