@@ -232,8 +232,9 @@ class Situation(NamedTuple):
         next_free: When the next busy worker is expected to be free, `now` if that is overdue; `inf`
             if none is busy.
         last_release: When the last batch of any queue left.
-        forgotten: When what is known of this queue's batches is outdated, if none leaves before;
-            once as many could have run as told it.
+        forgotten: When what is known of this queue's batches is outdated: one of their predicted
+            durations after the last one left, two after a probe, three after two in a row, at most
+            50; `-inf` before the first.
         timer: The resolution of the driver's timers: shorter holds are not worth arming.
         timers_late: By how much nearly no wake-up has been later than it was asked for.
         per_cost: Seconds that each unit of a batch's cost adds, where items don't cost the same.

@@ -161,9 +161,8 @@ class Release:
         size = waiting - queue.items
         self._queues.left(jobs[0].key, size)
         batch = self.leave(jobs, size, view.line, view.limits, decision.reason, now)
-        pace = view.pace if self._queues.shared else None
-        told_by = (view.line if pace is None else pace).batches + 1.0
-        view.forgotten = now + min(told_by, MEMORY) * batch.predicted
+        view.probes = view.probes + 1 if batch.reason is Reason.PROBE else 0
+        view.forgotten = now + min(view.probes + 1, MEMORY) * batch.predicted
         return batch
 
     def _turn_away(self, view: KeyQueue, decision: Shed, now: float) -> Shed:

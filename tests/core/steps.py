@@ -1,9 +1,11 @@
 """What the stories of the core say again and again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from math import inf
+from random import Random
 
-from adaptive_batching.core import Batch, Hold, Job, Outcome, Scheduler, Shed
+from adaptive_batching.core import Batch, Hold, Job, Limits, Outcome, Scheduler, Shed
+from adaptive_batching.core.policies.greedy import Greedy
 
 
 def submit(scheduler: Scheduler, count: int, now: float, patience: float = inf) -> list[Job]:
@@ -33,3 +35,20 @@ def run_out(
         if isinstance(step, Batch):
             now += seconds(step)
             scheduler.finish(step, Outcome.DONE, now)
+
+
+def having_run(
+    costs: Mapping[Hashable, float], batches: int, workers: int = 1, jitter: float = 0.05
+) -> Scheduler:
+    """One that has run batches of 5 ms + 0.05 ms an item, times the cost of their key."""
+    random, now = Random(1), 0.0
+    scheduler = Scheduler(Greedy(), Limits(64), workers)
+    for _ in range(batches):
+        key = random.choice([*costs])
+        size = random.randrange(1, 65)
+        for _ in range(size):
+            scheduler.submit(Job(now, key=key))
+        batch = released(scheduler.next(now))
+        now += (5e-3 + 0.05e-3 * size) * costs[key] * random.lognormvariate(0.0, jitter)
+        scheduler.finish(batch, Outcome.DONE, now)
+    return scheduler

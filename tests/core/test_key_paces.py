@@ -1,40 +1,20 @@
 """What is learned of each batch key: how long its batches take beside those of most."""
 
-from collections.abc import Hashable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from math import inf
 from random import Random
 
 import pytest
 
-from adaptive_batching.core import Batch, Job, Limits, Outcome, Reason, Scheduler, Shed
+from adaptive_batching.core import Job, Limits, Outcome
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.estimators.pace import KeyPace, KeySpread
 from adaptive_batching.core.policies.cork.cork import Cork
-from adaptive_batching.core.policies.greedy import Greedy
 from adaptive_batching.errors import Overloaded
 from adaptive_batching.simulation import Experiment, KeyCosts, Server, poisson
 from adaptive_batching.simulation.servers.runs import Change, Run
-from tests.core.steps import released
-
-
-def having_run(
-    costs: Mapping[Hashable, float], batches: int, workers: int = 1, jitter: float = 0.05
-) -> Scheduler:
-    """One that has run batches of 5 ms + 0.05 ms an item, times the cost of their key."""
-    random, now = Random(1), 0.0
-    scheduler = Scheduler(Greedy(), Limits(64), workers)
-    for _ in range(batches):
-        key = random.choice([*costs])
-        size = random.randrange(1, 65)
-        for _ in range(size):
-            scheduler.submit(Job(now, key=key))
-        batch = released(scheduler.next(now))
-        now += (5e-3 + 0.05e-3 * size) * costs[key] * random.lognormvariate(0.0, jitter)
-        scheduler.finish(batch, Outcome.DONE, now)
-    return scheduler
+from tests.core.steps import having_run, released
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -157,61 +137,6 @@ def test_keys_whose_first_batch_is_late_are_served_with_the_second(
     server = Server(2e-3, 0.2e-3, conditions=conditions)
     row = Experiment(arrivals, server, Limits(32, 0.1), keys=keys, warmup=10.0).run("cork")
     assert min(each.goodput for each in (row.keys or {}).values()) > 0.99
-
-
-def test_a_key_that_seems_hopeless_is_tried_again_ever_more_rarely() -> None:
-    """Its cold batches take longer than is promised: one tells for as long as one takes."""
-    scheduler, now, cold = Scheduler(Cork(), Limits(8, 30e-3)), 0.0, list[float]()
-    for _ in range(2_000):
-        for key in ("warm", "cold"):
-            now += 15e-3
-            with suppress(Overloaded):
-                scheduler.submit(Job(now, deadline=now + 30e-3, key=key))
-            while isinstance(step := scheduler.next(now), Shed):
-                pass
-            if isinstance(step, Batch):
-                if step.jobs[0].key == "cold" and len(cold) < 10:
-                    cold.append(now)
-                    assert step.reason is Reason.PROBE or len(cold) <= 5
-                    now += 60e-3
-                scheduler.finish(step, Outcome.DONE, max(now, step.released + 10e-3))
-    pauses = [later - earlier for earlier, later in pairwise(cold)]
-    assert pauses[6:] == pytest.approx([60e-3 * batches for batches in (7, 8, 9)], abs=30e-3)
-    assert scheduler.line("cold").predict(1) == pytest.approx(10e-3, rel=0.2)
-
-
-def test_of_a_key_of_which_nothing_ran_nothing_is_known() -> None:
-    """The line of all keys lies above the promise, because some are dear: another may be cheap."""
-    scheduler, now = having_run({"cheap": 1.0, "dear": 60.0}, 100), 1e3
-    scheduler.retune(Cork(), Limits(64, 25e-3))
-    assert scheduler.latency.predict(1) > 25e-3
-    answered = 0
-    for _ in range(100):
-        for key in ("cheap", "new"):
-            with suppress(Overloaded):
-                scheduler.submit(Job(now, deadline=now + 25e-3, key=key))
-            while isinstance(step := scheduler.next(now), Shed):
-                pass
-            if isinstance(step, Batch):
-                answered += step.key == "new"
-                scheduler.finish(step, Outcome.DONE, now + 5.05e-3)
-            now += 10e-3
-    assert answered > 95
-
-
-def test_a_probe_waits_for_a_busy_worker() -> None:
-    """Under load none is idle whenever a job of a new key comes: one waits for it, and no more."""
-    scheduler, now = having_run({"cheap": 1.0, "dear": 60.0}, 100), 1e3
-    scheduler.retune(Cork(), Limits(64, 25e-3))
-    scheduler.submit(Job(now, deadline=now + 25e-3, key="cheap"))
-    running = released(scheduler.next(now))
-    with pytest.raises(Overloaded):
-        scheduler.submit(Job(now, deadline=now + 4e-3, key="new"))  # no worker until then
-    scheduler.submit(Job(now, deadline=now + 25e-3, key="new"))
-    with pytest.raises(Overloaded):
-        scheduler.submit(Job(now, deadline=now + 25e-3, key="new"))
-    scheduler.finish(running, Outcome.DONE, now + 5e-3)
-    assert released(scheduler.next(now + 5e-3)).reason is Reason.PROBE
 
 
 def test_the_most_frequent_of_many_keys_is_served() -> None:

@@ -89,8 +89,8 @@ class Pace:
         """A batch took exp(log_ratio) times as long as the pool's line says.
 
         Args:
-            log_ratio: Of one that is learned from.
-            memory: The mean is over as many batches, this one among them.
+            log_ratio: What `learn` would hold against the line.
+            memory: Batches that the mean is over, the new one among them.
         """
         self._fold(log_ratio, memory)
         if self.batches >= TRUSTED_AFTER:
@@ -271,27 +271,26 @@ class KeySpread:
 class KeyPace:
     """Learns how many times as long the batches of one key take as those of most keys.
 
-    It is known beside a line that is learned from other keys meanwhile, and moves with what those
-    have in common: so what is known of it fades over the last 500 batches of all keys.
+    The pool's line moves while other keys run, so what is known of a key fades over 500 batches of
+    all keys.
 
     Args:
         pool: The line of all keys; it is learned from durations that are divided by their factors.
         spread: How much all keys differ.
 
     Attributes:
-        batches: As many of its own, just run, would tell as much as is known of it.
         factor: Times as long as most; 1 where the difference is luck, or does not matter.
         latency: How long its batches take on a worker as fast as most.
     """
 
-    __slots__ = ("_learned_at", "_pace", "_pool", "_spread", "batches", "factor", "latency")
+    __slots__ = ("_learned_at", "_pace", "_pool", "_spread", "_worth", "factor", "latency")
 
     def __init__(self, pool: LinearLatency, spread: KeySpread) -> None:
         self._pace = Pace()
         self._pool = pool
         self._spread = spread
         self._learned_at = 0  # batches of all keys
-        self.batches = 0.0
+        self._worth = 0.0  # batches of its own that would tell as much, if they had just run
         self.factor = 1.0
         self.latency: Latency = pool
 
@@ -305,12 +304,13 @@ class KeyPace:
             known = self._pace.log_ratio
             spread.saw_again(log_ratio, known)
             if log_ratio < known - SURE * sqrt(spread.noise):
-                self._pace, self.batches = Pace(), 0.0  # as of a worker: none is so by accident
+                # As of a worker: no batch is that fast by accident.
+                self._pace, self._worth = Pace(), 0.0
         kept = SLOPE_KEPT ** (self._pool.batches - self._learned_at)
-        self.batches = min(MEMORY, self.batches * kept + 1.0)
-        self._learned_at = self._pool.batches
-        self._pace.observe(log_ratio, self.batches)
-        difference = self._pace.log_ratio * spread.believed(self.batches)
+        self._worth, self._learned_at = self._worth * kept + 1.0, self._pool.batches
+        self._pace.observe(log_ratio, min(self._worth, MEMORY))
+        self._worth = min(self._worth, self._pace.batches, MEMORY)
+        difference = self._pace.log_ratio * spread.believed(self._worth)
         if abs(difference) > _NOTICEABLE:
             self.factor = exp(difference)
             self.latency = ScaledLatency(self._pool, self.factor)

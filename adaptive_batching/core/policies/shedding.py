@@ -1,6 +1,7 @@
 """Finds jobs that can't be answered in time any more, by the fitted duration of a batch."""
 
 from collections.abc import Sequence
+from math import inf
 
 from adaptive_batching.core.estimators.evidence import EXTRAPOLATION
 from adaptive_batching.core.job import Job, Reason
@@ -69,19 +70,26 @@ def probed_after(situation: Situation, job: Job) -> float:
 
     Until then it would be let in by an idle worker and shed again in the same instant.
     """
+    now, patience = situation.now, job.deadline - job.arrived
     at = situation if situation.faster is None else situation.on(situation.faster)
-    if not _late_alone(at, job):
+    if at.predict_joined(job, job.size) <= patience:
         return 0.0
-    return max(0.0, min(at.last_release + job.deadline - job.arrived, at.forgotten) - at.now)
+    return max(0.0, min(at.last_release + patience, at.forgotten) - now)
 
 
 def doubtful(situation: Situation, job: Job) -> bool:
-    """Whether a job would be late even alone by what is known of its queue, which is outdated."""
-    return situation.now >= situation.forgotten and _late_alone(situation, job)
+    """Whether a queue can't keep its promise by what is known of its batches, which is outdated.
 
-
-def _late_alone(situation: Situation, job: Job) -> bool:
-    return situation.predict_joined(job, job.size) > job.deadline - job.arrived
+    It is not while one of them runs, which will tell. Jobs that cost more than most, or that have
+    less time, say nothing of the queue.
+    """
+    if situation.now < situation.forgotten:
+        return False
+    promise = situation.limits.max_latency
+    if promise == inf:
+        promise = job.deadline - job.arrived
+    running = any(batch.key == job.key for batch in situation.running)
+    return situation.predict(job.size) > promise and not running
 
 
 def _all_but_newest(jobs: Sequence[Job], limit: int) -> Sequence[Job]:

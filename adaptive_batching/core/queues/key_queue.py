@@ -34,7 +34,7 @@ class KeyQueue:
 
     __slots__ = (
         "_timer_lateness", "arrivals", "cap", "forgotten", "limits", "line", "opened", "pace",
-        "permits", "queue",
+        "permits", "probes", "queue",
     )  # fmt: skip
 
     def __init__(
@@ -50,11 +50,10 @@ class KeyQueue:
         self.queue = queue
         self.limits = limits
         self.cap: MemoryLimit | None = None
-        self.forgotten = inf
-        """When what is known of its batches is outdated, if none leaves before (seconds).
-
-        That is once as many could have run as told it.
-        """
+        self.forgotten = -inf
+        """When what is known of its batches is outdated (seconds); see `Situation`."""
+        self.probes = 0
+        """Probes that left last, one after another."""
         self.line = latency
         self.pace = pace
         self.arrivals: ArrivalRate = queue.arrivals

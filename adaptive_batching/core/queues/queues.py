@@ -138,8 +138,6 @@ class Queues:
             self.shared = True
             for other in self.views.values():
                 self._place(other)
-        if self.shared:
-            view.forgotten = -inf  # what is known is of others
         self.views[key] = view
         return view
 

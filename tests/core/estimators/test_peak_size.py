@@ -36,6 +36,15 @@ def test_what_is_not_known_is_not_too_large() -> None:
     assert seen([12, 48], 12).limit == 40
 
 
+def test_a_size_that_ran_once_is_too_large_if_larger_ones_are() -> None:
+    """Few sizes run more than once while a knee is found: their evidence adds up."""
+    peak = seen([12, 48], 12)
+    peak.observe(36, bent(36))
+    for _ in range(8):
+        peak.observe(12, bent(12))
+    assert peak.limit == 32
+
+
 def test_sizes_seen_twice_are_too_large_together() -> None:
     """Overload brings batches of many sizes, few of each: none answers as much as twelve does."""
     assert seen([12, 20, 28, 40, 48, 56, 64, 12], 1).limit == inf

@@ -111,8 +111,9 @@ def test_a_hopeless_queue_is_probed_now_and_then(policy: str) -> None:
     scheduler.finish(batch, Outcome.DONE, 1.0)
     submit(scheduler, 1.03, now=1.0)
     assert released(scheduler.next(1.0)).reason is Reason.PROBE
-    scheduler = fitted(policy)
-    scheduler.permits.last_release = 0.99
+    scheduler = fitted(policy, workers=2)
+    submit(scheduler, 1.05)
+    released(scheduler.next(0.99))
     (job,) = submit(scheduler, 1.03, now=1.0)
     assert shed(scheduler.next(1.0)) == [job]
 

@@ -1,6 +1,7 @@
 """Which job is refused when it arrives, and when to come again."""
 
 from collections.abc import Sequence
+from math import inf
 
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
@@ -13,18 +14,26 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
     """Seconds after which the job would be let in if no other job came; None if it is let in now.
 
     It is let in while an idle worker has room for it, whatever is predicted: a wrong fit must meet
-    the facts.
+    the facts. So is the first of a key of which no batch has left: under load no worker is idle
+    when it comes.
     """
     if at.idle:
         if at.faster is not None and leaves_to_faster(at, job):
             at = at.on(at.faster)
         elif at.items + job.size <= at.limits.max_batch_size * at.idle:
             return None
-    if not at.workers or not at.trusted:
+    if not at.workers or not at.trusted or _may_probe(at, job):
         return None  # nothing says when a dead worker will be back
-    if not at.items and at.next_free < job.deadline and doubtful(at, job):
-        return None  # one is let in for a probe: under load no worker may be idle when it comes
     return _opens_after(at, job, parameters)
+
+
+def _may_probe(at: Situation, job: Job) -> bool:
+    """Whether a job is the first of its key, and a worker may be free before its deadline."""
+    if at.items or at.forgotten > -inf:
+        return False
+    shortest = at.predict(1)
+    free = min((batch.expected_finish(at.now, shortest) for batch in at.running), default=at.now)
+    return free < job.deadline and doubtful(at, job)
 
 
 def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float | None:

@@ -1,0 +1,145 @@
+"""Batches that test what is known of a key, where it says that the key can't keep its promise."""
+
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+
+from adaptive_batching.core import Batch, Job, Limits, Outcome, Reason, Scheduler, Shed
+from adaptive_batching.core.policies.cork.cork import Cork
+from adaptive_batching.errors import Overloaded
+from tests.core.steps import having_run, released
+
+PROMISE = 25e-3
+
+
+def some_dear(workers: int = 1) -> Scheduler:
+    """The line of all keys lies above the promise because one is dear; another may be cheap."""
+    scheduler = having_run({"cheap": 1.0, "dear": 60.0}, 100, workers)
+    scheduler.retune(Cork(), Limits(64, PROMISE))
+    assert scheduler.latency.predict(1) > PROMISE
+    return scheduler
+
+
+def offer(scheduler: Scheduler, key: str, now: float, patience: float = PROMISE) -> None:
+    """A job comes, which may be turned away."""
+    with suppress(Overloaded):
+        scheduler.submit(Job(now, deadline=now + patience, key=key))
+
+
+def left(scheduler: Scheduler, now: float) -> Batch | None:
+    """The batch that leaves now, if one does."""
+    while isinstance(step := scheduler.next(now), Shed):
+        pass
+    return step if isinstance(step, Batch) else None
+
+
+def test_a_key_that_seems_hopeless_is_tried_again_ever_more_rarely() -> None:
+    """Its cold batches take longer than is promised: one tells for as long as one takes."""
+    scheduler, now, cold = Scheduler(Cork(), Limits(8, 30e-3)), 0.0, list[float]()
+    for _ in range(2_000):
+        for key in ("warm", "cold"):
+            now += 15e-3
+            offer(scheduler, key, now, 30e-3)
+            batch = left(scheduler, now)
+            if batch is None:
+                continue
+            if batch.key == "cold" and len(cold) < 10:
+                cold.append(now)
+                assert batch.reason is Reason.PROBE or len(cold) <= 5
+                now += 60e-3
+            scheduler.finish(batch, Outcome.DONE, max(now, batch.released + 10e-3))
+    pauses = [later - earlier for earlier, later in pairwise(cold)]
+    assert pauses[6:] == pytest.approx([60e-3 * probes for probes in (6, 7, 8)], abs=30e-3)
+    assert scheduler.line("cold").predict(1) == pytest.approx(10e-3, rel=0.2)
+
+
+def test_a_key_whose_batches_fail_is_tried_ever_more_rarely() -> None:
+    """Nothing is learned from them, so that only how many there were can tell."""
+    scheduler, seconds, probes = some_dear(), 2.0, 0
+    expected = scheduler.latency.predict(1)
+    for now in (1e3 + 10e-3 * step for step in range(round(seconds / 10e-3))):
+        for key in ("cheap", "bad"):
+            offer(scheduler, key, now)
+            if (batch := left(scheduler, now)) is not None:
+                probes += batch.key == "bad"
+                outcome = Outcome.FAILED if batch.key == "bad" else Outcome.DONE
+                scheduler.finish(batch, outcome, now + 5.05e-3)
+    assert 2 < probes <= 1.0 + (2.0 * seconds / expected) ** 0.5  # after one, two, three times that
+    assert scheduler.line("bad").predict(1) > PROMISE
+
+
+def test_of_a_key_of_which_nothing_ran_nothing_is_known() -> None:
+    """One batch is tried, and soon all are answered."""
+    scheduler, answered = some_dear(), 0
+    for now in (1e3 + 10e-3 * step for step in range(200)):
+        key = ("cheap", "new")[round(now * 100) % 2]
+        offer(scheduler, key, now)
+        batch = released(scheduler.next(now))
+        answered += batch.key == "new"
+        scheduler.finish(batch, Outcome.DONE, now + 5.05e-3)
+    assert answered > 95
+
+
+def test_the_first_of_all_keys_is_tried_as_any_other() -> None:
+    """Its first job was withdrawn before a batch left; then others have shown how slow they are."""
+    scheduler = having_run({"cheap": 1.0, "dear": 60.0}, 100)
+    begun = Scheduler(Cork(), Limits(64, PROMISE))
+    first = Job(0.0, key="first")
+    begun.submit(first)
+    assert begun.cancel(first)
+    for now in range(1, 21):
+        begun.submit(Job(now, key="dear"))
+        begun.finish(released(begun.next(now)), Outcome.DONE, now + scheduler.latency.predict(1))
+    begun.submit(Job(30.0, key="dear"))
+    begun.finish(released(begun.next(30.0)), Outcome.DONE, 30.0 + 1e-3)
+    begun.submit(Job(30.002, deadline=30.002 + PROMISE, key="first"))
+    assert released(begun.next(30.002)).reason is Reason.PROBE
+
+
+def test_a_probe_waits_for_a_busy_worker() -> None:
+    """Under load none is idle whenever a job of a new key comes: one waits for it, and no more."""
+    scheduler, now = some_dear(), 1e3
+    offer(scheduler, "cheap", now)
+    running = released(scheduler.next(now))
+    with pytest.raises(Overloaded):
+        scheduler.submit(Job(now, deadline=now + 4e-3, key="new"))  # no worker until then
+    scheduler.submit(Job(now, deadline=now + PROMISE, key="new"))
+    with pytest.raises(Overloaded):
+        scheduler.submit(Job(now, deadline=now + PROMISE, key="new"))
+    scheduler.finish(running, Outcome.DONE, now + 5e-3)
+    assert released(scheduler.next(now + 5e-3)).reason is Reason.PROBE
+
+
+def test_no_probe_waits_for_a_worker_that_hangs() -> None:
+    """It has been overdue for longer than the job has time."""
+    scheduler, now = some_dear(), 1e3
+    offer(scheduler, "cheap", now)
+    released(scheduler.next(now))
+    with pytest.raises(Overloaded):
+        scheduler.submit(Job(now + 1.0, deadline=now + 1.0 + PROMISE, key="new"))
+
+
+def test_one_probe_of_a_key_runs_at_a_time() -> None:
+    """It takes far longer than was expected: no other worker is given as long a batch."""
+    scheduler, now = some_dear(workers=3), 1e3
+    offer(scheduler, "new", now)
+    probe = released(scheduler.next(now))
+    assert probe.reason is Reason.PROBE
+    now = scheduler.queues["new"].forgotten
+    assert now > probe.predicted_finish
+    offer(scheduler, "cheap", now)
+    assert released(scheduler.next(now)).key == "cheap"
+    offer(scheduler, "new", now)
+    assert scheduler.permits.idle
+    assert left(scheduler, now) is None
+
+
+def test_a_job_in_a_hurry_makes_no_key_doubtful() -> None:
+    """A client that makes up keys, and asks for what no batch can do, gets none."""
+    scheduler, now = having_run({"a": 1.0, "b": 1.0}, 100), 1e3
+    scheduler.retune(Cork(), Limits(64, PROMISE))
+    offer(scheduler, "a", now)
+    scheduler.finish(released(scheduler.next(now)), Outcome.DONE, now + 1e-3)
+    offer(scheduler, "made up", now + 1e-3, 4e-3)
+    assert left(scheduler, now + 1e-3) is None
