@@ -8,7 +8,7 @@ import pytest
 from adaptive_batching.core import Batch, Job, Limits, Outcome, Reason, Scheduler, Shed
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.errors import Overloaded
-from tests.core.steps import having_run, released
+from tests.core.steps import having_run, released, submit
 
 PROMISE = 25e-3
 
@@ -143,3 +143,24 @@ def test_a_job_in_a_hurry_makes_no_key_doubtful() -> None:
     scheduler.finish(released(scheduler.next(now)), Outcome.DONE, now + 1e-3)
     offer(scheduler, "made up", now + 1e-3, 4e-3)
     assert left(scheduler, now + 1e-3) is None
+
+
+def test_while_the_loop_is_late_the_newest_jobs_wait_too() -> None:
+    """A thousand calls in one turn of the loop, 45 ms long: the oldest expire before it ends.
+
+    The worker idles meanwhile, and was asked for nothing. If the door went by the jobs that wait,
+    it would refuse those that can still be answered.
+    """
+    scheduler = having_run({None: 1.0}, 100)
+    scheduler.retune(Cork(), Limits(64, PROMISE))
+    now = 1e3
+    for call in range(1_000):
+        with suppress(Overloaded):
+            submit(scheduler, 1, now + call * 45e-6, PROMISE)
+    now, answered = now + 45e-3, 0
+    while (batch := left(scheduler, now)) is not None:
+        answered += batch.size
+        now += 5e-3 + 0.05e-3 * batch.size
+        scheduler.finish(batch, Outcome.DONE, now)
+        assert all(now <= job.deadline for job in batch.jobs)
+    assert answered >= 100

@@ -15,12 +15,14 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
 
     It is let in while an idle worker has room for it, whatever is predicted: a wrong fit must meet
     the facts. So is the first of a key of which no batch has left: under load no worker is idle
-    when it comes.
+    when it comes. While full batches wait beside an idle worker the driver's decision is late, and
+    those that wait will be the first to expire.
     """
     if at.idle:
+        late = at.faster is None and at.now - at.oldest.arrived >= at.predict(1)
         if at.faster is not None and leaves_to_faster(at, job):
             at = at.on(at.faster)
-        elif at.items + job.size <= at.limits.max_batch_size * at.idle:
+        elif late or at.items + job.size <= at.limits.max_batch_size * at.idle:
             return None
     if not at.workers or not at.trusted or _may_probe(at, job):
         return None  # nothing says when a dead worker will be back
