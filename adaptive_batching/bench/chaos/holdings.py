@@ -37,10 +37,10 @@ class Holdings:
     async def leaked(self) -> int:
         """How much more there is now, once all had time to give back."""
         for _ in range(_LOOKS):
-            if not self._more():
+            if not (leaked := self._more()):
                 break
             await asyncio.sleep(_PAUSE)
-        return self._more()
+        return leaked
 
     def _more(self) -> int:
         pairs = zip(astuple(self), astuple(Holdings.now()), strict=True)

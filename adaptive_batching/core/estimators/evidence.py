@@ -3,7 +3,7 @@
 SHORT_MEMORY = 16.0  # full batches, or wake-ups: turns with the traffic and the loop's work
 MEMORY = 50.0  # batches: follows a model that slows down
 LONG_MEMORY = 500.0  # batches: of what differs little for long stretches
-SLOPE_KEPT = 1.0 - 1.0 / LONG_MEMORY  # of what is known of slopes, from one batch to the next
+SLOPE_KEPT = 1.0 - 1.0 / LONG_MEMORY  # of what is known of slopes and keys, from batch to batch
 PRIOR_NOISE = 0.05  # of the mean duration: a guess at the scatter, worth one batch
 TRUSTED_AFTER = 5  # batches
 SURE = 4.0  # standard deviations: beyond is a pause of the machine, or a difference beyond doubt

@@ -307,9 +307,9 @@ class KeyPace:
                 # As of a worker: no batch is that fast by accident.
                 self._pace, self._worth = Pace(), 0.0
         kept = SLOPE_KEPT ** (self._pool.batches - self._learned_at)
-        self._worth, self._learned_at = self._worth * kept + 1.0, self._pool.batches
-        self._pace.observe(log_ratio, min(self._worth, MEMORY))
-        self._worth = min(self._worth, self._pace.batches, MEMORY)
+        worth = min(self._worth * kept + 1.0, MEMORY)
+        self._pace.observe(log_ratio, worth)
+        self._worth, self._learned_at = min(worth, self._pace.batches), self._pool.batches
         difference = self._pace.log_ratio * spread.believed(self._worth)
         if abs(difference) > _NOTICEABLE:
             self.factor = exp(difference)

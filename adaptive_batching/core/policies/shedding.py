@@ -88,8 +88,8 @@ def doubtful(situation: Situation, job: Job) -> bool:
     promise = situation.limits.max_latency
     if promise == inf:
         promise = job.deadline - job.arrived
-    running = any(batch.key == job.key for batch in situation.running)
-    return situation.predict(job.size) > promise and not running
+    late = situation.predict(job.size) > promise
+    return late and all(batch.key != job.key for batch in situation.running)
 
 
 def _all_but_newest(jobs: Sequence[Job], limit: int) -> Sequence[Job]:

@@ -53,7 +53,7 @@ class ConnectedWorkers:
         self._connected: set[WorkerConnection] = set()
         self._places: dict[int, _Place] = {}
         self._serial = count()
-        self._on_change: Callable[[], None] = _unwatched
+        self._on_change: Callable[[], None] = lambda: None
         self._log = ConnectionLog(path)
 
     def __repr__(self) -> str:
@@ -158,10 +158,6 @@ class _Place:
     @property
     def free(self) -> bool:
         return self.connection.gone and not self.connection.busy
-
-
-def _unwatched() -> None:
-    pass
 
 
 class ConnectionLog:

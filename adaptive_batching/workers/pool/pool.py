@@ -76,7 +76,7 @@ class WorkerPool:
         self._deaths = DeathRegister()
         self._relief = Relief(time.monotonic, random.random)
         self._failure: WorkerStartError | None = None
-        self._on_change: Callable[[], None] = _unwatched
+        self._on_change: Callable[[], None] = lambda: None
 
     def __repr__(self) -> str:
         health = self.health
@@ -312,7 +312,3 @@ class WorkerPool:
 
     def _changed(self) -> None:
         self._on_change()
-
-
-def _unwatched() -> None:
-    pass

@@ -83,18 +83,17 @@ def test_of_a_key_of_which_nothing_ran_nothing_is_known() -> None:
 
 def test_the_first_of_all_keys_is_tried_as_any_other() -> None:
     """Its first job was withdrawn before a batch left; then others have shown how slow they are."""
-    scheduler = having_run({"cheap": 1.0, "dear": 60.0}, 100)
-    begun = Scheduler(Cork(), Limits(64, PROMISE))
+    scheduler = Scheduler(Cork(), Limits(64, PROMISE))
     first = Job(0.0, key="first")
-    begun.submit(first)
-    assert begun.cancel(first)
+    scheduler.submit(first)
+    assert scheduler.cancel(first)
     for now in range(1, 21):
-        begun.submit(Job(now, key="dear"))
-        begun.finish(released(begun.next(now)), Outcome.DONE, now + scheduler.latency.predict(1))
-    begun.submit(Job(30.0, key="dear"))
-    begun.finish(released(begun.next(30.0)), Outcome.DONE, 30.0 + 1e-3)
-    begun.submit(Job(30.002, deadline=30.002 + PROMISE, key="first"))
-    assert released(begun.next(30.002)).reason is Reason.PROBE
+        scheduler.submit(Job(now, key="dear"))
+        scheduler.finish(released(scheduler.next(now)), Outcome.DONE, now + 150e-3)
+    scheduler.submit(Job(30.0, key="dear"))
+    scheduler.finish(released(scheduler.next(30.0)), Outcome.DONE, 30.0 + 1e-3)
+    scheduler.submit(Job(30.002, deadline=30.002 + PROMISE, key="first"))
+    assert released(scheduler.next(30.002)).reason is Reason.PROBE
 
 
 def test_a_probe_waits_for_a_busy_worker() -> None:

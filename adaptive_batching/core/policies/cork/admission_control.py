@@ -19,14 +19,20 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
     those that wait will be the first to expire.
     """
     if at.idle:
-        late = at.faster is None and at.now - at.oldest.arrived >= at.predict(1)
         if at.faster is not None and leaves_to_faster(at, job):
             at = at.on(at.faster)
-        elif late or at.items + job.size <= at.limits.max_batch_size * at.idle:
+        elif at.items + job.size <= at.limits.max_batch_size * at.idle or _undecided(at):
             return None
-    if not at.workers or not at.trusted or _may_probe(at, job):
+    if not at.workers or not at.trusted:
         return None  # nothing says when a dead worker will be back
+    if _may_probe(at, job):
+        return None
     return _opens_after(at, job, parameters)
+
+
+def _undecided(at: Situation) -> bool:
+    """Whether jobs have waited beside an idle worker, and none faster, for as long as one takes."""
+    return at.faster is None and at.now - at.oldest.arrived >= at.predict(1)
 
 
 def _may_probe(at: Situation, job: Job) -> bool:

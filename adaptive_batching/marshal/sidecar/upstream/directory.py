@@ -49,7 +49,7 @@ class Directory:
         self._turn = count()
         self._timer: asyncio.TimerHandle | None = None
         self._resolving: asyncio.Task[None] | None = None
-        self._on_change: Callable[[], None] = _unwatched
+        self._on_change: Callable[[], None] = lambda: None
 
     @property
     def names(self) -> list[str]:
@@ -80,7 +80,7 @@ class Directory:
 
     async def aclose(self) -> None:
         """Look no more."""
-        self._on_change = _unwatched
+        self._on_change = lambda: None
         if self._timer is not None:
             self._timer.cancel()
         resolving, self._resolving = self._resolving, None
@@ -276,7 +276,3 @@ def _somewhere(address: Address) -> Address:
     if address.nowhere:
         raise UpstreamUnreachable(f"{address.name} has no address")
     return address
-
-
-def _unwatched() -> None:
-    pass
