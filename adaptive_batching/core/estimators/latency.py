@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 from itertools import combinations
-from math import isfinite
+from math import inf, isfinite
 
 from adaptive_batching.core.estimators.evidence import (
     ALARM,
@@ -42,7 +42,9 @@ class LinearLatency:
 
     Durations are clipped at 4 standard deviations; when that happens again and again in one
     direction (CUSUM), it is no outlier but a change: everything is taken to be so many times as
-    long as before, and the line is laid through the batches that raised the alarm.
+    long as before, and the line is laid through the batches that raised the alarm. The first five
+    batches, and the first five after a change, are taken as they come; then the line is laid
+    through most of them.
 
     Before the first batch it predicts 0: it knows nothing and forces nothing.
     """
@@ -133,8 +135,8 @@ class LinearLatency:
         if guarded == duration:  # an outlier says nothing of the slope
             self._fold_slope(size, duration, cost)
         self._fold_level(size, guarded, cost)
-        if self.batches == TRUSTED_AFTER:
-            self._lay_first_line()
+        if self._since_change == TRUSTED_AFTER:
+            self._lay_robust_line()
         if self.trusted:
             self.peak.observe(self._items_worth(size, cost), duration)
 
@@ -146,25 +148,15 @@ class LinearLatency:
         """How many items that cost as much as most would add as much time."""
         return size
 
-    def _lay_first_line(self) -> None:
-        """Lay the first line that is trusted without what a pause of the machine added to a batch.
+    def _lay_robust_line(self) -> None:
+        """Lay the line through the newest batches without what a pause or compiling added to some.
 
-        The slope is the median of the slopes between any two batches (Theil 1950, Sen 1968), which
-        one outlier in five can't move; durations far above that line are clipped to it.
+        Durations far above the line through most of them are clipped to it.
         """
-        first = list(self._newest)
-        durations = [duration for *_, duration in first]
-        works = [self._work(size, cost) for size, cost, _ in first]
-        slopes = [
-            (later - sooner) / (work - other)
-            for (other, sooner), (work, later) in combinations(
-                zip(works, durations, strict=True), 2
-            )
-            if work != other
-        ]
-        slope = max(0.0, median(slopes)) if slopes else 0.0
-        rests = [duration - slope * work for work, duration in zip(works, durations, strict=True)]
-        fixed = max(0.0, median(rests))
+        newest = list(self._newest)
+        durations = [duration for *_, duration in newest]
+        works = [self._work(size, cost) for size, cost, _ in newest]
+        fixed, slope = _through_most(works, durations)
         expected = [fixed + slope * work for work in works]
         if not min(expected) > 0:
             return  # a clock that is too coarse says of some that they took no time
@@ -174,7 +166,7 @@ class LinearLatency:
         if max(ratios) <= most:
             return
         self._forget()
-        for (size, cost, duration), each in zip(first, expected, strict=True):
+        for (size, cost, duration), each in zip(newest, expected, strict=True):
             self._fold_slope(size, min(duration, most * each), cost)
             self._fold_level(size, min(duration, most * each), cost)
 
@@ -297,3 +289,26 @@ class LinearLatency:
         most = mean / self._mean_size  # as fixed >= 0
         self.per_item = self.per_size = min(max(slope, 0.0), most)
         self.fixed = max(mean - self.per_item * self._mean_size, 0.0)
+
+
+def _through_most(works: Sequence[float], durations: Sequence[float]) -> tuple[float, float]:
+    """Fixed part and slope of the line through most batches, whatever the others took.
+
+    The slope is the median of the slopes between any two (Theil 1950, Sen 1968). None of these is
+    so steep that the fixed part is negative: a batch of twice the size takes at most twice as long.
+    Where most batches had one size, the only one of another size would be believed otherwise,
+    whatever it took.
+    """
+    steepest = [
+        duration / work if work else inf for work, duration in zip(works, durations, strict=True)
+    ]
+    slopes = [
+        min((later - sooner) / (work - other), most, most_of_other)
+        for (other, sooner, most_of_other), (work, later, most) in combinations(
+            zip(works, durations, steepest, strict=True), 2
+        )
+        if work != other
+    ]
+    slope = max(0.0, median(slopes)) if slopes else 0.0
+    rests = [duration - slope * work for work, duration in zip(works, durations, strict=True)]
+    return max(0.0, median(rests)), slope

@@ -147,3 +147,12 @@ def test_costs_of_any_magnitude_leave_a_line(costs: tuple[float, ...]) -> None:
             line.observe(size, duration(size, 0.0), size * cost)
             assert line.fixed >= 0
             assert isfinite(line.predict(64, 64 * LARGEST_COST))
+
+
+def test_a_pause_among_the_first_batches_leaves_the_line_of_those_that_cost_nothing() -> None:
+    """Batches that cost nothing say how long the fixed part is, and allow any slope."""
+    line = CostLatency()
+    for size, cost, pause in [(1, 0, 0.0), (1, 40, 0.0), (1, 20, 10.0), (1, 0, 0.0), (1, 30, 0.0)]:
+        line.observe(size, 5e-3 + 0.5e-3 * cost + pause, cost)
+    assert line.predict(1, 0) == pytest.approx(5e-3, rel=0.3)
+    assert line.predict(1, 40) == pytest.approx(25e-3, rel=0.3)

@@ -160,3 +160,24 @@ def test_a_pause_among_the_first_batches_does_not_bend_the_line(paused: int) -> 
         latency.observe(size, 12e-3 + 0.05e-3 * size + (80e-3 if number == paused else 0.0))
     assert latency.trusted
     assert latency.predict(32) == pytest.approx(12e-3 + 0.05e-3 * 32, rel=0.25)
+
+
+@pytest.mark.parametrize("largest", [0, 1, 2, 3, 4])
+def test_two_compilations_among_the_first_batches_do_not_bend_the_line(largest: int) -> None:
+    """`torch.compile` compiles for the first batch and for the first one of another size."""
+    sizes = [1, 1, 1, 1, 1]
+    sizes[largest] = 29
+    slow = {0, largest or 1}
+    latency = LinearLatency()
+    for number, size in enumerate(sizes):
+        latency.observe(size, 5e-3 + 0.3e-3 * size + (20.0 if number in slow else 0.0))
+    assert latency.predict(1) == pytest.approx(5.3e-3, rel=0.25)
+    assert latency.predict(29) <= 1.25 * 29 * 5.3e-3
+
+
+def test_a_pause_right_after_a_change_does_not_bend_the_line() -> None:
+    """None of the first batches after a change counts as an outlier until there are enough."""
+    latency = learned([(1 + i % 8, 1.0 + 0.1 * (1 + i % 8)) for i in range(20)])
+    for size, pause in ((1, 0.0), (3, 0.0), (8, 0.0), (4, 10.0), (7, 0.0)):
+        latency.observe(size, 5e-3 + 0.3e-3 * size + pause)
+    assert latency.predict(8) == pytest.approx(7.4e-3, rel=0.25)
