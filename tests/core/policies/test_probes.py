@@ -1,7 +1,6 @@
 """Batches that test what is known of a key, where it says that the key can't keep its promise."""
 
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
@@ -9,8 +8,7 @@ import pytest
 from adaptive_batching.core import Batch, Job, Limits, Outcome, Reason, Scheduler, Shed
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.errors import Overloaded
-from adaptive_batching.simulation import Experiment, Server, poisson
-from adaptive_batching.simulation.servers.runs import Change, Run
+from adaptive_batching.simulation import ColdStart, Experiment, Server, poisson
 from tests.core.steps import having_run, released, submit
 
 PROMISE = 25e-3
@@ -168,28 +166,9 @@ def test_while_the_loop_is_late_the_newest_jobs_wait_too() -> None:
     assert answered >= 100
 
 
-@dataclass(frozen=True)
-class Compiles:
-    """For the first batch and for the first one of another size, as `torch.compile` does."""
-
-    seconds: float
-
-    def begin(self, seed: int) -> Change:
-        """Return the effect; sizes are recognised by how long their batches take."""
-        compiled = set[float]()
-
-        def slower(run: Run) -> Run:
-            if len(compiled) == 2 or run.seconds in compiled:
-                return run
-            compiled.add(run.seconds)
-            return run._replace(seconds=run.seconds + self.seconds)
-
-        return slower
-
-
 def test_a_model_that_compiles_for_two_sizes_serves_as_soon_as_it_has() -> None:
-    """Those two are no line by which large batches take seconds."""
-    server = Server(5e-3, 0.3e-3, conditions=(Compiles(20.0),))
+    """Its first two batches are no line by which all large ones take seconds."""
+    server = Server(5e-3, 0.3e-3, conditions=(ColdStart(2, 20.0),))
     arrivals = poisson(300.0, 60.0, seed=1)
     row = Experiment(arrivals, server, Limits(32, 0.1), warmup=41.0, seed=1).run("cork", 1)
     assert (row.goodput or 0.0) >= 0.98
