@@ -7,6 +7,7 @@ from statistics import median
 import pytest
 
 from adaptive_batching.bench.growth import CROWDS, OPERATIONS, Crowd
+from adaptive_batching.core import Batch, Job, Limits, Outcome, Scheduler, make_policy
 
 FEW, MANY = 100, 10_000
 DOUBLED = 2.0  # the logarithm of the number
@@ -35,3 +36,23 @@ def test_a_hundred_times_as_many_take_no_more_than_the_logarithm(waiting: str) -
     for name, prepared in OPERATIONS.items():
         beside = [median(calls_of(prepared(crowd)) for _ in range(25)) for crowd in (few, many)]
         assert beside[1] <= DOUBLED * beside[0] + 10, (name, beside)
+
+
+def drained(number: int) -> int:
+    """How many functions are called until so many jobs, of a key each, have left and ended."""
+    scheduler = Scheduler(make_policy("cork"), Limits())
+    for key in range(number):
+        scheduler.submit(Job(0.0, key=key))
+
+    def to_the_end() -> None:
+        for step in range(number):
+            batch = scheduler.next(step * 1e-3)
+            assert isinstance(batch, Batch)
+            scheduler.finish(batch, Outcome.DONE, (step + 1) * 1e-3)
+
+    return calls_of(to_the_end)
+
+
+def test_ten_times_as_many_keys_that_leave_take_ten_times_the_work() -> None:
+    """No batch is looked for among the queues that are empty by now."""
+    assert drained(1_000) <= 1.5 * 10 * drained(100)

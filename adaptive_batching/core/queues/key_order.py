@@ -21,7 +21,8 @@ class Line:
 
     def __iter__(self) -> Iterator[tuple[float, KeyQueue]]:
         """The instants and their queues in order, each found when it is asked for."""
-        return ((entry[0], entry[3]) for entry in ascending(self._heap) if self._holds(entry))
+        heap = self._uncovered()
+        return ((entry[0], entry[3]) for entry in ascending(heap) if self._holds(entry))
 
     @property
     def earliest(self) -> float:
@@ -31,10 +32,7 @@ class Line:
     @property
     def first(self) -> KeyQueue:
         """The first one; there must be one."""
-        heap = self._heap
-        while not self._holds(heap[0]):
-            heappop(heap)
-        return heap[0][3]
+        return self._uncovered()[0][3]
 
     def put(self, view: KeyQueue, instant: float) -> None:
         """Give a queue its place; of equals, the one with the older job, or the older queue."""
@@ -52,6 +50,13 @@ class Line:
     def drop(self, view: KeyQueue) -> None:
         """Forget a queue in which no job waits any more."""
         self.entries.pop(view, None)
+
+    def _uncovered(self) -> list[Entry]:
+        """The heap, without entries ahead of the first that is true."""
+        heap = self._heap
+        while heap and not self._holds(heap[0]):
+            heappop(heap)
+        return heap
 
     def _holds(self, entry: Entry) -> bool:
         """Whether an entry is true."""
