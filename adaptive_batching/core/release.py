@@ -63,7 +63,7 @@ class Release:
         """
         if self.flushing:
             return self._release(view, Dispatch(view.limits.max_batch_size, Reason.DRAIN), now)
-        if view.arrivals.fresh:
+        if view.arrivals.fresh and not self._permits.running:  # else it may wait until a batch ends
             view.digest(now)
         situation = view.situation(now)
         decision = self._policy.decide(situation)
@@ -160,6 +160,8 @@ class Release:
             raise self._policy.broken(self._permits.idle, expected, decision, now)
         size = waiting - queue.items
         self._queues.left(jobs[0].key, size)
+        if view.arrivals.fresh:
+            view.digest(now)
         batch = self.leave(jobs, size, view.line, view.limits, decision.reason, now)
         view.probes = view.probes + 1 if batch.reason is Reason.PROBE else 0
         view.forgotten = now + min(view.probes + 1, MEMORY) * batch.predicted

@@ -6,8 +6,8 @@ from math import exp, inf
 from adaptive_batching.core.estimators.clump import Clump
 from adaptive_batching.core.estimators.fan_out import FanOut
 
-_UNDIGESTED = 16_384  # arrivals kept while every worker hangs, when no decision is made
-_SAMPLED_GAPS = 32  # per decision: bounds its cost, and neighbours say the same
+_UNDIGESTED = 16_384  # arrivals kept while every worker hangs, when none is learned from
+_SAMPLED_GAPS = 32  # per `digest`: bounds its cost, and neighbours say the same
 _GAP_MEMORY = 256.0  # gaps; then old ones count half
 _END_OF_CLUMP = 0.2  # of the time that a batch of one takes: a longer silence parts two clumps
 _EDGES = (_END_OF_CLUMP / 2 / 2, _END_OF_CLUMP, 1.0)  # likewise, some two octaves apart
@@ -16,6 +16,9 @@ _PRIOR_GAPS = 8.0  # gaps of the plain rate; an age that was hardly seen says li
 
 class ArrivalRate:
     """Three views of one stream of arrivals, all O(1) per arrival.
+
+    They are learned from when a batch leaves or ends, and at each decision while none runs; what
+    has come since then is counted all the same.
 
     *Rate*: exponentially weighted count over `window` seconds, of jobs, and the items that one
     brings on average.
@@ -27,10 +30,9 @@ class ArrivalRate:
     """
 
     __slots__ = (
-        "_counted_until", "_gap_counts", "_gap_exposure", "_item_rate", "_offered", "_rate",
-        "_refused", "_since_refused",
-        "arrived", "clump", "fan_out", "fresh", "mean_size", "more_items", "newest",
-        "offered_ratio",
+        "_counted_until", "_gap_counts", "_gap_exposure", "_item_rate", "_newest", "_offered",
+        "_rate", "_refused", "_since_refused", "arrived", "clump", "fan_out", "fresh", "mean_size",
+        "more_items", "offered_ratio",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -42,8 +44,7 @@ class ArrivalRate:
         """Items that came beyond one for each arrival, since the last `digest`."""
         self.offered_ratio = 1.0
         """Offered jobs for each accepted one, over the window; at least 1."""
-        self.newest = -inf
-        """When the last one came (seconds), of those that are digested."""
+        self._newest = -inf  # when the last one came (seconds), of those that are digested
         self.mean_size = 1.0
         """Items that an arrival brings, on average over the window; at least 1."""
         self._rate = 0.0
@@ -54,13 +55,18 @@ class ArrivalRate:
         self._gap_exposure = [0.0] * (len(_EDGES) + 1)
         self.fan_out = FanOut()
         """How much of a clump is still to come."""
-        self.clump = Clump()
+        self.clump = Clump(self.fresh)
         """What comes in the clump after an answer."""
         self._refused = 0  # jobs since the last `digest`
         self._since_refused = 0  # jobs that were not, since one was
 
     def __repr__(self) -> str:
         return f"<ArrivalRate {self._rate:.4g}/s newest={self.newest:.6f}>"
+
+    @property
+    def newest(self) -> float:
+        """When the last one came (seconds)."""
+        return self.fresh[-1] if self.fresh else self._newest
 
     def digest(self, now: float, window: float, single: float) -> None:
         """Fold in what arrived since the last call, which is something.
@@ -74,11 +80,14 @@ class ArrivalRate:
         fresh = list(self.fresh)
         self.fresh.clear()
         if window > 0:
+            jobs = len(fresh)  # of a flood that was forgotten, the items are not known
+            items = jobs + self.more_items if jobs < _UNDIGESTED else jobs * self.mean_size
             kept = exp((self._counted_until - now) / window)
-            self._rate = self._rate * kept + len(fresh) / window
-            self._item_rate = self._item_rate * kept + (len(fresh) + self.more_items) / window
-            self._offered = self._offered * kept + (len(fresh) + self._refused) / window
-            self._since_refused += len(fresh)
+            span = max(window, now - fresh[0])  # a hang of the workers is no flood
+            self._rate = self._rate * kept + jobs / span
+            self._item_rate = self._item_rate * kept + items / span
+            self._offered = self._offered * kept + (jobs + self._refused) / span
+            self._since_refused += jobs
             if self._since_refused > self._rate * window:  # all that are counted were let in
                 self._offered = self._rate
             self._counted_until = now
@@ -88,7 +97,7 @@ class ArrivalRate:
         if single > 0:
             self._learn_gaps(fresh, single)
         self.clump.digest(fresh, single)
-        self.newest = fresh[-1]
+        self._newest = fresh[-1]
 
     def refused(self, now: float) -> None:
         """Count a job that was refused at this instant (seconds).
@@ -97,20 +106,22 @@ class ArrivalRate:
         """
         self._refused += 1
         self._since_refused = 0
-        self.clump.refused(now, len(self.fresh))
+        self.clump.refused(now)
 
     def rate(self, now: float, window: float) -> float:
         """Arrivals (jobs) per second over about the last `window` seconds."""
         if window <= 0:
             return 0.0
-        since = now - self._counted_until
-        return self._rate * exp(-since / window) if since else self._rate
+        since, fresh = now - self._counted_until, self.fresh
+        known = self._rate * exp(-since / window) if since else self._rate
+        return known + len(fresh) / max(window, now - fresh[0]) if fresh else known
 
     def hazard(self, now: float, rate: float, single: float) -> tuple[float, float]:
         """Arrivals per second to expect now, and the instant until which that estimate holds."""
         index, until = 0, inf
+        newest = self.fresh[-1] if self.fresh else self._newest  # calls add up on the hot path
         for edge in _EDGES:
-            end = self.newest + edge * single
+            end = newest + edge * single
             if now < end:
                 until = end
                 break
@@ -126,7 +137,7 @@ class ArrivalRate:
         if len(fresh) > _SAMPLED_GAPS:
             previous, *fresh = fresh[-_SAMPLED_GAPS - 1 :]
         else:
-            previous = fresh[0] if self.newest == -inf else self.newest
+            previous = fresh[0] if self._newest == -inf else self._newest
         gaps = []
         nearest = _EDGES[0] * single
         near = near_exposure = 0.0

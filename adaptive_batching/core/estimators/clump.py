@@ -1,7 +1,7 @@
 """How many callers come back after an answer, and when."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from math import inf, sqrt
 
 from adaptive_batching.core.estimators.evidence import MEMORY, SURE
@@ -23,15 +23,19 @@ class Clump:
 
     Callers that send again when answered arrive in a clump just after a batch completes, when
     nothing has arrived for milliseconds and every other view of arrivals says "quiet".
+
+    Args:
+        fresh: Arrivals since the last `digest`, to be looked at.
     """
 
     __slots__ = (
         "_again", "_answers", "_background", "_callers", "_come", "_counts", "_ends", "_expected",
-        "_few", "_last_jobs", "_many", "_mean_jobs", "_refused_at", "_returned", "_scale",
+        "_few", "_fresh", "_last_jobs", "_many", "_mean_jobs", "_refused_at", "_returned", "_scale",
         "_share", "_weight", "_workers", "answered_at", "returning", "unanswered",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, fresh: Sized = ()) -> None:
+        self._fresh = fresh
         self.unanswered = 1.0
         """Part of the arrivals that no answer brings. Callers who return together leave short gaps
         behind, as if more of them were on their way: so much of the hazard is not theirs."""
@@ -85,17 +89,13 @@ class Clump:
             counts[index] += (end - begin) * self._weight
             begin = end
 
-    def refused(self, now: float, fresh: int) -> None:
+    def refused(self, now: float) -> None:
         """Count a job that was refused at this instant (seconds), if it belongs to the clump.
 
         It is no arrival, but the first after an answer, as many as callers were answered, show when
         these come back: a worker that is held for them accepts them.
-
-        Args:
-            now: The present (seconds).
-            fresh: Arrivals since the last `digest`.
         """
-        come = self._come + fresh + self._returned
+        come = self._come + len(self._fresh) + self._returned
         if come < self._callers and self._lasts(now):
             self._returned += 1
             self._refused_at.append(now)
@@ -161,7 +161,7 @@ class Clump:
         since = (now - self.answered_at) / self._scale
         if since >= _EDGES[-1]:
             return 0.0
-        whole, come = self.whole, self._come - since * self._background
+        whole, come = self.whole, self._come + len(self._fresh) - since * self._background
         if come > min(self._callers - 0.5, whole + 1.0):
             return 0.0  # all that may send again have, to half a job; or more than do on average
         return whole - self._come_by(since)

@@ -305,6 +305,33 @@ def test_arrivals_that_nobody_asks_about_do_not_pile_up() -> None:
     assert len(arrivals.fresh) < 20_000
 
 
+def test_a_hang_is_no_flood() -> None:
+    """Over 5 s in which nothing is learned, 20,000 jobs a second of ten items are no more."""
+    arrivals, window = ArrivalRate(), 0.136
+    times = poisson(20_000, 120_000)
+    for number, time in enumerate(times):
+        arrivals.arrived(time)
+        arrivals.more_items += 9
+        if number < 20_000 and number % 64 == 63:
+            arrivals.digest(time, window, 5e-3)
+    assert arrivals.rate(times[-1], window) == pytest.approx(20_000, rel=0.05)
+    arrivals.digest(times[-1], window, 5e-3)
+    assert arrivals.rate(times[-1], window) == pytest.approx(20_000, rel=0.05)
+    assert arrivals.mean_size == pytest.approx(10.0)
+
+
+def test_what_came_is_counted_before_it_is_learned_from() -> None:
+    """The rate, the newest and what is left of a clump are what they are once it is learned."""
+    arrivals, now = clumped(96)
+    for step in range(3):
+        arrivals.arrived(now + step * 1e-4)
+    now += 1e-3
+    counted = arrivals.rate(now, 1.0), arrivals.newest, arrivals.clump.size(now)
+    arrivals.digest(now, 1.0, 5e-3)
+    learned = arrivals.rate(now, 1.0), arrivals.newest, arrivals.clump.size(now)
+    assert counted == pytest.approx(learned)
+
+
 def test_before_any_gap_the_hazard_is_the_plain_rate() -> None:
     """A single arrival says nothing about the silence after it."""
     assert fed([1.0]).hazard(1.0001, 10.0, 5e-3)[0] == pytest.approx(10.0)
