@@ -154,7 +154,7 @@ class Puller:
         jobs = [job for job, _ in batch.jobs]
         items = [item for _, item in batch.jobs]
         try:
-            results = check_results(self._call(items), len(items), self._handler)
+            results = check_results(self._call(items), len(batch.jobs), self._handler)
             ended = [*zip(jobs, results, strict=True)]
             returned = [(job, each) for job, each in ended if _raised(each) is None]
             raised = [

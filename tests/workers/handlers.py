@@ -347,3 +347,21 @@ class Lies:
     def __call__(self, items):
         os.write(int(sys.argv[1]), items[0])
         time.sleep(3600)
+
+
+class Drains:
+    """Takes its items out of the list; those that are no numbers fail in a step before."""
+
+    def preprocess(self, text: str) -> int:
+        return int(text)
+
+    def __call__(self, numbers: list[int]) -> list[int]:
+        return [2 * numbers.pop(0) for _ in range(len(numbers))]
+
+
+class Fills(Drains):
+    """Adds an item to the list, and returns its result as well."""
+
+    def __call__(self, numbers: list[int]) -> list[int]:
+        numbers.append(numbers[-1])
+        return [2 * number for number in numbers]

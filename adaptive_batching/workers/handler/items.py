@@ -46,13 +46,13 @@ def with_steps(call: _Call, before: Step | None, after: Step | None, handler: st
         taken = _taken(before, items)
         good = _good(taken)
         results: Sequence[Any] = []
-        if good:
+        if size := len(good):  # the list is the handler's, which may change it
             try:
-                results = check_results(call(good), len(good), handler)
+                results = check_results(call(good), size, handler)
             except FAILURES as error:
-                if len(good) == len(taken):
+                if size == len(taken):
                     raise
-                results = [CallRaised(error)] * len(good)
+                results = [CallRaised(error)] * size
         return _put_back(_finished(after, results), taken)
 
     return run
@@ -70,13 +70,13 @@ def with_awaited_steps(
         taken = await _awaited(before, _taken(before, items))
         good = _good(taken)
         results: Sequence[Any] = []
-        if good:
+        if size := len(good):  # the list is the handler's, which may change it
             try:
-                results = check_results(await call(good), len(good), handler)
+                results = check_results(await call(good), size, handler)
             except FAILURES as error:
-                if len(good) == len(taken) or is_stopped(error):
+                if size == len(taken) or is_stopped(error):
                     raise
-                results = [CallRaised(error)] * len(good)
+                results = [CallRaised(error)] * size
         return _put_back(await _awaited(after, _finished(after, results)), taken)
 
     return run

@@ -38,13 +38,15 @@ class Padding:
 
             async def run_awaited(items: list[Any]) -> Any:
                 filled = items + self.pads(items)
-                return cut(await handler(filled), len(items), len(filled), name)
+                sizes = len(items), len(filled)  # the list is the handler's, which may change it
+                return cut(await handler(filled), *sizes, name)
 
             return run_awaited
 
         def run(items: list[Any]) -> Any:
             filled = items + self.pads(items)
-            return cut(handler(filled), len(items), len(filled), name)
+            sizes = len(items), len(filled)
+            return cut(handler(filled), *sizes, name)
 
         return run
 

@@ -65,8 +65,9 @@ class WorkerLoop:
     def _run(self, payload: bytearray) -> list[Part] | Callable[[], list[Part]]:
         memory = self._memory
         items = unpack_items(payload, memory)
+        size = len(items)  # the list is the handler's, which may change it
         value = self._call(items)
-        results = check_results(value, len(items), self._name)
+        results = check_results(value, size, self._name)
         check_device(results)
         if memory is not None and memory.borrows and begins_with_array(results):
             untouched = find_untouched(results, memory)  # type: ignore[arg-type]
