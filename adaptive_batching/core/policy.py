@@ -145,6 +145,8 @@ class ShedReason(enum.Enum):
     """Even if released now they would be late."""
     OUTWEIGHED = "outweighed"
     """More jobs are about to come, for which they are held, and they would be late with those."""
+    DISPLACED = "displaced"
+    """Others of their queue take their places in the batch that leaves now, and have more time."""
     EXPIRED = "expired"
     """Their deadline has passed."""
 

@@ -181,4 +181,6 @@ class Release:
         view.arrivals.clump.shed(
             now, len(jobs), for_the_many=decision.reason is ShedReason.OUTWEIGHED
         )
+        if decision.reason is ShedReason.DISPLACED:
+            self._queues.keep_turn(view)
         return decision

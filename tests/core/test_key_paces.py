@@ -139,12 +139,18 @@ def test_keys_whose_first_batch_is_late_are_served_with_the_second(
     assert min(each.goodput for each in (row.keys or {}).values()) > 0.99
 
 
-def test_the_most_frequent_of_many_keys_is_served() -> None:
-    """One key in four costs eight times as much: an overload takes from those, by and large."""
-    random = Random(2)
+@pytest.mark.parametrize("seed", [2, 6, 7, 10])
+def test_the_most_frequent_of_many_keys_is_served(seed: int) -> None:
+    """One key in four costs eight times as much: an overload takes from those, by and large.
+
+    Full batches leave jobs out that might be late; if another key's batch left instead, the most
+    frequent would do so again and again, and have a tenth of its jobs in time.
+    """
+    random = Random(seed)
     costs = {key: 8.0 if key % 4 == 3 else 1.0 for key in range(32)}
     server = Server(4e-3, 1.6e-3, conditions=(KeyCosts(costs),))
-    arrivals = poisson(2_000.0, 4.0, seed=2)
+    arrivals = poisson(2_000.0, 4.0, seed=seed)
     keys = random.choices(list(costs), [1.0 / (key + 1) for key in costs], k=len(arrivals))
     row = Experiment(arrivals, server, Limits(64, 0.5), keys=keys, warmup=2.0).run("cork", 4)
-    assert (row.keys or {})["0"].goodput > 0.9
+    assert (row.keys or {})["0"].goodput > 0.7
+    assert row.goodput > 0.75

@@ -1,7 +1,7 @@
 """All that waits, by batch key, and which key is next in O(log n) of the keys."""
 
 from collections.abc import Hashable, Iterator
-from itertools import count
+from itertools import chain, count
 from math import inf, log
 from typing import Protocol, runtime_checkable
 
@@ -82,6 +82,7 @@ class Queues:
         self._changed: dict[KeyQueue, None] = {}  # since they were last weighed
         self._counted: dict[KeyQueue, float] = {}  # their deadlines as they were then
         self._deadlines = 0.0  # summed; a queue without any is not counted
+        self._kept: KeyQueue | None = None
 
     @property
     def number(self) -> int:
@@ -225,8 +226,22 @@ class Queues:
         (only,) = self.views.values()
         return only
 
+    def keep_turn(self, view: KeyQueue) -> None:
+        """Ask a queue first once more: it has given up jobs for the batch that leaves now.
+
+        Without them it can be put off for longer than others, which would have the worker: it would
+        give up jobs for nothing, each time that its turn comes.
+        """
+        self._kept = view
+
     def in_turn(self, now: float) -> Iterator[KeyQueue]:
         """The queues, the one to be served first at first."""
+        kept, self._kept = self._kept, None
+        if kept is not None and kept.queue.requests:
+            return chain((kept,), (view for view in self._ordered(now) if view is not kept))
+        return self._ordered(now)
+
+    def _ordered(self, now: float) -> Iterator[KeyQueue]:
         if self._by_tenant is not None:
             worths = self._order.by_worth if self.lookahead else None
             return self._by_tenant.in_turn(now, self.deferral(), worths)

@@ -29,6 +29,7 @@ _ENDS_AS = dict.fromkeys(Outcome, JobOutcome.FAILED) | {Outcome.DONE: JobOutcome
 _SHED_AS = {
     ShedReason.HOPELESS: JobOutcome.SHED,
     ShedReason.OUTWEIGHED: JobOutcome.SHED,
+    ShedReason.DISPLACED: JobOutcome.SHED,
     ShedReason.EXPIRED: JobOutcome.EXPIRED,
 }
 

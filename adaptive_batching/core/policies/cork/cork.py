@@ -52,9 +52,8 @@ class Cork:
             overloaded = item_rate * full > parameters.overloaded * most * at.capacity
             if limit > parameters.extrapolation * at.largest or not at.trusted:
                 limit = safe_size(at, soonest, parameters)
-            late = now >= due and _late(at, full, limit, parameters, overloaded=overloaded)
-            if late:
-                return shed_or_probe(at, late)
+            if now >= due and (shed := _shed(at, full, limit, parameters, overloaded=overloaded)):
+                return shed
         # No other job may join; less is full if it may cost no more.
         if items >= limit or items >= at.limits.max_queue or (most < limit and at.filled):
             return Dispatch(cut_to_size(at, limit), Reason.FULL)
@@ -102,16 +101,20 @@ class Cork:
         """Nothing: the scheduler's latency model and arrivals have seen it."""
 
 
-def _late(
+def _shed(
     at: Situation, full: float, limit: int, parameters: CorkParameters, *, overloaded: bool
-) -> list[Job]:
-    """The jobs to shed; before the first to expire must leave, none is hopeless.
+) -> Dispatch | Shed | None:
+    """What to do about jobs that would be late; before the first must leave, there is none.
 
-    In overload they would be late if the batch overran as well, but a full one must leave jobs a
-    part of their promise.
+    In overload, jobs that would be late if the batch overran give up their places to those behind.
+    But a full batch must leave jobs a part of their promise.
     """
-    margin = 0.0
-    if full > 0 and (overloaded or at.items >= parameters.backlog * limit):
-        longest = (1.0 - LARGEST_SHARE) * at.limits.max_latency / full - 1.0
-        margin = max(0.0, min(parameters.slack * at.margin, longest))
-    return hopeless(cut_short(at), margin, extrapolation=parameters.extrapolation)
+    short, extrapolation = cut_short(at), parameters.extrapolation
+    if late := hopeless(short, extrapolation=extrapolation):
+        return shed_or_probe(at, late)
+    if full <= 0 or not (overloaded or at.items >= parameters.backlog * limit):
+        return None
+    longest = (1.0 - LARGEST_SHARE) * at.limits.max_latency / full - 1.0
+    margin = max(0.0, min(parameters.slack * at.margin, longest))
+    displaced = hopeless(short, margin, extrapolation=extrapolation)
+    return Shed(displaced, ShedReason.DISPLACED) if displaced else None
