@@ -14,6 +14,7 @@
     ├── HandlerError                  the handler broke its contract
     │   ├── BatchFunctionError   500  wrong length, wrong type, an exit instead of an answer
     │   ├── CostError            500  the function `cost` raised, or returned no number
+    │   ├── BatchKeyError        500  the function `key` raised, or returned what has no hash
     │   ├── RemoteError          500  raised in a worker by something that can't be brought over
     │   └── Quarantined          500  workers died over this request, at last over it alone
     ├── WorkerError                   the process that ran the batch
@@ -182,6 +183,15 @@ class CostError(HandlerError):
     """
 
     code = "bad_cost"
+
+
+class BatchKeyError(HandlerError):
+    """The function that says an item's batch key raised, or returned what can't be hashed.
+
+    Only that item's request fails: it has joined no batch.
+    """
+
+    code = "bad_key"
 
 
 class RemoteError(HandlerError):

@@ -2,7 +2,7 @@
 
 import logging
 
-from adaptive_batching.errors import BatchingError, CostError
+from adaptive_batching.errors import BatchingError, BatchKeyError, CostError
 from adaptive_batching.exception_text import exc_info, printable, qualname_of
 from adaptive_batching.instrumentation.log_rate_limit import LogRateLimit
 from adaptive_batching.units import format_duration
@@ -10,6 +10,7 @@ from adaptive_batching.wire.error_reply import HANDLER_ERROR, ItemFailed, status
 
 _log = logging.getLogger("adaptive_batching.marshal")
 
+_OF_FUNCTIONS = (CostError, BatchKeyError)
 _Kind = tuple[
     str, str, str
 ]  # path, code, exception or its cause: messages differ from request to request
@@ -44,7 +45,7 @@ class FailureLog:
         if not self._bursts.begins(kind):
             return
         parts = exc_info(error)
-        raised = isinstance(error, CostError) and cause is not None  # by the program's function
+        raised = isinstance(error, _OF_FUNCTIONS) and cause is not None  # by the program's own
         trace = parts if raised or (status, code) == HANDLER_ERROR else None
         about = {"request_id": request_id, "endpoint": path, "code": code}
         line = "request %s: %s: %s: %r"

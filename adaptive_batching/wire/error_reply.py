@@ -33,6 +33,7 @@ MESSAGES: Final = {
     "bad_batch_result": f"the handler's results don't fit its batch or its endpoint; {_LOGGED}",
     "bad_config": f"the server's settings can't be; {_LOGGED}",
     "bad_cost": f"what the item costs could not be told; {_LOGGED}",
+    "bad_key": f"the batch key of the item could not be told; {_LOGGED}",
     "bad_limit": "expected limit=N with a positive integer",
     "body_timeout": "the body took too long to arrive",
     "body_too_large": "the body is larger than this path takes",

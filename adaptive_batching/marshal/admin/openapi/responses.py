@@ -52,11 +52,12 @@ OF_ENDPOINTS = (
     Refusal(431, "The headers are larger, or more, than they may be.", ("headers_too_large",)),
     Refusal(
         500,
-        "The handler or `cost` failed. What happened is in the log, under the request's id or that"
-        " of an earlier error like it.",
+        "The handler, `cost` or `key` failed. What happened is in the log, under the request's id"
+        " or that of an earlier error like it.",
         (
             errors.HandlerError.code,
             errors.CostError.code,
+            errors.BatchKeyError.code,
             errors.BatchFunctionError.code,
             errors.Quarantined.code,
             errors.BatchingError.code,

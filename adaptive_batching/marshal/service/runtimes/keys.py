@@ -3,11 +3,12 @@
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from adaptive_batching.errors import BatchFunctionError
-from adaptive_batching.exception_text import describe
+from adaptive_batching.errors import BatchingError, BatchKeyError
+from adaptive_batching.exception_text import describe, qualname_of
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.service.endpoints import LONGEST_KEY, Endpoint, PipelineEndpoint
 from adaptive_batching.payloads.payload import Payload
+from adaptive_batching.workers.handler.handler import name_of
 from adaptive_batching.workers.handler.results import is_ctrl_c
 
 KeyOf = Callable[[Mapping[str, str], int, bytes], Hashable]
@@ -47,7 +48,7 @@ def _key_of_item(
     function: Callable[[Any], Hashable], payload: Payload, on_error: Callable[[Exception], None]
 ) -> KeyOf:
     """Make what reads an item and asks a function for its key."""
-    readers = payload.readers()
+    readers, name = payload.readers(), name_of(function)
 
     def key_of(_headers: Mapping[str, str], reads: int, body: bytes) -> Hashable:
         try:
@@ -60,15 +61,19 @@ def _key_of_item(
         item = readers[reads](body)
         try:
             key = function(item)
+        except BatchingError:  # an `InvalidItem` puts the blame on the item
+            raise
         except BaseException as error:  # an exit, too, is this item's alone, as that of `cost` is
-            if issubclass(type(error), Exception) or is_ctrl_c(error):
+            if is_ctrl_c(error):
                 raise
-            msg = f"key: expected a key for each item, got {describe(error)}"
-            raise BatchFunctionError(msg) from error
+            msg = f"key: expected a key for each item from {name}, which raised {describe(error)}"
+            raise BatchKeyError(msg) from error
         try:
             hash(key)
-        except TypeError as error:
-            raise BatchFunctionError(f"key: expected one that is hashable, got {key!r}") from error
+        except Exception as error:
+            kind = qualname_of(type(key))
+            msg = f"key: expected one that can be hashed from {name}, got one of type {kind}"
+            raise BatchKeyError(msg) from error
         return key
 
     return key_of

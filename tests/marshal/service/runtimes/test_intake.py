@@ -11,7 +11,13 @@ import pytest
 
 from adaptive_batching import Pipeline, SharedWorkers, Stage
 from adaptive_batching.core import JobOutcome
-from adaptive_batching.errors import InvalidItem, JobTooLarge, MalformedBody, QueueFull
+from adaptive_batching.errors import (
+    BatchKeyError,
+    InvalidItem,
+    JobTooLarge,
+    MalformedBody,
+    QueueFull,
+)
 from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.payloads.arrays import npy
 from adaptive_batching.payloads.codecs import Codec
@@ -82,7 +88,8 @@ async def test_keys_of_items():
         )
         assert ([answer.json for answer in answers], ours, ours_too) == ([0, 1, 2, 3], 3, 3)
         assert (await client.post("/text", {"text": 1})).json["path"] == "$.text"
-        assert (await client.post("/odd", [1])).status == 500  # a list is no key
+        unhashable = await client.post("/odd", [1])
+        assert (unhashable.status, unhashable.error) == (500, "bad_key")
     assert sorted(map(sorted, seen)) == [["a"], ["b"], ["c"]]
 
 
@@ -114,12 +121,15 @@ async def test_items_without_a_key_are_counted():
             bodies = [[each] for each in sent[:-1]] + sent[-1:] if path == "/many" else sent
             answers = [await client.post(path, body) for body in bodies]
             assert [answer.status for answer in answers] == [200, 500, 500, 500, 422, 400]
+            assert {answer.error for answer in answers[1:4]} == {"bad_key"}
             requests = dispatcher.stats().requests
             done = 2 if path == "/many" else 3  # of what is no list, no item was to be had
             assert (requests[JobOutcome.DONE], requests[JobOutcome.FAILED]) == (done, 3)
             assert sum(requests.values()) == done + 3
-        with pytest.raises(LookupError, match="raises"):
+        said = "^key: expected a key for each item from .*key, which raised LookupError: raises$"
+        with pytest.raises(BatchKeyError, match=said) as raised:
             await service["/one"](Text("x", "raises"))
+        assert isinstance(raised.value.__cause__, LookupError)
         assert (await client.post("/one", {"text": ""})).status == 500  # it has a key, and no cost
         assert client.running.dispatchers["/one"].stats().requests[JobOutcome.FAILED] == 5
 
