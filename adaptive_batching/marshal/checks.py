@@ -61,7 +61,7 @@ def check_path(path: object) -> None:
         raise TypeError(f"{expected}, got {path!r}")
     if set(path) & set("{}"):
         raise ValueError(f"{expected}, got {path!r}: paths have no parameters, items have fields")
-    if not path.startswith("/") or set(path) & set("?#% "):
+    if not path.startswith("/") or set(path) & set("?#% ") or not path.isprintable():
         raise ValueError(f"{expected}, got {path!r}")
 
 

@@ -122,8 +122,11 @@ class Pipeline(Generic[T, R]):
         Raises:
             QueueFull: The stages hold as much as they may, or would with these.
             Refused: One could not have been answered in time, or the pipeline is closing.
+            ValueError: There are more or fewer keys than items.
         """
         keys = [None] * len(items) if keys is None else keys
+        if len(keys) != len(items):
+            raise ValueError(f"keys: expected one for each of {len(items)} items, got {len(keys)}")
         return await self._current().take_all(items, self._patience(max_latency), keys)
 
     def call_from_thread(

@@ -365,6 +365,8 @@ def test_items_with_unlike_keys_share_no_batch() -> None:
         calls = [pipeline(str(n), key=n % 2) for n in range(4)]
         assert await asyncio.gather(*calls) == [f"{n}ab" for n in range(4)]
         assert await pipeline.call_all(["4", "5"], keys=[0, 1]) == ["4ab", "5ab"]
+        with pytest.raises(ValueError, match="keys: expected one for each of 2 items, got 1"):
+            await pipeline.call_all(["4", "5"], keys=[0])
 
     tell(story, *(Stage(step, max_batch_size=4) for step in (first, second)))
     for step in (first, second):

@@ -167,7 +167,9 @@ async def test_pickles_are_never_unpickled(tmp_path):
     assert not canary.exists()
 
 
-@pytest.mark.parametrize("path", ["predict", "/a?b", "/a b", "/{name}", "/healthz", "/square"])
+@pytest.mark.parametrize(
+    "path", ["predict", "/a?b", "/a b", "/a\n", "/{name}", "/healthz", "/square"]
+)
 def test_paths_that_cannot_be(path):
     """The mistake is found where it is made."""
     service = Service()
