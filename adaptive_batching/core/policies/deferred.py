@@ -2,6 +2,7 @@
 
 from itertools import islice
 from math import inf
+from operator import attrgetter
 
 from adaptive_batching.core.job import Reason
 from adaptive_batching.core.policies.nexus import outside_window
@@ -16,7 +17,8 @@ class Deferred:
     Before that it could still take one more and be in time; after that it would be late. So batches
     are as large and workers as few as the promise allows, and releases space themselves out; the
     price is latency at low load, which sits at the deadline. A job that can't make it
-    is dropped as in Nexus. (Symphony, arXiv 2308.07470.)
+    is dropped as in Nexus. (Symphony, arXiv 2308.07470.) Wake-ups come late, by what is learned of
+    them: where batches of all sizes take as long, the window is but an instant.
 
     Without a deadline, and before the first batch has run, it releases at once.
     """
@@ -29,11 +31,13 @@ class Deferred:
         limit = situation.limits.max_batch_size
         if situation.filled:
             return Dispatch(limit, Reason.FULL)
-        deadline = min(job.deadline for job in islice(situation.jobs, limit))
-        if deadline == inf or not situation.batches:
+        first = min(islice(situation.jobs, limit), key=attrgetter("deadline"))
+        if first.deadline == inf or not situation.batches:
             return Dispatch(limit, Reason.IDLE)
-        opens = deadline - situation.predict(situation.items + 1)
-        return Dispatch(limit, Reason.DEADLINE) if situation.now >= opens else Hold(opens)
+        lateness = situation.late_for(first) + situation.timer
+        opens = first.deadline - situation.predict(situation.items + 1) - lateness
+        open_now = situation.now + situation.timer >= opens  # shorter holds are not worth arming
+        return Dispatch(limit, Reason.DEADLINE) if open_now else Hold(opens)
 
     def observe(self, batch: BatchRecord) -> None:
         """Learn nothing."""
