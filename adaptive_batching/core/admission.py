@@ -86,9 +86,11 @@ class Admission:
         limit = limits.max_batch_size
         return JobTooLarge(f"expected at most max_batch_size={limit} items, got {size}")
 
-    def queue_full(self, job: Job, queued: int, limits: Limits, line: Latency) -> QueueFull:
-        """There is no room for it beside so many items that wait."""
+    def queue_full(self, job: Job, queued: int, limits: Limits, line: Latency) -> Refused:
+        """There is no room for it beside so many items that wait, or not even alone."""
         most = limits.max_queue
+        if job.size > most:
+            return JobTooLarge(f"expected at most max_queue={most} items, got {job.size}")
         wait = self._room_after(job, queued + job.size - most, limits, line)
         msg = f"{queued} of max_queue={most} items wait, no room for {job.size} more"
         return QueueFull(msg, retry_after=wait)

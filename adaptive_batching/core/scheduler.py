@@ -141,7 +141,7 @@ class Scheduler:
         """Let a job wait for its batch; `job.arrived` is the present.
 
         Raises:
-            JobTooLarge: It holds more items than a batch may, or costs more.
+            JobTooLarge: It holds more items than a batch or the queue may, or costs more.
             QueueFull: Too many items wait already, or of its tenant's: `TenantQueueFull`.
             Overloaded: It would be late by all that is known.
             Draining: `drain` was called.

@@ -67,6 +67,12 @@ def test_a_job_larger_than_any_batch_is_refused() -> None:
         submit(scheduler_with(max_batch_size=3), 1, size=4)
 
 
+def test_a_job_larger_than_the_queue_is_refused_for_ever() -> None:
+    """Where fewer items may wait than a batch may hold: to come again would be in vain."""
+    with pytest.raises(JobTooLarge, match="at most max_queue=2 items, got 3"):
+        submit(scheduler_with(max_queue=2), 1, size=3)
+
+
 def test_a_full_queue_refuses() -> None:
     """P8: no more items wait than max_queue allows."""
     scheduler = scheduler_with(max_queue=2)
