@@ -121,10 +121,10 @@ class HeaderRules:
     ) -> None:
         _check("partition_by", partition_by)
         _check("shared_headers", shared_headers)
-        self.partition_by = frozenset(map(str.lower, partition_by))
+        self.partition_by = frozenset(_usual(each.lower()) for each in partition_by)
         self._shared = frozenset(_usual(each.lower()) for each in shared_headers)
         for header in shared_headers:
-            if header.lower() in self.partition_by:
+            if _usual(header.lower()) in self.partition_by:
                 msg = f"expected a header that is not in partition_by as well, got {header!r}"
                 raise SettingError("shared_headers", msg)
         self._settings = partition_by, shared_headers
@@ -210,9 +210,9 @@ class HeaderRules:
         usual = _usual(low)
         if usual in self._shared or low in _NOT_SENT_ON:
             return ""
-        if usual in ADDRESSES and low not in self.partition_by:
+        if usual in ADDRESSES and usual not in self.partition_by:
             return usual
-        return low if low in self.partition_by or _PATTERNS.match(usual) else ""
+        return low if usual in self.partition_by or _PATTERNS.match(usual) else ""
 
 
 def pattern_of(name: str) -> str:
