@@ -126,6 +126,8 @@ def test_sizes_as_items(trace):
     assert answer(trace, "--sizes", "items")["rows"][0]["mean_batch_size"] == pytest.approx(2, 0.01)
     small = answer(trace, "--sizes", "items", "--max-batch-size", 2)["rows"][0]
     assert small["shed"] == 33
+    title = " ".join(run(trace, "--sizes", "items", "--max-batch-size", 2).output.split())
+    assert "33 requests refused for more than 2 items (a sidecar would cut them), seed 0" in title
 
 
 def test_the_same_seed_gives_the_same_answer():

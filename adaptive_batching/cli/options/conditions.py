@@ -232,7 +232,17 @@ def title(traffic: Traffic, experiment: Experiment) -> str:
     several = (str(fleet),) if fleet.dispatchers > 1 else ()
     late = (f"loop {format_duration(experiment.loop_delay)} late",) if experiment.loop_delay else ()
     promised = " ".join((within, *own))
-    return ", ".join((str(traffic), *known, *shaped, *keyed, *several, *again, *late, promised))
+    about = (str(traffic), *known, *shaped, *keyed, *several, *again, *late, promised)
+    return ", ".join((*about, *_too_large(experiment)))
+
+
+def _too_large(experiment: Experiment) -> tuple[str, ...]:
+    """How many requests no batch may hold: a service refuses them, a sidecar cuts them."""
+    sizes, most = experiment.sizes, experiment.limits.max_batch_size
+    number = 0 if sizes is None else sum(size > most for size in sizes)
+    if not number:
+        return ()
+    return (f"{number:,} requests refused for more than {most} items (a sidecar would cut them)",)
 
 
 def _costed(traffic: Traffic, experiment: Experiment) -> str | None:
