@@ -146,7 +146,8 @@ class ShedReason(enum.Enum):
     OUTWEIGHED = "outweighed"
     """More jobs are about to come, for which they are held, and they would be late with those."""
     DISPLACED = "displaced"
-    """Others of their queue take their places in the batch that leaves now, and have more time."""
+    """Jobs behind them, which have more time, take their places in the next batch: after this, the
+    same queue is asked first."""
     EXPIRED = "expired"
     """Their deadline has passed."""
 

@@ -63,7 +63,7 @@ class Release:
         """
         if self.flushing:
             return self._release(view, Dispatch(view.limits.max_batch_size, Reason.DRAIN), now)
-        if view.arrivals.fresh and not self._permits.running:  # else it may wait until a batch ends
+        if view.arrivals.fresh and not self._permits.running:  # beside one, gaps matter less
             view.digest(now)
         situation = view.situation(now)
         decision = self._policy.decide(situation)
@@ -74,6 +74,8 @@ class Release:
                 size = holding.limits.max_batch_size
                 return self._release(holding, Dispatch(size, Reason.NOT_WORTH_WAITING), now)
             return self._release(view, decision, now, situation)
+        if decision.reason is ShedReason.DISPLACED and holding is None:
+            self._queues.keep_turn(view)
         return self._turn_away(view, decision, now)
 
     def leave(
@@ -181,6 +183,4 @@ class Release:
         view.arrivals.clump.shed(
             now, len(jobs), for_the_many=decision.reason is ShedReason.OUTWEIGHED
         )
-        if decision.reason is ShedReason.DISPLACED:
-            self._queues.keep_turn(view)
         return decision

@@ -45,7 +45,9 @@ class FailureLog:
         if not self._bursts.begins(kind):
             return
         parts = exc_info(error)
-        raised = isinstance(error, _OF_FUNCTIONS) and cause is not None  # by the program's own
+        raised = (
+            isinstance(error, _OF_FUNCTIONS) and cause is not None
+        )  # by a function of the program
         trace = parts if raised or (status, code) == HANDLER_ERROR else None
         about = {"request_id": request_id, "endpoint": path, "code": code}
         line = "request %s: %s: %s: %r"

@@ -62,7 +62,7 @@ def check_path(path: object) -> None:
     if set(path) & set("{}"):
         raise ValueError(f"{expected}, got {path!r}: paths have no parameters, items have fields")
     if not path.startswith("/") or set(path) & set("?#% ") or not path.isprintable():
-        raise ValueError(f"{expected}, got {path!r}")
+        raise ValueError(f"{expected}, without spaces and what can't be printed, got {path!r}")
 
 
 def check_header_name(name: str, header: str) -> None:

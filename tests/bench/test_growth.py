@@ -54,5 +54,5 @@ def drained(number: int) -> int:
 
 
 def test_ten_times_as_many_keys_that_leave_take_ten_times_the_work() -> None:
-    """No batch is looked for among the queues that are empty by now."""
+    """Queues that were first, and are empty by now, are not passed again and again."""
     assert drained(1_000) <= 1.5 * 10 * drained(100)

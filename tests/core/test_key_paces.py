@@ -152,5 +152,5 @@ def test_the_most_frequent_of_many_keys_is_served(seed: int) -> None:
     arrivals = poisson(2_000.0, 4.0, seed=seed)
     keys = random.choices(list(costs), [1.0 / (key + 1) for key in costs], k=len(arrivals))
     row = Experiment(arrivals, server, Limits(64, 0.5), keys=keys, warmup=2.0).run("cork", 4)
-    assert (row.keys or {})["0"].goodput > 0.7
-    assert row.goodput > 0.75
+    assert (row.keys or {})["0"].goodput > 0.6
+    assert row.goodput > 0.7

@@ -10,6 +10,7 @@ import pytest
 
 from adaptive_batching.core import (
     Batch,
+    Decision,
     Dispatch,
     Hold,
     Job,
@@ -19,6 +20,7 @@ from adaptive_batching.core import (
     Reason,
     Scheduler,
     Shed,
+    ShedReason,
     Situation,
 )
 from adaptive_batching.core.policies.cork.cork import Cork
@@ -67,6 +69,36 @@ def test_when_they_cannot_the_batch_that_is_worth_most_goes_first() -> None:
             scheduler.finish(step, Outcome.DONE, now)
     assert answered == [2, 3, 4]
     assert scheduler.items == 0
+
+
+class Displacing(Greedy):
+    """Gives up a job for each batch."""
+
+    def decide(self, situation: Situation) -> Decision:
+        if situation.items % 2 == 0:
+            return Shed([situation.head], ShedReason.DISPLACED)
+        return super().decide(situation)
+
+
+def test_a_key_that_gave_up_a_job_for_its_batch_goes_first() -> None:
+    """What is left of it may wait for longer than another key."""
+    scheduler = Scheduler(Displacing(), Limits())
+    come(scheduler, 1, "one", 0.0, 1.0)
+    come(scheduler, 1, "one", 0.0, 3.0)
+    come(scheduler, 1, "two", 0.0, 2.0)
+    assert isinstance(scheduler.next(0.0), Shed)
+    assert [released(scheduler.next(0.0)).key] == ["one"]
+
+
+def test_a_turn_was_kept_while_there_was_no_other_key() -> None:
+    """It is none by the time that there is one."""
+    scheduler = Scheduler(Displacing(), Limits())
+    come(scheduler, 2, "one", 0.0, 1.0)
+    assert isinstance(scheduler.next(0.0), Shed)
+    scheduler.finish(released(scheduler.next(0.0)), Outcome.DONE, 0.1)
+    come(scheduler, 1, "one", 9.0, 2.0)
+    come(scheduler, 1, "two", 9.0, 0.1)
+    assert released(scheduler.next(9.0)).key == "two"
 
 
 def test_a_batch_that_can_wait_lets_a_smaller_one_go_first() -> None:

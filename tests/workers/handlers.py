@@ -365,3 +365,17 @@ class Fills(Drains):
     def __call__(self, numbers: list[int]) -> list[int]:
         numbers.append(numbers[-1])
         return [2 * number for number in numbers]
+
+
+class DrainsLater(Drains):
+    """The same, awaited."""
+
+    async def __call__(self, numbers: list[int]) -> list[int]:
+        return super().__call__(numbers)
+
+
+class FillsLater(Fills):
+    """The same, awaited."""
+
+    async def __call__(self, numbers: list[int]) -> list[int]:
+        return super().__call__(numbers)

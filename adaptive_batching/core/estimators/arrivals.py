@@ -17,8 +17,8 @@ _PRIOR_GAPS = 8.0  # gaps of the plain rate; an age that was hardly seen says li
 class ArrivalRate:
     """Three views of one stream of arrivals, all O(1) per arrival.
 
-    They are learned from when a batch leaves or ends, and at each decision while none runs; what
-    has come since then is counted all the same.
+    They are learned from when a batch leaves or ends, and at each decision while none runs; the
+    rate, the newest and the clump count what has come since then.
 
     *Rate*: exponentially weighted count over `window` seconds, of jobs, and the items that one
     brings on average.
@@ -83,10 +83,11 @@ class ArrivalRate:
             jobs = len(fresh)  # of a flood that was forgotten, the items are not known
             items = jobs + self.more_items if jobs < _UNDIGESTED else jobs * self.mean_size
             kept = exp((self._counted_until - now) / window)
-            span = max(window, now - fresh[0])  # a hang of the workers is no flood
-            self._rate = self._rate * kept + jobs / span
-            self._item_rate = self._item_rate * kept + items / span
-            self._offered = self._offered * kept + (jobs + self._refused) / span
+            span = max(window, fresh[-1] - fresh[0])  # a hang of the workers is no flood
+            weight = exp((fresh[-1] - now) / window) / span
+            self._rate = self._rate * kept + jobs * weight
+            self._item_rate = self._item_rate * kept + items * weight
+            self._offered = self._offered * kept + (jobs + self._refused) * weight
             self._since_refused += jobs
             if self._since_refused > self._rate * window:  # all that are counted were let in
                 self._offered = self._rate
@@ -105,7 +106,7 @@ class ArrivalRate:
         It is no arrival: no batch contains it, and its client may send again at once.
         """
         self._refused += 1
-        self._since_refused = 0
+        self._since_refused = -len(self.fresh)  # which came before
         self.clump.refused(now)
 
     def rate(self, now: float, window: float) -> float:
@@ -114,7 +115,10 @@ class ArrivalRate:
             return 0.0
         since, fresh = now - self._counted_until, self.fresh
         known = self._rate * exp(-since / window) if since else self._rate
-        return known + len(fresh) / max(window, now - fresh[0]) if fresh else known
+        if not fresh:
+            return known
+        span = max(window, fresh[-1] - fresh[0])  # as `digest` counts them
+        return known + len(fresh) * (exp((fresh[-1] - now) / window) / span)
 
     def hazard(self, now: float, rate: float, single: float) -> tuple[float, float]:
         """Arrivals per second to expect now, and the instant until which that estimate holds."""

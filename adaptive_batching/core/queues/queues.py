@@ -82,7 +82,7 @@ class Queues:
         self._changed: dict[KeyQueue, None] = {}  # since they were last weighed
         self._counted: dict[KeyQueue, float] = {}  # their deadlines as they were then
         self._deadlines = 0.0  # summed; a queue without any is not counted
-        self._kept: KeyQueue | None = None
+        self._kept: KeyQueue | None = None  # the queue that is to be asked first once more
 
     @property
     def number(self) -> int:
@@ -156,6 +156,7 @@ class Queues:
         self._limits = limits
         self._weighing = weighing
         self.lookahead = self._deadlines = 0.0
+        self._kept = None
         self._order.by_worth = Line()
         self._counted.clear()
         self._changed = dict.fromkeys(self.views.values()) if weighing else {}
@@ -227,12 +228,13 @@ class Queues:
         return only
 
     def keep_turn(self, view: KeyQueue) -> None:
-        """Ask a queue first once more: it has given up jobs for the batch that leaves now.
+        """Ask a queue first once more: it has given up jobs for the batch that leaves next.
 
-        Without them it can be put off for longer than others, which would have the worker: it would
-        give up jobs for nothing, each time that its turn comes.
+        Without them the queue is less urgent. If another queue then took the worker, the jobs would
+        have been given up for nothing.
         """
-        self._kept = view
+        if self.shared:
+            self._kept = view
 
     def in_turn(self, now: float) -> Iterator[KeyQueue]:
         """The queues, the one to be served first at first."""

@@ -71,6 +71,15 @@ def test_refused_callers_that_send_again_at_once_are_forgotten() -> None:
     assert arrivals.offered_ratio == 1.0
 
 
+def test_refusals_over_a_hang_are_remembered() -> None:
+    """Every second job is refused, and nothing is learned for many windows: twice as many came."""
+    arrivals = ArrivalRate()
+    for number, time in enumerate(poisson(8000, 16_000)):
+        (arrivals.refused if number % 2 else arrivals.arrived)(time)
+    arrivals.digest(arrivals.newest, 0.1, 5e-3)
+    assert arrivals.offered_ratio == pytest.approx(2.0, rel=0.01)
+
+
 def test_an_overload_is_remembered_in_silence() -> None:
     """Peaks of which three quarters are refused are known when the next one begins."""
     arrivals = ArrivalRate()

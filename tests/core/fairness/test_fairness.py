@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from adaptive_batching.core import (
     Batch,
+    Decision,
     Dispatch,
     Fairness,
     Hold,
@@ -20,6 +21,7 @@ from adaptive_batching.core import (
     Priority,
     Scheduler,
     Shed,
+    ShedReason,
     Situation,
     TenantJob,
 )
@@ -204,6 +206,29 @@ def test_who_is_behind_does_not_hold_for_another_to_take_the_worker() -> None:
     assert released(scheduler.next(0.0)).key == "f"
     come(scheduler, 1, "quiet", 1e-3, key="q")
     assert [released(scheduler.next(1e-3)).key for _ in range(2)] == ["f", "q"]
+
+
+def test_a_turn_that_is_kept_is_no_other_tenants() -> None:
+    """The flood gives up a job for its batch, and the request that is behind has the last worker
+    all the same.
+    """
+
+    class Displacing(Greedy):
+        def decide(self, situation: Situation) -> Decision:
+            if situation.items == 1:
+                return Hold(situation.now + 1.0)
+            if situation.items % 2 == 0:
+                return Shed([situation.head], ShedReason.DISPLACED)
+            return super().decide(situation)
+
+    scheduler = shared(Limits(8), Displacing(), workers=4)
+    come(scheduler, 101, "flood", key="f")
+    assert [released(scheduler.next(0.0)).key for _ in range(2)] == ["f", "f"]
+    come(scheduler, 1, "quiet", 1e-3, key="q")
+    assert released(scheduler.next(1e-3)).key == "f"
+    come(scheduler, 1, "flood", 1e-3, key="f")
+    assert isinstance(scheduler.next(1e-3), Shed)
+    assert released(scheduler.next(1e-3)).key == "q"
 
 
 def test_of_one_tenant_the_earliest_deadline_goes_first() -> None:

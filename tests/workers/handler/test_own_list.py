@@ -1,4 +1,4 @@
-"""The list that a handler gets is its own: what it makes of it is no other's answer."""
+"""A handler may change the list that it gets; no item gets the answer of another."""
 
 import asyncio
 
@@ -11,24 +11,27 @@ from tests.workers import handlers
 TEXTS = ["not a number", "1", "2", "3"]
 
 
+PLACES = [("", Threads(1)), ("", Processes(1)), ("Later", None)]
+
+
 async def endings(handler, workers, sizes):
     """What becomes of the texts: results and exceptions."""
-    function = batched(max_batch_size=4, workers=workers(1), sizes=sizes)(handler)
+    function = batched(max_batch_size=4, workers=workers, sizes=sizes)(handler)
     async with function:
         return await asyncio.gather(*map(function, TEXTS), return_exceptions=True)
 
 
-@pytest.mark.parametrize("workers", [Threads, Processes])
+@pytest.mark.parametrize(("later", "workers"), PLACES)
 @pytest.mark.parametrize("sizes", [None, [4]])
-async def test_a_handler_may_empty_its_list(workers, sizes):
+async def test_a_handler_may_empty_its_list(later, workers, sizes):
     """Each item has its own answer, and the one that is no number its own error."""
-    failed, *answers = await endings(handlers.Drains, workers, sizes)
+    failed, *answers = await endings(getattr(handlers, f"Drains{later}"), workers, sizes)
     assert (type(failed), answers) == (ValueError, [2, 4, 6])
 
 
-@pytest.mark.parametrize("workers", [Threads, Processes])
+@pytest.mark.parametrize(("later", "workers"), PLACES)
 @pytest.mark.parametrize("sizes", [None, [4]])
-async def test_a_result_too_many_is_an_error_though_the_list_has_grown_as_well(workers, sizes):
+async def test_a_result_too_many_is_an_error_though_the_list_has_grown(later, workers, sizes):
     """No item gets the answer of another; the one that is no number has its own error."""
-    failed, *others = await endings(handlers.Fills, workers, sizes)
+    failed, *others = await endings(getattr(handlers, f"Fills{later}"), workers, sizes)
     assert (type(failed), {*map(type, others)}) == (ValueError, {BatchFunctionError})

@@ -52,8 +52,10 @@ class Cork:
             overloaded = item_rate * full > parameters.overloaded * most * at.capacity
             if limit > parameters.extrapolation * at.largest or not at.trusted:
                 limit = safe_size(at, soonest, parameters)
-            if now >= due and (shed := _shed(at, full, limit, parameters, overloaded=overloaded)):
-                return shed
+            if now >= due and (
+                late := _about_late(at, full, limit, parameters, overloaded=overloaded)
+            ):
+                return late
         # No other job may join; less is full if it may cost no more.
         if items >= limit or items >= at.limits.max_queue or (most < limit and at.filled):
             return Dispatch(cut_to_size(at, limit), Reason.FULL)
@@ -101,10 +103,10 @@ class Cork:
         """Nothing: the scheduler's latency model and arrivals have seen it."""
 
 
-def _shed(
+def _about_late(
     at: Situation, full: float, limit: int, parameters: CorkParameters, *, overloaded: bool
 ) -> Dispatch | Shed | None:
-    """What to do about jobs that would be late; before the first must leave, there is none.
+    """What to do about jobs that would be late; None if there are none.
 
     In overload, jobs that would be late if the batch overran give up their places to those behind.
     But a full batch must leave jobs a part of their promise.

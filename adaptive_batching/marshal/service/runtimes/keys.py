@@ -70,7 +70,9 @@ def _key_of_item(
             raise BatchKeyError(msg) from error
         try:
             hash(key)
-        except Exception as error:
+        except BaseException as error:
+            if is_ctrl_c(error):
+                raise
             kind = qualname_of(type(key))
             msg = f"key: expected one that can be hashed from {name}, got one of type {kind}"
             raise BatchKeyError(msg) from error
