@@ -92,8 +92,9 @@ class ArrivalRate:
             if self._since_refused > self._rate * window:  # all that are counted were let in
                 self._offered = self._rate
             self._counted_until = now
-            self.mean_size = self._item_rate / self._rate
-            self.offered_ratio = self._offered / self._rate
+            if self._rate > 0:  # it is 0 if all came a thousand windows ago
+                self.mean_size = self._item_rate / self._rate
+                self.offered_ratio = self._offered / self._rate
         self.more_items = self._refused = 0
         if single > 0:
             self._learn_gaps(fresh, single)

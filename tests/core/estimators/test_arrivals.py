@@ -329,6 +329,15 @@ def test_a_hang_is_no_flood() -> None:
     assert arrivals.mean_size == pytest.approx(10.0)
 
 
+def test_a_batch_that_takes_an_hour_leaves_no_rate() -> None:
+    """What came before it is as long ago; how many items a job brings is still known."""
+    arrivals = fed(poisson(1000, 100), window=0.1)
+    now = arrivals.newest
+    arrivals.arrived(now)
+    arrivals.digest(now + 3600.0, 0.1, 5e-3)
+    assert (arrivals.rate(now + 3600.0, 0.1), arrivals.mean_size) == (0.0, 1.0)
+
+
 def test_what_came_is_counted_before_it_is_learned_from() -> None:
     """The rate, the newest and what is left of a clump are what they are once it is learned."""
     arrivals, now = clumped(96)
