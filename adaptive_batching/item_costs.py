@@ -6,11 +6,11 @@ from math import inf
 from typing import Any
 
 from adaptive_batching.core import Costs
-from adaptive_batching.errors import BatchingError, CostError
-from adaptive_batching.exception_text import describe, qualname_of
+from adaptive_batching.errors import CostError
+from adaptive_batching.exception_text import qualname_of
 from adaptive_batching.units import LARGEST_COST, check_flags, is_number, plain_number
 from adaptive_batching.workers.handler.handler import is_async, name_of
-from adaptive_batching.workers.handler.results import is_ctrl_c, sequence_of
+from adaptive_batching.workers.handler.results import ask, sequence_of
 
 CostOf = Callable[[Any], float]
 """What an item costs: a number from 0 to `LARGEST_COST`, in any unit.
@@ -73,25 +73,14 @@ def checked_cost(function: CostOf, costs: Costs | None = None) -> CostOf:
     """Return the function with a `CostError` in the place of what it does wrong.
 
     Where `costs` say to which costs the model pads its items, it returns the next of them.
-
-    That it exits, say, is an error as any other: neither the program nor its server ends over it.
-    What it raises of this library's own errors passes: an `InvalidItem` puts the blame on the item.
     """
     name = name_of(function)
     rounded = costs.rounded if costs is not None and costs.pad_costs else float
 
+    asked = f"cost: expected a number for each item from {name}"
+
     def cost_of(item: Any) -> float:
-        try:
-            cost = function(item)
-        except BatchingError:
-            raise
-        except BaseException as error:
-            if is_ctrl_c(error):
-                raise
-            expected = "expected a number for each item"
-            raise CostError(f"cost: {expected} from {name}, which raised {describe(error)}") from (
-                error
-            )
+        cost = ask(function, item, CostError, asked)
         try:
             number = plain_number(cost)
             if is_number(number) and 0 <= number <= LARGEST_COST:

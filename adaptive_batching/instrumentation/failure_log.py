@@ -10,7 +10,7 @@ from adaptive_batching.wire.error_reply import HANDLER_ERROR, ItemFailed, status
 
 _log = logging.getLogger("adaptive_batching.marshal")
 
-_OF_FUNCTIONS = (CostError, BatchKeyError)
+_OF_FUNCTIONS = (CostError, BatchKeyError)  # of the program; their causes are what these raised
 _Kind = tuple[
     str, str, str
 ]  # path, code, exception or its cause: messages differ from request to request
@@ -45,9 +45,7 @@ class FailureLog:
         if not self._bursts.begins(kind):
             return
         parts = exc_info(error)
-        raised = (
-            isinstance(error, _OF_FUNCTIONS) and cause is not None
-        )  # by a function of the program
+        raised = isinstance(error, _OF_FUNCTIONS) and cause is not None
         trace = parts if raised or (status, code) == HANDLER_ERROR else None
         about = {"request_id": request_id, "endpoint": path, "code": code}
         line = "request %s: %s: %s: %r"

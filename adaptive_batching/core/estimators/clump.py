@@ -34,7 +34,7 @@ class Clump:
         "_share", "_weight", "_workers", "answered_at", "returning", "unanswered",
     )  # fmt: skip
 
-    def __init__(self, fresh: Sized = ()) -> None:
+    def __init__(self, fresh: Sized) -> None:
         self._fresh = fresh
         self.unanswered = 1.0
         """Part of the arrivals that no answer brings. Callers who return together leave short gaps

@@ -2,11 +2,13 @@
 
 import asyncio
 import signal
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
-from adaptive_batching.errors import BatchFunctionError, RemoteError
+from adaptive_batching.errors import BatchFunctionError, BatchingError, RemoteError
 from adaptive_batching.exception_text import describe, message_of, qualname_of
+
+R = TypeVar("R")
 
 FAILURES = (Exception, SystemExit, asyncio.CancelledError)
 """Exceptions of a handler's own code: they fail the items of that call, and no others.
@@ -84,6 +86,28 @@ def is_ctrl_c(error: BaseException) -> bool:
     if not isinstance(error, KeyboardInterrupt):
         return False
     return signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def ask(function: Callable[[Any], R], item: Any, blamed: type[BatchingError], expected: str) -> R:
+    """What a function of the program says of an item.
+
+    That it exits, say, is an error as any other: neither the program nor its server ends over it.
+    What it raises of this library's own errors passes: an `InvalidItem` puts the blame on the item.
+
+    Args:
+        function: The function.
+        item: What it is asked about.
+        blamed: The error if it raises.
+        expected: What is said of it then, before what it raised.
+    """
+    try:
+        return function(item)
+    except BatchingError:
+        raise
+    except BaseException as error:
+        if is_ctrl_c(error):
+            raise
+        raise blamed(f"{expected}, which raised {describe(error)}") from error
 
 
 def is_cancelled() -> bool:

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from adaptive_batching.errors import BatchingError, BatchKeyError
-from adaptive_batching.exception_text import describe, qualname_of
+from adaptive_batching.errors import BatchKeyError
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.service.endpoints import LONGEST_KEY, Endpoint, PipelineEndpoint
 from adaptive_batching.payloads.payload import Payload
 from adaptive_batching.workers.handler.handler import name_of
-from adaptive_batching.workers.handler.results import is_ctrl_c
+from adaptive_batching.workers.handler.results import ask
 
 KeyOf = Callable[[Mapping[str, str], int, bytes], Hashable]
 """The key of an item, of the headers of its request, the place of its codec, and its body."""
@@ -49,6 +48,8 @@ def _key_of_item(
 ) -> KeyOf:
     """Make what reads an item and asks a function for its key."""
     readers, name = payload.readers(), name_of(function)
+    asked = f"key: expected a key for each item from {name}"
+    hashed = f"key: expected one that can be hashed from {name}, got one"
 
     def key_of(_headers: Mapping[str, str], reads: int, body: bytes) -> Hashable:
         try:
@@ -59,23 +60,8 @@ def _key_of_item(
 
     def hashable_key(reads: int, body: bytes) -> Hashable:
         item = readers[reads](body)
-        try:
-            key = function(item)
-        except BatchingError:  # an `InvalidItem` puts the blame on the item
-            raise
-        except BaseException as error:  # an exit, too, is this item's alone, as that of `cost` is
-            if is_ctrl_c(error):
-                raise
-            msg = f"key: expected a key for each item from {name}, which raised {describe(error)}"
-            raise BatchKeyError(msg) from error
-        try:
-            hash(key)
-        except BaseException as error:
-            if is_ctrl_c(error):
-                raise
-            kind = qualname_of(type(key))
-            msg = f"key: expected one that can be hashed from {name}, got one of type {kind}"
-            raise BatchKeyError(msg) from error
+        key = ask(function, item, BatchKeyError, asked)
+        ask(hash, key, BatchKeyError, hashed)
         return key
 
     return key_of
