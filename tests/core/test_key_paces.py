@@ -139,8 +139,8 @@ def test_keys_whose_first_batch_is_late_are_served_with_the_second(
     assert min(each.goodput for each in (row.keys or {}).values()) > 0.99
 
 
-@pytest.mark.parametrize("seed", [2, 6, 7, 10])
-def test_the_most_frequent_of_many_keys_is_served(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "least"), [(2, 0.85), (6, 0.85), (7, 0.75), (10, 0.85)])
+def test_the_most_frequent_of_many_keys_is_served(seed: int, least: float) -> None:
     """One key in four costs eight times as much: an overload takes from those, by and large.
 
     Full batches leave jobs out that might be late; if another key's batch left instead, the most
@@ -152,5 +152,5 @@ def test_the_most_frequent_of_many_keys_is_served(seed: int) -> None:
     arrivals = poisson(2_000.0, 4.0, seed=seed)
     keys = random.choices(list(costs), [1.0 / (key + 1) for key in costs], k=len(arrivals))
     row = Experiment(arrivals, server, Limits(64, 0.5), keys=keys, warmup=2.0).run("cork", 4)
-    assert (row.keys or {})["0"].goodput > 0.6
-    assert row.goodput > 0.7
+    assert (row.keys or {})["0"].goodput > least
+    assert row.goodput > 0.75

@@ -9,8 +9,6 @@ from adaptive_batching.errors import BatchFunctionError
 from tests.workers import handlers
 
 TEXTS = ["not a number", "1", "2", "3"]
-
-
 PLACES = [("", Threads(1)), ("", Processes(1)), ("Later", None)]
 
 
