@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from adaptive_batching.cli.endings import policy_errors_told, writing
+from adaptive_batching.cli.heading import title
 from adaptive_batching.cli.options.conditions import (
     condition_options,
     conditions,
     experiment_of,
-    title,
 )
 from adaptive_batching.cli.options.parameters import (
     FORMAT,

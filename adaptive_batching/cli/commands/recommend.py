@@ -12,7 +12,8 @@ from rich import box
 from rich.table import Table
 
 from adaptive_batching.cli.endings import policy_errors_told, writing
-from adaptive_batching.cli.options.conditions import condition_options, conditions, title
+from adaptive_batching.cli.heading import title
+from adaptive_batching.cli.options.conditions import condition_options, conditions
 from adaptive_batching.cli.options.parameters import (
     FORMAT,
     GOODPUT,

@@ -13,11 +13,11 @@ import click
 from rich.table import Table
 
 from adaptive_batching.cli.endings import policy_errors_told, writing
+from adaptive_batching.cli.heading import title
 from adaptive_batching.cli.options.conditions import (
     condition_options,
     conditions,
     experiment_of,
-    title,
 )
 from adaptive_batching.cli.options.parameters import (
     FORMAT,
