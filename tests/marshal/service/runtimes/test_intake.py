@@ -258,11 +258,16 @@ def test_hostile_lists_cost_little(codec):
         cut(codec, bodies[codec], 100)
 
 
+async def nothing(item):
+    """The key of no item."""
+
+
 async def test_mistakes():
     """They are found when the endpoint is registered."""
     for how, message in (
         ({"key": 5}, "key: expected a function or the name of a header, got 5"),
         ({"key": "two words"}, "key: expected the name of a header"),
+        ({"key": nothing}, "key: expected a function that is not async, got nothing"),
         ({"key": "X", "workers": SharedWorkers()}, "key: expected none with SharedWorkers"),
         ({"examples": 5}, "examples: expected a list of items, got 5"),
         ({"many": True, "codec": "raw"}, "codec: expected json, msgpack or npy .* got raw"),
