@@ -31,7 +31,7 @@ class _Order:
 
     def put(self, view: KeyQueue, jobs: TenantQueue) -> None:
         """The tenant has other jobs waiting in a queue than before."""
-        self.drop(view)
+        self._pressing.drop(view)
         self._calm.put(view, jobs.earliest_deadline, jobs.oldest)
         self._presses.put(view, jobs.presses)
         self._unweighed[view] = None

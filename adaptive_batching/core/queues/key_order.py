@@ -1,66 +1,51 @@
 """Queues of several batch keys in the order in which they should be served, in O(log n) of them."""
 
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush, merge
+from heapq import merge
 from math import inf
 from operator import itemgetter
 
-from adaptive_batching.core.queues.job_order import GRAVESTONES, ascending
+from sortedcontainers import SortedList
+
 from adaptive_batching.core.queues.key_queue import KeyQueue
 
 Entry = tuple[float, float, int, KeyQueue]  # instant, when its oldest came, its age, the queue
 
 
 class Line:
-    """Queues by an instant of each; an entry that is no longer true goes when it is first."""
+    """Queues by an instant of each; of equals, the one with the older job, or the older queue."""
 
     def __init__(self) -> None:
         self.entries: dict[KeyQueue, Entry] = {}
-        """The true ones."""
-        self._heap: list[Entry] = []
+        self._sorted = SortedList[Entry]()
 
     def __iter__(self) -> Iterator[tuple[float, KeyQueue]]:
-        """The instants and their queues in order, each found when it is asked for."""
-        heap = self._uncovered()
-        return ((entry[0], entry[3]) for entry in ascending(heap) if self._holds(entry))
+        """The instants and their queues in order."""
+        return ((entry[0], entry[3]) for entry in self._sorted)
 
     @property
     def earliest(self) -> float:
         """The first instant (seconds); `inf` if there is none."""
-        return self.entries[self.first][0] if self.entries else inf
+        return self._sorted[0][0] if self._sorted else inf
 
     @property
     def first(self) -> KeyQueue:
         """The first one; there must be one."""
-        return self._uncovered()[0][3]
+        return self._sorted[0][3]
 
     def put(self, view: KeyQueue, instant: float) -> None:
-        """Give a queue its place; of equals, the one with the older job, or the older queue."""
+        """Give a queue its place."""
         entry = (instant, view.queue.oldest.arrived, view.opened, view)
-        old = self.entries.get(view)
-        if old == entry:
-            return
-        self.entries[view] = entry
-        if len(self._heap) <= 2 * len(self.entries) + GRAVESTONES:
-            heappush(self._heap, entry)
-        else:
-            self._heap = list(self.entries.values())
-            heapify(self._heap)
+        if self.entries.get(view) != entry:
+            self.drop(view)
+            self.entries[view] = entry
+            self._sorted.add(entry)
 
     def drop(self, view: KeyQueue) -> None:
         """Forget a queue in which no job waits any more."""
-        self.entries.pop(view, None)
-
-    def _uncovered(self) -> list[Entry]:
-        """The heap, without entries ahead of the first that is true."""
-        heap = self._heap
-        while heap and not self._holds(heap[0]):
-            heappop(heap)
-        return heap
-
-    def _holds(self, entry: Entry) -> bool:
-        """Whether an entry is true."""
-        return self.entries.get(entry[3]) is entry
+        entry = self.entries.pop(view, None)
+        if entry is not None:
+            self._sorted.remove(entry)
 
 
 class QueueOrder:

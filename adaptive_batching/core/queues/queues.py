@@ -39,8 +39,8 @@ class Queues:
     A policy may then ask for the order of Vepsalainen and Morton's apparent tardiness cost
     (Management Science 33, 1987), `density * exp(-slack / lookahead)`: a batch goes first for what
     it is worth (items for each second of its worker) and for how little it can be put off. By the
-    logarithm, `latest_start - lookahead * log(density)`, time moves all queues alike, so that a
-    heap keeps them in order.
+    logarithm, `latest_start - lookahead * log(density)`, time moves all queues alike, so that
+    they stay sorted.
 
     Where tenants share the workers, the tenant furthest behind its share is served first, and of
     its queues the one that goes first by the above.
