@@ -71,7 +71,7 @@ class Admission:
             if excess > 0:
                 raise self._tenant_full(view, job, excess)
         if self._policy.keeps_door and job.deadline != inf:
-            wait = self._policy.refuse(view, job)
+            wait = self._policy.refuse(view, job, self._queues.ahead_of(view, job))
             if wait is not None:
                 within = format_duration(job.deadline - job.arrived)
                 msg = f"an answer is out of reach within max_latency={within}"
@@ -101,7 +101,9 @@ class Admission:
         if view is None or job.deadline == inf:
             return 0.0
         again = TenantJob.again(job, now)
-        wait = self._policy.refuse(view, again) if self._policy.keeps_door else None
+        wait = None
+        if self._policy.keeps_door:
+            wait = self._policy.refuse(view, again, self._queues.ahead_of(view, again))
         if wait is None:
             wait, permits = probed_after(view.situation(now), again), self._permits
             if permits.running and not permits.idle and permits.earliest <= now:

@@ -75,8 +75,13 @@ class CheckedPolicy:
             return decision
         raise self.broken(situation.idle, "Dispatch, Hold or Shed", decision, situation.now)
 
-    def refuse(self, queue: KeyQueue, job: Job) -> float | None:
+    def refuse(self, queue: KeyQueue, job: Job, others: float = 0.0) -> float | None:
         """None to let a job in that has just come, or the seconds after which it would be.
+
+        Args:
+            queue: In which it would wait.
+            job: The job.
+            others: See `Situation`.
 
         Raises:
             PolicyError: It raised, or its answer is neither.
@@ -84,10 +89,11 @@ class CheckedPolicy:
         accepter, doorkeeper, method = self._accepter, self._doorkeeper, "accepts"
         assert doorkeeper is not None
         try:
-            if accepter is not None and accepter.accepts(queue, job):
+            if not others and accepter is not None and accepter.accepts(queue, job):
                 return None
             method = "refuse"
-            wait = doorkeeper.refuse(queue.situation(job.arrived), job)
+            at = queue.situation(job.arrived)
+            wait = doorkeeper.refuse(at._replace(others=others) if others else at, job)
         except Exception as error:
             raise PolicyError(
                 f"{type(self._policy).__name__}.{method} raised {describe(error)}"

@@ -248,6 +248,8 @@ class Situation(NamedTuple):
         full: Items of a full batch of items that cost as much as most.
         passed_over: For how long the best idle worker has been given no batch.
         faster: A busy worker that is faster than that; None if there is none.
+        others: Seconds of a worker that the batches of other keys take that go before that of a job
+            at the door; 0 while all that waits can be in time.
     """
 
     now: float
@@ -284,6 +286,7 @@ class Situation(NamedTuple):
     full: int
     passed_over: float = 0.0
     faster: FasterWorker | None = None
+    others: float = 0.0
 
     @property
     def newest(self) -> Job:

@@ -33,6 +33,12 @@ class Line:
         """The first one; there must be one."""
         return self._sorted[0][3]
 
+    def ahead_of(self, view: KeyQueue, instant: float) -> int:
+        """How many others would be before a queue if that were its instant (seconds)."""
+        own = self.entries.get(view)
+        ahead = self._sorted.bisect_left((instant, -inf, 0, view))
+        return ahead - 1 if own is not None and own[0] < instant else ahead
+
     def put(self, view: KeyQueue, instant: float) -> None:
         """Give a queue its place."""
         entry = (instant, view.queue.oldest.arrived, view.opened, view)

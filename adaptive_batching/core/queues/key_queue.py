@@ -164,6 +164,7 @@ class KeyQueue:
                 limits.max_batch_size if limits.costs is None else self.full(line.mean_cost),
                 0.0,
                 None,
+                0.0,
             ),
         )
         return self._among_uneven(known) if permits.uneven else known

@@ -205,7 +205,7 @@ class Queues:
             if not view.queue.requests:
                 self._order.by_worth.drop(view)
             elif self.lookahead:
-                self._order.by_worth.put(view, self._worth(view))
+                self._place_by_worth(view)
         self._changed.clear()
         if not self._counted:
             self._deadlines = 0.0  # what was rounded away is not carried on for ever
@@ -218,7 +218,24 @@ class Queues:
         self._order.by_worth = Line()
         if seconds:
             for view in self._order.by_deadline.entries:
-                self._order.by_worth.put(view, self._worth(view))
+                self._place_by_worth(view)
+
+    def ahead_of(self, view: KeyQueue, job: Job) -> float:
+        """Seconds of a worker for the batches that would leave before the job's, of other keys.
+
+        None is counted while all can be in time, nor where the turns of tenants decide.
+
+        Args:
+            view: In which the job would wait.
+            job: One with a deadline.
+        """
+        if not self.lookahead or self._by_tenant is not None:
+            return 0.0
+        items, due = view.items + job.size, job.deadline
+        if items <= view.limits.max_batch_size:
+            due = min(due, view.queue.earliest_deadline)
+        ahead = self._order.by_worth.ahead_of(view, self._worth(view, items, due))
+        return ahead * self.duration
 
     def most_pressing(self) -> KeyQueue:
         """The queue of the job that expires first; one must wait."""
@@ -249,15 +266,18 @@ class Queues:
             return self._by_tenant.in_turn(now, self.deferral(), worths)
         return self._order.in_turn(self.deferral(), weighed=self.lookahead > 0)
 
-    def _worth(self, view: KeyQueue) -> float:
-        """How urgent its next batch is, as an instant (seconds)."""
-        items = min(view.items, view.limits.max_batch_size)
-        duration = view.duration(items)
-        if not duration:  # a class of which no batch has run: all kinds together give an idea
-            duration = max(self._permits.latency.predict(items), _BRIEFEST)
+    def _place_by_worth(self, view: KeyQueue) -> None:
         due = view.queue.soonest.deadline
         if due == inf:  # or it would come after all that have a deadline, for ever
             due = view.queue.oldest.arrived + self.deferral()
+        self._order.by_worth.put(view, self._worth(view, view.items, due))
+
+    def _worth(self, view: KeyQueue, items: int, due: float) -> float:
+        """How urgent a batch of a queue is that so many items wait for, as an instant (seconds)."""
+        items = min(items, view.limits.max_batch_size)
+        duration = view.duration(items)
+        if not duration:  # a class of which no batch has run: all kinds together give an idea
+            duration = max(self._permits.latency.predict(items), _BRIEFEST)
         return due - duration - self.lookahead * log(items / duration)
 
     def _place(self, view: KeyQueue) -> None:

@@ -64,6 +64,8 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     full = max(0, int(at.jobs.ahead_of(job) / limit - shed))
     # with none ahead it may even be in the next batch, and alone
     own = at.predict_joined(job, longest if full else job.size)
+    if at.others:
+        own += _others_first(at, job, parameters)
     if _leaves(full, frees, round_of_all) + own - job.deadline <= 0:
         return None
     shortest = at.predict(1)
@@ -77,6 +79,19 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     ahead = _leaves(full - 1, told, round_of_all) - now
     alone = late - own + at.predict_joined(job, job.size)
     return min(late, max(ahead, alone) or shortest)
+
+
+def _others_first(at: Situation, job: Job, parameters: CorkParameters) -> float:
+    """Seconds for which the batches of other keys go before that of a job, as far as they will.
+
+    Where more jobs are to join its batch, that is soon worth more, and none is counted. Of the
+    others, which wait for this as well, a part is late before its turn has come.
+    """
+    until = min(job.deadline, at.soonest.deadline) if at.requests else job.deadline
+    item_rate = at.rate * at.arrivals.offered_ratio * at.mean_size
+    if at.items + job.size + item_rate * (until - at.now) > parameters.few:
+        return 0.0
+    return parameters.in_turn * at.others / at.capacity
 
 
 def _leaves(nth: int, frees: Sequence[float], round_of_all: float) -> float:
