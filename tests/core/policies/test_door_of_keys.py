@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from heapq import heapify, heappop, heappush
 
+import pytest
+
 from adaptive_batching.core import (
     Batch,
     Hold,
@@ -36,7 +38,7 @@ def of_keys(keys: Sequence[Hashable]) -> Scheduler:
 
 
 def told(
-    scheduler: Scheduler, keys: Sequence[Hashable], begin: float, seconds: float
+    scheduler: Scheduler, keys: Sequence[Hashable], begin: float, seconds: float, size: int = 1
 ) -> Counter[tuple[str, Hashable]]:
     """What becomes of the requests of users of these keys, who come again when they are told to.
 
@@ -58,7 +60,7 @@ def told(
         while coming and coming[0][0] <= now:
             _, _, key = heappop(coming)
             try:
-                scheduler.submit(Job(now, 1, now + PROMISE, key))
+                scheduler.submit(Job(now, size, now + PROMISE, key))
             except Overloaded as error:
                 ended["refused", key] += 1
                 again.append((error.retry_after or 0.0, key))
@@ -75,31 +77,13 @@ def told(
     return ended
 
 
-def test_most_users_with_a_key_each_are_refused_before_they_wait() -> None:
+@pytest.mark.parametrize("size", [1, 8])
+def test_many_users_with_a_key_each_are_refused_before_they_wait(size: int) -> None:
     """A thousand want what thirty can have within 300 ms: the others hear at once when to come."""
-    ended = told(of_keys(range(1_000)), range(1_000), 20.0, 10.0)
+    ended = told(of_keys(range(1_000)), range(1_000), 20.0, 10.0, size)
     in_time, _, refused, shed = (sum(ended[end, key] for key in range(1_000)) for end in ENDS)
     assert in_time > 0.95 * 10.0 / BATCH
     assert refused > 0.8 * shed
-
-
-def waiting(scheduler: Scheduler, users: int, now: float) -> int:
-    """How many jobs of a key each are let in that come at once, while a batch runs."""
-    accepted = 0
-    for key in range(users):
-        try:
-            scheduler.submit(Job(now, 1, now + PROMISE, key))
-        except Overloaded:
-            continue
-        if not accepted:
-            assert isinstance(scheduler.next(now), Batch)
-        accepted += 1
-    return accepted
-
-
-def test_a_few_keys_that_can_all_be_served_are_let_in() -> None:
-    """Twenty batches of 10 ms end within 300 ms."""
-    assert waiting(of_keys(range(20)), 20, 20.0) == 20
 
 
 def test_a_key_whose_jobs_fill_a_batch_is_let_in_before_others() -> None:

@@ -88,8 +88,8 @@ def _others_first(at: Situation, job: Job, parameters: CorkParameters) -> float:
     others, which wait for this as well, a part is late before its turn has come.
     """
     until = min(job.deadline, at.soonest.deadline) if at.requests else job.deadline
-    item_rate = at.rate * at.arrivals.offered_ratio * at.mean_size
-    if at.items + job.size + item_rate * (until - at.now) > parameters.few:
+    rate = at.rate * at.arrivals.offered_ratio
+    if at.requests + 1 + rate * (until - at.now) > parameters.few:
         return 0.0
     return parameters.in_turn * at.others / at.capacity
 

@@ -23,10 +23,10 @@ class CorkParameters(NamedTuple):
             idle. Without it: mean latency +134 % with items that cost much.
         shed: Full batches of the jobs ahead, on each worker, that may be shed before a job's turn
             when a burst begins. At 0: up to 11 points less in bursts (`simulations/grid.py`).
-        few: Items of a batch, with those that are still to join it, up to which batches of other
+        few: Jobs of a batch, with those that are still to join it, up to which batches of other
             keys count that go first. At 0: up to 25 % fewer answers in closed loops of many keys.
-        in_turn: Part of those that take their turn, and are not late before it. At 0.5: 0.06 points
-            less on average in open traffic with keys (`simulations/search.py --seed 2`).
+        in_turn: Part of those batches that do leave first, and whose jobs are not late before.
+            At 0.5: 0.06 points less in open traffic with keys (`simulations/search.py --seed 2`).
         slack: Multiple of the margin by which full batches may overrun in overload: a younger job
             takes the place of one that is shed. At 1: 0.4 points less at 120 % of the capacity.
         extrapolation: Multiple of the largest batch seen, beyond which predictions shed nothing.
