@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.queues.items_by_instant import ItemsByInstant
 
-GRAVESTONES = 64  # entries kept of jobs that have left, beyond as many as wait
+_GRAVESTONES = 64  # entries kept of jobs that have left, beyond as many as wait
 
 E = TypeVar("E", bound=tuple[Any, ...])
 
 
-def ascending(heap: list[E]) -> Iterator[E]:
+def _ascending(heap: list[E]) -> Iterator[E]:
     """The entries of a heap in order; the first n cost O(n log n), however many there are."""
     ahead = [(entry, 0) for entry in heap[:1]]
     while ahead:
@@ -64,7 +64,7 @@ class _Deadlines:
 
     def __iter__(self) -> Iterator[Job]:
         """The waiting jobs, the earliest deadline first."""
-        return (job for _, _, job in ascending(self.heap) if job.queue is self._queue)
+        return (job for _, _, job in _ascending(self.heap) if job.queue is self._queue)
 
     @property
     def soonest(self) -> Job:
@@ -84,7 +84,7 @@ class _Deadlines:
         if self._items is not None:
             for job in jobs:
                 self._count(job, -job.size)
-        if len(self.heap) > 2 * requests + GRAVESTONES:
+        if len(self.heap) > 2 * requests + _GRAVESTONES:
             self._begin(job for _, _, job in sorted(self.heap, key=itemgetter(1)))
 
     def _count(self, job: Job, items: int) -> None:
@@ -96,7 +96,7 @@ class _Deadlines:
     def expired(self, now: float) -> list[Job]:
         """The jobs whose deadline has come, the oldest first; for `left` to count them out."""
         due = sorted(
-            takewhile(lambda entry: entry[0] <= now, ascending(self.heap)), key=itemgetter(1)
+            takewhile(lambda entry: entry[0] <= now, _ascending(self.heap)), key=itemgetter(1)
         )
         return [job for _, _, job in due if job.queue is self._queue]
 
@@ -243,7 +243,7 @@ class JobOrder:
         deferral = self._deferral()
         arrivals = iter(self._jobs)
         oldest = next(arrivals, None)
-        for deadline, _, job in ascending(heap):
+        for deadline, _, job in _ascending(heap):
             while oldest is not None and oldest.arrived + deferral < deadline:
                 if oldest.arrived + deferral < oldest.deadline:  # or it has had its turn
                     yield oldest
@@ -262,5 +262,5 @@ class JobOrder:
             return
         if self._deadlines is not None:
             self._deadlines.left(jobs, self.requests)
-        if len(self._jobs) > 2 * self.requests + GRAVESTONES:
+        if len(self._jobs) > 2 * self.requests + _GRAVESTONES:
             self._jobs = deque(job for job in self._jobs if job.queue is self._queue)
