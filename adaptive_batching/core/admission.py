@@ -70,12 +70,11 @@ class Admission:
             excess = self._tenants.excess(job, queued, view.limits.max_queue)
             if excess > 0:
                 raise self._tenant_full(view, job, excess)
-        if self._policy.keeps_door and job.deadline != inf:
-            wait = self._policy.refuse(view, job, self._queues.ahead_of(view, job))
-            if wait is not None:
-                within = format_duration(job.deadline - job.arrived)
-                msg = f"an answer is out of reach within max_latency={within}"
-                raise Overloaded(msg, retry_after=wait * LATER)
+        wait = self._refused_for(view, job)
+        if wait is not None:
+            within = format_duration(job.deadline - job.arrived)
+            msg = f"an answer is out of reach within max_latency={within}"
+            raise Overloaded(msg, retry_after=wait * LATER)
 
     def never(self, size: int, limits: Limits, *, draining: bool) -> Refused | ValueError:
         """Why a job of so many items is not taken at all."""
@@ -101,9 +100,7 @@ class Admission:
         if view is None or job.deadline == inf:
             return 0.0
         again = TenantJob.again(job, now)
-        wait = None
-        if self._policy.keeps_door:
-            wait = self._policy.refuse(view, again, self._queues.ahead_of(view, again))
+        wait = self._refused_for(view, again)
         if wait is None:
             wait, permits = probed_after(view.situation(now), again), self._permits
             if permits.running and not permits.idle and permits.earliest <= now:
@@ -117,13 +114,17 @@ class Admission:
         if len(views) != 1 or self._tenants is not None or self._queues.shared:
             return None
         ((key, view),) = views.items()
-        if not self._policy.keeps_door or patience == inf:
-            return None
-        wait = self._policy.refuse(view, Job(now, 1, now + patience, key))
+        wait = self._refused_for(view, Job(now, 1, now + patience, key))
         if wait is None:
             return None
         view.arrivals.refused(now)
         return wait * LATER
+
+    def _refused_for(self, view: KeyQueue, job: Job) -> float | None:
+        """Seconds for which the policy keeps a job out; None if it lets it in now."""
+        if not self._policy.keeps_door or job.deadline == inf:
+            return None
+        return self._policy.refuse(view, job, self._queues.ahead_of(view, job))
 
     def _tenant_full(self, view: KeyQueue, job: Job, excess: int) -> TenantQueueFull:
         most = view.limits.max_queue

@@ -75,13 +75,13 @@ class CheckedPolicy:
             return decision
         raise self.broken(situation.idle, "Dispatch, Hold or Shed", decision, situation.now)
 
-    def refuse(self, queue: KeyQueue, job: Job, others: float = 0.0) -> float | None:
+    def refuse(self, queue: KeyQueue, job: Job, others: float) -> float | None:
         """None to let a job in that has just come, or the seconds after which it would be.
 
         Args:
             queue: In which it would wait.
             job: The job.
-            others: See `Situation`.
+            others: See `KeyQueue.situation`.
 
         Raises:
             PolicyError: It raised, or its answer is neither.
@@ -92,8 +92,7 @@ class CheckedPolicy:
             if not others and accepter is not None and accepter.accepts(queue, job):
                 return None
             method = "refuse"
-            at = queue.situation(job.arrived)
-            wait = doorkeeper.refuse(at._replace(others=others) if others else at, job)
+            wait = doorkeeper.refuse(queue.situation(job.arrived, others), job)
         except Exception as error:
             raise PolicyError(
                 f"{type(self._policy).__name__}.{method} raised {describe(error)}"

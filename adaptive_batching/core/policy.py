@@ -369,6 +369,7 @@ class Situation(NamedTuple):
             per_item=self.per_item * faster.factor,
             per_cost=self.per_cost * faster.factor,
             per_size=self.per_size * faster.factor,
+            others=self.others * faster.factor,
             capacity=self.capacity * faster.factor,
         )
 

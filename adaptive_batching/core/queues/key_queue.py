@@ -117,8 +117,14 @@ class KeyQueue:
         line = self.line
         return SHORT_MEMORY * (line.fixed + line.per_item * self.limits.max_batch_size)
 
-    def situation(self, now: float) -> Situation:
-        """All that a policy may know at this instant (seconds)."""
+    def situation(self, now: float, others: float = 0.0) -> Situation:
+        """All that a policy may know.
+
+        Args:
+            now: The present (seconds).
+            others: At the door, seconds that other keys' batches take which go first; see
+                `Situation`. Here on a worker as fast as most.
+        """
         queue, permits, limits, line = self.queue, self.permits, self.limits, self.line
         arrivals = self.arrivals
         fixed, per_item = line.fixed, line.per_item
@@ -164,7 +170,7 @@ class KeyQueue:
                 limits.max_batch_size if limits.costs is None else self.full(line.mean_cost),
                 0.0,
                 None,
-                0.0,
+                others,
             ),
         )
         return self._among_uneven(known) if permits.uneven else known
@@ -194,6 +200,7 @@ class KeyQueue:
             per_item=known.per_item * factor,
             per_cost=known.per_cost * factor,
             per_size=known.per_size * factor,
+            others=known.others * factor,
             capacity=worker.worth(alive),
             passed_over=now - worker.released,
             faster=faster,

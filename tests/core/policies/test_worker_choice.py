@@ -107,6 +107,19 @@ def test_the_door_is_closed_to_who_only_the_slow_worker_could_take() -> None:
 
 
 @pytest.mark.no_cover
+def test_other_keys_that_go_first_take_longer_on_the_slow_worker_too() -> None:
+    """They are counted in seconds of the worker on which the job's own batch would run."""
+    scheduler, _ = with_fast_busy()
+    (view,) = scheduler.queues.values()
+    usual = scheduler.latency.predict(1)
+    known = view.situation(1e-3, others=3 * usual)
+    assert known.predict(1) > 2 * usual
+    assert known.others == pytest.approx(3 * known.predict(1))
+    assert known.faster is not None
+    fast = known.on(known.faster)
+    assert fast.others == pytest.approx(3 * fast.predict(1))
+
+
 def test_one_slow_worker_of_four_does_not_show_in_the_latency() -> None:
     """Half of the 99th percentile of who takes any idle worker, and a worker that slows down in
     the middle is passed over until it has recovered.

@@ -64,19 +64,18 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     full = max(0, int(at.jobs.ahead_of(job) / limit - shed))
     # with none ahead it may even be in the next batch, and alone
     own = at.predict_joined(job, longest if full else job.size)
-    if at.others:
-        own += _others_first(at, job, parameters)
-    if _leaves(full, frees, round_of_all) + own - job.deadline <= 0:
+    others = _others_first(at, job, parameters) if at.others else 0.0
+    if _leaves(full, frees, round_of_all) + others + own - job.deadline <= 0:
         return None
     shortest = at.predict(1)
     told = [batch.expected_finish(now, shortest) for batch in at.running]
     told = sorted([now] * idle + told)
-    late = _leaves(full, told, round_of_all) + own - job.deadline
+    late = _leaves(full, told, round_of_all) + others + own - job.deadline
     if not full:
         return late
     # Once the batches ahead have left, it may be in the next, and alone. If an idle worker takes
     # the last of them now, the next leaves no sooner than the shortest batch has ended.
-    ahead = _leaves(full - 1, told, round_of_all) - now
+    ahead = _leaves(full - 1, told, round_of_all) + others - now
     alone = late - own + at.predict_joined(job, job.size)
     return min(late, max(ahead, alone) or shortest)
 
