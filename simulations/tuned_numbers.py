@@ -40,7 +40,7 @@ GUARDS = {
     "_UNDIGESTED": "memory: arrivals while no batch leaves",
     "_POSITIONS": "memory: places in a clump",
     "_REMEMBERED": "memory: batch keys",
-    "GRAVESTONES": "memory: entries of jobs that have left",
+    "_GRAVESTONES": "memory: entries of jobs that have left",
     "_COARSE": "memory: bits of an instant that are left out",
     "_DIGITS": "memory: bits of an instant that are kept, by three",
     "_OCTAVES": "memory: the finest steps of the histogram",
