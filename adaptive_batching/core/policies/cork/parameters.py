@@ -24,7 +24,7 @@ class CorkParameters(NamedTuple):
         shed: Full batches of the jobs ahead, on each worker, that may be shed before a job's turn
             when a burst begins. At 0: up to 11 points less in bursts (`simulations/grid.py`).
         few: Jobs of a batch, with those that are still to join it, up to which batches of other
-            keys count that go first. At 0: up to 25 % fewer answers in closed loops of many keys.
+            keys count that go first. At 0: 25 % fewer answers in a closed loop of 64 keys.
         in_turn: Part of those batches that do leave first, and whose jobs are not late before.
             At 0.5: 0.06 points less in open traffic with keys (`simulations/search.py --seed 2`).
         slack: Multiple of the margin by which full batches may overrun in overload: a younger job
