@@ -55,6 +55,8 @@ class Request:
     """A worker has it."""
     expired: bool = False
     """Its deadline came first, in the queue or in its batch."""
+    refused_at: float = -inf
+    """When it was turned away."""
     poisoned: bool = False
     answers: int = 0
 
@@ -154,6 +156,7 @@ class Dispatching(RuleBasedStateMachine):
         self.most_runs = 2 + ceil(log2(max_batch_size)) if idempotent else 1
         self.requests: list[Request] = []
         self.violations: list[str] = []
+        self.passed_over: list[tuple[Request, float]] = []
         self.idle_and_queued_since = inf
         self.longest_prediction = 0.0
         self.closing = False
@@ -267,6 +270,9 @@ class Dispatching(RuleBasedStateMachine):
     def nothing_was_violated(self) -> None:
         """P2 to P6 are checked where batches start and callers get their answers."""
         assert not self.violations
+        # The caller of a job that is shed as a batch leaves hears of it after the batch has begun.
+        passed = [each.number for each, at in self.passed_over if each.refused_at != at]
+        assert not passed, "P3"
         assert not self.complaints
 
     @invariant()
@@ -384,7 +390,7 @@ class Dispatching(RuleBasedStateMachine):
                 room = self.limits.max_batch_size if self.policy in FILLING else 0
                 fitted = ahead + request.size <= size or size + request.size <= room
                 if request.passed or fitted:
-                    self.violations.append(f"P3: {request.number} was passed")
+                    self.passed_over.append((request, self.now))
                 request.passed = True
 
     def taken(self, started: Running) -> None:
@@ -425,6 +431,7 @@ class Dispatching(RuleBasedStateMachine):
         except QueueFull:
             explained = self.limits.max_queue == 6
         except Overloaded:
+            request.refused_at = self.now
             explained = request.deadline < inf
         except DeadlineExceeded:
             request.expired = True
