@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from adaptive_batching.payloads.annotations import UnknownName, declared_types, signature_types
 from adaptive_batching.payloads.kinds import stacking_of
-from adaptive_batching.workers.handler.handler import ConfiguredHandler, call_of, name_of
+from adaptive_batching.workers.handler.handler import ConfiguredHandler, call_of, name_of, yields
 from adaptive_batching.workers.handler.padding import Padding
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _check_returns(handler: Any) -> None:
     if call is None:
         expected = f"{name_of(handler)} to define __call__(self, items)"
         raise TypeError(f"handler: expected {expected}, got a class without")
-    if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
+    if yields(call):
         expected = "one that returns a list"
         raise TypeError(f"handler: expected {expected}, got {name_of(call)}, which yields")
 

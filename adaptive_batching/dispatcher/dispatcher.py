@@ -10,6 +10,7 @@ from typing import Generic, Self, TypeVar
 from adaptive_batching.core import (
     Fairness,
     JobClass,
+    JobOutcome,
     Limits,
     PolicyLike,
     Priority,
@@ -181,7 +182,7 @@ class Dispatcher(Generic[T, R]):
         try:
             return await future
         except asyncio.CancelledError:
-            driver.withdraw(call)
+            driver.withdraw(call, JobOutcome.CANCELLED)
             raise
 
     def post(
@@ -209,12 +210,19 @@ class Dispatcher(Generic[T, R]):
             raise NoWorkers("the workers are not ready yet")
         return driver.admit(on_end, item, max_latency, key, size, tenant, priority, cost)
 
-    def withdraw(self, call: Call[T, R] | CallInSteps[R]) -> None:
-        """No outcome of a call is wanted any more."""
+    def withdraw(
+        self, call: Call[T, R] | CallInSteps[R], outcome: JobOutcome = JobOutcome.CANCELLED
+    ) -> None:
+        """No outcome of a call is wanted any more.
+
+        Args:
+            call: Which one.
+            outcome: What it counts as if it still waits: another call may have ended it.
+        """
         if isinstance(call, CallInSteps):
             call.leave()
         elif self._driver is not None:
-            self._driver.withdraw(call)
+            self._driver.withdraw(call, outcome)
 
     def refuse_unseen(self, max_latency: float) -> float | None:
         """Refuse a call if that is certain, whatever it brings: it need not be read any further.
@@ -228,10 +236,18 @@ class Dispatcher(Generic[T, R]):
         """
         return None if self._driver is None else self._driver.refuse_unseen(max_latency)
 
-    def fail_unseen(self, error: Exception) -> None:
-        """Count a call that ended with an error before it could be submitted: its key, say."""
+    def fail_unseen(
+        self, error: Exception, keys: Sequence[Hashable] = (None,), max_latency: float = inf
+    ) -> None:
+        """Count calls that ended with an error before they could be submitted.
+
+        Args:
+            error: Of their key, say, or of another call without which they are not wanted.
+            keys: The batch key of each.
+            max_latency: Seconds that were left to them.
+        """
         if self._driver is not None:
-            self._driver.fail_unseen(error)
+            self._driver.fail_unseen(error, keys, max_latency)
 
     async def restart_workers(self) -> None:
         """Put a fresh process in the place of each worker, one after the other; no request fails.

@@ -158,22 +158,22 @@ class Driver(Generic[T, R]):
         if self._observers.companions:
             self._observers.call_made(call)
         if unknown is not None:
-            self._turn_away(call, job_outcome(unknown))
+            self._turn_away([call], job_outcome(unknown))
             raise unknown
         try:
             if not self._scheduler.permits.capacity:
                 self.readiness.check_return(call)
             self._scheduler.submit(call)
         except Exception as error:
-            self._turn_away(call, job_outcome(error))
+            self._turn_away([call], job_outcome(error))
             raise
         if not self._pump_due:
             self._pump_soon()
         return call
 
-    def _turn_away(self, job: Job, outcome: JobOutcome) -> None:
-        """Count a job that is not let in; that it came may be news for those that wait."""
-        self._completion.enter([job], outcome)
+    def _turn_away(self, jobs: Sequence[Job], outcome: JobOutcome) -> None:
+        """Count jobs that are not let in; that they came may be news for those that wait."""
+        self._completion.enter(jobs, outcome)
         scheduler = self._scheduler
         if (scheduler.permits.idle or scheduler.watchful) and not self._pump_due:
             self._pump_soon()
@@ -185,23 +185,26 @@ class Driver(Generic[T, R]):
             return None
         wait = scheduler.refuse_unseen(now, patience)
         if wait is not None:
-            self._turn_away_unseen(now, now + patience, JobOutcome.SHED)
+            self._turn_away([self._unseen(now, now + patience)], JobOutcome.SHED)
         return wait
 
-    def fail_unseen(self, error: Exception) -> None:
-        """Count a call that ended with an error before it could be submitted."""
-        self._turn_away_unseen(self._clock(), inf, job_outcome(error))
+    def fail_unseen(self, error: Exception, keys: Sequence[Hashable], patience: float) -> None:
+        """Count calls that ended with an error before they could be submitted."""
+        now = self._clock()
+        jobs = [self._unseen(now, now + patience, key) for key in keys]
+        self._turn_away(jobs, job_outcome(error))
 
-    def _turn_away_unseen(self, now: float, deadline: float, outcome: JobOutcome) -> None:
+    def _unseen(self, now: float, deadline: float, key: Hashable = None) -> Job:
+        """A job of which no more is known."""
         cost = 0.0 if self._scheduler.limits.costs is None else nan  # which it would have had
-        self._turn_away(Job(now, 1, deadline, cost=cost), outcome)
+        return Job(now, 1, deadline, key, cost=cost)
 
-    def withdraw(self, call: Call[T, R]) -> None:
+    def withdraw(self, call: Call[T, R], outcome: JobOutcome) -> None:
         """Mark a call as left by its caller, and take it out of the queue."""
         if call.outcome is PENDING:
             call.outcome = LEFT
         if self._scheduler.cancel(call):
-            self._completion.enter([call], JobOutcome.CANCELLED)
+            self._completion.enter([call], outcome)
             if self.closing and not self._pump_due:
                 self._pump_soon()  # it may have been the last, with no worker to end the wait
 

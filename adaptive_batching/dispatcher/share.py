@@ -1,6 +1,7 @@
 """One class of jobs before workers that several share: to its callers a dispatcher of its own."""
 
 from collections.abc import Hashable, Sequence
+from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
 from adaptive_batching.core import Batch, BatchRecord, Job, JobOutcome, Limits
@@ -78,6 +79,12 @@ class Share(Generic[T, R]):
     ) -> Call[T, R]:
         """Submit a call whose outcome is a callback; see `Dispatcher.post`."""
         return self.whole.post(on_end, item, max_latency, self._key, cost=cost)
+
+    def fail_unseen(
+        self, error: Exception, keys: Sequence[Hashable] = (None,), max_latency: float = inf
+    ) -> None:
+        """Count calls that could not be submitted; see `Dispatcher.fail_unseen`."""
+        self.whole.fail_unseen(error, [self._key] * len(keys), max_latency)
 
     async def restart_workers(self) -> None:
         """Put a fresh process in the place of each worker, for all classes."""

@@ -5,7 +5,7 @@ from math import isfinite
 
 from adaptive_batching.errors import SettingError
 from adaptive_batching.units import Duration, is_number, is_whole_number, seconds_of
-from adaptive_batching.workers.handler.handler import is_async, name_of
+from adaptive_batching.workers.handler.handler import call_of, is_async, name_of, yields
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 
@@ -80,15 +80,17 @@ def check_key(key: object) -> None:
     """See to it that items can have such keys.
 
     Raises:
-        TypeError: It is neither a function nor a name, or has to be awaited.
+        TypeError: It is neither a function nor a name, or has to be awaited, or yields.
         SettingError: No header can be called that.
     """
     if isinstance(key, str):
         check_header_name("key", key)
     elif key is not None and not callable(key):
         raise TypeError(f"key: expected a function or the name of a header, got {key!r}")
-    elif is_async(key):  # each call would return a coroutine of its own, which is no key
-        raise TypeError(f"key: expected a function that is not async, got {name_of(key)}")
+    elif is_async(key) or yields(call_of(key)):  # each call returns another object, which is no key
+        how = "has to be awaited" if is_async(key) else "yields"
+        expected = "expected a function that returns the key"
+        raise TypeError(f"key: {expected}, got {name_of(key)}, which {how}")
 
 
 def check_cost(cost: object) -> None:

@@ -58,6 +58,11 @@ def is_async(handler: Any) -> bool:
     return any(map(inspect.iscoroutinefunction, (handler, call_of(handler))))
 
 
+def yields(call: Any) -> bool:
+    """Whether calling a function only makes a generator of its results."""
+    return inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call)
+
+
 def name_of(handler: Any) -> str:
     """What a handler is called in messages."""
     if isinstance(handler, ConfiguredHandler):

@@ -62,6 +62,7 @@ class EndpointRuntime:
         body_timeout: Seconds that a body may take to arrive.
         watched: Where batches are formed on the way.
         examples: Items that should have an answer.
+        fail_unseen: Counts items that failed before they could join a batch; see `Dispatcher`.
         retune: Has batches formed by another policy and other limits; None if it can't be done.
         key_of: The key of an item; None if items have none.
         responses: Answers by status.
@@ -76,6 +77,7 @@ class EndpointRuntime:
     max_body: int
     watched: Sequence[Watched]
     examples: Sequence[Any]
+    fail_unseen: Callable[..., None]
     retune: Callable[[PolicyLike, Limits], None] | None = None
     key_of: KeyOf | None = None
     body_timeout: float = inf
@@ -153,10 +155,24 @@ class EndpointRuntime:
         return self.dispatcher.refuse_unseen(within)
 
     def key_arguments(
-        self, headers: Mapping[str, str], reads: int, body: bytes
+        self, headers: Mapping[str, str], reads: int, body: bytes, items: int = 1
     ) -> tuple[Hashable, ...]:
-        """What `post` is told of an item beside the usual: its key, if items have any."""
-        return () if self.key_of is None else (self.key_of(headers, reads, body),)
+        """What `post` is told of an item beside the usual: its key, if items have any.
+
+        Raises:
+            Rejected: Its header is too long.
+            Exception: The item can't be read, or the function for its key failed; that counts for
+                all `items` of its request.
+        """
+        if self.key_of is None:
+            return ()
+        try:
+            return (self.key_of(headers, reads, body),)
+        except Rejected:
+            raise
+        except Exception as error:
+            self.fail_unseen(error, [None] * items)
+            raise
 
     async def answer(self, item: Any, within: float, *key: Hashable) -> bytes:
         """Let an item join a batch, and wait for its answer; see `submit`."""

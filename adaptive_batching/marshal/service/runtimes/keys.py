@@ -14,20 +14,13 @@ KeyOf = Callable[[Mapping[str, str], int, bytes], Hashable]
 """The key of an item, of the headers of its request, the place of its codec, and its body."""
 
 
-def key_of(
-    endpoint: Endpoint | PipelineEndpoint, on_error: Callable[[Exception], None]
-) -> KeyOf | None:
-    """What says the key of an endpoint's items; None if they have none.
-
-    Args:
-        endpoint: The endpoint.
-        on_error: Called with the error of an item that can't be read, or of its key's function.
-    """
+def key_of(endpoint: Endpoint | PipelineEndpoint) -> KeyOf | None:
+    """What says the key of an endpoint's items; None if they have none."""
     if endpoint.key is None:
         return None
     if isinstance(endpoint.key, str):
         return _key_of_header(endpoint.key)
-    return _key_of_item(endpoint.key, endpoint.contract.item, on_error)
+    return _key_of_item(endpoint.key, endpoint.contract.item)
 
 
 def _key_of_header(name: str) -> KeyOf:
@@ -43,22 +36,13 @@ def _key_of_header(name: str) -> KeyOf:
     return key_of
 
 
-def _key_of_item(
-    function: Callable[[Any], Hashable], payload: Payload, on_error: Callable[[Exception], None]
-) -> KeyOf:
+def _key_of_item(function: Callable[[Any], Hashable], payload: Payload) -> KeyOf:
     """Make what reads an item and asks a function for its key."""
     readers, name = payload.readers(), name_of(function)
     asked = f"key: expected a key for each item from {name}"
     hashed = f"key: expected one that can be hashed from {name}, got one"
 
     def key_of(_headers: Mapping[str, str], reads: int, body: bytes) -> Hashable:
-        try:
-            return hashable_key(reads, body)
-        except Exception as error:
-            on_error(error)
-            raise
-
-    def hashable_key(reads: int, body: bytes) -> Hashable:
         item = readers[reads](body)
         key = ask(function, item, BatchKeyError, asked)
         ask(hash, key, BatchKeyError, hashed)

@@ -6,8 +6,15 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Protocol
 
-from adaptive_batching.dispatcher.calls import PENDING, CallInSteps, OnEnd, settle
-from adaptive_batching.errors import CostError, InvalidItem, JobTooLarge
+from adaptive_batching.core import JobOutcome
+from adaptive_batching.dispatcher.calls import PENDING, CallInSteps, OnEnd, job_outcome, settle
+from adaptive_batching.errors import (
+    CostError,
+    DeadlineExceeded,
+    InvalidItem,
+    JobTooLarge,
+    Refused,
+)
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
@@ -94,7 +101,7 @@ class ListRuntime(EndpointRuntime):
         keys = []
         for index, body in enumerate(bodies):
             try:
-                keys.append(self.key_arguments(headers, formats.reads, body))
+                keys.append(self.key_arguments(headers, formats.reads, body, len(bodies)))
             except InvalidItem as error:
                 raise error.within(index) from error
         return self.post_all(on_end, [*map(formats.item, bodies)], within, keys)
@@ -122,9 +129,13 @@ class ListRuntime(EndpointRuntime):
 class CallOfSeveral:
     """The calls of a request that brings several items: it ends when all of them have.
 
+    It ends at once when one of them can't be answered in time, for the request can't either; then
+    the others are not computed in vain. What ends the request counts for all of its items.
+
     Args:
         post: Lets one item join a batch.
         withdraw: Takes one out of the queue.
+        fail_unseen: Counts those that are not submitted any more.
         on_end: Told of the end, in a later turn of the loop.
         items: What the handler gets in its lists.
         within: Seconds until the answers.
@@ -143,7 +154,8 @@ class CallOfSeveral:
     def __init__(
         self,
         post: Post,
-        withdraw: Callable[[EndpointCall], None],
+        withdraw: Callable[[EndpointCall, JobOutcome], None],
+        fail_unseen: Callable[[Exception, Sequence[Hashable], float], None],
         on_end: OnEnd,
         items: Sequence[Any],
         within: float,
@@ -157,11 +169,15 @@ class CallOfSeveral:
         try:
             for item, key in zip(items, keys, strict=True):
                 self._calls.append(post(self._one_ended, item, within, *key))
-        except (CostError, InvalidItem, JobTooLarge) as error:  # invalid: read to know its cost
-            self.leave()
-            raise _failed(len(self._calls), error) from error
-        except BaseException:
-            self.leave()
+        except Exception as error:
+            self._on_end = None
+            self._take_out(job_outcome(error))
+            place = len(self._calls)
+            fail_unseen(error, [key[0] if key else None for key in keys[place + 1 :]], within)
+            if isinstance(
+                error, CostError | InvalidItem | JobTooLarge
+            ):  # invalid: read for its cost
+                raise _failed(place, error) from error
             raise
         if not items:
             asyncio.get_running_loop().call_soon(self._end)
@@ -169,18 +185,25 @@ class CallOfSeveral:
     def leave(self) -> None:
         """Take what waits out of the queue; `on_end` is not called any more."""
         self._on_end = None
-        for call in self._calls:
-            self._withdraw(call)
+        self._take_out(JobOutcome.CANCELLED)
 
-    def _one_ended(self, _call: object) -> None:
+    def _take_out(self, outcome: JobOutcome) -> None:
+        for call in self._calls:
+            self._withdraw(call, outcome)
+
+    def _one_ended(self, call: EndpointCall) -> None:
         self._waiting -= 1
         if not self._waiting:
+            self._end()
+        elif isinstance(call.outcome, Refused | DeadlineExceeded):
+            self._take_out(job_outcome(call.outcome))
             self._end()
 
     def _end(self) -> None:
         if self._on_end is not None:
+            on_end, self._on_end = self._on_end, None
             self.outcome = [call.outcome for call in self._calls]
-            self._on_end(self)
+            on_end(self)
 
 
 def _first_failure(outcomes: Sequence[bytes | Exception]) -> InvalidItem | ItemFailed | None:

@@ -19,7 +19,6 @@ from adaptive_batching.marshal.service.conversion import conversion_of_stage
 from adaptive_batching.marshal.service.costs import cost_of_bodies
 from adaptive_batching.marshal.service.endpoints import Endpoint, PipelineEndpoint
 from adaptive_batching.marshal.service.runtimes.endpoint_runtime import (
-    Backend,
     EndpointCall,
     EndpointRuntime,
     Post,
@@ -126,7 +125,7 @@ def _retune_share(share: Share[Addressed, bytes], _policy: PolicyLike, limits: L
 
 def _runtime(
     endpoint: Endpoint,
-    backend: Backend,
+    backend: Dispatcher[Any, bytes] | Share[Addressed, bytes],
     post: Post,
     dispatcher: Dispatcher[Any, bytes],
     watched: Watched,
@@ -134,7 +133,7 @@ def _runtime(
 ) -> EndpointRuntime:
     if endpoint.cost_of is not None:
         post = partial(_post_at_cost, post, endpoint.cost_of)
-    post_all = partial(CallOfSeveral, post, dispatcher.withdraw)
+    post_all = partial(CallOfSeveral, post, dispatcher.withdraw, backend.fail_unseen)
     return _maker(endpoint, post_all)(
         endpoint.path,
         backend,
@@ -145,8 +144,9 @@ def _runtime(
         endpoint.max_body,
         [watched],
         example_items(endpoint.contract, endpoint.examples),
+        backend.fail_unseen,
         retune,
-        key_of(endpoint, dispatcher.fail_unseen),
+        key_of(endpoint),
     )
 
 
@@ -195,8 +195,9 @@ def _of_pipeline(endpoint: PipelineEndpoint, observers: ObserversByLabel) -> End
         endpoint.max_body,
         watched,
         endpoint.examples,
+        pipeline.dispatchers[0].fail_unseen,
         None,
-        key_of(endpoint, pipeline.dispatchers[0].fail_unseen),
+        key_of(endpoint),
     )
 
 

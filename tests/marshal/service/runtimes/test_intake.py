@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from adaptive_batching import Pipeline, SharedWorkers, Stage
-from adaptive_batching.core import JobOutcome
+from adaptive_batching.core import Dispatch, JobOutcome, Reason, Shed, ShedReason
 from adaptive_batching.errors import (
     BatchKeyError,
     InvalidItem,
@@ -122,10 +122,14 @@ async def test_items_without_a_key_are_counted():
             answers = [await client.post(path, body) for body in bodies]
             assert [answer.status for answer in answers] == [200, 500, 500, 500, 422, 400]
             assert {answer.error for answer in answers[1:4]} == {"bad_key"}
+            if path == "/many":
+                rest = await client.post(path, [sent[1], sent[0], sent[0]])
+                assert (rest.status, rest.error) == (500, "bad_key")
             requests = dispatcher.stats().requests
             done = 2 if path == "/many" else 3  # of what is no list, no item was to be had
-            assert (requests[JobOutcome.DONE], requests[JobOutcome.FAILED]) == (done, 3)
-            assert sum(requests.values()) == done + 3
+            failed = 6 if path == "/many" else 3  # those of a list with all of its items
+            assert (requests[JobOutcome.DONE], requests[JobOutcome.FAILED]) == (done, failed)
+            assert sum(requests.values()) == done + failed
         said = "^key: expected a key for each item from .*key, which raised LookupError: raises$"
         with pytest.raises(BatchKeyError, match=said) as raised:
             await service["/one"](Text("x", "raises"))
@@ -231,6 +235,40 @@ async def test_what_is_refused_is_refused_whole():
         assert client.stats("/slow").queued == 2
         gate.set()
         assert (await first).json == [1, 2, 3]
+        requests = client.stats("/slow").requests
+        assert (requests[JobOutcome.DONE], requests[JobOutcome.QUEUE_FULL]) == (3, 6)
+        assert sum(requests.values()) == 9
+
+
+class OneThenNone:
+    """A policy that lets one item leave alone and turns the next one away."""
+
+    def decide(self, situation):
+        if situation.items == 3:
+            return Dispatch(1, Reason.IDLE)
+        return Shed([situation.head], ShedReason.HOPELESS)
+
+    def observe(self, batch):
+        pass
+
+
+async def test_a_list_that_can_not_be_answered_any_more_ends_at_once():
+    """When one item is shed the others leave the queue, and what runs is not waited for."""
+    service, gate = Service(), asyncio.Event()
+
+    @service.endpoint("/slow", many=True, workers=2, policy=OneThenNone(), max_batch_size=4)
+    async def slow(items):
+        await gate.wait()
+        return items
+
+    async with client_of(service) as client:
+        answer = await client.post("/slow", [1, 2, 3])
+        assert (answer.status, answer.error) == (503, "overloaded")
+        assert not client.stats("/slow").queued
+        gate.set()
+        await until(lambda: sum(client.stats("/slow").requests.values()) == 3)
+        requests = client.stats("/slow").requests
+        assert (requests[JobOutcome.SHED], requests[JobOutcome.CANCELLED]) == (2, 1)
 
 
 async def test_the_document_describes_lists(several):
@@ -262,12 +300,24 @@ async def nothing(item):
     """The key of no item."""
 
 
+def one_by_one(item):
+    """The key of no item either."""
+    yield item
+
+
 async def test_mistakes():
     """They are found when the endpoint is registered."""
     for how, message in (
         ({"key": 5}, "key: expected a function or the name of a header, got 5"),
         ({"key": "two words"}, "key: expected the name of a header"),
-        ({"key": nothing}, "key: expected a function that is not async, got nothing"),
+        (
+            {"key": nothing},
+            "key: expected a function that returns the key, got nothing, .* awaited",
+        ),
+        (
+            {"key": one_by_one},
+            "key: expected a function that returns the key, got one_by_one, .* yields",
+        ),
         ({"key": "X", "workers": SharedWorkers()}, "key: expected none with SharedWorkers"),
         ({"examples": 5}, "examples: expected a list of items, got 5"),
         ({"many": True, "codec": "raw"}, "codec: expected json, msgpack or npy .* got raw"),
