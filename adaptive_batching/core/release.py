@@ -78,6 +78,21 @@ class Release:
             self._queues.keep_turn(view)
         return self._turn_away(view, decision, now)
 
+    def shed_hopeless(self, view: KeyQueue, now: float) -> Shed | None:
+        """Let jobs of a queue leave whose last moment has passed, though other queues go first.
+
+        Returns:
+            None if the policy sees none.
+        """
+        queue = view.queue
+        duration = view.duration(min(queue.items, view.limits.max_batch_size))
+        if self.flushing or now + duration <= queue.soonest.deadline:
+            return None
+        decision = self._policy.decide(view.situation(now))
+        if isinstance(decision, Shed) and decision.reason is ShedReason.HOPELESS:
+            return self._turn_away(view, decision, now)
+        return None
+
     def leave(
         self,
         jobs: list[Job],

@@ -287,6 +287,10 @@ class Scheduler:
             return self._release.expire(first, now)
         if not self.permits.idle and (self._release.flushing or not self._policy.watches):
             return Hold(until)  # no answer is computed that is already late
+        if queues.shared and self._policy.triages:
+            hopeless = self._release.shed_hopeless(first, now)
+            if hopeless is not None:
+                return hopeless
         holding: KeyQueue | None = None
         hold = _WAIT
         for view in self._in_turn(now) if queues.shared else (first,):

@@ -71,6 +71,23 @@ def test_when_they_cannot_the_batch_that_is_worth_most_goes_first() -> None:
     assert scheduler.items == 0
 
 
+def test_a_job_whose_last_moment_has_passed_is_shed_whatever_key_goes_first() -> None:
+    """It is told as soon as a worker is free, not at its deadline; one still in time waits on."""
+    scheduler = experienced()
+    come(scheduler, 40, 0, 0.0, 25e-3)
+    running = released(scheduler.next(0.0))
+    come(scheduler, 1, "late", 0.0, 12.5e-3)
+    come(scheduler, 1, "in time", 0.0, 14e-3)
+    for key in range(6):
+        come(scheduler, 40, key, 0.0, 25e-3)
+    scheduler.finish(running, Outcome.DONE, 8e-3)
+    step = scheduler.next(8e-3)
+    assert isinstance(step, Shed)
+    assert ([job.key for job in step.jobs], step.reason) == (["late"], ShedReason.HOPELESS)
+    assert released(scheduler.next(8e-3)).key in range(6)
+    assert scheduler.queued("in time") == 1
+
+
 class Displacing(Greedy):
     """Gives up a job for each batch."""
 
