@@ -58,7 +58,7 @@ class TenantJobs:
 
     def append(self, job: Job) -> None:
         """Let a job wait among those of its priority."""
-        self.of_priority(job).enter(job)
+        self.of_priority(job).append(job)
 
     def left(self, job: Job) -> None:
         """A job waits no more."""

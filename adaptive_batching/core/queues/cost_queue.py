@@ -43,7 +43,7 @@ class CostQueue(JobQueue):
     def append(self, job: Job) -> None:
         """Let a job wait."""
         super().append(job)
-        self.groups.came(job).enter(job)
+        self.groups.came(job).append(job)
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out, wherever it stands."""

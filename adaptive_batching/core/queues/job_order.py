@@ -216,8 +216,9 @@ class JobOrder:
         ahead = self._deadlines.items_until(job.deadline, job.deadline - deferral)
         return min(ahead, self.items)
 
-    def enter(self, job: Job) -> None:
-        """A job has come."""
+    def append(self, job: Job) -> None:
+        """Let a job wait."""
+        job.queue = self._queue
         self._jobs.append(job)
         self.items += job.size
         self.requests += 1

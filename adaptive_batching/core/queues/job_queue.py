@@ -33,11 +33,6 @@ class JobQueue(JobOrder):
         """How many items of the usual cost take as long as one of those that wait."""
         return 1.0
 
-    def append(self, job: Job) -> None:
-        """Let a job wait."""
-        job.queue = self
-        self.enter(job)
-
     def remove(self, job: Job) -> None:
         """Take a waiting job out, wherever it stands."""
         job.queue = None
