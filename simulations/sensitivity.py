@@ -8,9 +8,8 @@ Cells: Poisson traffic, bursts, 20-fold peaks, clumps and closed loops of models
 n, 40 ms + 0.1 ms * n, 1 ms + 0.5 ms * n and 0.1 ms + 5 ms * n, with one, two and four workers, at 5
 to 150 % of what these can do, within 1.5 to 10 full batches or without a promise; eight batch keys
 by Zipf's law, and a hundred users of 64 keys; and one of four workers three times as slow. A jitter
-of 0.1, and one batch in 200 meets a pause of twice its length. The same traffic and luck for all;
-3,000 requests for each worker, so that a few tenths of a point are luck, and a few points of the
-last model, whose fixed part is hard to learn.
+of 0.1; and every 200 full batches a worker stands still for two. The same traffic and luck for all;
+3,000 requests for each worker, so that a few tenths of a point are luck.
 
 Answer: nothing to tune. Where a parameter is doubled or halved, little changes, but for three:
 batches that may not grow beyond the largest seen never do; a flood that is seen where there is none
@@ -32,6 +31,7 @@ from adaptive_batching.simulation import (
     ClosedLoop,
     Experiment,
     Lots,
+    Pauses,
     Row,
     Server,
     Span,
@@ -60,8 +60,11 @@ class Cell(NamedTuple):
 
 def server(fixed: float, per_item: float) -> Server:
     """In milliseconds."""
-    pause = 2e-3 * (fixed + 64 * per_item)
-    return Server(fixed * 1e-3, per_item * 1e-3, jitter=0.1, pause_probability=5e-3, pause=pause)
+    full = (fixed + 64 * per_item) * 1e-3
+    pauses = Pauses(
+        2 * full, 200 * full
+    )  # of time: a policy of small batches meets no more of them
+    return Server(fixed * 1e-3, per_item * 1e-3, jitter=0.1, conditions=(pauses,))
 
 
 def zipf(number: int, requests: int) -> list[int]:

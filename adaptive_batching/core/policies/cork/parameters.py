@@ -30,7 +30,7 @@ class CorkParameters(NamedTuple):
         slack: Multiple of the margin by which full batches may overrun in overload: a younger job
             takes the place of one that is shed. At 1: 0.4 points less at 120 % of the capacity.
         extrapolation: Multiple of the largest batch seen, beyond which predictions shed nothing.
-            At 1: up to 11 points less (`simulations/sensitivity.py`).
+            At 1 no batch ever grows: up to 95 points less (`simulations/sensitivity.py`).
         caution: Multiple of the batch size of least mean latency: too small costs more than too
             large (`simulations/small_batches.py`).
         lookahead: Batches for which a key is put off for one that is worth more: 1.5 to 4.5 by
