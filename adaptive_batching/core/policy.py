@@ -239,6 +239,7 @@ class Situation(NamedTuple):
             durations after the last one left, two after a probe, three after two in a row, at most
             50; `-inf` before the first.
         timer: The resolution of the driver's timers: shorter holds are not worth arming.
+        tick: How soon a hold can end, about: jobs that come are a clock as well as the timer is.
         timers_late: By how much nearly no wake-up has been later than it was asked for.
         per_cost: Seconds that each unit of a batch's cost adds, where items don't cost the same.
         per_size: Seconds that each item adds whatever it costs.
@@ -278,6 +279,7 @@ class Situation(NamedTuple):
     last_release: float
     forgotten: float
     timer: float
+    tick: float
     timers_late: float
     per_cost: float
     per_size: float

@@ -280,7 +280,8 @@ class Scheduler:
     def _next(self, now: float) -> Batch | Shed | Hold:
         """What to do about the queues; there must be a job in one."""
         queues = self._queues
-        first = queues.most_pressing()
+        first = queues.most_pressing() if queues.shared else queues.only
+        assert first is not None
         _, _, soonest = first.queue.foremost()
         until = soonest.deadline
         if until <= now:

@@ -129,10 +129,9 @@ class KeyQueue:
         arrivals = self.arrivals
         fixed, per_item = line.fixed, line.per_item
         head, oldest, soonest = queue.foremost() if queue.requests else _NO_JOBS
-        timers, window = (
-            self._timer_lateness,
-            SHORT_MEMORY * (fixed + per_item * limits.max_batch_size),
-        )
+        timers = self._timer_lateness
+        resolution = timers.resolution
+        rate = arrivals.rate(now, SHORT_MEMORY * (fixed + per_item * limits.max_batch_size))
         known = _tuple(
             Situation,
             (
@@ -155,13 +154,14 @@ class KeyQueue:
                 line.peak,
                 line.batches,
                 line.trusted,
-                arrivals.rate(now, window),
+                rate,
                 arrivals.mean_size,
                 arrivals,
                 max(now, permits.earliest),
                 permits.last_release,
                 self.forgotten,
-                timers.resolution,
+                resolution,
+                resolution if rate * resolution <= 1.0 else 1.0 / rate,
                 timers.late,
                 line.per_cost,
                 line.per_size,

@@ -68,6 +68,8 @@ class Queues:
         """Items waiting, in all queues."""
         self.shared = False
         """Whether there was ever more than one batch key, so that one must go first."""
+        self.only: KeyQueue | None = None
+        """The first queue of all: there is no other one while they are not `shared`."""
         self.lookahead = 0.0
         """Seconds that a batch is put off for one that is worth e times as much; 0 for none."""
         self._limits = limits
@@ -140,6 +142,7 @@ class Queues:
             for other in self.views.values():
                 self._place(other)
         self.views[key] = view
+        self.only = self.only or view
         return view
 
     def _empty_queue(self, limits: Limits) -> JobQueue:
@@ -238,11 +241,8 @@ class Queues:
         return ahead * self.duration
 
     def most_pressing(self) -> KeyQueue:
-        """The queue of the job that expires first; one must wait."""
-        if self.shared:
-            return self._order.by_deadline.first
-        (only,) = self.views.values()
-        return only
+        """The queue of the job that expires first, of several; one must wait."""
+        return self._order.by_deadline.first
 
     def keep_turn(self, view: KeyQueue) -> None:
         """Ask a queue first once more: it has given up jobs for the batch that leaves next.

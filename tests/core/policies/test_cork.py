@@ -217,6 +217,24 @@ def test_callers_that_are_slow_to_come_back_share_a_batch_as_well() -> None:
     assert cork > 1.05 * greedy
 
 
+@pytest.mark.parametrize(("users", "workers"), [(64, 1), (96, 3)])
+def test_a_coarse_timer_does_not_part_callers_who_come_back_together(
+    users: int, workers: int
+) -> None:
+    """It may wake no sooner than half a batch later; but the last of them ends the hold itself."""
+    fine, coarse = (
+        Experiment(
+            ClosedLoop(users, 0.5, Span(0.0, 0.0), Span(0.05e-3, 0.15e-3), seed=1),
+            Server(2e-3, 5e-6),
+            Limits(FULL),
+            warmup=0.2,
+            timer_resolution=resolution,
+        ).run("cork", workers)
+        for resolution in (0.0, 1e-3)
+    )
+    assert coarse.on_time > 0.98 * fine.on_time
+
+
 def test_a_batch_does_not_wait_for_callers_whom_it_could_not_answer_in_time() -> None:
     """A hold that a deadline would end before the callers are back is time lost."""
     promise = 1.5 * SERVICE(FULL)

@@ -106,8 +106,7 @@ def safe_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
     tried = max(1, round(parameters.extrapolation * at.largest))
     if not at.trusted and at.predict(limit) > patience:
         tried = min(tried, max(1, int((patience - at.fixed) / at.per_item)))
-    spare = soonest.deadline - at.now - at.predict(at.largest) * (1.0 + at.margin)
-    in_time = at.largest + spare / (at.per_item * (1.0 + at.margin))
+    in_time = ((soonest.deadline - at.now) / (1.0 + at.margin) - at.fixed) / at.per_item
     return max(tried, at.head.size, int(min(in_time, limit)))
 
 

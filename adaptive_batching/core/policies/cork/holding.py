@@ -117,7 +117,7 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
     """
     now, free, idle = at.now, at.next_free, at.idle
     next_release = (free - now) / idle
-    if not at.timer < next_release < inf:
+    if not at.tick < next_release < inf:
         return now
     # What the others could carry beyond the load: work that grows with the batch no waiting saves.
     spare = 1.0 - idle / at.workers - at.rate * at.mean_size * at.per_item / at.capacity
@@ -136,7 +136,7 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
         gain *= 2.0 * full / at.limits.max_latency
     if at.requests >= gain * next_release:
         return now
-    flips, soonest = now + (next_release - at.requests / gain) * idle, now + at.timer
+    flips, soonest = now + (next_release - at.requests / gain) * idle, now + at.tick
     if flips <= soonest:
         return now
     return soonest if changes <= soonest else min(flips, changes)
@@ -166,7 +166,7 @@ def _clump_end(at: Situation, missed: float, due: float) -> float:
     """
     now, waiting, clump = at.now, at.requests, at.arrivals.clump
     come = clump.size(now)
-    if come * missed <= waiting * at.timer:
+    if come * missed <= waiting * at.tick:
         return now
     fixed, per_item, items = at.fixed, at.per_item * at.mean_size, at.items / at.mean_size
     largest = at.full / at.mean_size  # all sizes in jobs
