@@ -61,9 +61,8 @@ class Cell(NamedTuple):
 def server(fixed: float, per_item: float) -> Server:
     """In milliseconds."""
     full = (fixed + 64 * per_item) * 1e-3
-    pauses = Pauses(
-        2 * full, 200 * full
-    )  # of time: a policy of small batches meets no more of them
+    # Pauses strike time, not batches: a policy of small batches meets no more of them.
+    pauses = Pauses(2 * full, 200 * full)
     return Server(fixed * 1e-3, per_item * 1e-3, jitter=0.1, conditions=(pauses,))
 
 

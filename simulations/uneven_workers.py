@@ -8,12 +8,12 @@ share of the items that the slow worker did. Then a worker that takes four times
 Batches of 5 ms + 0.05 ms * n on a fast worker, a jitter of 0.1, at most 64 items; Poisson traffic
 at a share of the capacity of all four together.
 
-Answer: who is asked whenever he is idle answers late, and his batch is what the 99th percentile
-shows. A slow worker is worth its use where the fast ones alone would be overloaded, and where its
-batch ends before a fast one could have done it. The price: in overload, one whose full batch
-would break the promise stands idle; in small batches it would answer a point more. At 90 % beside
-one four times as slow the fast ones are 98 % busy, and on one seed of 24, this one, full batches
-are taken by luck to be too large for a second: else it is 99.9 % in time after 11 ms.
+Answer: a slow worker that is asked whenever it is idle answers late, and its batch is what the 99th
+percentile shows. A slow worker is worth its use where the fast ones alone would be overloaded, and
+where its batch ends before a fast one could have done it. The price: in overload, one whose full
+batch would break the promise stands idle; in small batches it would answer a point more. At 90 %
+beside one four times as slow the fast ones are 98 % busy, and on one seed of 24, this one, full
+batches are taken by luck to be too large for a second: else it is 99.9 % in time after 11 ms.
 """
 
 from dataclasses import replace

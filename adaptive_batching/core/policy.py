@@ -239,7 +239,8 @@ class Situation(NamedTuple):
             durations after the last one left, two after a probe, three after two in a row, at most
             50; `-inf` before the first.
         timer: The resolution of the driver's timers: shorter holds are not worth arming.
-        tick: How soon a hold can end, about: jobs that come are a clock as well as the timer is.
+        tick: How soon the policy is asked again, about: the timer's resolution, or the mean gap
+            between jobs if that is shorter.
         timers_late: By how much nearly no wake-up has been later than it was asked for.
         per_cost: Seconds that each unit of a batch's cost adds, where items don't cost the same.
         per_size: Seconds that each item adds whatever it costs.

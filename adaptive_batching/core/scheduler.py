@@ -288,7 +288,7 @@ class Scheduler:
             return self._release.expire(first, now)
         if not self.permits.idle and (self._release.flushing or not self._policy.watches):
             return Hold(until)  # no answer is computed that is already late
-        if queues.shared and self._policy.triages:
+        if queues.shared and self._policy.triages:  # else the first by deadline is asked anyway
             hopeless = self._release.shed_hopeless(first, now)
             if hopeless is not None:
                 return hopeless

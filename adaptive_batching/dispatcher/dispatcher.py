@@ -182,7 +182,7 @@ class Dispatcher(Generic[T, R]):
         try:
             return await future
         except asyncio.CancelledError:
-            driver.withdraw(call, JobOutcome.CANCELLED)
+            driver.withdraw(call)
             raise
 
     def post(
@@ -210,19 +210,24 @@ class Dispatcher(Generic[T, R]):
             raise NoWorkers("the workers are not ready yet")
         return driver.admit(on_end, item, max_latency, key, size, tenant, priority, cost)
 
-    def withdraw(
-        self, call: Call[T, R] | CallInSteps[R], outcome: JobOutcome = JobOutcome.CANCELLED
-    ) -> None:
-        """No outcome of a call is wanted any more.
+    def withdraw(self, call: Call[T, R] | CallInSteps[R]) -> None:
+        """No outcome of a call is wanted any more."""
+        if isinstance(call, CallInSteps):
+            call.leave()
+        elif self._driver is not None:
+            self._driver.withdraw(call)
+
+    def take_out(self, call: Call[T, R] | CallInSteps[R], outcome: JobOutcome) -> None:
+        """Let a call that waits leave the queue; one whose batch runs ends with it, as ever.
 
         Args:
             call: Which one.
-            outcome: What it counts as if it still waits: another call may have ended it.
+            outcome: What it counts as: that of another call without which it is not wanted.
         """
         if isinstance(call, CallInSteps):
             call.leave()
         elif self._driver is not None:
-            self._driver.withdraw(call, outcome)
+            self._driver.take_out(call, outcome)
 
     def refuse_unseen(self, max_latency: float) -> float | None:
         """Refuse a call if that is certain, whatever it brings: it need not be read any further.

@@ -199,11 +199,16 @@ class Driver(Generic[T, R]):
         cost = 0.0 if self._scheduler.limits.costs is None else nan  # which it would have had
         return Job(now, 1, deadline, key, cost=cost)
 
-    def withdraw(self, call: Call[T, R], outcome: JobOutcome) -> None:
+    def withdraw(self, call: Call[T, R]) -> None:
         """Mark a call as left by its caller, and take it out of the queue."""
         if call.outcome is PENDING:
             call.outcome = LEFT
+        self.take_out(call, JobOutcome.CANCELLED)
+
+    def take_out(self, call: Call[T, R], outcome: JobOutcome) -> None:
+        """Take a call out of the queue, if it waits, and count it as that."""
         if self._scheduler.cancel(call):
+            call.outcome = LEFT
             self._completion.enter([call], outcome)
             if self.closing and not self._pump_due:
                 self._pump_soon()  # it may have been the last, with no worker to end the wait

@@ -88,6 +88,19 @@ def test_a_job_whose_last_moment_has_passed_is_shed_whatever_key_goes_first() ->
     assert scheduler.queued("in time") == 1
 
 
+def test_a_scheduler_that_closes_sheds_no_job_before_its_turn() -> None:
+    """What waits leaves as soon as a worker is free, as it would with one key."""
+    scheduler = experienced()
+    come(scheduler, 40, 0, 0.0, 25e-3)
+    running = released(scheduler.next(0.0))
+    come(scheduler, 1, "late", 0.0, 12.5e-3)
+    come(scheduler, 40, 1, 0.0, 25e-3)
+    scheduler.drain()
+    scheduler.finish(running, Outcome.DONE, 8e-3)
+    assert isinstance(scheduler.next(8e-3), Batch)
+    assert scheduler.permits.idle == 0
+
+
 class Displacing(Greedy):
     """Gives up a job for each batch."""
 

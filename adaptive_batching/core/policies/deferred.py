@@ -18,7 +18,9 @@ class Deferred:
     are as large and workers as few as the promise allows, and releases space themselves out; the
     price is latency at low load, which sits at the deadline. A job that can't make it
     is dropped as in Nexus. (Symphony, arXiv 2308.07470.) Wake-ups come late, by what is learned of
-    them: where batches of all sizes take as long, the window is but an instant.
+    them: where batches of all sizes take as long, the window is but an instant. It knows one queue:
+    batches of two keys that wait for the same instant meet there, and with one worker idle one of
+    them is dropped, at whatever load.
 
     Without a deadline, and before the first batch has run, it releases at once.
     """

@@ -89,6 +89,7 @@ def _filled_until(at: Situation, full: float) -> float:
 
 def _gathered_until(at: Situation, due: float, parameters: CorkParameters) -> float:
     """With all workers idle only the rest of a clump is worth waiting for (seconds)."""
+    # What ends these holds is that no job comes any more, which only the timer notices.
     now, arrivals, timer = at.now, at.arrivals, at.timer
     size = min(at.items, at.full)
     duration, single = (at.fixed + at.per_item * size) / at.idle, at.fixed + at.per_item

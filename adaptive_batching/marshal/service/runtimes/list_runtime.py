@@ -10,7 +10,6 @@ from adaptive_batching.core import JobOutcome
 from adaptive_batching.dispatcher.calls import PENDING, CallInSteps, OnEnd, job_outcome, settle
 from adaptive_batching.errors import (
     CostError,
-    DeadlineExceeded,
     InvalidItem,
     JobTooLarge,
     Refused,
@@ -129,12 +128,13 @@ class ListRuntime(EndpointRuntime):
 class CallOfSeveral:
     """The calls of a request that brings several items: it ends when all of them have.
 
-    It ends at once when one of them can't be answered in time, for the request can't either; then
-    the others are not computed in vain. What ends the request counts for all of its items.
+    It ends at once when one of them is turned away, for the request can't be answered then; those
+    that wait are not computed in vain, and count as that one does.
 
     Args:
         post: Lets one item join a batch.
-        withdraw: Takes one out of the queue.
+        withdraw: Says that the answer to one is not wanted.
+        take_out: Takes one that waits out of the queue, to count as it is told.
         fail_unseen: Counts those that are not submitted any more.
         on_end: Told of the end, in a later turn of the loop.
         items: What the handler gets in its lists.
@@ -154,7 +154,8 @@ class CallOfSeveral:
     def __init__(
         self,
         post: Post,
-        withdraw: Callable[[EndpointCall, JobOutcome], None],
+        withdraw: Callable[[EndpointCall], None],
+        take_out: Callable[[EndpointCall, JobOutcome], None],
         fail_unseen: Callable[[Exception, Sequence[Hashable], float], None],
         on_end: OnEnd,
         items: Sequence[Any],
@@ -163,6 +164,7 @@ class CallOfSeveral:
     ) -> None:
         self.outcome: Any = PENDING
         self._withdraw = withdraw
+        self._take_out = take_out
         self._on_end: Any = on_end
         self._waiting = len(items)
         self._calls: list[EndpointCall] = []
@@ -170,14 +172,15 @@ class CallOfSeveral:
             for item, key in zip(items, keys, strict=True):
                 self._calls.append(post(self._one_ended, item, within, *key))
         except Exception as error:
-            self._on_end = None
-            self._take_out(job_outcome(error))
             place = len(self._calls)
+            self._give_up(error)
             fail_unseen(error, [key[0] if key else None for key in keys[place + 1 :]], within)
-            if isinstance(
-                error, CostError | InvalidItem | JobTooLarge
-            ):  # invalid: read for its cost
+            # An item is found to be invalid here if it is read to know its cost.
+            if isinstance(error, CostError | InvalidItem | JobTooLarge):
                 raise _failed(place, error) from error
+            raise
+        except BaseException:
+            self.leave()
             raise
         if not items:
             asyncio.get_running_loop().call_soon(self._end)
@@ -185,18 +188,20 @@ class CallOfSeveral:
     def leave(self) -> None:
         """Take what waits out of the queue; `on_end` is not called any more."""
         self._on_end = None
-        self._take_out(JobOutcome.CANCELLED)
-
-    def _take_out(self, outcome: JobOutcome) -> None:
         for call in self._calls:
-            self._withdraw(call, outcome)
+            self._withdraw(call)
+
+    def _give_up(self, error: Exception) -> None:
+        """What waits is not wanted without the item that ended with an error."""
+        for call in self._calls:
+            self._take_out(call, job_outcome(error))
 
     def _one_ended(self, call: EndpointCall) -> None:
         self._waiting -= 1
         if not self._waiting:
             self._end()
-        elif isinstance(call.outcome, Refused | DeadlineExceeded):
-            self._take_out(job_outcome(call.outcome))
+        elif isinstance(call.outcome, Refused):
+            self._give_up(call.outcome)
             self._end()
 
     def _end(self) -> None:

@@ -133,7 +133,9 @@ def _runtime(
 ) -> EndpointRuntime:
     if endpoint.cost_of is not None:
         post = partial(_post_at_cost, post, endpoint.cost_of)
-    post_all = partial(CallOfSeveral, post, dispatcher.withdraw, backend.fail_unseen)
+    post_all = partial(
+        CallOfSeveral, post, dispatcher.withdraw, dispatcher.take_out, backend.fail_unseen
+    )
     return _maker(endpoint, post_all)(
         endpoint.path,
         backend,

@@ -231,13 +231,13 @@ async def test_what_is_refused_is_refused_whole():
         second = await client.post("/slow", [4, 5, 6])
         assert (second.status, second.error) == (503, "queue_full")
         with pytest.raises(QueueFull):
-            await service["/slow"]([4, 5, 6])
+            await service["/slow"]([4, 5, 6, 7])
         assert client.stats("/slow").queued == 2
         gate.set()
         assert (await first).json == [1, 2, 3]
         requests = client.stats("/slow").requests
-        assert (requests[JobOutcome.DONE], requests[JobOutcome.QUEUE_FULL]) == (3, 6)
-        assert sum(requests.values()) == 9
+        assert (requests[JobOutcome.DONE], requests[JobOutcome.QUEUE_FULL]) == (3, 7)
+        assert sum(requests.values()) == 10
 
 
 class OneThenNone:
@@ -253,7 +253,7 @@ class OneThenNone:
 
 
 async def test_a_list_that_can_not_be_answered_any_more_ends_at_once():
-    """When one item is shed the others leave the queue, and what runs is not waited for."""
+    """When one item is shed the others leave the queue, and one that runs is not waited for."""
     service, gate = Service(), asyncio.Event()
 
     @service.endpoint("/slow", many=True, workers=2, policy=OneThenNone(), max_batch_size=4)
@@ -268,7 +268,48 @@ async def test_a_list_that_can_not_be_answered_any_more_ends_at_once():
         gate.set()
         await until(lambda: sum(client.stats("/slow").requests.values()) == 3)
         requests = client.stats("/slow").requests
-        assert (requests[JobOutcome.SHED], requests[JobOutcome.CANCELLED]) == (2, 1)
+        assert (requests[JobOutcome.SHED], requests[JobOutcome.DONE]) == (2, 1)
+
+
+async def test_items_of_a_list_whose_deadline_comes_are_all_counted_by_that():
+    """Those whose batch runs as well as those that wait, each once; the request ends with them."""
+    service, gate = Service(), asyncio.Event()
+
+    @service.endpoint("/slow", many=True, max_batch_size=2, max_latency="20ms", policy="greedy")
+    async def slow(items):
+        await gate.wait()
+        return items
+
+    async with client_of(service) as client:
+        answer = await client.post("/slow", [1, 2, 3, 4])
+        assert (answer.status, answer.error) == (504, "deadline_exceeded")
+        gate.set()
+        await until(lambda: not client.stats("/slow").running)
+        requests = client.stats("/slow").requests
+        assert (requests[JobOutcome.EXPIRED], sum(requests.values())) == (4, 4)
+
+
+async def test_lists_of_endpoints_that_share_workers_are_refused_whole_too():
+    """Each item counts, with the endpoint to which it was sent."""
+    service, gate, shared = Service(), asyncio.Event(), SharedWorkers()
+
+    async def slow(items):
+        await gate.wait()
+        return items
+
+    for path in ("/one", "/two"):
+        how = {"workers": shared, "many": True, "max_batch_size": 1, "max_queue": 3}
+        service.endpoint(path, **how)(slow)
+    async with client_of(service) as client:
+        first = asyncio.create_task(client.post("/one", [1, 2, 3]))
+        await until(lambda: client.stats("/one").queued == 2)
+        refused = await client.post("/one", [4, 5, 6])
+        assert (refused.status, refused.error) == (503, "queue_full")
+        gate.set()
+        assert (await first).json == [1, 2, 3]
+        requests = client.stats("/one").requests
+        assert (requests[JobOutcome.DONE], requests[JobOutcome.QUEUE_FULL]) == (3, 3)
+        assert not sum(client.stats("/two").requests.values())
 
 
 async def test_the_document_describes_lists(several):
