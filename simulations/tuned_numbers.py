@@ -44,7 +44,6 @@ GUARDS = {
     "_COARSE": "memory: bits of an instant that are left out",
     "_DIGITS": "memory: bits of an instant that are kept, by three",
     "_OCTAVES": "memory: the finest steps of the histogram",
-    "_SAMPLED_GAPS": "time: gaps that are looked at in a decision",
     "_ROUND_OF_ANSWERS": "time: answers between two looks at the histogram",
     "_ROUND": "time: batches between two looks at all sizes",
     "_MISSES": "time: jobs that are tried and don't fit into a batch",

@@ -11,9 +11,7 @@ at a share of the capacity of all four together.
 Answer: a slow worker that is asked whenever it is idle answers late, and its batch is what the 99th
 percentile shows. A slow worker is worth its use where the fast ones alone would be overloaded, and
 where its batch ends before a fast one could have done it. The price: in overload, one whose full
-batch would break the promise stands idle; in small batches it would answer a point more. At 90 %
-beside one four times as slow the fast ones are 98 % busy, and on one seed of 24, this one, full
-batches are taken by luck to be too large for a second: else it is 99.9 % in time after 11 ms.
+batch would break the promise stands idle; in small batches it would answer a point more.
 """
 
 from dataclasses import replace

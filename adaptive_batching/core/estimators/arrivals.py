@@ -7,7 +7,6 @@ from adaptive_batching.core.estimators.clump import Clump
 from adaptive_batching.core.estimators.fan_out import FanOut
 
 _UNDIGESTED = 16_384  # arrivals kept while every worker hangs, when none is learned from
-_SAMPLED_GAPS = 32  # per `digest`: bounds its cost, and neighbours say the same
 _GAP_MEMORY = 256.0  # gaps; then old ones count half
 _END_OF_CLUMP = 0.2  # of the time that a batch of one takes: a longer silence parts two clumps
 _EDGES = (_END_OF_CLUMP / 2 / 2, _END_OF_CLUMP, 1.0)  # likewise, some two octaves apart
@@ -139,10 +138,7 @@ class ArrivalRate:
 
     def _learn_gaps(self, fresh: list[float], single: float) -> None:
         counts, exposures = self._gap_counts, self._gap_exposure
-        if len(fresh) > _SAMPLED_GAPS:
-            previous, *fresh = fresh[-_SAMPLED_GAPS - 1 :]
-        else:
-            previous = fresh[0] if self._newest == -inf else self._newest
+        previous = fresh[0] if self._newest == -inf else self._newest
         gaps = []
         nearest = _EDGES[0] * single
         near = near_exposure = 0.0

@@ -5,7 +5,7 @@ from math import inf, log
 
 from adaptive_batching.core.estimators.evidence import MEMORY
 
-_POSITIONS = 64  # in a clump; those beyond are like the last
+_POSITIONS = 1024  # in a clump; those beyond are like the last
 
 
 class FanOut:
@@ -17,19 +17,12 @@ class FanOut:
     """
 
     __slots__ = (
-        "_all",
-        "_all_ended",
-        "_ended",
-        "_followed",
-        "_gap",
-        "_gaps",
-        "_longest",
-        "_position",
-    )
+        "_all", "_all_ended", "_ended", "_followed", "_gap", "_gaps", "_longest", "_position",
+    )  # fmt: skip
 
     def __init__(self) -> None:
-        self._followed = [0.0] * _POSITIONS  # how often another came soon after the nth
-        self._ended = [1.0] + [0.0] * (_POSITIONS - 1)  # one is assumed before any was seen
+        self._followed = [0.0]  # how often another came soon after the nth
+        self._ended = [1.0]  # one is assumed before any was seen
         self._all = self._all_ended = 1.0  # both of them summed, and the second alone
         self._gap = 0.0  # mean within clumps (seconds)
         self._gaps = 0.0  # seen
@@ -62,6 +55,9 @@ class FanOut:
             mean += (gap - mean) / seen
             if position < _POSITIONS - 1:
                 position += 1
+                if position == len(followed):
+                    followed.append(0.0)
+                    ended.append(0.0)
         self._gaps = seen
         self._longest = longest
         self._position, self._gap = position, mean
@@ -75,12 +71,13 @@ class FanOut:
         ended = self._all_ended / self._all
         return 1.0 - ended > rate * ((1.0 - ended) * self._gap + ended * self._longest)
 
-    def worth(self, cost: float, gain: float) -> float:
+    def worth(self, cost: float, gain: float, timer: float) -> float:
         """How long a silence is worth while waiting for another of this clump (seconds).
 
         Args:
             cost: Of waiting, a second.
             gain: When another comes.
+            timer: Seconds that are waited at least, if no other comes.
 
         The longer the silence, the likelier that the clump is over: its gaps are taken to be
         exponential, and Bayes' rule gives the hazard, which is compared with `cost / gain`. What
@@ -93,4 +90,6 @@ class FanOut:
         if not (followed > 0 and share < 1):
             return 0.0
         odds = followed / (self._ended[self._position] + usual)
+        if odds * gain <= cost * timer:
+            return 0.0
         return self._gap * log(max(1.0, odds * (1 - share) / share)) if share > 0 else inf

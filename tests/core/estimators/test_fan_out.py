@@ -48,12 +48,12 @@ def test_independent_arrivals_show_the_rate_that_they_have() -> None:
 @pytest.mark.parametrize("come", [1, 4, 7])
 def test_the_rest_of_a_clump_is_worth_a_silence(come: int) -> None:
     """While some are still to come, a silence of a few gaps is waited out."""
-    assert 2 * GAP < after(come).worth(come, 4e-3) < 10 * GAP
+    assert 2 * GAP < after(come).worth(come, 4e-3, 0.0) < 10 * GAP
 
 
 def test_a_clump_that_is_all_here_is_not_waited_for() -> None:
     """Eight of eight have come: a silence is its end."""
-    assert after(8).worth(8, 4e-3) == 0
+    assert after(8).worth(8, 4e-3, 0.0) == 0
 
 
 def test_a_clump_that_outgrows_all_before_is_taken_to_be_like_them() -> None:
@@ -61,19 +61,42 @@ def test_a_clump_that_outgrows_all_before_is_taken_to_be_like_them() -> None:
     fan_out = FanOut()
     for size in (20, 30, 40, 50):
         fan_out.learn([APART, *[GAP] * (size - 1)], LONGEST)
-    assert fan_out.worth(50, 20e-3) > 2 * GAP
+    assert fan_out.worth(50, 20e-3, 0.0) > 2 * GAP
 
 
 def test_dear_waits_are_shorter() -> None:
     """The more wait, the shorter a silence is worth it."""
     fan_out = after(6)
-    assert fan_out.worth(1, 4e-3) > fan_out.worth(6, 4e-3) > fan_out.worth(100, 4e-3) == 0
+    assert (
+        fan_out.worth(1, 4e-3, 0.0)
+        > fan_out.worth(6, 4e-3, 0.0)
+        > fan_out.worth(100, 4e-3, 0.0)
+        == 0
+    )
+
+
+def test_a_coarse_timer_is_not_waited_for_unless_another_is_likely() -> None:
+    """Where silence is not noticed sooner, all that wait pay: the odds have to be worth it."""
+    timer = 1e-3
+    assert after(8).worth(8, 4e-3, timer) == 0
+    assert after(4).worth(4, 4e-3, timer) == after(4).worth(4, 4e-3, 0.0) > 0
+    assert after(4).worth(400, 40e-3, timer) == 0
+
+
+def test_clumps_of_any_length_are_told_from_their_ends() -> None:
+    """Two hundred that come together again and again are all here when the last has come."""
+    fan_out = FanOut()
+    for _ in range(100):
+        fan_out.learn([APART, *[GAP] * 199], LONGEST)
+    assert fan_out.worth(200, 20e-3, 0.0) == 0
+    fan_out.learn([APART, *[GAP] * 149], LONGEST)
+    assert fan_out.worth(150, 20e-3, 0.0) > 0
 
 
 def test_before_any_clump_nothing_is_waited_for() -> None:
     """What was never seen is not expected."""
     fan_out = FanOut()
-    assert fan_out.worth(1, 4e-3) == 0
+    assert fan_out.worth(1, 4e-3, 0.0) == 0
     assert not fan_out.recognised(2 * RATE)
 
 
@@ -95,4 +118,4 @@ def test_callers_that_fan_out_less_than_before_are_believed() -> None:
     for _ in range(200):
         fan_out.learn([APART, *[GAP] * 3], LONGEST)
     fan_out.learn([APART, *[GAP] * 3], LONGEST)
-    assert fan_out.worth(4, 4e-3) == 0
+    assert fan_out.worth(4, 4e-3, 0.0) == 0

@@ -235,6 +235,24 @@ def test_a_coarse_timer_does_not_part_callers_who_come_back_together(
     assert coarse.on_time > 0.98 * fine.on_time
 
 
+@pytest.mark.parametrize("callers", [2, 5, 10, 20, 40, 100, 200])
+def test_callers_who_are_all_back_are_not_held(callers: int) -> None:
+    """They send again in one turn of a live loop, whose timer would fire half a batch later."""
+    scheduler = Scheduler(Cork(), Limits(256))
+    now, held = 0.0, []
+    for _ in range(80):
+        for _ in range(callers):
+            now += 1e-6
+            scheduler.submit(Job(now))
+        begin = now
+        while isinstance(step := scheduler.next(now), Hold):
+            now = max(step.until, now + 0.5e-3)
+        held.append(now > begin)
+        now += 1e-3 + 1e-5 * released(step).size
+        scheduler.finish(released(step), Outcome.DONE, now)
+    assert sum(held[-20:]) <= 2
+
+
 def test_a_batch_does_not_wait_for_callers_whom_it_could_not_answer_in_time() -> None:
     """A hold that a deadline would end before the callers are back is time lost."""
     promise = 1.5 * SERVICE(FULL)

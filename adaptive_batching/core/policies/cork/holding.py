@@ -100,7 +100,7 @@ def _gathered_until(at: Situation, due: float, parameters: CorkParameters) -> fl
     longest = at.oldest.arrived + parameters.longest_clump * single
     clumped = parameters.in_a_clump * at.rate  # jobs a second, far more than come on average
     if now < longest and arrivals.fan_out.recognised(clumped):
-        end = arrivals.newest + arrivals.fan_out.worth(at.requests, missed)
+        end = arrivals.newest + arrivals.fan_out.worth(at.requests, missed, timer)
         return min(max(end, now + timer), longest) if end > now else now
     next_release = parameters.all_idle * duration
     hazard, changes = arrivals.hazard(now, at.rate, single)
