@@ -66,8 +66,7 @@ class Batched(Generic[T, R]):
             ValueError: `max_latency` is not positive; by the call itself, before it is awaited.
             Exception: What the handler raised, or returned in this item's place.
         """
-        patience = None if max_latency is None else self._patience(max_latency)
-        call: Any = self._submit(item, patience, key)
+        call: Any = self._submit(item, self._patience(max_latency), key)
         call.__qualname__ = self._name  # as which Python shows it, if it is never awaited say
         return call  # type: ignore[no-any-return]
 

@@ -8,12 +8,7 @@ from typing import Any, Protocol
 
 from adaptive_batching.core import JobOutcome
 from adaptive_batching.dispatcher.calls import PENDING, CallInSteps, OnEnd, job_outcome, settle
-from adaptive_batching.errors import (
-    CostError,
-    InvalidItem,
-    JobTooLarge,
-    Refused,
-)
+from adaptive_batching.errors import CostError, InvalidItem, JobTooLarge, Refused
 from adaptive_batching.marshal.http.error_responses import Rejected
 from adaptive_batching.marshal.http.request import Request
 from adaptive_batching.marshal.http.response import Response
@@ -193,8 +188,9 @@ class CallOfSeveral:
 
     def _give_up(self, error: Exception) -> None:
         """What waits is not wanted without the item that ended with an error."""
+        outcome = job_outcome(error)
         for call in self._calls:
-            self._take_out(call, job_outcome(error))
+            self._take_out(call, outcome)
 
     def _one_ended(self, call: EndpointCall) -> None:
         self._waiting -= 1
