@@ -11,6 +11,8 @@ from adaptive_batching.core.estimators.pace import KeyPace
 from adaptive_batching.core.job import Batch
 from adaptive_batching.core.worker import Worker
 
+_ALIKE = 1.5  # times as long: what takes longer is nearer to two batches in turn
+
 _ALWAYS_THE_SAME: Mapping[int, Hashable] = MappingProxyType({})
 
 
@@ -124,6 +126,11 @@ class Permits:
         if not self.uneven:
             return self._idle[0]
         return min(self._idle, key=_factor)
+
+    def alike(self, worker: Worker) -> int:
+        """How many idle workers are about as fast as one."""
+        longest = _ALIKE * worker.latency.factor
+        return sum(each.latency.factor < longest for each in self._idle)
 
     def take(self, batch: Batch) -> None:
         """The batch leaves for its worker, which must be idle."""

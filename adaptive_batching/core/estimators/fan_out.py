@@ -17,7 +17,8 @@ class FanOut:
     """
 
     __slots__ = (
-        "_all", "_all_ended", "_ended", "_followed", "_gap", "_gaps", "_longest", "_position",
+        "_all", "_all_ended", "_clumps", "_ended", "_followed", "_gap", "_gaps", "_length",
+        "_longest", "_position",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -28,6 +29,8 @@ class FanOut:
         self._gaps = 0.0  # seen
         self._longest = 0.0  # seconds; silences beyond it part clumps
         self._position = 0
+        self._length = 1.0  # mean, of clumps (arrivals)
+        self._clumps = 0.0  # seen
 
     def __repr__(self) -> str:
         return f"<FanOut position={self._position} gap={self._gap:.3g} s>"
@@ -36,7 +39,7 @@ class FanOut:
         """Learn from silences between arrivals (seconds), in turn; longer ones part clumps."""
         position, mean = self._position, self._gap
         followed, ended = self._followed, self._ended
-        seen = self._gaps
+        seen, length, clumps = self._gaps, self._length, self._clumps
         self._all += len(gaps)
         for gap in gaps:
             counts = followed if gap <= longest else ended
@@ -48,6 +51,9 @@ class FanOut:
                 self._all_ended -= ended[position]
             if gap > longest:
                 self._all_ended += 1.0
+                if clumps < MEMORY:
+                    clumps += 1.0
+                length += (position + 1 - length) / clumps
                 position = 0
                 continue
             if seen < MEMORY:
@@ -58,7 +64,7 @@ class FanOut:
                 if position == len(followed):
                     followed.append(0.0)
                     ended.append(0.0)
-        self._gaps = seen
+        self._gaps, self._length, self._clumps = seen, length, clumps
         self._longest = longest
         self._position, self._gap = position, mean
 
@@ -70,6 +76,11 @@ class FanOut:
         """
         ended = self._all_ended / self._all
         return 1.0 - ended > rate * ((1.0 - ended) * self._gap + ended * self._longest)
+
+    @property
+    def rest(self) -> float:
+        """Arrivals that this clump has still to come if it is as long as the mean one."""
+        return max(0.0, self._length - self._position - 1.0)
 
     def worth(self, cost: float, gain: float, timer: float) -> float:
         """How long a silence is worth while waiting for another of this clump (seconds).

@@ -64,6 +64,12 @@ def test_a_clump_that_outgrows_all_before_is_taken_to_be_like_them() -> None:
     assert fan_out.worth(50, 20e-3, 0.0) > 2 * GAP
 
 
+def test_the_rest_is_that_of_the_mean_clump() -> None:
+    """Of clumps of eight, seven are still to come behind the first, and none behind the last."""
+    assert [after(come).rest for come in (1, 4)] == pytest.approx([7.0, 4.0], rel=0.05)
+    assert after(8).rest == pytest.approx(0.0, abs=0.1)
+
+
 def test_dear_waits_are_shorter() -> None:
     """The more wait, the shorter a silence is worth it."""
     fan_out = after(6)

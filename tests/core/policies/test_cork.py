@@ -253,6 +253,33 @@ def test_callers_who_are_all_back_are_not_held(callers: int) -> None:
     assert sum(held[-20:]) <= 2
 
 
+def back(callers: int, model: Server, turnaround: Span, workers: int, policy: str) -> int:
+    """Answers to callers who send again when answered, through a live event loop."""
+    again = ClosedLoop(callers, 8.0, Span(0.0, 0.0), turnaround, seed=1)
+    experiment = Experiment(again, model, Limits(8), warmup=2.0, loop_delay=0.25e-3)
+    return experiment.run(policy, workers).on_time
+
+
+@pytest.mark.parametrize(("callers", "workers"), [(2, 2), (2, 4), (3, 3)])
+def test_callers_with_a_worker_each_are_not_held_for_each_other(callers: int, workers: int) -> None:
+    """A request that misses a batch finds another worker idle."""
+    model, turnaround = Server(2e-3, 3e-3), Span(0.5e-3, 1e-3)
+    greedy, cork = (
+        back(callers, model, turnaround, workers, policy) for policy in ("greedy", "cork")
+    )
+    assert cork >= 0.97 * greedy
+
+
+def test_callers_who_come_back_together_share_the_idle_workers() -> None:
+    """Four and four run beside each other in less time than eight in one batch."""
+    model, turnaround = Server(20e-3, 2e-3), Span(1e-3, 3e-3)
+    greedy, all_at_once, cork = (
+        back(8, model, turnaround, 2, policy) for policy in ("greedy", "window:5ms", "cork")
+    )
+    assert cork >= 1.3 * greedy
+    assert cork >= 1.15 * all_at_once
+
+
 def test_a_batch_does_not_wait_for_callers_whom_it_could_not_answer_in_time() -> None:
     """A hold that a deadline would end before the callers are back is time lost."""
     promise = 1.5 * SERVICE(FULL)

@@ -100,6 +100,8 @@ def _gathered_until(at: Situation, due: float, parameters: CorkParameters) -> fl
     longest = at.oldest.arrived + parameters.longest_clump * single
     clumped = parameters.in_a_clump * at.rate  # jobs a second, far more than come on average
     if now < longest and arrivals.fan_out.recognised(clumped):
+        if at.alike > 1 and at.requests * (at.alike - 1) >= arrivals.fan_out.rest:
+            return now  # for the others of the clump the other workers are idle
         end = arrivals.newest + arrivals.fan_out.worth(at.requests, missed, timer)
         return min(max(end, now + timer), longest) if end > now else now
     next_release = parameters.all_idle * duration
@@ -170,7 +172,10 @@ def _clump_end(at: Situation, missed: float, due: float) -> float:
     if come * missed <= waiting * at.tick:
         return now
     fixed, per_item, items = at.fixed, at.per_item * at.mean_size, at.items / at.mean_size
-    largest = at.full / at.mean_size  # all sizes in jobs
+    # All sizes in jobs. The other workers are idle for as many others of the clump.
+    largest = min(at.full / at.mean_size, (items + come) / at.alike)
+    if items >= largest:
+        return now
     all_come = items + min(come, largest)
     apart = all_come / (2.0 * fixed + per_item * all_come)  # answers a second
     slower = per_item * (1.0 + at.margin)  # by each that joins; `due` reckons with the first
