@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from math import exp, inf
 from types import MappingProxyType
 
+from adaptive_batching.core.estimators.evidence import TRUSTED_AFTER
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.estimators.medians import median_low
 from adaptive_batching.core.estimators.pace import KeyPace
@@ -222,13 +223,13 @@ class Permits:
     def _compare(self) -> None:
         """Hold the workers against the one in the middle, the faster one of two: most are as it is.
 
+        Those of which little is known say nothing: most of the first batches may have been cold.
         What all have in common, a line that lags behind a model that changed, is not their doing.
         """
-        ratios = sorted([worker.pace.log_ratio for worker in self.workers if worker.pace.batches])
+        paces = [worker.pace for worker in self.workers]
+        known = sorted([pace.log_ratio for pace in paces if pace.batches >= TRUSTED_AFTER])
+        reference = known[(len(known) - 1) // 2] if known else 0.0
         self.uneven = False
-        if not ratios:
-            return
-        reference = ratios[(len(ratios) - 1) // 2]
         for worker in self.workers:
             pace = worker.pace
             if pace.differs(reference):

@@ -161,6 +161,19 @@ def test_what_all_have_in_common_is_no_workers_doing() -> None:
     assert permits.latency.predict(8) == pytest.approx(10.8e-3, rel=0.05)
 
 
+def test_a_worker_that_has_run_cold_batches_alone_is_not_called_slow() -> None:
+    """It would get no other batch by which to be known, as long as the warm one is not busy."""
+    permits = Permits(3)
+    for index in (0, 1, 2, 0, 1):
+        permits.learn(index, 4, 0.4)
+    for _ in range(20):
+        permits.learn(2, 4, 0.036)
+        assert not permits.uneven
+    for index in (0, 1) * 10:
+        permits.learn(index, 4, 0.036)
+    assert not permits.uneven
+
+
 def test_one_pause_makes_nobody_slow() -> None:
     """A batch that takes ten times as long is a pause of the machine."""
     pace = Pace()
