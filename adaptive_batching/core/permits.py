@@ -194,7 +194,7 @@ class Permits:
         if pace is not None:
             pace.learn(size, duration, cost)
             duration /= pace.factor
-        self.latency.observe(size, duration, cost)
+        self.latency.observe(size, duration, cost, alike=pace is None and line is None)
         if line is not None:
             line.observe(size, duration, cost)
         if len(self.workers) > 1:

@@ -175,6 +175,20 @@ def test_two_compilations_among_the_first_batches_do_not_bend_the_line(largest: 
     assert latency.predict(29) <= 1.25 * 29 * 5.3e-3
 
 
+def test_a_warm_batch_among_cold_ones_is_believed() -> None:
+    """Workers that load at the same time end most of the first five batches."""
+    latency = learned([(4, 0.4), (2, 0.4), (8, 0.4), (8, 0.036), (1, 0.4)])
+    assert latency.predict(4) == pytest.approx(0.036, rel=0.1)
+
+
+def test_a_batch_of_another_kind_is_not_believed() -> None:
+    """Where batch keys cost differently, the cheapest is no better guess than the others."""
+    latency = LinearLatency()
+    for duration in (0.4, 0.4, 0.4, 0.036, 0.4):
+        latency.observe(4, duration, alike=False)
+    assert latency.predict(4) == pytest.approx(0.33, rel=0.05)
+
+
 def test_a_pause_right_after_a_change_does_not_bend_the_line() -> None:
     """None of the first batches after a change counts as an outlier until there are enough."""
     latency = learned([(1 + i % 8, 1.0 + 0.1 * (1 + i % 8)) for i in range(20)])
