@@ -12,8 +12,6 @@ from adaptive_batching.core.estimators.pace import KeyPace
 from adaptive_batching.core.job import Batch
 from adaptive_batching.core.worker import Worker
 
-_ALIKE = 1.5  # times as long: what takes longer is nearer to two batches in turn
-
 _ALWAYS_THE_SAME: Mapping[int, Hashable] = MappingProxyType({})
 
 
@@ -128,10 +126,13 @@ class Permits:
             return self._idle[0]
         return min(self._idle, key=_factor)
 
-    def alike(self, worker: Worker) -> int:
-        """How many idle workers are about as fast as one."""
-        longest = _ALIKE * worker.latency.factor
-        return sum(each.latency.factor < longest for each in self._idle)
+    @property
+    def idle_peers(self) -> int:
+        """How many idle workers are nearer to once than to twice as slow as the best of them."""
+        if not self.uneven:
+            return self.idle
+        factors = [worker.latency.factor for worker in self._idle]
+        return sum(round(factor / min(factors)) == 1 for factor in factors)
 
     def take(self, batch: Batch) -> None:
         """The batch leaves for its worker, which must be idle."""
@@ -194,7 +195,7 @@ class Permits:
         if pace is not None:
             pace.learn(size, duration, cost)
             duration /= pace.factor
-        self.latency.observe(size, duration, cost, alike=pace is None and line is None)
+        self.latency.observe(size, duration, cost)
         if line is not None:
             line.observe(size, duration, cost)
         if len(self.workers) > 1:
@@ -223,7 +224,7 @@ class Permits:
     def _compare(self) -> None:
         """Hold the workers against the one in the middle, the faster one of two: most are as it is.
 
-        Those of which little is known say nothing: most of the first batches may have been cold.
+        A worker is compared from its fifth batch on: those before it may have been cold.
         What all have in common, a line that lags behind a model that changed, is not their doing.
         """
         paces = [worker.pace for worker in self.workers]

@@ -220,7 +220,7 @@ class Situation(NamedTuple):
         limits: What the user asked for, or less if a worker's memory is too small for that, or if
             too many items make the batches fail that they are in.
         idle: Workers that could take a batch now; at least 1 when a policy is asked to decide.
-        alike: How many of those are about as fast as the one that it would run on.
+        idle_peers: How many of those are about as fast as the best of them; 0 if none is idle.
         workers: Workers that are alive.
         capacity: How many workers like the one it would run on could do the work of all.
         fixed: Seconds that any batch takes.
@@ -265,7 +265,7 @@ class Situation(NamedTuple):
     running: Collection[Batch]
     limits: Limits
     idle: int
-    alike: int
+    idle_peers: int
     workers: int
     capacity: float
     fixed: float

@@ -61,13 +61,13 @@ def test_a_slow_worker_is_known_by_its_batches() -> None:
     assert permits.latency.predict(20) == pytest.approx(6e-3, rel=0.05)
 
 
-def test_idle_workers_that_are_far_slower_are_not_alike() -> None:
-    """What waits for one of them waits longer than for two batches in turn, or nearly."""
-    permits = trained(1.0, 1.2, 2.0, 4.0)
-    assert permits.alike(permits.workers[0]) == 2
+def test_idle_workers_that_are_far_slower_are_no_peers() -> None:
+    """Of the best idle one: where that is busy, the next best has peers of its own."""
+    permits = trained(1.0, 1.35, 1.7, 4.0)
+    assert permits.idle_peers == 2
     permits.take(batch(permits, 0.0))
-    assert permits.alike(permits.workers[0]) == 1
-    assert permits.alike(permits.workers[3]) == 3
+    assert permits.idle_peers == 2
+    assert trained(1.0, 1.0, 1.0).idle_peers == 3
 
 
 def test_the_fastest_of_the_idle_is_chosen() -> None:

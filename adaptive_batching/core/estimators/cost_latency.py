@@ -51,13 +51,13 @@ class CostLatency(LinearLatency):
             return self.fixed + self.per_item * size
         return self.fixed + self.per_size * size + self.per_cost * cost
 
-    def observe(self, size: int, duration: float, cost: float = 0.0, *, alike: bool = True) -> None:
-        """Learn how long a batch took that cost so much; see `LinearLatency.observe`."""
+    def observe(self, size: int, duration: float, cost: float = 0.0) -> None:
+        """Learn that a batch of `size` items that cost so much took `duration` seconds."""
         unit = self._usual_item
         if not unit / _SAME_ITEM <= self.per_item <= unit * _SAME_ITEM:
             self._usual_item = self.per_item
             self.peak = PeakSize()  # batches are not worth as many items as they were
-        super().observe(size, duration, cost, alike=alike)
+        super().observe(size, duration, cost)
         self.largest_cost = max(cost / size, self.largest_cost * LARGEST_KEPT)
 
     def _known(self, size: int, cost: float) -> bool:

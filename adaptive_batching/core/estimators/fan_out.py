@@ -17,8 +17,7 @@ class FanOut:
     """
 
     __slots__ = (
-        "_all", "_all_ended", "_clumps", "_ended", "_followed", "_gap", "_gaps", "_length",
-        "_longest", "_position",
+        "_all", "_all_ended", "_ended", "_followed", "_gap", "_gaps", "_longest", "_position",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -29,8 +28,6 @@ class FanOut:
         self._gaps = 0.0  # seen
         self._longest = 0.0  # seconds; silences beyond it part clumps
         self._position = 0
-        self._length = 1.0  # mean, of clumps (arrivals)
-        self._clumps = 0.0  # seen
 
     def __repr__(self) -> str:
         return f"<FanOut position={self._position} gap={self._gap:.3g} s>"
@@ -39,7 +36,7 @@ class FanOut:
         """Learn from silences between arrivals (seconds), in turn; longer ones part clumps."""
         position, mean = self._position, self._gap
         followed, ended = self._followed, self._ended
-        seen, length, clumps = self._gaps, self._length, self._clumps
+        seen = self._gaps
         self._all += len(gaps)
         for gap in gaps:
             counts = followed if gap <= longest else ended
@@ -51,9 +48,6 @@ class FanOut:
                 self._all_ended -= ended[position]
             if gap > longest:
                 self._all_ended += 1.0
-                if clumps < MEMORY:
-                    clumps += 1.0
-                length += (position + 1 - length) / clumps
                 position = 0
                 continue
             if seen < MEMORY:
@@ -64,7 +58,7 @@ class FanOut:
                 if position == len(followed):
                     followed.append(0.0)
                     ended.append(0.0)
-        self._gaps, self._length, self._clumps = seen, length, clumps
+        self._gaps = seen
         self._longest = longest
         self._position, self._gap = position, mean
 
@@ -77,10 +71,17 @@ class FanOut:
         ended = self._all_ended / self._all
         return 1.0 - ended > rate * ((1.0 - ended) * self._gap + ended * self._longest)
 
-    @property
-    def rest(self) -> float:
-        """Arrivals that this clump has still to come if it is as long as the mean one."""
-        return max(0.0, self._length - self._position - 1.0)
+    def outgrows(self, others: int) -> bool:
+        """Whether more than so many are still expected in this clump, to half an arrival."""
+        usual = self._all_ended / self._all
+        expected, chance = 0.0, 1.0
+        for position in range(self._position, len(self._followed)):
+            followed = self._followed[position] + 1.0 - usual
+            chance *= followed / (followed + self._ended[position] + usual)
+            expected += chance
+            if expected > others + 0.5:
+                return True
+        return False
 
     def worth(self, cost: float, gain: float, timer: float) -> float:
         """How long a silence is worth while waiting for another of this clump (seconds).

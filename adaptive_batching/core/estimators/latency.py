@@ -50,10 +50,10 @@ class LinearLatency:
     """
 
     __slots__ = (
-        "_above", "_alike", "_below", "_covariance", "_level_weight", "_mean_duration",
-        "_mean_size", "_newest", "_quantile", "_scatter", "_since_change", "_slope_duration",
+        "_above", "_below", "_covariance", "_level_weight", "_mean_duration", "_mean_size",
+        "_newest", "_quantile", "_scatter", "_since_change", "_slope_duration",
         "_slope_size", "_slope_weight", "_spread", "_variance", "batches", "fixed",
-        "largest", "margin", "peak", "per_item", "per_size", "trusted",
+        "largest", "margin", "mixed", "peak", "per_item", "per_size", "trusted",
     )  # fmt: skip
 
     per_cost: float = 0.0
@@ -97,7 +97,8 @@ class LinearLatency:
             maxlen=TRUSTED_AFTER
         )  # sizes, costs, durations not clipped
         self._since_change = 0  # batches
-        self._alike = True  # all of them
+        self.mixed = False
+        """Whether batches of several kinds are learned from: some are faster than others."""
 
     def __repr__(self) -> str:
         return f"<LinearLatency {self.fixed * 1e3:.3g} ms + {self.per_item * 1e3:.3g} ms * size>"
@@ -119,20 +120,12 @@ class LinearLatency:
         """
         return self._spread
 
-    def observe(self, size: int, duration: float, cost: float = 0.0, *, alike: bool = True) -> None:
-        """Learn how long a batch took.
-
-        Args:
-            size: Items.
-            duration: Seconds.
-            cost: What it cost; it says nothing here.
-            alike: Whether batches of its kind take as long as those of any other.
-        """
+    def observe(self, size: int, duration: float, cost: float = 0.0) -> None:
+        """Learn that a batch of `size` items took `duration` seconds, whatever it cost."""
         if not isfinite(duration) or duration < 0:
             return  # a clock that jumped says nothing
         duration = min(duration, _LONGEST)
         self.batches += 1
-        self._alike = self._alike and alike
         self.trusted = self.batches >= TRUSTED_AFTER
         self._since_change += 1
         self.largest = max(float(size), self.largest * LARGEST_KEPT)
@@ -160,9 +153,10 @@ class LinearLatency:
     def _lay_robust_line(self) -> None:
         """Lay the line through the newest batches without what a pause or compiling added to some.
 
-        Durations far above the line through most of them are clipped to it. Of the very first most
-        may have been cold: the fastest is believed if it took less than half as long. Nothing makes
-        a batch that fast by accident, unless it is of another kind.
+        Durations far above the line through most of them are clipped to it. Of the first five, most
+        may have been cold. If one took less than half as long as that line says, or than batches
+        that scatter do, the line is scaled down to it: a line that is too low is corrected by the
+        next batches, and with one that is too high jobs are refused, so that few batches run.
         """
         newest = list(self._newest)
         durations = [duration for *_, duration in newest]
@@ -175,7 +169,7 @@ class LinearLatency:
         spread = max(median(abs(ratio - 1.0) for ratio in ratios), SPREAD_FLOOR)
         most = 1.0 + SURE * _MEDIAN_DEVIATION * spread
         fastest = min(ratios)
-        first = self.batches == TRUSTED_AFTER and self._alike
+        first = self.batches == TRUSTED_AFTER and not self.mixed
         if first and 0.0 < fastest * max(2.0, most) < 1.0:
             expected = [fastest * each for each in expected]
         elif max(ratios) <= most:

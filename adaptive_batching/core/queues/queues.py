@@ -138,7 +138,7 @@ class Queues:
         line = usual if latency is None else latency
         view = KeyQueue(queue, self._permits, limits, line, self._timer_lateness, age, pace)
         if self.views and not self.shared:
-            self.shared = True
+            self.shared = usual.mixed = True
             for other in self.views.values():
                 self._place(other)
         self.views[key] = view

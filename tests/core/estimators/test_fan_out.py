@@ -64,10 +64,11 @@ def test_a_clump_that_outgrows_all_before_is_taken_to_be_like_them() -> None:
     assert fan_out.worth(50, 20e-3, 0.0) > 2 * GAP
 
 
-def test_the_rest_is_that_of_the_mean_clump() -> None:
-    """Of clumps of eight, seven are still to come behind the first, and none behind the last."""
-    assert [after(come).rest for come in (1, 4)] == pytest.approx([7.0, 4.0], rel=0.05)
-    assert after(8).rest == pytest.approx(0.0, abs=0.1)
+@pytest.mark.parametrize("come", [1, 4, 7, 8])
+def test_how_many_are_still_to_come(come: int) -> None:
+    """Of clumps of eight, seven follow the first, and none the last."""
+    assert not after(come).outgrows(8 - come)
+    assert come == 8 or after(come).outgrows(7 - come)
 
 
 def test_dear_waits_are_shorter() -> None:

@@ -184,8 +184,24 @@ def test_a_warm_batch_among_cold_ones_is_believed() -> None:
 def test_a_batch_of_another_kind_is_not_believed() -> None:
     """Where batch keys cost differently, the cheapest is no better guess than the others."""
     latency = LinearLatency()
+    latency.mixed = True
     for duration in (0.4, 0.4, 0.4, 0.036, 0.4):
-        latency.observe(4, duration, alike=False)
+        latency.observe(4, duration)
+    assert latency.predict(4) == pytest.approx(0.33, rel=0.05)
+
+
+@pytest.mark.parametrize("ratio", [0.6, 1.6])
+def test_first_batches_that_differ_by_less_than_half_are_taken_as_they_are(ratio: float) -> None:
+    """None of them is cold beside the others."""
+    latency = learned([(4, 0.4), (4, 0.4), (4, 0.4), (4, 0.4 * ratio), (4, 0.4)])
+    assert latency.predict(4) == pytest.approx(0.4, rel=0.1)
+
+
+def test_a_fast_batch_after_a_change_is_not_believed() -> None:
+    """Only the first batches of all are cold."""
+    latency = learned([(4, 0.04)] * 20)
+    for duration in (0.4, 0.4, 0.4, 0.4, 0.04):
+        latency.observe(4, duration)
     assert latency.predict(4) == pytest.approx(0.33, rel=0.05)
 
 

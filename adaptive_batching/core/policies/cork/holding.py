@@ -92,17 +92,20 @@ def _gathered_until(at: Situation, due: float, parameters: CorkParameters) -> fl
     # What ends these holds is that no job comes any more, which only the timer notices.
     now, arrivals, timer = at.now, at.arrivals, at.timer
     size = min(at.items, at.full)
-    duration, single = (at.fixed + at.per_item * size) / at.idle, at.fixed + at.per_item
+    alone, single = at.fixed + at.per_item * size, at.fixed + at.per_item
+    duration, fan_out = alone / at.idle, arrivals.fan_out
     missed = parameters.clump * duration
     clump_end = _clump_end(at, missed, due)
     if clump_end > now:
         return clump_end
     longest = at.oldest.arrived + parameters.longest_clump * single
     clumped = parameters.in_a_clump * at.rate  # jobs a second, far more than come on average
-    if now < longest and arrivals.fan_out.recognised(clumped):
-        if at.alike > 1 and at.requests * (at.alike - 1) >= arrivals.fan_out.rest:
-            return now  # for the others of the clump the other workers are idle
-        end = arrivals.newest + arrivals.fan_out.worth(at.requests, missed, timer)
+    if now < longest and fan_out.recognised(clumped):
+        # The others find workers idle. Who comes while all are busy must be in time even so.
+        others = at.requests * (at.idle_peers - 1)
+        if others and 2.0 * alone <= at.limits.max_latency and not fan_out.outgrows(others):
+            return now
+        end = arrivals.newest + fan_out.worth(at.requests, missed, timer)
         return min(max(end, now + timer), longest) if end > now else now
     next_release = parameters.all_idle * duration
     hazard, changes = arrivals.hazard(now, at.rate, single)
@@ -172,10 +175,12 @@ def _clump_end(at: Situation, missed: float, due: float) -> float:
     if come * missed <= waiting * at.tick:
         return now
     fixed, per_item, items = at.fixed, at.per_item * at.mean_size, at.items / at.mean_size
-    # All sizes in jobs. The other workers are idle for as many others of the clump.
-    largest = min(at.full / at.mean_size, (items + come) / at.alike)
-    if items >= largest:
-        return now
+    largest = at.full / at.mean_size  # all sizes in jobs
+    if at.idle_peers > 1:
+        # Each idle worker takes an equal share of the clump.
+        largest = min(largest, (items + come) / at.idle_peers)
+        if items >= largest:
+            return now
     all_come = items + min(come, largest)
     apart = all_come / (2.0 * fixed + per_item * all_come)  # answers a second
     slower = per_item * (1.0 + at.margin)  # by each that joins; `due` reckons with the first
