@@ -280,6 +280,16 @@ def test_callers_who_come_back_together_share_the_idle_workers() -> None:
     assert cork >= 1.15 * all_at_once
 
 
+def test_a_promise_that_is_easily_kept_changes_no_hold() -> None:
+    """Two full batches would be late, but far smaller ones run: bunching makes no job late."""
+    arrivals = poisson(240.0, 20.0, seed=1)
+    loose, tight = (
+        Experiment(arrivals, Server(2e-3, 3e-3), Limits(FULL, within), warmup=2.0).run("cork", 2)
+        for within in (inf, 0.1)
+    )
+    assert tight.mean_latency == pytest.approx(loose.mean_latency, rel=0.02)
+
+
 def test_a_batch_does_not_wait_for_callers_whom_it_could_not_answer_in_time() -> None:
     """A hold that a deadline would end before the callers are back is time lost."""
     promise = 1.5 * SERVICE(FULL)

@@ -138,8 +138,9 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
     next_release = max(next_release, at.fixed / at.workers)
     hazard, changes = at.arrivals.hazard(now, at.rate, at.fixed + at.per_item)
     gain = hazard * at.arrivals.clump.unanswered * affordable
-    if 2.0 * full > at.limits.max_latency:  # then releases that bunch make jobs late as well
-        gain *= 2.0 * full / at.limits.max_latency
+    in_turn = 2.0 * (at.fixed + at.per_item * min(at.items, at.full))
+    if in_turn > at.limits.max_latency:  # then releases that bunch make jobs late as well
+        gain *= in_turn / at.limits.max_latency
     if at.requests >= gain * next_release:
         return now
     flips, soonest = now + (next_release - at.requests / gain) * idle, now + at.tick
