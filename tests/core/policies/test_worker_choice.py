@@ -9,7 +9,14 @@ import pytest
 
 from adaptive_batching.core import Batch, Hold, Limits, Outcome, Reason, Scheduler
 from adaptive_batching.core.policies.cork.cork import Cork
-from adaptive_batching.simulation import Drift, Server, UnevenServers, poisson, simulate
+from adaptive_batching.simulation import (
+    Drift,
+    Experiment,
+    Server,
+    UnevenServers,
+    poisson,
+    simulate,
+)
 from tests.core.steps import released, submit
 
 FAST, SLOW = 0, 1
@@ -87,8 +94,8 @@ def test_a_deadline_that_only_the_slow_worker_is_sure_to_keep() -> None:
 
 
 def test_who_is_passed_over_for_long_is_tried_with_one_job() -> None:
-    """Without batches it would be called slow for ever."""
-    scheduler = trained(since=-10.0)
+    """Without batches it would be called slow for ever: 0.5 s are fifty of the fast one."""
+    scheduler = trained(since=-0.5)
     submit(scheduler, 20, 0.0)
     released(scheduler.next(0.0))
     submit(scheduler, 9, 1e-3)
@@ -97,6 +104,16 @@ def test_who_is_passed_over_for_long_is_tried_with_one_job() -> None:
     assert isinstance(scheduler.next(1e-3), Hold)
     scheduler.finish(trial, Outcome.DONE, 1e-3 + 5.05e-3)  # it has recovered
     assert released(scheduler.next(7e-3)).worker == SLOW
+
+
+def test_a_slow_worker_is_worth_its_jobs_where_items_cost_much() -> None:
+    """The fast one would be busy with them for so much longer, while others come."""
+    servers = UnevenServers((Server(2e-3, 3e-3), Server(4e-3, 6e-3)))
+    experiment = Experiment(poisson(220.0, 20.0, seed=1), servers, Limits(64), warmup=2.0)
+    greedy, cork = (experiment.run(policy, 2) for policy in ("greedy", "cork"))
+    assert greedy.mean_latency is not None
+    assert cork.mean_latency is not None
+    assert cork.mean_latency < 1.15 * greedy.mean_latency
 
 
 def test_the_door_is_closed_to_who_only_the_slow_worker_could_take() -> None:

@@ -15,8 +15,9 @@ def wait_for_faster(
     """What to do because a busy worker is faster than the best idle one; None if nothing.
 
     A batch waits if the faster one, once free, would finish all that waits before the slow one
-    would finish this batch, unless only the slow one is sure to keep the oldest deadline. The slow
-    one gets no job whose deadline it can't keep while the faster one still can.
+    would finish this batch, and that gains more for these jobs than the next ones lose; unless only
+    the slow one is sure to keep the oldest deadline. The slow one gets no job whose deadline it
+    can't keep while the faster one still can.
     """
     now, soonest, fast = slow.now, slow.soonest, slow.on(faster)
     size, limit = min(slow.items, slow.full), slow.full
@@ -31,7 +32,10 @@ def wait_for_faster(
     clearing = max(0, slow.items - limit) * per_item if enough else inf
     pays_until = predicted_finish + on_slow - on_fast - clearing
     if now <= slow_until:
-        pays = free + on_fast + clearing < now + on_slow and now < pays_until
+        gain = now + on_slow - (free + on_fast + clearing)
+        # Jobs that come until the faster one has run this batch wait for its items as well.
+        delayed = slow.rate * (free + on_fast - now) * fast.per_item * size
+        pays = slow.requests * gain > delayed and now < pays_until
         last_call = slow_until - late
         overdue = faster.released + faster.predicted * longer <= now  # 1 in 10 is
         if not pays or free > fast_until or (overdue and now >= last_call):
@@ -44,7 +48,7 @@ def wait_for_faster(
         if doomed:
             return shed_or_probe(slow, doomed)
         until = max(soonest.deadline - on_fast, now + slow.timer)
-    if slow.passed_over > MEMORY * slow.predict(limit):
+    if slow.passed_over > MEMORY * fast.predict(limit):
         return Dispatch(slow.head.size, Reason.PROBE)  # what is known of it would be forgotten
     return Hold(until) if until > now else None
 
