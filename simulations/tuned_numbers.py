@@ -9,7 +9,7 @@ that is reckoned from others does not count, nor do defaults of what a user or a
 are counted apart: they bound memory or time, keep arithmetic among finite numbers, or are facts of
 mathematics.
 
-Answer: 33. There were 69 by the same count before a rule had to show what it buys.
+Answer: 35. There were 69 by the same count before a rule had to show what it buys.
 """
 
 import ast
