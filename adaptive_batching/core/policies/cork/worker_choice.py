@@ -33,8 +33,9 @@ def wait_for_faster(
     pays_until = predicted_finish + on_slow - on_fast - clearing
     if now <= slow_until:
         gain = now + on_slow - (free + on_fast + clearing)
-        # Jobs that come until the faster one has run this batch wait for its items as well.
-        delayed = slow.rate * (free + on_fast - now) * fast.per_item * size
+        # Jobs that come to the faster one until it has run this batch wait for its items as well.
+        come = slow.rate * (free + on_fast - now) / (faster.worth * faster.factor)
+        delayed = come * fast.per_item * size
         pays = slow.requests * gain > delayed and now < pays_until
         last_call = slow_until - late
         overdue = faster.released + faster.predicted * longer <= now  # 1 in 10 is
