@@ -129,10 +129,9 @@ class Permits:
     @property
     def idle_peers(self) -> int:
         """How many idle workers are nearer to once than to twice as slow as the best of them."""
-        if not self.uneven:
-            return self.idle
         factors = [worker.latency.factor for worker in self._idle]
-        return sum(round(factor / min(factors)) == 1 for factor in factors)
+        best = min(factors, default=1.0)
+        return sum(round(factor / best) == 1 for factor in factors)
 
     def take(self, batch: Batch) -> None:
         """The batch leaves for its worker, which must be idle."""

@@ -101,7 +101,7 @@ def _gathered_until(at: Situation, due: float, parameters: CorkParameters) -> fl
     longest = at.oldest.arrived + parameters.longest_clump * single
     clumped = parameters.in_a_clump * at.rate  # jobs a second, far more than come on average
     if now < longest and fan_out.recognised(clumped):
-        # The others find workers idle. Who comes while all are busy must be in time even so.
+        # The others find workers idle. A job that comes while all are busy must still be in time.
         others = at.requests * (at.idle_peers - 1)
         if others and 2.0 * alone <= at.limits.max_latency and not fan_out.outgrows(others):
             return now
@@ -138,9 +138,9 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
     next_release = max(next_release, at.fixed / at.workers)
     hazard, changes = at.arrivals.hazard(now, at.rate, at.fixed + at.per_item)
     gain = hazard * at.arrivals.clump.unanswered * affordable
-    in_turn = 2.0 * (at.fixed + at.per_item * min(at.items, at.full))
-    if in_turn > at.limits.max_latency:  # then releases that bunch make jobs late as well
-        gain *= in_turn / at.limits.max_latency
+    two_batches = 2.0 * (at.fixed + at.per_item * min(at.items, at.full))
+    if two_batches > at.limits.max_latency:  # then releases that bunch make jobs late as well
+        gain *= two_batches / at.limits.max_latency
     if at.requests >= gain * next_release:
         return now
     flips, soonest = now + (next_release - at.requests / gain) * idle, now + at.tick
@@ -178,7 +178,7 @@ def _clump_end(at: Situation, missed: float, due: float) -> float:
     fixed, per_item, items = at.fixed, at.per_item * at.mean_size, at.items / at.mean_size
     largest = at.full / at.mean_size  # all sizes in jobs
     if at.idle_peers > 1:
-        # Each idle worker takes an equal share of the clump.
+        # each idle worker takes an equal share of the clump
         largest = min(largest, (items + come) / at.idle_peers)
         if items >= largest:
             return now
