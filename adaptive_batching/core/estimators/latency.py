@@ -154,9 +154,9 @@ class LinearLatency:
         """Lay the line through the newest batches without what a pause or compiling added to some.
 
         Durations far above the line through most of them are clipped to it. Of the first five, most
-        may have been cold. If one took less than half as long as that line says, or than batches
-        that scatter do, the line is scaled down to it: a line that is too low is corrected by the
-        next batches, and with one that is too high jobs are refused, so that few batches run.
+        may have been cold, and the very first above all. If one took less than half as long as that
+        and as that line says, or than batches that scatter do, the line is scaled down to it: with
+        a line that is too high jobs are refused, so that few batches run to correct it.
         """
         newest = list(self._newest)
         durations = [duration for *_, duration in newest]
@@ -170,7 +170,7 @@ class LinearLatency:
         most = 1.0 + SURE * _MEDIAN_DEVIATION * spread
         fastest = min(ratios)
         first = self.batches == TRUSTED_AFTER and not self.mixed
-        if first and 0.0 < fastest * max(2.0, most) < 1.0:
+        if first and 0.0 < fastest * max(2.0, most) < min(1.0, ratios[0]):
             expected = [fastest * each for each in expected]
         elif max(ratios) <= most:
             return

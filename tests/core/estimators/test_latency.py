@@ -181,6 +181,12 @@ def test_a_warm_batch_among_cold_ones_is_believed() -> None:
     assert latency.predict(4) == pytest.approx(0.036, rel=0.1)
 
 
+def test_a_fast_batch_before_all_others_is_not_believed() -> None:
+    """The first of all would be cold: since then the model has slowed down."""
+    latency = learned([(4, 0.01), *[(4, 0.2)] * 4])
+    assert latency.predict(4) == pytest.approx(0.2, rel=0.25)
+
+
 def test_a_batch_of_another_kind_is_not_believed() -> None:
     """Where batch keys cost differently, the cheapest is no better guess than the others."""
     latency = LinearLatency()
