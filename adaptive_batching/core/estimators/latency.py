@@ -44,7 +44,7 @@ class LinearLatency:
     direction (CUSUM), it is no outlier but a change: everything is taken to be so many times as
     long as before, and the line is laid through the batches that raised the alarm. The first five
     batches, and the first five after a change, are taken as they come; then the line is laid
-    through most of them.
+    through most of them, and of the very first five scaled down to a warm one among cold ones.
 
     Before the first batch it predicts 0: it knows nothing and forces nothing.
     """

@@ -54,7 +54,8 @@ class Latency(Line, Protocol):
 class Pace:
     """The mean log ratio of durations to the pool's line, over the last 50 batches of their kind.
 
-    Of the first five it is the median, for first batches load and compile.
+    Of the first five it is the median, for first batches load and compile; no worker is held
+    against it before.
 
     Their kind is a worker, or a batch key. A line of its own would be learned from a share of the
     batches only, and be as much the noisier; machines differ in the speed of all they do, which

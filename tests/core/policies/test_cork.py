@@ -253,8 +253,8 @@ def test_callers_who_are_all_back_are_not_held(callers: int) -> None:
     assert sum(held[-20:]) <= 2
 
 
-def back(callers: int, model: Server, turnaround: Span, workers: int, policy: str) -> int:
-    """Answers to callers who send again when answered, through a live event loop."""
+def on_time(callers: int, model: Server, turnaround: Span, workers: int, policy: str) -> int:
+    """Answers in time to callers who send again when answered, as through a live event loop."""
     again = ClosedLoop(callers, 8.0, Span(0.0, 0.0), turnaround, seed=1)
     experiment = Experiment(again, model, Limits(8), warmup=2.0, loop_delay=0.25e-3)
     return experiment.run(policy, workers).on_time
@@ -265,7 +265,7 @@ def test_callers_with_a_worker_each_are_not_held_for_each_other(callers: int, wo
     """A request that misses a batch finds another worker idle."""
     model, turnaround = Server(2e-3, 3e-3), Span(0.5e-3, 1e-3)
     greedy, cork = (
-        back(callers, model, turnaround, workers, policy) for policy in ("greedy", "cork")
+        on_time(callers, model, turnaround, workers, policy) for policy in ("greedy", "cork")
     )
     assert cork >= 0.97 * greedy
 
@@ -274,7 +274,7 @@ def test_callers_who_come_back_together_share_the_idle_workers() -> None:
     """Four and four run beside each other in less time than eight in one batch."""
     model, turnaround = Server(20e-3, 2e-3), Span(1e-3, 3e-3)
     greedy, all_at_once, cork = (
-        back(8, model, turnaround, 2, policy) for policy in ("greedy", "window:5ms", "cork")
+        on_time(8, model, turnaround, 2, policy) for policy in ("greedy", "window:5ms", "cork")
     )
     assert cork >= 1.25 * greedy
     assert cork >= 1.15 * all_at_once

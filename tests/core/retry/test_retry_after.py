@@ -33,6 +33,7 @@ from tests.core.steps import released, submit
 
 SERVER = Server(5e-3, 0.05e-3)
 CAPACITY = 64 / 8.2e-3  # requests a second and worker
+SHED_LESS = 0.02  # of the shortest batch, by which the named time may be too soon
 
 
 class Noting(Scheduler):
@@ -99,7 +100,7 @@ overloads = st.builds(
 
 @settings(max_examples=15)
 @given(overloads, st.floats(0, 1))
-@example(Overload(3.8125, 73, 4, Limits(64, 0.05)), 0.25)
+@example(Overload(3.8125, 73, 4, Limits(64, 0.05)), 0.25)  # 24 us too soon
 def test_who_comes_back_alone_gets_in(overload: Overload, choice: float) -> None:
     """After the time that was named; not after half of it, though nobody else has come since.
 
@@ -114,7 +115,7 @@ def test_who_comes_back_alone_gets_in(overload: Overload, choice: float) -> None
     wait = refusals[refused].retry_after
     assert wait > 0
     before = [time for time in times if time <= refused]
-    longer = 0.02 * SERVER.service()(1)
+    longer = SHED_LESS * SERVER.service()(1)
     assert any(overload.gets_in(before, refused + wait + more) for more in (0.0, longer))
     half = refused + wait / 2
     assert not overload.gets_in(before, half) or overload.shed(before, refused, half)
