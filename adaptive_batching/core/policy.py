@@ -220,7 +220,8 @@ class Situation(NamedTuple):
         limits: What the user asked for, or less if a worker's memory is too small for that, or if
             too many items make the batches fail that they are in.
         idle: Workers that could take a batch now; at least 1 when a policy is asked to decide.
-        idle_peers: How many of those are about as fast as the best of them; 0 if none is idle.
+        idle_share: How many of those that are about as fast as the best of them are this queue's,
+            by its share of what waits in all queues; 0 if none is idle.
         workers: Workers that are alive.
         capacity: How many workers like the one it would run on could do the work of all.
         fixed: Seconds that any batch takes.
@@ -232,6 +233,9 @@ class Situation(NamedTuple):
         trusted: Whether those are enough to refuse work on their word.
         rate: Accepted jobs in a second, over about the last 16 full batches.
         mean_size: Items that one brings, on average.
+        all_items: Items that wait in all queues; at the door, in this one alone.
+        all_rate: Items that come in a second to all queues, as far as this one's rate and its share
+            of what left of late tell; at the door, to this one alone.
         arrivals: How soon the next is likely to come.
         next_free: When the next busy worker is expected to be free, `now` if that is overdue; `inf`
             if none is busy.
@@ -265,7 +269,7 @@ class Situation(NamedTuple):
     running: Collection[Batch]
     limits: Limits
     idle: int
-    idle_peers: int
+    idle_share: float
     workers: int
     capacity: float
     fixed: float
@@ -277,6 +281,8 @@ class Situation(NamedTuple):
     trusted: bool
     rate: float
     mean_size: float
+    all_items: int
+    all_rate: float
     arrivals: ArrivalRate
     next_free: float
     last_release: float

@@ -66,6 +66,8 @@ class Release:
         if view.arrivals.fresh and not self._permits.running:  # beside one, gaps matter less
             view.digest(now)
         situation = view.situation(now)
+        if self._queues.shared:
+            situation = self._queues.among(view, situation)
         decision = self._policy.decide(situation)
         if isinstance(decision, Hold):
             return decision
@@ -88,7 +90,7 @@ class Release:
         duration = view.duration(min(queue.items, view.limits.max_batch_size))
         if self.flushing or now + duration <= queue.soonest.deadline:
             return None
-        decision = self._policy.decide(view.situation(now))
+        decision = self._policy.decide(self._queues.among(view, view.situation(now)))
         if isinstance(decision, Shed) and decision.reason is ShedReason.HOPELESS:
             return self._turn_away(view, decision, now)
         return None

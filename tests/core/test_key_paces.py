@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from math import inf
 from random import Random
+from statistics import fmean
 
 import pytest
 
@@ -139,18 +140,22 @@ def test_keys_whose_first_batch_is_late_are_served_with_the_second(
     assert min(each.goodput for each in (row.keys or {}).values()) > 0.99
 
 
-@pytest.mark.parametrize(("seed", "least"), [(2, 0.85), (6, 0.85), (7, 0.75), (10, 0.85)])
-def test_the_most_frequent_of_many_keys_is_served(seed: int, least: float) -> None:
+def test_the_most_frequent_of_many_keys_is_served() -> None:
     """One key in four costs eight times as much: an overload takes from those, by and large.
 
     Full batches leave jobs out that might be late; if another key's batch left instead, the most
-    frequent would do so again and again, and have a tenth of its jobs in time.
+    frequent would do so again and again, and have a tenth of its jobs in time in some traffic.
     """
-    random = Random(seed)
     costs = {key: 8.0 if key % 4 == 3 else 1.0 for key in range(32)}
     server = Server(4e-3, 1.6e-3, conditions=(KeyCosts(costs),))
-    arrivals = poisson(2_000.0, 4.0, seed=seed)
-    keys = random.choices(list(costs), [1.0 / (key + 1) for key in costs], k=len(arrivals))
-    row = Experiment(arrivals, server, Limits(64, 0.5), keys=keys, warmup=2.0).run("cork", 4)
-    assert (row.keys or {})["0"].goodput > least
-    assert row.goodput > 0.75
+    rows = []
+    for seed in range(1, 13):
+        arrivals = poisson(2_000.0, 4.0, seed=seed)
+        shares = [1.0 / (key + 1) for key in costs]
+        keys = Random(seed).choices(list(costs), shares, k=len(arrivals))
+        experiment = Experiment(arrivals, server, Limits(64, 0.5), keys=keys, warmup=2.0)
+        rows.append(experiment.run("cork", 4))
+    frequent = [(row.keys or {})["0"].goodput for row in rows]
+    assert fmean(frequent) > 0.85
+    assert min(frequent) > 0.6
+    assert fmean(row.goodput for row in rows) > 0.8

@@ -54,6 +54,30 @@ def test_while_all_can_be_in_time_the_earliest_deadline_goes_first() -> None:
     assert released(scheduler.next(1e-3)).key == "lonely"
 
 
+def test_the_traffic_of_all_queues_is_told_from_what_left_of_each() -> None:
+    """Of four items that come and leave three are of one key; both queues tell of the same."""
+    seen: dict[Hashable, Situation] = {}
+
+    class Watched(Greedy):
+        def decide(self, situation: Situation) -> Decision:
+            seen[situation.head.key] = situation
+            return super().decide(situation)
+
+    scheduler = Scheduler(Watched(), Limits(64), 1)
+    for size in (1, 8, 64) * 10:
+        scheduler.latency.observe(size, 5e-3 + 0.05e-3 * size)
+    for turn in range(200):
+        now = turn * 10e-3
+        come(scheduler, 1, "rare", now, 1.0)
+        come(scheduler, 3, "frequent", now, 2.0)
+        for _ in range(2):
+            scheduler.finish(released(scheduler.next(now)), Outcome.DONE, now := now + 5e-3)
+    assert seen["rare"].all_items == 4
+    assert seen["frequent"].all_items == 3  # the other's have left
+    for situation in seen.values():
+        assert situation.all_rate == pytest.approx(400.0, rel=0.1)
+
+
 def test_when_they_cannot_the_batch_that_is_worth_most_goes_first() -> None:
     """Of six keys four can be in time; the two lonely requests are not among them, though they came
     first.

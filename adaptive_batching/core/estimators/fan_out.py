@@ -71,7 +71,7 @@ class FanOut:
         ended = self._all_ended / self._all
         return 1.0 - ended > rate * ((1.0 - ended) * self._gap + ended * self._longest)
 
-    def outgrows(self, others: int) -> bool:
+    def outgrows(self, others: float) -> bool:
         """Whether more than so many are still expected in this clump, to half an arrival."""
         usual = self._all_ended / self._all
         expected, chance = 0.0, 1.0

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.estimators.delays import TimerLateness
 from adaptive_batching.core.estimators.evidence import SHORT_MEMORY
+from adaptive_batching.core.estimators.fading_sum import FadingSum
 from adaptive_batching.core.estimators.pace import KeyPace, Latency
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.permits import Permits
@@ -33,8 +34,8 @@ class KeyQueue:
     """
 
     __slots__ = (
-        "_timer_lateness", "arrivals", "cap", "forgotten", "limits", "line", "opened", "pace",
-        "permits", "probes", "queue",
+        "_timer_lateness", "arrivals", "cap", "forgotten", "gone", "limits", "line", "opened",
+        "pace", "permits", "probes", "queue",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +55,8 @@ class KeyQueue:
         """When what is known of its batches is outdated (seconds); see `Situation`."""
         self.probes = 0
         """Probes that left last, one after another."""
+        self.gone = FadingSum()
+        """Items that left of late, while there were several keys."""
         self.line = latency
         self.pace = pace
         self.arrivals: ArrivalRate = queue.arrivals
@@ -157,6 +160,8 @@ class KeyQueue:
                 line.trusted,
                 rate,
                 arrivals.mean_size,
+                queue.items,
+                rate * arrivals.mean_size,
                 arrivals,
                 max(now, permits.earliest),
                 permits.last_release,
@@ -202,7 +207,7 @@ class KeyQueue:
             per_cost=known.per_cost * factor,
             per_size=known.per_size * factor,
             others=known.others * factor,
-            idle_peers=permits.idle_peers,
+            idle_share=permits.idle_peers,
             capacity=worker.worth(alive),
             passed_over=now - worker.released,
             faster=faster,

@@ -6,6 +6,7 @@ from math import inf, log
 from typing import Protocol, runtime_checkable
 
 from adaptive_batching.core.estimators.delays import TimerLateness
+from adaptive_batching.core.estimators.fading_sum import FadingSum
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.estimators.pace import KeyPace, KeySpread
 from adaptive_batching.core.fairness.fair_cost_queue import FairCostQueue
@@ -14,7 +15,7 @@ from adaptive_batching.core.fairness.tenant_orders import TenantOrders
 from adaptive_batching.core.fairness.tenants import Tenants
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.permits import Permits
-from adaptive_batching.core.policy import Limits
+from adaptive_batching.core.policy import Limits, Situation
 from adaptive_batching.core.queues.cost_queue import CostQueue
 from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.queues.key_order import Line, QueueOrder
@@ -78,6 +79,8 @@ class Queues:
         self._weighing = weighing
         self._tenants = tenants
         self._opened = count()
+        self._batches = 0  # that left, or were turned away, while there were several keys
+        self._gone = FadingSum()  # items in those
         self._spread = KeySpread()
         self._order = QueueOrder()
         self._by_tenant = None if tenants is None else TenantOrders(tenants)
@@ -177,10 +180,23 @@ class Queues:
         self.items -= items
         if not self.shared:
             return
+        self._batches += 1
+        self._gone.add(items, self._batches)
         self.views[key] = view = self.views.pop(key)  # the last of those that are remembered
+        view.gone.add(items, self._batches)
         self._place(view)
         if len(self.views) > _REMEMBERED:
             self._forget_oldest()
+
+    def among(self, view: KeyQueue, known: Situation) -> Situation:
+        """What is known of a queue, in which jobs wait, beside several others."""
+        gone = view.gone.after(self._batches)
+        share = gone / self._gone.after(self._batches) if gone else 1.0
+        return known._replace(
+            idle_share=known.idle_share * known.items / self.items,
+            all_items=self.items,
+            all_rate=known.all_rate / share,
+        )
 
     def forget_unused(self, key: Hashable) -> None:
         """Do not remember a queue for a job that was not let in, if there are many."""

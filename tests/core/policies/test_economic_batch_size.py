@@ -1,18 +1,20 @@
 """What waits is served in parts where the first of a batch would wait long for its last."""
 
-from math import inf
+from math import inf, sqrt
 
 import pytest
 
-from adaptive_batching.core import Limits, Scheduler
+from adaptive_batching.core import Job, Limits, Scheduler
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.simulation import Experiment, Server, limit_of, poisson
 from tests.core.steps import released, submit
 
 
-def scheduler(fixed: float, per_item: float, max_latency: float = inf) -> Scheduler:
-    """One worker that has shown what batches of many sizes take."""
-    scheduler = Scheduler(Cork(), Limits(64, max_latency), 1)
+def scheduler(
+    fixed: float, per_item: float, max_latency: float = inf, workers: int = 1
+) -> Scheduler:
+    """Workers that have shown what batches of many sizes take."""
+    scheduler = Scheduler(Cork(), Limits(64, max_latency), workers)
     for size in [1, 2, 4, 8, 64] * 20:
         scheduler.latency.observe(size, fixed + per_item * size)
     return scheduler
@@ -44,6 +46,22 @@ def test_one_size_teaches_nothing_about_parts() -> None:
     """Before the fit is trusted, what waits leaves together."""
     untaught = Scheduler(Cork(), Limits(64), 1)
     assert first_of_sixteen(untaught) == 16
+
+
+def submit_keys(scheduler: Scheduler, each: int, keys: str) -> None:
+    """So many jobs of each key at one instant."""
+    for key in keys:
+        for _ in range(each):
+            scheduler.submit(Job(0.0, key=key))
+
+
+def test_what_waits_in_all_queues_waits_for_the_fixed_parts_of_each() -> None:
+    """Beside seven other keys, batches of one are as large as if all had its key."""
+    alone, beside = (scheduler(fixed=1e-3, per_item=5e-3) for _ in range(2))
+    submit_keys(alone, 16, "a")
+    submit_keys(beside, 16, "abcdefgh")
+    assert released(alone.next(0.0)).size == round(2 * sqrt(16 / 5))
+    assert released(beside.next(0.0)).size == round(2 * sqrt(8 * 16 / 5))
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])

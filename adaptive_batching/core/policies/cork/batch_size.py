@@ -19,22 +19,21 @@ def boarding_limit(at: Situation, limit: int, parameters: CorkParameters) -> int
 
     In batches of n each of N items waits N * fixed / n for fixed parts and n * per_item for its
     own, halved: least at sqrt(N * fixed / per_item) (Harris 1913). N is a worker's share of what
-    waits and comes until the queue is empty. It is `caution` times that, and at least so many times
-    what the workers need to keep up: just that where long batches would starve the others. Batches
-    stay whole if in parts the last job would be late.
+    waits and comes until the queues are empty. It is `caution` times that, and at least so many
+    times what the workers need to keep up: just that where long batches would starve the others.
+    Batches stay whole if in parts the last job would be late.
     """
-    fixed, per_item, capacity = at.fixed, at.per_item, at.capacity
-    item_rate = at.rate * at.mean_size
+    fixed, per_item, capacity, item_rate = at.fixed, at.per_item, at.capacity, at.all_rate
     spare = capacity - item_rate * per_item
     if at.requests == 1 or per_item <= 0 or spare <= 0 or not at.trusted:
         return limit
     keeps_up = item_rate * fixed / spare
-    busy = (fixed * capacity + per_item * at.items) / spare
-    items = (at.items + item_rate * busy) / capacity
+    busy = (fixed * capacity + per_item * at.all_items) / spare
+    items = (at.all_items + item_rate * busy) / capacity
     economical = parameters.caution * max(sqrt(items * fixed / per_item), keeps_up)
     if economical < limit:
         each = per_item + fixed / max(1.0, economical)  # seconds of a worker
-        if at.items * each <= at.limits.max_latency * capacity:
+        if at.all_items * each <= at.limits.max_latency * capacity:
             limit = max(1, round(economical), at.head.size)
     least = max(1, round(min(parameters.caution * keeps_up, limit)), at.head.size)
     long = item_rate * per_item > parameters.long_batches * capacity

@@ -102,8 +102,8 @@ def _gathered_until(at: Situation, due: float, parameters: CorkParameters) -> fl
     clumped = parameters.in_a_clump * at.rate  # jobs a second, far more than come on average
     if now < longest and fan_out.recognised(clumped):
         # The others find workers idle. A job that comes while all are busy must still be in time.
-        others = at.requests * (at.idle_peers - 1)
-        if others and 2.0 * alone <= at.limits.max_latency and not fan_out.outgrows(others):
+        others = at.requests * (at.idle_share - 1.0)
+        if others > 0.0 and 2.0 * alone <= at.limits.max_latency and not fan_out.outgrows(others):
             return now
         end = arrivals.newest + fan_out.worth(at.requests, missed, timer)
         return min(max(end, now + timer), longest) if end > now else now
@@ -177,9 +177,9 @@ def _clump_end(at: Situation, missed: float, due: float) -> float:
         return now
     fixed, per_item, items = at.fixed, at.per_item * at.mean_size, at.items / at.mean_size
     largest = at.full / at.mean_size  # all sizes in jobs
-    if at.idle_peers > 1:
+    if at.idle_share > 1.0:
         # each idle worker takes an equal share of the clump
-        largest = min(largest, (items + come) / at.idle_peers)
+        largest = min(largest, (items + come) / at.idle_share)
         if items >= largest:
             return now
     all_come = items + min(come, largest)
