@@ -158,6 +158,7 @@ class KeyQueue:
                 line.peak,
                 line.batches,
                 line.trusted,
+                line.one_size,
                 rate,
                 arrivals.mean_size,
                 queue.items,
