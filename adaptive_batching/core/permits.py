@@ -175,7 +175,8 @@ class Permits:
         The pool's line is that of a worker as fast as most, for batch keys as fast as most:
         durations are divided by the factors of both, so that it is learned from all of them and is
         no noisier than if they were alike. If the batch was of a kind that has a line of its own,
-        the pool's is that of all kinds together, and only good for a rough idea.
+        the pool's is that of all kinds together, and only good for a rough idea. The line learns
+        first: a change that it sees in all batches is not the worker's, though this one ran them.
 
         Args:
             index: Of the worker.
@@ -186,11 +187,8 @@ class Permits:
                 or if it has been forgotten.
             cost: What it cost; see `Costs`.
         """
-        if len(self.workers) > 1:
-            worker = self.workers[index]
-            usual = self.latency if pace is None else pace.latency
-            worker.learn(size, duration, usual if line is None else line, cost)
-            duration /= worker.latency.factor
+        worker, took = self.workers[index], duration
+        duration /= worker.latency.factor
         if pace is not None:
             pace.learn(size, duration, cost)
             duration /= pace.factor
@@ -198,6 +196,8 @@ class Permits:
         if line is not None:
             line.observe(size, duration, cost)
         if len(self.workers) > 1:
+            usual = self.latency if pace is None else pace.latency
+            worker.learn(size, took, usual if line is None else line, cost)
             self._compare()
 
     def rehearse(self, timings: Iterable[tuple[int, int, float, float]]) -> None:

@@ -70,6 +70,16 @@ def test_idle_workers_that_are_far_slower_are_no_peers() -> None:
     assert trained(1.0, 1.0, 1.0).idle_peers == 3
 
 
+def test_a_model_that_slows_down_makes_no_worker_slow() -> None:
+    """The fast one of two ran all batches since: the other is not taken for as fast as that."""
+    permits = trained(1.0, 2.0)
+    for _ in range(6):
+        permits.learn(0, 8, 2 * 5.4e-3)
+    fast, slow = permits.workers
+    assert fast.latency.predict(8) == pytest.approx(2 * 5.4e-3, rel=0.1)
+    assert slow.latency.predict(8) == pytest.approx(4 * 5.4e-3, rel=0.1)
+
+
 def test_the_fastest_of_the_idle_is_chosen() -> None:
     """However long the others have been idle."""
     assert trained(2.0, 1.0, 2.0).idlest.index == 1
