@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from adaptive_batching.core.estimators.evidence import TRUSTED_AFTER
 from adaptive_batching.core.estimators.latency import LinearLatency
+from adaptive_batching.core.estimators.line import Line
 from adaptive_batching.core.estimators.medians import median_low
 from adaptive_batching.core.estimators.pace import KeyPace
 from adaptive_batching.core.job import Batch
@@ -126,12 +127,25 @@ class Permits:
             return self._idle[0]
         return min(self._idle, key=_factor)
 
-    @property
-    def idle_peers(self) -> int:
-        """How many idle workers are nearer to once than to twice as slow as the best of them."""
-        factors = [worker.latency.factor for worker in self._idle]
-        best = min(factors, default=1.0)
-        return sum(round(factor / best) == 1 for factor in factors)
+    def idle_share(self, line: Line, items: float) -> float:
+        """By how many workers like the best idle one so many items could be shared out at once.
+
+        A slower one has a smaller part, so that all end at the same time, but for the fixed part.
+        It counts if its part is answered sooner than all would be by those before it.
+
+        Args:
+            line: How long batches take on a worker as fast as most.
+            items: What is shared out.
+        """
+        factors = sorted([worker.latency.factor for worker in self._idle])
+        share = 0.0
+        for factor in factors:
+            speed = factors[0] / factor
+            part = line.fixed + line.per_item * items * speed / (share + speed)
+            if share and part > speed * (line.fixed + line.per_item * items / share):
+                break
+            share += speed
+        return share
 
     def take(self, batch: Batch) -> None:
         """The batch leaves for its worker, which must be idle."""

@@ -220,8 +220,8 @@ class Situation(NamedTuple):
         limits: What the user asked for, or less if a worker's memory is too small for that, or if
             too many items make the batches fail that they are in.
         idle: Workers that could take a batch now; at least 1 when a policy is asked to decide.
-        idle_share: How many of those that are about as fast as the best of them are this queue's,
-            by its share of what waits in all queues; 0 if none is idle.
+        idle_share: By how many like the best of them what waits could be shared out at once, and
+            what the clump still brings; less by what waits in other queues. 0 if none is idle.
         workers: Workers that are alive.
         capacity: How many workers like the one it would run on could do the work of all.
         fixed: Seconds that any batch takes.

@@ -23,13 +23,13 @@ def batch(permits: Permits, now: float, size: int = 8) -> Batch:
     return Batch([Job(now)], size, None, Reason.IDLE, now, predicted, 0, worker.index)
 
 
-def trained(*slowness: float) -> Permits:
+def trained(*slowness: float, fixed: float = 5e-3, per_item: float = 5e-5) -> Permits:
     """Permits that have seen each worker run sixty batches of many sizes."""
     permits = Permits(len(slowness))
     for step in range(60):
         size = 1 + 7 * step % 20
         for index, factor in enumerate(slowness):
-            permits.learn(index, size, factor * (5e-3 + 5e-5 * size))
+            permits.learn(index, size, factor * (fixed + per_item * size))
     return permits
 
 
@@ -61,13 +61,18 @@ def test_a_slow_worker_is_known_by_its_batches() -> None:
     assert permits.latency.predict(20) == pytest.approx(6e-3, rel=0.05)
 
 
-def test_idle_workers_that_are_far_slower_are_no_peers() -> None:
-    """Of the best idle one: where that is busy, the next best has peers of its own."""
-    permits = trained(1.0, 1.35, 1.7, 4.0)
-    assert permits.idle_peers == 2
-    permits.take(batch(permits, 0.0))
-    assert permits.idle_peers == 2
-    assert trained(1.0, 1.0, 1.0).idle_peers == 3
+def test_idle_workers_count_by_their_speed_where_items_cost_much() -> None:
+    """One of half the speed gets half as many of them."""
+    permits = trained(1.0, 2.0, fixed=1e-3, per_item=5e-3)
+    assert permits.idle_share(permits.latency, 8) == pytest.approx(1.5, rel=0.05)
+    permits = trained(1.0, 1.0, 1.0)
+    assert permits.idle_share(permits.latency, 8) == pytest.approx(3.0, rel=0.05)
+
+
+def test_a_slow_idle_worker_counts_only_if_it_answers_its_part_sooner() -> None:
+    """Its fixed part takes as long as a faster one needs for the few items more."""
+    permits = trained(1.0, 2.0)
+    assert permits.idle_share(permits.latency, 8) == 1.0
 
 
 def test_a_model_that_slows_down_makes_no_worker_slow() -> None:

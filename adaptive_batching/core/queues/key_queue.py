@@ -201,6 +201,7 @@ class KeyQueue:
                 batch.predicted,
                 worker.worth(ahead),
             )
+        come = self.arrivals.clump.size(now) * known.mean_size
         return known._replace(
             next_free=inf if foremost is None else foremost.free(now),
             fixed=known.fixed * factor,
@@ -208,7 +209,7 @@ class KeyQueue:
             per_cost=known.per_cost * factor,
             per_size=known.per_size * factor,
             others=known.others * factor,
-            idle_share=permits.idle_peers,
+            idle_share=permits.idle_share(self.line, known.items + come),
             capacity=worker.worth(alive),
             passed_over=now - worker.released,
             faster=faster,

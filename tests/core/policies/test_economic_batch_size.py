@@ -6,7 +6,15 @@ import pytest
 
 from adaptive_batching.core import Job, Limits, Scheduler
 from adaptive_batching.core.policies.cork.cork import Cork
-from adaptive_batching.simulation import ClosedLoop, Experiment, Server, Span, limit_of, poisson
+from adaptive_batching.simulation import (
+    ClosedLoop,
+    Experiment,
+    Server,
+    Span,
+    UnevenServers,
+    limit_of,
+    poisson,
+)
 from tests.core.steps import released, submit
 
 
@@ -79,6 +87,16 @@ def test_callers_who_always_come_together_show_what_their_items_add(workers: int
     experiment = Experiment(loop, Server(2e-3, 3e-3), Limits(64), warmup=2.0)
     one_each = 2.0 * workers / (2e-3 + 3e-3 + 0.1e-3)
     assert experiment.run("cork", workers).on_time > 0.97 * one_each
+
+
+@pytest.mark.parametrize("users", [4, 6, 8])
+def test_a_slow_worker_takes_its_part_of_callers_who_come_together(users: int) -> None:
+    """All of them take longer on the fast one than a few do on the slow one."""
+    loop = ClosedLoop(users, 8.0, Span(0.0, 0.0), Span(0.05e-3, 0.15e-3), seed=1)
+    servers = UnevenServers((Server(2e-3, 3e-3), Server(4e-3, 6e-3)))
+    experiment = Experiment(loop, servers, Limits(64), warmup=2.0)
+    cork, greedy = (experiment.run(policy, 2).on_time for policy in ("cork", "greedy"))
+    assert cork > 0.97 * greedy
 
 
 def test_no_idle_worker_is_taken_for_what_costs_little() -> None:
