@@ -23,8 +23,10 @@ from adaptive_batching.core import (
     ShedReason,
     Situation,
 )
+from adaptive_batching.core.estimators.delays import TimerLateness
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.greedy import Greedy
+from adaptive_batching.core.queues.queues import Queues
 from adaptive_batching.errors import Overloaded, PolicyError
 from adaptive_batching.simulation import Experiment, Lots, Server, poisson
 from tests.core.steps import released
@@ -76,6 +78,20 @@ def test_the_traffic_of_all_queues_is_told_from_what_left_of_each() -> None:
     assert seen["frequent"].all_items == 3  # the other's have left
     for situation in seen.values():
         assert situation.all_rate == pytest.approx(400.0, rel=0.1)
+
+
+def test_a_key_that_was_quiet_for_long_is_as_good_as_any() -> None:
+    """Of what left, its share is so small that nothing can be divided by it."""
+    scheduler = experienced()
+    queues = Queues(scheduler.limits, scheduler.permits, TimerLateness(), weighing=False)
+    quiet, _ = (queues.open(key, scheduler.limits, None) for key in ("quiet", "busy"))
+    queues.left("quiet", 1)
+    for _ in range(380_000):
+        queues.left("busy", 1)
+    quiet.queue.append(Job(1.0, key="quiet"))
+    queues.items = 1
+    known = quiet.situation(1.0)._replace(all_rate=2.0)
+    assert queues.among(quiet, known).all_rate == 2.0 * 500.0
 
 
 def test_when_they_cannot_the_batch_that_is_worth_most_goes_first() -> None:

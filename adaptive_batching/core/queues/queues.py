@@ -6,6 +6,7 @@ from math import inf, log
 from typing import Protocol, runtime_checkable
 
 from adaptive_batching.core.estimators.delays import TimerLateness
+from adaptive_batching.core.estimators.evidence import LONG_MEMORY
 from adaptive_batching.core.estimators.fading_sum import FadingSum
 from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.estimators.pace import KeyPace, KeySpread
@@ -190,8 +191,8 @@ class Queues:
 
     def among(self, view: KeyQueue, known: Situation) -> Situation:
         """What is known of a queue, in which jobs wait, beside several others."""
-        gone = view.gone.after(self._batches)
-        share = gone / self._gone.after(self._batches) if gone else 1.0
+        gone, total = view.gone.after(self._batches), self._gone.after(self._batches)
+        share = max(gone / total, 1.0 / LONG_MEMORY) if gone else 1.0  # of less nothing is known
         return known._replace(
             idle_share=known.idle_share * known.items / self.items,
             all_items=self.items,
