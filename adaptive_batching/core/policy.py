@@ -231,7 +231,6 @@ class Situation(NamedTuple):
         peak: From which size on batches were seen to answer fewer items a second.
         batches: Batches learned from.
         trusted: Whether those are enough to refuse work on their word.
-        one_size: Whether those of late had about one size, so that `per_item` is a guess.
         rate: Accepted jobs in a second, over about the last 16 full batches.
         mean_size: Items that one brings, on average.
         all_items: Items that wait in all queues; at the door, in this one alone.
@@ -280,7 +279,6 @@ class Situation(NamedTuple):
     peak: PeakSize
     batches: int
     trusted: bool
-    one_size: bool
     rate: float
     mean_size: float
     all_items: int

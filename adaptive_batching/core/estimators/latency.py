@@ -53,7 +53,7 @@ class LinearLatency:
         "_above", "_below", "_covariance", "_level_weight", "_mean_duration", "_mean_size",
         "_newest", "_quantile", "_scatter", "_since_change", "_slope_duration",
         "_slope_size", "_slope_weight", "_spread", "_variance", "batches", "fixed",
-        "largest", "margin", "mixed", "one_size", "peak", "per_item", "per_size", "trusted",
+        "largest", "margin", "mixed", "peak", "per_item", "per_size", "trusted",
     )  # fmt: skip
 
     per_cost: float = 0.0
@@ -97,8 +97,6 @@ class LinearLatency:
             maxlen=TRUSTED_AFTER
         )  # sizes, costs, durations not clipped
         self._since_change = 0  # batches
-        self.one_size = True
-        """Whether batches had about one size of late, so that the slope is a guess."""
         self.mixed = False
         """Whether batches of several kinds are learned from: some are faster than others."""
 
@@ -227,7 +225,7 @@ class LinearLatency:
         the flat line through that size was a guess.
         """
         blamed = list(self._newest)[-4 if self._above >= ALARM else -2 :]
-        if self.one_size and all(self._explained(*each) for each in blamed):
+        if self._variance < _ONE_SIZE and all(self._explained(*each) for each in blamed):
             self._level_weight = 0.0
             self._relearn(blamed)
             return
@@ -270,7 +268,6 @@ class LinearLatency:
         self._slope_duration += share * duration_step
         kept = 1.0 - share
         self._variance = self._variance * SLOPE_KEPT + kept * size_step * size_step
-        self.one_size = self._variance < _ONE_SIZE
         self._covariance = self._covariance * SLOPE_KEPT + kept * size_step * duration_step
         self._scatter = self._scatter * SLOPE_KEPT + kept * duration_step * duration_step
 

@@ -44,10 +44,6 @@ class Latency(Line, Protocol):
         """Whether enough batches were seen to refuse work on its word."""
 
     @property
-    def one_size(self) -> bool:
-        """Whether batches had about one size of late, so that the slope is a guess."""
-
-    @property
     def usual(self) -> float:
         """Seconds that a batch takes, on average of late, of any kind."""
 
@@ -199,11 +195,6 @@ class ScaledLatency:
     def trusted(self) -> bool:
         """Whether enough batches were seen to refuse work on its word."""
         return self.pool.trusted
-
-    @property
-    def one_size(self) -> bool:
-        """Whether batches had about one size of late, of any kind."""
-        return self.pool.one_size
 
     @property
     def per_cost(self) -> float:

@@ -158,7 +158,6 @@ class KeyQueue:
                 line.peak,
                 line.batches,
                 line.trusted,
-                line.one_size,
                 rate,
                 arrivals.mean_size,
                 queue.items,

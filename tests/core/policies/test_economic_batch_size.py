@@ -72,23 +72,6 @@ def test_what_waits_in_all_queues_waits_for_the_fixed_parts_of_each() -> None:
     assert released(beside.next(0.0)).size == round(2 * sqrt(8 * 16 / 5))
 
 
-def test_callers_who_come_together_are_shared_by_idle_workers() -> None:
-    """In one batch the second would wait for the first one's items beside an idle worker."""
-    two = scheduler(fixed=2e-3, per_item=3e-3, workers=2)
-    submit_keys(two, 2, "a")
-    batches = [released(two.next(0.0)) for _ in range(2)]
-    assert [(batch.size, batch.worker) for batch in batches] == [(1, 0), (1, 1)]
-
-
-@pytest.mark.parametrize("workers", [2, 4])
-def test_callers_who_always_come_together_show_what_their_items_add(workers: int) -> None:
-    """Where batches of one size only would ever run, idle workers try smaller ones."""
-    loop = ClosedLoop(workers, 4.0, Span(0.0, 0.0), Span(0.1e-3, 0.1e-3))
-    experiment = Experiment(loop, Server(2e-3, 3e-3), Limits(64), warmup=2.0)
-    one_each = 2.0 * workers / (2e-3 + 3e-3 + 0.1e-3)
-    assert experiment.run("cork", workers).on_time > 0.97 * one_each
-
-
 @pytest.mark.parametrize("users", [4, 6, 8])
 def test_a_slow_worker_takes_its_part_of_callers_who_come_together(users: int) -> None:
     """All of them take longer on the fast one than a few do on the slow one."""
@@ -97,32 +80,6 @@ def test_a_slow_worker_takes_its_part_of_callers_who_come_together(users: int) -
     experiment = Experiment(loop, servers, Limits(64), warmup=2.0)
     cork, greedy = (experiment.run(policy, 2).on_time for policy in ("cork", "greedy"))
     assert cork > 0.97 * greedy
-
-
-def test_no_idle_worker_is_taken_for_what_costs_little() -> None:
-    """To answer a job 0.4 ms sooner would take another 5 ms of a worker."""
-    two = scheduler(fixed=5e-3, per_item=0.05e-3, workers=2)
-    submit_keys(two, 16, "a")
-    assert released(two.next(0.0)).size == 16
-
-
-def test_idle_workers_are_shared_only_if_the_next_are_in_time_behind_them() -> None:
-    """Two batches of 8 ms in turn are too long for a job that comes while all workers run one."""
-    sizes = []
-    for max_latency in (15e-3, 17e-3):
-        two = scheduler(2e-3, 3e-3, max_latency, workers=2)
-        submit(two, 2, now=0.0, patience=max_latency)
-        sizes.append(released(two.next(0.0)).size)
-    assert sizes == [2, 1]
-
-
-def test_idle_workers_are_shared_with_other_keys() -> None:
-    """A key whose jobs are half of what waits has one of two workers to itself."""
-    alone, beside = (scheduler(fixed=20e-3, per_item=2e-3, workers=2) for _ in range(2))
-    submit_keys(alone, 8, "a")
-    submit_keys(beside, 8, "ab")
-    assert released(alone.next(0.0)).size == round(sqrt(4 * 20 / 2))
-    assert released(beside.next(0.0)).size == 8
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])

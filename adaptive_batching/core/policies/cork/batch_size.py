@@ -25,8 +25,6 @@ def boarding_limit(at: Situation, limit: int, parameters: CorkParameters) -> int
     """
     fixed, per_item, capacity, item_rate = at.fixed, at.per_item, at.capacity, at.all_rate
     spare = capacity - item_rate * per_item
-    if at.idle_share > 1.0:
-        limit = min(limit, max(_among_idle(at, limit), at.head.size))
     if at.requests == 1 or per_item <= 0 or spare <= 0 or not at.trusted:
         return limit
     keeps_up = item_rate * fixed / spare
@@ -42,23 +40,6 @@ def boarding_limit(at: Situation, limit: int, parameters: CorkParameters) -> int
     if long and at.workers > 1 and at.items <= 2 * least:
         return min(limit, least)
     return limit
-
-
-def _among_idle(at: Situation, limit: int) -> int:
-    """Items of one batch of several that could leave at once, each for an idle worker.
-
-    What waits and comes until such a batch has ended is shared equally; but a batch is no smaller
-    than where N above is one share, and whole if another like it would be late behind it. Where
-    batches of one size ran, smaller ones show what an item adds.
-    """
-    alone, per_item = at.fixed + at.per_item * min(at.items, limit), at.per_item
-    if 2.0 * alone > at.limits.max_latency or not (per_item or at.one_size):
-        return limit
-    clump = at.arrivals.clump
-    come = clump.size(at.now) + at.rate * clump.unanswered * alone
-    part = (at.items + come * at.mean_size) / at.idle_share
-    economical = 1.0 if at.one_size else sqrt(part * at.fixed / per_item)
-    return round(max(part, economical))
 
 
 def cut_to_size(at: Situation, limit: int) -> int:
