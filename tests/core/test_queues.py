@@ -86,7 +86,7 @@ def test_a_key_that_was_quiet_for_long_is_as_good_as_any() -> None:
     queues = Queues(scheduler.limits, scheduler.permits, TimerLateness(), weighing=False)
     quiet, _ = (queues.open(key, scheduler.limits, None) for key in ("quiet", "busy"))
     queues.left("quiet", 1)
-    for _ in range(380_000):
+    for _ in range(370_000):
         queues.left("busy", 1)
     quiet.queue.append(Job(1.0, key="quiet"))
     queues.items = 1
