@@ -1,4 +1,4 @@
-"""How much there was of something of late."""
+"""A sum that forgets."""
 
 from adaptive_batching.core.estimators.evidence import SLOPE_KEPT
 
@@ -6,8 +6,7 @@ from adaptive_batching.core.estimators.evidence import SLOPE_KEPT
 class FadingSum:
     """A sum of amounts, over the last 500 batches of all keys: the older, the less they count.
 
-    It is brought up to date only when it is used, so that a batch costs nothing for all the keys
-    that it is not of.
+    It is brought up to date only when it is used: a batch of one key costs nothing for all others.
     """
 
     __slots__ = ("_batches", "_sum")
@@ -17,7 +16,7 @@ class FadingSum:
         self._sum = 0.0
 
     def add(self, amount: float, batches: int) -> None:
-        """So much more came with a batch, the `batches`-th of all."""
+        """Add the amount of a batch, which is the `batches`-th of all."""
         self._sum, self._batches = self.after(batches) + amount, batches
 
     def after(self, batches: int) -> float:

@@ -18,11 +18,9 @@ from adaptive_batching.simulation import (
 from tests.core.steps import released, submit
 
 
-def scheduler(
-    fixed: float, per_item: float, max_latency: float = inf, workers: int = 1
-) -> Scheduler:
-    """Workers that have shown what batches of many sizes take."""
-    scheduler = Scheduler(Cork(), Limits(64, max_latency), workers)
+def scheduler(fixed: float, per_item: float, max_latency: float = inf) -> Scheduler:
+    """One worker that has shown what batches of many sizes take."""
+    scheduler = Scheduler(Cork(), Limits(64, max_latency), 1)
     for size in [1, 2, 4, 8, 64] * 20:
         scheduler.latency.observe(size, fixed + per_item * size)
     return scheduler

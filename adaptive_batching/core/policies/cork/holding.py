@@ -178,7 +178,7 @@ def _clump_end(at: Situation, missed: float, due: float) -> float:
     fixed, per_item, items = at.fixed, at.per_item * at.mean_size, at.items / at.mean_size
     largest = at.full / at.mean_size  # all sizes in jobs
     if at.idle_share > 1.0:
-        # each idle worker takes an equal share of the clump
+        # each idle worker takes its share of the clump, by its speed
         largest = min(largest, (items + come) / at.idle_share)
         if items >= largest:
             return now
