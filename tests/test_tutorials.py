@@ -62,7 +62,7 @@ def test_ten_minutes_and_last_week(folder: Path) -> None:
     assert run(folder, sys.executable, "slow.py").count("64 images") == 2
     with served(folder, "--record", "week.csv.gz") as url:
         shown = run(folder, sys.executable, "clients.py", f"{url}/digit")
-    assert "{200: 1280}" in shown
+    assert "{200: 3200}" in shown
     page = (TUTORIALS / "last_week.md").read_text().replace("\\\n", " ")
     commands = re.findall(
         r"^\$ adaptive-batching (fit|simulate|recommend)(.*)$", page, re.MULTILINE
