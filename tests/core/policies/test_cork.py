@@ -290,6 +290,17 @@ def test_a_promise_that_is_easily_kept_changes_no_hold() -> None:
     assert tight.mean_latency == pytest.approx(loose.mean_latency, rel=0.02)
 
 
+def test_a_promise_that_is_kept_makes_no_hold_longer() -> None:
+    """Within 1.5 full batches callers are answered as often as if they had all the time."""
+    again = ClosedLoop(13, 20.0, Span(0.0, 0.0), Span(24e-3, 71e-3), seed=2)
+    model = Server(143e-3, 0.245e-3)
+    loose, tight = (
+        Experiment(again, model, Limits(FULL, within), warmup=2.0).run("cork", 2)
+        for within in (inf, 1.5 * (143e-3 + FULL * 0.245e-3))
+    )
+    assert tight.on_time >= 0.99 * loose.on_time
+
+
 def test_a_batch_does_not_wait_for_callers_whom_it_could_not_answer_in_time() -> None:
     """A hold that a deadline would end before the callers are back is time lost."""
     promise = 1.5 * SERVICE(FULL)

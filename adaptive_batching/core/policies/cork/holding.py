@@ -138,9 +138,6 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
     next_release = max(next_release, at.fixed / at.workers)
     hazard, changes = at.arrivals.hazard(now, at.rate, at.fixed + at.per_item)
     gain = hazard * at.arrivals.clump.unanswered * affordable
-    two_batches = 2.0 * (at.fixed + at.per_item * min(at.items, at.full))
-    if two_batches > at.limits.max_latency:  # then releases that bunch make jobs late as well
-        gain *= two_batches / at.limits.max_latency
     if at.requests >= gain * next_release:
         return now
     flips, soonest = now + (next_release - at.requests / gain) * idle, now + at.tick
