@@ -257,6 +257,8 @@ class Situation(NamedTuple):
         faster: A busy worker that is faster than that; None if there is none.
         others: Seconds of a worker that the batches of other keys take that go before that of a job
             at the door; 0 while all that waits can be in time.
+        slower: How many times as long this key's batches take as those of most; 1 for keys that
+            have a line of their own.
     """
 
     now: float
@@ -298,6 +300,7 @@ class Situation(NamedTuple):
     passed_over: float = 0.0
     faster: FasterWorker | None = None
     others: float = 0.0
+    slower: float = 1.0
 
     @property
     def newest(self) -> Job:

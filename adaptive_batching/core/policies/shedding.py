@@ -56,7 +56,8 @@ def shed_or_probe(situation: Situation, late: Sequence[Job]) -> Dispatch | Shed:
     if the prediction was wrong by a little only, they are still in time.
     """
     limit, head = situation.limits.max_batch_size, situation.head
-    silent = situation.now - situation.last_release >= head.deadline - head.arrived
+    alone = situation.predict_with(head, head.size)
+    silent = situation.now >= _silent_from(situation, head, alone)
     if len(late) == situation.requests and (silent or doubtful(situation, head)):
         older = _all_but_newest(late, limit)
         if older:
@@ -72,9 +73,10 @@ def probed_after(situation: Situation, job: Job) -> float:
     """
     now, patience = situation.now, job.deadline - job.arrived
     at = situation if situation.faster is None else situation.on(situation.faster)
-    if at.predict_joined(job, job.size) <= patience:
+    alone = at.predict_joined(job, job.size)
+    if alone <= patience:
         return 0.0
-    return max(0.0, min(at.last_release + patience, at.forgotten) - now)
+    return max(0.0, min(_silent_from(at, job, alone), at.forgotten) - now)
 
 
 def doubtful(situation: Situation, job: Job) -> bool:
@@ -90,6 +92,17 @@ def doubtful(situation: Situation, job: Job) -> bool:
         promise = job.deadline - job.arrived
     late = situation.predict(job.size) > promise
     return late and all(batch.key != job.key for batch in situation.running)
+
+
+def _silent_from(situation: Situation, job: Job, alone: float) -> float:
+    """From when the lack of batches says that wrong predictions may shed all jobs (seconds).
+
+    Where jobs of most keys would be in time, it says that none came: what is known of a slower key
+    is then as good as before.
+    """
+    patience = job.deadline - job.arrived
+    others_late = alone > situation.slower * patience
+    return situation.last_release + patience if others_late else inf
 
 
 def _all_but_newest(jobs: Sequence[Job], limit: int) -> Sequence[Job]:

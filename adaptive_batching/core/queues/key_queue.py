@@ -177,6 +177,7 @@ class KeyQueue:
                 0.0,
                 None,
                 others,
+                1.0 if self.pace is None else self.pace.factor,
             ),
         )
         return self._among_uneven(known) if permits.uneven else known

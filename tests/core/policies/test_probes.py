@@ -8,7 +8,15 @@ import pytest
 from adaptive_batching.core import Batch, Job, Limits, Outcome, Reason, Scheduler, Shed
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.errors import Overloaded
-from adaptive_batching.simulation import ColdStart, Experiment, Server, poisson
+from adaptive_batching.simulation import (
+    ColdStart,
+    Experiment,
+    KeyCosts,
+    Lots,
+    Server,
+    clumped,
+    poisson,
+)
 from tests.core.steps import having_run, released, submit
 
 PROMISE = 25e-3
@@ -68,6 +76,21 @@ def test_a_key_whose_batches_fail_is_tried_ever_more_rarely() -> None:
                 scheduler.finish(batch, outcome, now + 5.05e-3)
     assert 2 < probes <= 1.0 + (2.0 * seconds / expected) ** 0.5  # after one, two, three times that
     assert scheduler.line("bad").predict(1) > PROMISE
+
+
+@pytest.mark.parametrize("rate", [172.0, 600.0])
+def test_a_hopeless_key_takes_no_worker_from_fan_outs_that_come_after_a_silence(
+    rate: float,
+) -> None:
+    """That nothing has left for a while is no reason to try it: nothing had come."""
+    server = Server(1e-3, 0.02e-3, conditions=(KeyCosts({1: 8.0}),))
+    arrivals = clumped(rate, 2_500 / rate, seed=1, clump=16, within=0.1e-3)
+    keys = Lots(8, 1.0, seed=1)
+    cork, greedy = (
+        Experiment(arrivals, server, Limits(8, 6e-3), keys=keys, seed=1).run(policy, 1)
+        for policy in ("cork", "greedy")
+    )
+    assert (cork.goodput or 0.0) >= 1.2 * (greedy.goodput or 1.0)
 
 
 def test_of_a_key_of_which_nothing_ran_nothing_is_known() -> None:
