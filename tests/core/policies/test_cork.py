@@ -260,6 +260,23 @@ def on_time(callers: int, model: Server, turnaround: Span, workers: int, policy:
     return experiment.run(policy, workers).on_time
 
 
+@pytest.mark.parametrize(("model", "workers"), [((20e-3, 5e-3), 4), ((2e-3, 0.5e-3), 8)])
+def test_a_fan_out_for_which_enough_workers_are_idle_is_not_held(
+    model: tuple[float, float], workers: int
+) -> None:
+    """Three requests at once find three workers idle, though others run."""
+    fixed, per_item = model
+    rate = 0.9 / (fixed + 3 * per_item)
+    arrivals = clumped(rate, 2_000 / rate, seed=1, clump=3, within=1e-5)
+    greedy, cork = (
+        Experiment(arrivals, Server(*model, jitter=0.1), Limits(32), loop_delay=0.25e-3, seed=1)
+        .run(policy, workers)
+        for policy in ("greedy", "cork")
+    )  # fmt: skip
+    assert cork.mean_latency <= 1.02 * greedy.mean_latency
+    assert cork.p99_latency <= 1.05 * greedy.p99_latency
+
+
 @pytest.mark.parametrize(("callers", "workers"), [(2, 2), (2, 4), (3, 3)])
 def test_callers_with_a_worker_each_are_not_held_for_each_other(callers: int, workers: int) -> None:
     """A request that misses a batch finds another worker idle."""

@@ -101,9 +101,7 @@ def _gathered_until(at: Situation, due: float, parameters: CorkParameters) -> fl
     longest = at.oldest.arrived + parameters.longest_clump * single
     clumped = parameters.in_a_clump * at.rate  # jobs a second, far more than come on average
     if now < longest and fan_out.recognised(clumped):
-        # The others find workers idle. A job that comes while all are busy must still be in time.
-        others = at.requests * (at.idle_share - 1.0)
-        if others > 0.0 and 2.0 * alone <= at.limits.max_latency and not fan_out.outgrows(others):
+        if _others_find_idle(at):
             return now
         end = arrivals.newest + fan_out.worth(at.requests, missed, timer)
         return min(max(end, now + timer), longest) if end > now else now
@@ -113,6 +111,18 @@ def _gathered_until(at: Situation, due: float, parameters: CorkParameters) -> fl
     if next_release <= timer or not worth:
         return now
     return min(now + next_release, max(changes, now + timer))
+
+
+def _others_find_idle(at: Situation) -> bool:
+    """Whether the rest of a clump finds workers idle as well, so that none of it waits.
+
+    A job that comes while all are busy must still be in time.
+    """
+    others = at.requests * (at.idle_share - 1.0)
+    if others <= 0.0:
+        return False
+    alone = at.fixed + at.per_item * min(at.items, at.full)
+    return 2.0 * alone <= at.limits.max_latency and not at.arrivals.fan_out.outgrows(others)
 
 
 def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParameters) -> float:
@@ -132,7 +142,8 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
     affordable = 1.0 if spare >= parameters.reserve else spare / parameters.reserve
     even = _evenly_until(at, full, due) if idle == 1 else now
     until = even if even > now else _clump_end(at, affordable * next_release, due)
-    if until > now:
+    fan_out, clumped = at.arrivals.fan_out, parameters.in_a_clump * at.rate
+    if until > now or (idle > 1 and _others_find_idle(at) and fan_out.recognised(clumped)):
         return until
     # Workers that bunch are free one right after the other, and then for long none is.
     next_release = max(next_release, at.fixed / at.workers)
