@@ -12,6 +12,7 @@ from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.estimators.delays import LARGEST_SHARE
 from adaptive_batching.core.estimators.evidence import EXTRAPOLATION
 from adaptive_batching.core.estimators.line import Line
+from adaptive_batching.core.estimators.pace import Latency
 from adaptive_batching.core.estimators.peak_size import PeakSize
 from adaptive_batching.core.job import Batch, Job, Reason
 from adaptive_batching.core.queues.cost_groups import Terms
@@ -253,12 +254,11 @@ class Situation(NamedTuple):
         largest_cost: About the most that one cost for each of its items: beyond it, predictions
             extrapolate.
         full: Items of a full batch of items that cost as much as most.
+        pool: How long batches take of all queues together.
         passed_over: For how long the best idle worker has been given no batch.
         faster: A busy worker that is faster than that; None if there is none.
         others: Seconds of a worker that the batches of other keys take that go before that of a job
             at the door; 0 while all that waits can be in time.
-        slower: How many times as long this key's batches take as those of most; 1 for keys that
-            have a line of their own.
     """
 
     now: float
@@ -297,10 +297,10 @@ class Situation(NamedTuple):
     mean_cost: float
     largest_cost: float
     full: int
+    pool: Latency
     passed_over: float = 0.0
     faster: FasterWorker | None = None
     others: float = 0.0
-    slower: float = 1.0
 
     @property
     def newest(self) -> Job:

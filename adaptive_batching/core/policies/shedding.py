@@ -49,15 +49,15 @@ def hopeless(
 
 
 def shed_or_probe(situation: Situation, late: Sequence[Job]) -> Dispatch | Shed:
-    """Shed these jobs; if they are all that wait and nothing has left for long, release a probe.
+    """Shed these jobs; if they are all that wait and the prediction is in doubt, release a probe.
 
-    The prediction may be wrong, and without batches it would stay so for ever: no batch has left
-    at all, or none of a key whose jobs would be late even alone. The probe is of the newest jobs:
-    if the prediction was wrong by a little only, they are still in time.
+    The prediction may be wrong, and without batches it would stay so for ever. It is in doubt when
+    no batch at all has left for long, or when what is known of a key that is too slow is outdated.
+    The probe is of the newest jobs: if the prediction was wrong by a little only, they are still in
+    time.
     """
     limit, head = situation.limits.max_batch_size, situation.head
-    alone = situation.predict_with(head, head.size)
-    silent = situation.now >= _silent_from(situation, head, alone)
+    silent = situation.now >= _silent_from(situation, head)
     if len(late) == situation.requests and (silent or doubtful(situation, head)):
         older = _all_but_newest(late, limit)
         if older:
@@ -73,36 +73,45 @@ def probed_after(situation: Situation, job: Job) -> float:
     """
     now, patience = situation.now, job.deadline - job.arrived
     at = situation if situation.faster is None else situation.on(situation.faster)
-    alone = at.predict_joined(job, job.size)
-    if alone <= patience:
+    if at.predict_joined(job, job.size) <= patience:
         return 0.0
-    return max(0.0, min(_silent_from(at, job, alone), at.forgotten) - now)
+    leaves = _silent_from(at, job)
+    if _too_slow(at, job):
+        leaves = min(leaves, at.forgotten)
+    return max(0.0, leaves - now)
 
 
 def doubtful(situation: Situation, job: Job) -> bool:
     """Whether a queue can't keep its promise by what is known of its batches, which is outdated.
 
-    It is not while one of them runs, which will tell. Jobs that cost more than most, or that have
-    less time, say nothing of the queue.
+    It is not while one of them runs, which will tell.
     """
-    if situation.now < situation.forgotten:
+    if situation.now < situation.forgotten or not _too_slow(situation, job):
         return False
+    return all(batch.key != job.key for batch in situation.running)
+
+
+def _too_slow(situation: Situation, job: Job) -> bool:
+    """Whether a queue can't keep its promise by what is known of its batches.
+
+    Jobs that cost more than most, or that have less time, say nothing of the queue.
+    """
     promise = situation.limits.max_latency
     if promise == inf:
         promise = job.deadline - job.arrived
-    late = situation.predict(job.size) > promise
-    return late and all(batch.key != job.key for batch in situation.running)
+    return situation.predict(job.size) > promise
 
 
-def _silent_from(situation: Situation, job: Job, alone: float) -> float:
+def _silent_from(situation: Situation, job: Job) -> float:
     """From when the lack of batches says that wrong predictions may shed all jobs (seconds).
 
-    Where jobs of most keys would be in time, it says that none came: what is known of a slower key
-    is then as good as before.
+    Where jobs of most queues would be in time, it only says that none came. So a queue that is too
+    slow waits until what is known of it is outdated; `inf` for that.
     """
     patience = job.deadline - job.arrived
-    others_late = alone > situation.slower * patience
-    return situation.last_release + patience if others_late else inf
+    if situation.pool.predict(job.size) <= patience and _too_slow(situation, job):
+        return inf
+    return situation.last_release + patience
 
 
 def _all_but_newest(jobs: Sequence[Job], limit: int) -> Sequence[Job]:

@@ -174,10 +174,10 @@ class KeyQueue:
                 line.mean_cost,
                 line.largest_cost,
                 limits.max_batch_size if limits.costs is None else self.full(line.mean_cost),
+                permits.latency,
                 0.0,
                 None,
                 others,
-                1.0 if self.pace is None else self.pace.factor,
             ),
         )
         return self._among_uneven(known) if permits.uneven else known

@@ -307,7 +307,7 @@ def test_a_promise_that_is_easily_kept_changes_no_hold() -> None:
     assert tight.mean_latency == pytest.approx(loose.mean_latency, rel=0.02)
 
 
-def test_a_promise_that_is_kept_makes_no_hold_longer() -> None:
+def test_a_promise_that_is_kept_costs_no_answers() -> None:
     """Within 1.5 full batches callers are answered as often as if they had all the time."""
     again = ClosedLoop(13, 20.0, Span(0.0, 0.0), Span(24e-3, 71e-3), seed=2)
     model = Server(143e-3, 0.245e-3)

@@ -114,9 +114,10 @@ def _gathered_until(at: Situation, due: float, parameters: CorkParameters) -> fl
 
 
 def _others_find_idle(at: Situation) -> bool:
-    """Whether the rest of a clump finds workers idle as well, so that none of it waits.
+    """Whether the rest of a clump finds workers idle as well, so that no job of it waits.
 
-    A job that comes while all are busy must still be in time.
+    Not if two such batches in turn would be late: a job that comes while all workers are busy waits
+    for one of them.
     """
     others = at.requests * (at.idle_share - 1.0)
     if others <= 0.0:
@@ -143,7 +144,7 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
     even = _evenly_until(at, full, due) if idle == 1 else now
     until = even if even > now else _clump_end(at, affordable * next_release, due)
     fan_out, clumped = at.arrivals.fan_out, parameters.in_a_clump * at.rate
-    if until > now or (idle > 1 and _others_find_idle(at) and fan_out.recognised(clumped)):
+    if until > now or (idle > 1 and fan_out.recognised(clumped) and _others_find_idle(at)):
         return until
     # Workers that bunch are free one right after the other, and then for long none is.
     next_release = max(next_release, at.fixed / at.workers)
