@@ -56,9 +56,8 @@ def shed_or_probe(situation: Situation, late: Sequence[Job]) -> Dispatch | Shed:
     The probe is of the newest jobs: if the prediction was wrong by a little only, they are still in
     time.
     """
-    limit, head = situation.limits.max_batch_size, situation.head
-    silent = situation.now >= _silent_from(situation, head)
-    if len(late) == situation.requests and (silent or doubtful(situation, head)):
+    if len(late) == situation.requests and _in_doubt(situation, situation.head):
+        limit = situation.limits.max_batch_size
         older = _all_but_newest(late, limit)
         if older:
             return Shed(older, ShedReason.HOPELESS)
@@ -89,6 +88,11 @@ def doubtful(situation: Situation, job: Job) -> bool:
     if situation.now < situation.forgotten or not _too_slow(situation, job):
         return False
     return all(batch.key != job.key for batch in situation.running)
+
+
+def _in_doubt(situation: Situation, head: Job) -> bool:
+    """Whether the prediction that the first job would be late has to be tried."""
+    return situation.now >= _silent_from(situation, head) or doubtful(situation, head)
 
 
 def _too_slow(situation: Situation, job: Job) -> bool:
