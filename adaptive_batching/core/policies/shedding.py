@@ -81,7 +81,7 @@ def probed_after(situation: Situation, job: Job) -> float:
 
 
 def doubtful(situation: Situation, job: Job) -> bool:
-    """Whether a queue can't keep its promise by what is known of its batches, which is outdated.
+    """Whether a queue is too slow for a job by what is known of its batches, which is outdated.
 
     It is not while one of them runs, which will tell.
     """
@@ -96,14 +96,16 @@ def _in_doubt(situation: Situation, head: Job) -> bool:
 
 
 def _too_slow(situation: Situation, job: Job) -> bool:
-    """Whether a queue can't keep its promise by what is known of its batches.
+    """Whether what is known of its queue's batches is why a job would be late.
 
-    Jobs that cost more than most, or that have less time, say nothing of the queue.
+    If a batch of most queues would be too slow for it as well, it has less time than others, which
+    says nothing of its queue: that is held against the promise instead.
     """
+    patience = job.deadline - job.arrived
     promise = situation.limits.max_latency
-    if promise == inf:
-        promise = job.deadline - job.arrived
-    return situation.predict(job.size) > promise
+    if promise < inf and situation.pool.predict(job.size) > patience:
+        patience = promise
+    return situation.predict(job.size) > patience
 
 
 def _silent_from(situation: Situation, job: Job) -> float:

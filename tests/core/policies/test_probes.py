@@ -108,6 +108,19 @@ def test_a_slow_key_whose_jobs_are_in_a_hurry_is_tried_after_a_silence() -> None
     assert answered >= 95
 
 
+def test_a_key_too_slow_for_its_clients_is_tried_beside_others_that_never_pause() -> None:
+    """They are in a hurry: its batches would be within `max_latency`, which says nothing then."""
+    scheduler, answered = having_run({"busy": 1.0, "dear": 8.0}, 300, workers=2), 0
+    scheduler.retune(Cork(), Limits(64, 2.0 * PROMISE))
+    for now in (1e3 + 10e-3 * step for step in range(200)):
+        for key, patience in (("busy", inf), ("dear", PROMISE)):
+            offer(scheduler, key, now, patience)
+            if (batch := left(scheduler, now)) is not None:
+                scheduler.finish(batch, Outcome.DONE, now + 5.05e-3)
+                answered += batch.key == "dear"
+    assert answered >= 190
+
+
 def test_a_lone_slow_key_that_became_fast_is_noticed_after_fifty_of_its_batches() -> None:
     """None of its jobs is answered meanwhile, though nothing else comes."""
     scheduler = having_run({"a": 1.0, "b": 1.0, "dear": 60.0}, 300)
