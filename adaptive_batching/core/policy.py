@@ -244,6 +244,8 @@ class Situation(NamedTuple):
         forgotten: When what is known of this queue's batches is outdated: one of their predicted
             durations after the last one left, two after a probe, three after two in a row, at most
             50; `-inf` before the first.
+        tested_until: Until when probes that waited for a worker, of all queues, have taken more
+            than a fiftieth of the workers' time.
         timer: The resolution of the driver's timers: shorter holds are not worth arming.
         tick: How soon the policy is asked again, about: the timer's resolution, or the mean gap
             between jobs if that is shorter.
@@ -289,6 +291,7 @@ class Situation(NamedTuple):
     next_free: float
     last_release: float
     forgotten: float
+    tested_until: float
     timer: float
     tick: float
     timers_late: float

@@ -356,7 +356,7 @@ class Scheduler:
         Raises:
             PolicyError: The policy raised when it was told; no member runs again.
         """
-        self.permits.give_back(batch)
+        self.permits.give_back(batch, now)
         record = BatchRecord.of(batch, outcome, now)
         view = self._queues.views.get(batch.key)
         if outcome is Outcome.DONE:

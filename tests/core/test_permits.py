@@ -40,8 +40,8 @@ def test_equals_take_turns() -> None:
     permits.take(first)
     second = batch(permits, 0.1)
     permits.take(second)
-    permits.give_back(second)
-    permits.give_back(first)
+    permits.give_back(second, 0.2)
+    permits.give_back(first, 0.2)
     assert [first.worker, second.worker] == [0, 1]
     order = []
     for _ in range(3):
@@ -162,7 +162,7 @@ def test_a_worker_that_dies_under_its_batch() -> None:
     assert (permits.idle, permits.capacity, len(permits.running)) == (1, 1, 1)
     permits.set_alive([0, 1])
     assert permits.idle == 1
-    permits.give_back(held)
+    permits.give_back(held, 2.0)
     assert permits.idle == 2
 
 

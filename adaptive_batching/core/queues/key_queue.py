@@ -166,6 +166,7 @@ class KeyQueue:
                 max(now, permits.earliest),
                 permits.last_release,
                 self.forgotten,
+                permits.tested_until,
                 resolution,
                 resolution if rate * resolution <= 1.0 else 1.0 / rate,
                 timers.late,

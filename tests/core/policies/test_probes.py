@@ -1,6 +1,7 @@
 """Batches that test what is known of a key, where it says that the key can't keep its promise."""
 
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
@@ -12,12 +13,14 @@ from adaptive_batching.errors import Overloaded
 from adaptive_batching.simulation import (
     ColdStart,
     Experiment,
+    History,
     KeyCosts,
     Lots,
     Server,
     clumped,
     poisson,
 )
+from adaptive_batching.simulation.servers.runs import Change
 from tests.core.steps import having_run, released, submit
 
 PROMISE = 25e-3
@@ -119,6 +122,42 @@ def test_a_key_too_slow_for_its_clients_is_tried_beside_others_that_never_pause(
                 scheduler.finish(batch, Outcome.DONE, now + 5.05e-3)
                 answered += batch.key == "dear"
     assert answered >= 190
+
+
+@dataclass(frozen=True, slots=True)
+class _Episode:
+    """One key's batches take twenty times as long for two seconds."""
+
+    def begin(self, seed: int) -> Change:
+        """Return the effect, which is the same for every seed."""
+        return lambda run: run._replace(
+            seconds=run.seconds * (20.0 if run.key == 0 and 1.0 <= run.now < 3.0 else 1.0)
+        )
+
+
+def test_a_key_that_became_fast_is_tried_though_no_worker_is_ever_idle() -> None:
+    """Of its requests one waits for a worker, and when that is answered, the others are as well."""
+    server, seconds = Server(5e-3, 0.05e-3, conditions=(_Episode(),)), 12.0
+    arrivals, keys = poisson(1_500.0, seconds, seed=1), Lots(3, 0.0, seed=1)
+    experiment = Experiment(arrivals, server, Limits(16, 50e-3), keys=keys, warmup=9.0, seed=1)
+    of_key = experiment.run("cork", 1).keys or {}
+    assert of_key["0"].goodput >= 0.9
+
+
+def test_probes_of_all_slow_keys_take_a_fiftieth_of_an_overload() -> None:
+    """If each was tried as if it were the only one, they would take a sixth of it."""
+    server = Server(20e-3, 0.2e-3, conditions=(KeyCosts(dict.fromkeys(range(5), 20.0)),))
+    workers, seconds, history = 3, 30.0, History()
+    arrivals, keys = poisson(1_800.0, seconds, seed=1), Lots(20, 0.0, seed=1)
+    experiment = Experiment(arrivals, server, Limits(8, 60e-3), keys=keys, seed=1)
+    experiment.play("cork", workers, history)
+    probes = [
+        batch.finished - batch.released
+        for batch in history.batches
+        if batch.reason is Reason.PROBE and batch.released > seconds / 3
+    ]
+    assert len(probes) > 1
+    assert sum(probes) <= workers * (seconds * 2 / 3 / 50 + max(probes))
 
 
 def test_a_lone_slow_key_that_became_fast_is_noticed_after_fifty_of_its_batches() -> None:

@@ -14,9 +14,9 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
     """Seconds after which the job would be let in if no other job came; None if it is let in now.
 
     It is let in while an idle worker has room for it, whatever is predicted: a wrong fit must meet
-    the facts. So is the first of a key of which no batch has left: under load no worker is idle
-    when it comes. While full batches wait beside an idle worker the driver's decision is late, and
-    those that wait will be the first to expire.
+    the facts. Under load no worker is idle when it comes: then it may be let in as a probe. While
+    full batches wait beside an idle worker the driver's decision is late, and those that wait will
+    be the first to expire.
     """
     if at.idle:
         if at.faster is not None and leaves_to_faster(at, job):
@@ -36,8 +36,12 @@ def _undecided(at: Situation) -> bool:
 
 
 def _may_probe(at: Situation, job: Job) -> bool:
-    """Whether a job is the first of its key, and a worker may be free before its deadline."""
-    if at.items or at.forgotten > -inf:
+    """Whether a job may wait for a worker, as a probe, and one may be free before its deadline.
+
+    Where no worker is idle a probe takes the place of other jobs: those of all keys together may
+    take a fiftieth of the workers' time. The first of a key need not wait until that is so.
+    """
+    if at.items or (at.now < at.tested_until and at.forgotten > -inf):
         return False
     shortest = at.predict(1)
     free = min((batch.expected_finish(at.now, shortest) for batch in at.running), default=at.now)
