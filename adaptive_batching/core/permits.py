@@ -10,7 +10,7 @@ from adaptive_batching.core.estimators.latency import LinearLatency
 from adaptive_batching.core.estimators.line import Line
 from adaptive_batching.core.estimators.medians import median_low
 from adaptive_batching.core.estimators.pace import KeyPace
-from adaptive_batching.core.job import Batch, Reason
+from adaptive_batching.core.job import Batch
 from adaptive_batching.core.worker import Worker
 
 _ALWAYS_THE_SAME: Mapping[int, Hashable] = MappingProxyType({})
@@ -25,8 +25,8 @@ class Permits:
     """
 
     __slots__ = (
-        "_idle", "capacity", "earliest", "idle", "last_release", "latency", "running",
-        "tested_until", "uneven", "workers",
+        "_idle", "capacity", "earliest", "idle", "last_release", "latency", "next_probe",
+        "running", "uneven", "workers",
     )  # fmt: skip
 
     def __init__(self, workers: int, latency: LinearLatency | None = None) -> None:
@@ -43,8 +43,8 @@ class Permits:
         self.idle = 0
         """Permits to be had."""
         self.last_release = -inf
-        self.tested_until = -inf
-        """Until when probes that waited have taken more than a fiftieth of the workers' time."""
+        self.next_probe = -inf
+        """When a key may be tried in place of others again (seconds); see `spend_on_probe`."""
         self.uneven = False
         """Whether some worker is proven to be slower or faster than most."""
         self.set_alive(range(workers))
@@ -161,15 +161,11 @@ class Permits:
         self.running.add(batch)
         self.idle -= 1
         self.last_release = batch.released
-        if batch.reason is Reason.PROBE:
-            self._charge(batch, batch.predicted)
         self.earliest = min(self.earliest, batch.released + batch.predicted)
 
-    def give_back(self, batch: Batch, now: float) -> None:
+    def give_back(self, batch: Batch) -> None:
         """The batch has ended."""
         self.running.remove(batch)
-        if batch.reason is Reason.PROBE:
-            self._charge(batch, now - batch.predicted_finish)
         worker = self.workers[batch.worker]
         worker.batch = None
         worker.batches += 1
@@ -181,11 +177,13 @@ class Permits:
         elif batch.predicted_finish <= self.earliest:
             self.earliest = min(each.predicted_finish for each in self.running)
 
-    def _charge(self, probe: Batch, seconds: float) -> None:
-        """A probe takes so many seconds, or so many more than predicted, of the workers' time."""
-        if probe.jobs[0].arrived < probe.released:  # else a worker was idle when it came
-            since = max(self.tested_until, probe.released)
-            self.tested_until = since + MEMORY * seconds / len(self.workers)
+    def spend_on_probe(self, now: float, seconds: float) -> None:
+        """A probe takes the place of other jobs: a fiftieth of the workers' time is for such.
+
+        Each key's probes keep to such a share by themselves, but keys may be many.
+        """
+        since = max(self.next_probe, now)
+        self.next_probe = since + MEMORY * seconds / max(1, self.capacity)
 
     def learn(
         self,

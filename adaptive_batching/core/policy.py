@@ -243,9 +243,10 @@ class Situation(NamedTuple):
         last_release: When the last batch of any queue left.
         forgotten: When what is known of this queue's batches is outdated: one of their predicted
             durations after the last one left, two after a probe, three after two in a row, at most
-            50; `-inf` before the first.
-        tested_until: Until when probes that waited for a worker, of all queues, have taken more
-            than a fiftieth of the workers' time.
+            50; when its first job came, before the first.
+        untried: Whether no batch of this queue has left.
+        next_probe: From when a batch that is only to test a prediction may displace others: such
+            probes, of all queues, get a fiftieth of the workers' time; `-inf` before the first.
         timer: The resolution of the driver's timers: shorter holds are not worth arming.
         tick: How soon the policy is asked again, about: the timer's resolution, or the mean gap
             between jobs if that is shorter.
@@ -291,7 +292,8 @@ class Situation(NamedTuple):
     next_free: float
     last_release: float
     forgotten: float
-    tested_until: float
+    untried: bool
+    next_probe: float
     timer: float
     tick: float
     timers_late: float

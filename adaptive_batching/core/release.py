@@ -80,8 +80,10 @@ class Release:
             self._queues.keep_turn(view)
         return self._turn_away(view, decision, now)
 
-    def shed_hopeless(self, view: KeyQueue, now: float) -> Shed | None:
+    def shed_or_probe(self, view: KeyQueue, now: float) -> Batch | Shed | None:
         """Let jobs of a queue leave whose last moment has passed, though other queues go first.
+
+        The turn of a probe might never come: a batch that is slow and small is worth the least.
 
         Returns:
             None if the policy sees none.
@@ -91,6 +93,9 @@ class Release:
         if self.flushing or now + duration <= queue.soonest.deadline:
             return None
         decision = self._policy.decide(self._queues.among(view, view.situation(now)))
+        if isinstance(decision, Dispatch):
+            due = decision.reason is Reason.PROBE and now >= self._permits.next_probe
+            return self._release(view, decision, now) if due else None
         if isinstance(decision, Shed) and decision.reason is ShedReason.HOPELESS:
             return self._turn_away(view, decision, now)
         return None
@@ -182,7 +187,11 @@ class Release:
         if view.arrivals.fresh:
             view.digest(now)
         batch = self.leave(jobs, size, view.line, view.limits, decision.reason, now)
+        view.untried = False
         view.probes = view.probes + 1 if batch.reason is Reason.PROBE else 0
+        if view.probes and batch.left_waiting and not self._permits.idle:
+            factor = self._permits.workers[batch.worker].latency.factor
+            self._permits.spend_on_probe(now, batch.predicted / factor)
         view.forgotten = now + min(view.probes + 1, MEMORY) * batch.predicted
         return batch
 

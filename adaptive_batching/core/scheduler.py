@@ -162,7 +162,7 @@ class Scheduler:
             if view is not None:
                 view.arrivals.refused(job.arrived)
             raise self._admission.queue_full(job, queued, limits, self.line(job.key))
-        view = view or self._open(job.key)
+        view = view or self._open(job.key, job.arrived)
         if (job.deadline != inf or self._tenants is not None) and self._admission.asks:
             try:
                 self._admission.check(view, job, queued)
@@ -289,9 +289,9 @@ class Scheduler:
         if not self.permits.idle and (self._release.flushing or not self._policy.watches):
             return Hold(until)  # no answer is computed that is already late
         if queues.shared and self._policy.triages:  # else the first by deadline is asked anyway
-            hopeless = self._release.shed_hopeless(first, now)
-            if hopeless is not None:
-                return hopeless
+            pressing = self._release.shed_or_probe(first, now)
+            if pressing is not None:
+                return pressing
         holding: KeyQueue | None = None
         hold = _WAIT
         for view in self._in_turn(now) if queues.shared else (first,):
@@ -356,7 +356,7 @@ class Scheduler:
         Raises:
             PolicyError: The policy raised when it was told; no member runs again.
         """
-        self.permits.give_back(batch, now)
+        self.permits.give_back(batch)
         record = BatchRecord.of(batch, outcome, now)
         view = self._queues.views.get(batch.key)
         if outcome is Outcome.DONE:
@@ -419,8 +419,8 @@ class Scheduler:
         else:
             view.limits = replace(limits, costs=replace(costs, max_batch_cost=cap.limit))
 
-    def _open(self, key: Hashable) -> KeyQueue:
-        return self._queues.open(key, self._limits_of(key), self._own_line(key))
+    def _open(self, key: Hashable, now: float) -> KeyQueue:
+        return self._queues.open(key, self._limits_of(key), self._own_line(key), now)
 
     def _own_line(self, key: Hashable) -> LinearLatency | None:
         """That of the class of a key; None if the key is of no class."""

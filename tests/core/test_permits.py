@@ -40,8 +40,8 @@ def test_equals_take_turns() -> None:
     permits.take(first)
     second = batch(permits, 0.1)
     permits.take(second)
-    permits.give_back(second, 0.2)
-    permits.give_back(first, 0.2)
+    permits.give_back(second)
+    permits.give_back(first)
     assert [first.worker, second.worker] == [0, 1]
     order = []
     for _ in range(3):
@@ -162,7 +162,7 @@ def test_a_worker_that_dies_under_its_batch() -> None:
     assert (permits.idle, permits.capacity, len(permits.running)) == (1, 1, 1)
     permits.set_alive([0, 1])
     assert permits.idle == 1
-    permits.give_back(held, 2.0)
+    permits.give_back(held)
     assert permits.idle == 2
 
 
@@ -296,3 +296,13 @@ class Scheduling(RuleBasedStateMachine):
 
 
 TestScheduling = Scheduling.TestCase
+
+
+def test_dead_workers_give_no_time_for_probes() -> None:
+    """The budget is a fiftieth of the time of those that are alive."""
+    permits = Permits(4)
+    permits.spend_on_probe(1.0, 0.1)
+    assert permits.next_probe == pytest.approx(1.0 + 50 * 0.1 / 4)
+    permits.set_alive([0])
+    permits.spend_on_probe(10.0, 0.1)
+    assert permits.next_probe == pytest.approx(10.0 + 50 * 0.1)

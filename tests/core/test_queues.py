@@ -84,7 +84,7 @@ def test_a_key_that_was_quiet_for_long_is_as_good_as_any() -> None:
     """Of what left, its share is so small that nothing can be divided by it."""
     scheduler = experienced()
     queues = Queues(scheduler.limits, scheduler.permits, TimerLateness(), weighing=False)
-    quiet, _ = (queues.open(key, scheduler.limits, None) for key in ("quiet", "busy"))
+    quiet, _ = (queues.open(key, scheduler.limits, None, 0.0) for key in ("quiet", "busy"))
     queues.left("quiet", 1)
     for _ in range(370_000):
         queues.left("busy", 1)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import inf
 
-from adaptive_batching.core.estimators.evidence import EXTRAPOLATION
+from adaptive_batching.core.estimators.evidence import EXTRAPOLATION, MEMORY
 from adaptive_batching.core.job import Job, Reason
 from adaptive_batching.core.policy import Dispatch, Shed, ShedReason, Situation
 
@@ -74,18 +74,15 @@ def probed_after(situation: Situation, job: Job) -> float:
     at = situation if situation.faster is None else situation.on(situation.faster)
     if at.predict_joined(job, job.size) <= patience:
         return 0.0
-    leaves = _silent_from(at, job)
-    if _too_slow(at, job):
-        leaves = min(leaves, at.forgotten)
-    return max(0.0, leaves - now)
+    return max(0.0, min(_silent_from(at, job), _doubtful_from(at, job)) - now)
 
 
 def doubtful(situation: Situation, job: Job) -> bool:
-    """Whether a queue is too slow for a job by what is known of its batches, which is outdated.
+    """Whether the prediction that a job would be late has to be tried, for its queue alone.
 
-    It is not while one of them runs, which will tell.
+    Not while one of the queue's batches runs, which will tell.
     """
-    if situation.now < situation.forgotten or not _too_slow(situation, job):
+    if situation.now < _doubtful_from(situation, job):
         return False
     return all(batch.key != job.key for batch in situation.running)
 
@@ -95,11 +92,24 @@ def _in_doubt(situation: Situation, head: Job) -> bool:
     return situation.now >= _silent_from(situation, head) or doubtful(situation, head)
 
 
-def _too_slow(situation: Situation, job: Job) -> bool:
-    """Whether what is known of its queue's batches is why a job would be late.
+def _doubtful_from(situation: Situation, job: Job) -> float:
+    """From when what is known of its queue is no reason to turn a job away (seconds).
 
-    If a batch of most queues would be too slow for it as well, it has less time than others, which
-    says nothing of its queue: that is held against the promise instead.
+    If the queue's batches are too slow for it, that is when what is known of them is outdated.
+    Whatever else the reason is, it might keep out all jobs of the queue for ever: so one is tried
+    if none of fifty batches has left, in the share of the workers' time that is for probes.
+    """
+    outdated = situation.forgotten
+    if _too_slow(situation, job):
+        return outdated
+    return max(outdated + MEMORY * situation.predict(job.size), situation.next_probe)
+
+
+def _too_slow(situation: Situation, job: Job) -> bool:
+    """Whether the queue's own batches are too slow for a job.
+
+    A job that has too little time for a batch of most queues says nothing of this one: the queue is
+    then held against `max_latency`.
     """
     patience = job.deadline - job.arrived
     promise = situation.limits.max_latency

@@ -35,7 +35,7 @@ class KeyQueue:
 
     __slots__ = (
         "_timer_lateness", "arrivals", "cap", "forgotten", "gone", "limits", "line", "opened",
-        "pace", "permits", "probes", "queue",
+        "pace", "permits", "probes", "queue", "untried",
     )  # fmt: skip
 
     def __init__(
@@ -47,12 +47,15 @@ class KeyQueue:
         timer_lateness: TimerLateness,
         opened: int = 0,
         pace: KeyPace | None = None,
+        now: float = -inf,
     ) -> None:
         self.queue = queue
         self.limits = limits
         self.cap: MemoryLimit | None = None
-        self.forgotten = -inf
+        self.forgotten = now
         """When what is known of its batches is outdated (seconds); see `Situation`."""
+        self.untried = True
+        """Whether no batch of it has left."""
         self.probes = 0
         """Probes that left last, one after another."""
         self.gone = FadingSum()
@@ -166,7 +169,8 @@ class KeyQueue:
                 max(now, permits.earliest),
                 permits.last_release,
                 self.forgotten,
-                permits.tested_until,
+                self.untried,
+                permits.next_probe,
                 resolution,
                 resolution if rate * resolution <= 1.0 else 1.0 / rate,
                 timers.late,

@@ -127,20 +127,23 @@ class Queues:
         """Mean of the queues' earliest deadlines (seconds); `inf` where there are none."""
         return self._deadlines / len(self._counted) if self._counted else inf
 
-    def open(self, key: Hashable, limits: Limits, latency: LinearLatency | None) -> KeyQueue:
+    def open(
+        self, key: Hashable, limits: Limits, latency: LinearLatency | None, now: float
+    ) -> KeyQueue:
         """A queue for a key that has none, with its limits and what its batches take.
 
         Args:
             key: The batch key.
             limits: Of its batches.
             latency: Their own line; None if their pace is learned beside that of all keys.
+            now: The present (seconds).
         """
         age = next(self._opened)
         queue = self._empty_queue(limits)
         usual = self._permits.latency
         pace = KeyPace(usual, self._spread) if latency is None else None
         line = usual if latency is None else latency
-        view = KeyQueue(queue, self._permits, limits, line, self._timer_lateness, age, pace)
+        view = KeyQueue(queue, self._permits, limits, line, self._timer_lateness, age, pace, now)
         if self.views and not self.shared:
             self.shared = usual.mixed = True
             for other in self.views.values():

@@ -1,12 +1,11 @@
 """Which job is refused when it arrives, and when to come again."""
 
 from collections.abc import Sequence
-from math import inf
 
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policies.cork.worker_choice import leaves_to_faster
-from adaptive_batching.core.policies.shedding import doubtful
+from adaptive_batching.core.policies.shedding import doubtful, probed_after
 from adaptive_batching.core.policy import Situation
 
 
@@ -27,7 +26,8 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
         return None  # nothing says when a dead worker will be back
     if _may_probe(at, job):
         return None
-    return _opens_after(at, job, parameters)
+    opens = _opens_after(at, job, parameters)
+    return None if opens is None else max(opens, probed_after(at, job))
 
 
 def _undecided(at: Situation) -> bool:
@@ -38,10 +38,10 @@ def _undecided(at: Situation) -> bool:
 def _may_probe(at: Situation, job: Job) -> bool:
     """Whether a job may wait for a worker, as a probe, and one may be free before its deadline.
 
-    Where no worker is idle a probe takes the place of other jobs: those of all keys together may
-    take a fiftieth of the workers' time. The first of a key need not wait until that is so.
+    Where no worker is idle a probe displaces other jobs, so that the probes of all keys share a
+    fiftieth of the workers' time. The first of a key may wait even if that is used up.
     """
-    if at.items or (at.now < at.tested_until and at.forgotten > -inf):
+    if at.items or (at.now < at.next_probe and not at.untried):
         return False
     shortest = at.predict(1)
     free = min((batch.expected_finish(at.now, shortest) for batch in at.running), default=at.now)
