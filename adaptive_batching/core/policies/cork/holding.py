@@ -137,7 +137,7 @@ def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParame
     if not at.tick < next_release < inf:
         return now
     # What the others could carry beyond the load: work that grows with the batch no waiting saves.
-    spare = 1.0 - idle / at.workers - at.rate * at.mean_size * at.per_item / at.capacity
+    spare = 1.0 - idle / at.workers - at.all_rate * at.per_item / at.capacity
     if spare <= 0.0:
         return now
     affordable = 1.0 if spare >= parameters.reserve else spare / parameters.reserve
