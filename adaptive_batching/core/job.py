@@ -120,7 +120,7 @@ class Reason(enum.Enum):
     TIMEOUT = "timeout"
     """The time that the policy grants a batch to fill was over."""
     PROBE = "probe"
-    """Everything looked hopeless; the prediction is put to the test."""
+    """A test of the prediction: all jobs of a key looked hopeless, or none left for long."""
     DRAIN = "drain"
     """The scheduler is closing."""
     BISECT = "bisect"

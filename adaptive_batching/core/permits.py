@@ -44,7 +44,7 @@ class Permits:
         """Permits to be had."""
         self.last_release = -inf
         self.next_probe = -inf
-        """When a key may be tried in place of others again (seconds); see `spend_on_probe`."""
+        """From when a probe may displace other jobs (seconds); see `spend_on_probe`."""
         self.uneven = False
         """Whether some worker is proven to be slower or faster than most."""
         self.set_alive(range(workers))
@@ -178,7 +178,7 @@ class Permits:
             self.earliest = min(each.predicted_finish for each in self.running)
 
     def spend_on_probe(self, now: float, seconds: float) -> None:
-        """A probe takes the place of other jobs: a fiftieth of the workers' time is for such.
+        """Charge a probe that displaces other jobs: they get a fiftieth of the workers' time.
 
         Each key's probes keep to such a share by themselves, but keys may be many.
         """

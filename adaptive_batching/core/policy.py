@@ -245,8 +245,8 @@ class Situation(NamedTuple):
             durations after the last one left, two after a probe, three after two in a row, at most
             50; when its first job came, before the first.
         untried: Whether no batch of this queue has left.
-        next_probe: From when a batch that is only to test a prediction may displace others: such
-            probes, of all queues, get a fiftieth of the workers' time; `-inf` before the first.
+        next_probe: From when a probe may displace other jobs: probes of all queues share a fiftieth
+            of the workers' time; `-inf` before the first.
         timer: The resolution of the driver's timers: shorter holds are not worth arming.
         tick: How soon the policy is asked again, about: the timer's resolution, or the mean gap
             between jobs if that is shorter.

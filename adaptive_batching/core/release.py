@@ -81,12 +81,12 @@ class Release:
         return self._turn_away(view, decision, now)
 
     def shed_or_probe(self, view: KeyQueue, now: float) -> Batch | Shed | None:
-        """Let jobs of a queue leave whose last moment has passed, though other queues go first.
+        """Shed the late jobs of a queue, or release its probe, before its turn.
 
-        The turn of a probe might never come: a batch that is slow and small is worth the least.
+        A probe is slow and small, so that it is worth the least and its turn might never come.
 
         Returns:
-            None if the policy sees none.
+            None if the queue has to wait for its turn.
         """
         queue = view.queue
         duration = view.duration(min(queue.items, view.limits.max_batch_size))
@@ -189,7 +189,7 @@ class Release:
         batch = self.leave(jobs, size, view.line, view.limits, decision.reason, now)
         view.untried = False
         view.probes = view.probes + 1 if batch.reason is Reason.PROBE else 0
-        if view.probes and batch.left_waiting and not self._permits.idle:
+        if batch.reason is Reason.PROBE and batch.left_waiting and not self._permits.idle:
             factor = self._permits.workers[batch.worker].latency.factor
             self._permits.spend_on_probe(now, batch.predicted / factor)
         view.forgotten = now + min(view.probes + 1, MEMORY) * batch.predicted

@@ -52,7 +52,8 @@ def shed_or_probe(situation: Situation, late: Sequence[Job]) -> Dispatch | Shed:
     """Shed these jobs; if they are all that wait and the prediction is in doubt, release a probe.
 
     The prediction may be wrong, and without batches it would stay so for ever. It is in doubt when
-    no batch at all has left for long, or when what is known of a key that is too slow is outdated.
+    no batch at all has left for long, or none of the key, or when what is known of a key that is
+    too slow is outdated.
     The probe is of the newest jobs: if the prediction was wrong by a little only, they are still in
     time.
     """
@@ -93,11 +94,11 @@ def _in_doubt(situation: Situation, head: Job) -> bool:
 
 
 def _doubtful_from(situation: Situation, job: Job) -> float:
-    """From when what is known of its queue is no reason to turn a job away (seconds).
+    """From when a job may be tried although it would be late by the prediction (seconds).
 
-    If the queue's batches are too slow for it, that is when what is known of them is outdated.
-    Whatever else the reason is, it might keep out all jobs of the queue for ever: so one is tried
-    if none of fifty batches has left, in the share of the workers' time that is for probes.
+    If its queue's own batches are too slow, that is when what is known of them is outdated. Any
+    other reason might keep out the queue's jobs for ever: it is ignored once fifty more of its
+    batches could have run, if the probes of all queues have time left.
     """
     outdated = situation.forgotten
     if _too_slow(situation, job):
