@@ -53,9 +53,8 @@ def shed_or_probe(situation: Situation, late: Sequence[Job]) -> Dispatch | Shed:
 
     The prediction may be wrong, and without batches it would stay so for ever. It is in doubt when
     no batch at all has left for long, or none of the key, or when what is known of a key that is
-    too slow is outdated.
-    The probe is of the newest jobs: if the prediction was wrong by a little only, they are still in
-    time.
+    too slow is outdated. The probe is of the newest jobs: if the prediction was wrong by a little
+    only, they are still in time.
     """
     if len(late) == situation.requests and _in_doubt(situation, situation.head):
         limit = situation.limits.max_batch_size
