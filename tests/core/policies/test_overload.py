@@ -41,6 +41,7 @@ from adaptive_batching.simulation import (
     History,
     Server,
     Span,
+    mmpp,
     poisson,
     simulate,
 )
@@ -111,6 +112,35 @@ def test_the_last_jobs_of_a_burst_are_let_in() -> None:
         known = [job for job in history.jobs if job.arrived > 2.0]  # after ten bursts
         answered[policy] = sum(job.in_time for job in known)
     assert answered["cork"] >= 0.95 * answered["nexus"]
+
+
+class _Doorless(Cork):
+    """Refuses none; those that can't be in time are shed from the queue."""
+
+    def accepts(self, queue: KeyQueue, job: Job) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("promise", [1.5, 2.0, 3.0, 10.0])
+@pytest.mark.parametrize("per_item", [0.05e-3, 0.5e-3])
+def test_the_door_refuses_none_of_a_peak_that_would_be_answered(
+    promise: float, per_item: float
+) -> None:
+    """Peaks of twenty times the mean rate end suddenly: the last jobs of each are the youngest, and
+    what would have had its turn before them is late by then.
+    """
+    full = 5e-3 + 64 * per_item
+    rate = 0.9 * 64 / full
+    answered = {Cork: 0.0, _Doorless: 0.0}
+    for seed in range(4):
+        arrivals = mmpp(
+            rate, 250 * full, seed=seed, rates=(0.0, 20 * rate), sojourns=(4.75 * full, full / 4)
+        )
+        limits, server = Limits(64, promise * full), Server(5e-3, per_item)
+        for policy in answered:
+            row = Experiment(arrivals, server, limits, loop_delay=0.0).run(policy(), 1)
+            answered[policy] += row.on_time
+    assert answered[Cork] >= 0.99 * answered[_Doorless] > 0
 
 
 def test_in_lasting_overload_most_are_refused_at_once() -> None:

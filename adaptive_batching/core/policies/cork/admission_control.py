@@ -1,6 +1,7 @@
 """Which job is refused when it arrives, and when to come again."""
 
 from collections.abc import Sequence
+from math import inf
 
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
@@ -51,37 +52,65 @@ def _may_probe(at: Situation, job: Job) -> bool:
 def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float | None:
     """Seconds until the job might be answered in time; None if it might be now.
 
-    The jobs ahead fill batches, which a job can't precede, but some of them are shed: a batch that
-    leaves gives up jobs where as many that expire later are in time in their place. The longer the
-    oldest has waited, the longer overload has lasted, and the less a batch will lack jobs later on.
+    It might if the jobs ahead leave room in a full batch that is in time. Or if a smaller one would
+    be that leaves later: jobs that would be late in it are shed, and it is small unless new ones
+    keep coming. They are expected to do so for as long as overload has lasted, some times over.
     """
-    limit, now = at.limits.max_batch_size, at.now
+    now = at.now
     # an idle worker slower than the best is not given these jobs
-    idle = at.idle if at.faster is None else 0
-    frees = [now] * idle + sorted([max(now, batch.predicted_finish) for batch in at.running])
-    longest = min(limit, parameters.extrapolation * at.largest)
-    round_of_all = at.predict(longest) * len(frees) / at.capacity
-    shed = 0.0
-    if at.soonest.deadline < job.deadline:
-        lasted = (now - at.oldest.arrived) / (job.deadline - now)
-        shed = parameters.shed * at.workers * max(0.0, 1.0 - lasted)
-    full = max(0, int(at.jobs.ahead_of(job) / limit - shed))
-    # with none ahead it may even be in the next batch, and alone
-    own = at.predict_joined(job, longest if full else job.size)
+    idle = [now] * (at.idle if at.faster is None else 0)
+    frees = idle + [max(now, batch.predicted_finish) for batch in at.running]
+    longest = min(at.limits.max_batch_size, parameters.extrapolation * at.largest)
+    full = at.predict(longest)
+    every = full * len(frees) / at.capacity
+    if not every:
+        return None  # a coarse clock says of short batches that they take no time
     others = _others_first(at, job, parameters) if at.others else 0.0
-    if _leaves(full, frees, round_of_all) + others + own - job.deadline <= 0:
+    alone = job.deadline - others - at.predict_joined(job, job.size)
+    in_full = job.deadline - others - at.predict_joined(job, max(longest, job.size))
+    last = max(_lasts(frees, alone, every), default=-inf)
+    waited = now - at.oldest.arrived - full  # for longer than the batch before it takes
+    if last > in_full and last - now >= parameters.lasting * waited:
+        return None
+    if not _filled(at, job, frees, in_full, every, others + full):
         return None
     shortest = at.predict(1)
-    told = [batch.expected_finish(now, shortest) for batch in at.running]
-    told = sorted([now] * idle + told)
-    late = _leaves(full, told, round_of_all) + others + own - job.deadline
-    if not full:
-        return late
-    # Once the batches ahead have left, it may be in the next, and alone. If an idle worker takes
-    # the last of them now, the next leaves no sooner than the shortest batch has ended.
-    ahead = _leaves(full - 1, told, round_of_all) + others - now
-    alone = late - own + at.predict_joined(job, job.size)
-    return min(late, max(ahead, alone) or shortest)
+    told = idle + [batch.expected_finish(now, shortest) for batch in at.running]
+    opens = _next(told, alone, every)
+    if alone - now < parameters.lasting * (waited + opens):
+        opens = _next(told, in_full, every)
+    overdue = min(told) > min(frees)
+    return max(opens, min(told) - now) if overdue else opens
+
+
+def _filled(
+    at: Situation, job: Job, frees: Sequence[float], until: float, every: float, after: float
+) -> bool:
+    """Whether the jobs ahead fill all full batches that leave in time for a job.
+
+    A batch gives up jobs that would be late in it where as many wait behind them. So all batches
+    are filled only if from each of them on, the jobs that would not be late in it fill the rest.
+
+    Args:
+        at: The situation.
+        job: The one that has come.
+        frees: When each worker is free (seconds).
+        until: When such a batch has to leave (seconds).
+        every: A worker that runs full batches is free once in so many seconds.
+        after: A batch of those ahead has ended so many seconds later.
+    """
+    lasts = _lasts(frees, until, every)
+    batches = sum([(until - free) // every + 1.0 for free in frees if free <= until])
+    limit, jobs = at.limits.max_batch_size, at.jobs
+    ahead = jobs.ahead_of(job)
+    if ahead < batches * limit:
+        return False
+    rest = list(enumerate(lasts, 1))
+    rounds = 1  # of all workers before these; to look at each would cost more than it shows
+    while lasts and (release := lasts[-1] - rounds * every) >= min(frees):
+        rest.append(((1 + rounds) * len(lasts), release))
+        rounds *= 2
+    return all(jobs.fill(number * limit, release + after, ahead) for number, release in rest)
 
 
 def _others_first(at: Situation, job: Job, parameters: CorkParameters) -> float:
@@ -97,6 +126,19 @@ def _others_first(at: Situation, job: Job, parameters: CorkParameters) -> float:
     return parameters.in_turn * at.others / at.capacity
 
 
-def _leaves(nth: int, frees: Sequence[float], round_of_all: float) -> float:
-    """When that one of the batches to come can leave, if those before it are full (seconds)."""
-    return frees[nth % len(frees)] + nth // len(frees) * round_of_all
+def _lasts(frees: Sequence[float], instant: float, every: float) -> list[float]:
+    """When each worker is free for the last time until an instant, the latest first (seconds)."""
+    return sorted([_last(free, instant, every) for free in frees if free <= instant], reverse=True)
+
+
+def _last(free: float, instant: float, every: float) -> float:
+    """When a worker is free for the last time until an instant (seconds).
+
+    It is before the first time if that is later.
+    """
+    return free + (instant - free) // every * every
+
+
+def _next(frees: Sequence[float], instant: float, every: float) -> float:
+    """Seconds from an instant until the next time that one of the workers is free."""
+    return min([max(free, _last(free, instant, every) + every) for free in frees]) - instant

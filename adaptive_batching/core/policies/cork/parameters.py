@@ -21,8 +21,8 @@ class CorkParameters(NamedTuple):
             points less in that case, 1 with four workers at 110 %.
         reserve: Part of the capacity that the busy workers must have to spare for one to be left
             idle. Without it: mean latency +134 % with items that cost much.
-        shed: Full batches of the jobs ahead, on each worker, that may be shed before a job's turn
-            when a burst begins. At 0: up to 11 points less in bursts (`simulations/grid.py`).
+        lasting: For how many times as long as it has lasted an overload is expected to go on. At
+            0 most jobs that are shed have waited for 90 % of a `max_latency` of ten batches.
         few: Jobs of a batch, with those that are still to join it, up to which batches of other
             keys count that go first. At 0: 25 % fewer answers in a closed loop of 64 keys.
         in_turn: Part of those batches that do leave first, and whose jobs are not late before.
@@ -49,7 +49,7 @@ class CorkParameters(NamedTuple):
     overloaded: float = 0.97
     backlog: float = 2.0
     reserve: float = 0.05
-    shed: float = 2.0
+    lasting: float = 2.0
     few: float = 3.0
     in_turn: float = 0.35
     slack: float = 1.5
