@@ -229,3 +229,22 @@ def test_all_that_wait_expire_beside_many_that_were_cancelled() -> None:
         queue.remove(job)
     assert queue.take_expired(1500.0) == late
     assert (queue.items, queue.requests) == (0, 0)
+
+
+@given(st.lists(st.floats(0.1, 60.0), min_size=1, max_size=60), st.booleans(), st.data())
+def test_jobs_ahead_that_expire_late_are_counted(
+    patiences: list[float],
+    in_order: bool,  # noqa: FBT001  drawn
+    data: st.DataObject,
+) -> None:
+    """They fill a batch of as many items as they have, and none that is clearly larger."""
+    queue = JobQueue()
+    for deadline in sorted(patiences) if in_order else patiences:
+        queue.append(Job(0.0, 1, deadline))
+    job = Job(0.0, 1, max(patiences) if in_order else data.draw(st.sampled_from(patiences)))
+    since = data.draw(st.sampled_from(patiences))
+    ahead = queue.ahead_of(job)
+    late = sum(since * 1.001 < deadline <= job.deadline for deadline in patiences)
+    at_most = sum(since * 0.999 < deadline <= job.deadline * 1.001 for deadline in patiences)
+    assert not late or queue.fill(late, since, ahead)
+    assert not queue.fill(at_most + 1, since, ahead)
