@@ -231,20 +231,35 @@ def test_all_that_wait_expire_beside_many_that_were_cancelled() -> None:
     assert (queue.items, queue.requests) == (0, 0)
 
 
-@given(st.lists(st.floats(0.1, 60.0), min_size=1, max_size=60), st.booleans(), st.data())
-def test_jobs_ahead_that_expire_late_are_counted(
+@given(
+    st.lists(st.floats(0.1, 60.0), min_size=1, max_size=60),
+    st.sampled_from([0.0, 1e4]),
+    st.booleans(),
+    st.data(),
+)
+def test_of_the_jobs_ahead_those_in_time_are_told(
     patiences: list[float],
+    now: float,
     in_order: bool,  # noqa: FBT001  drawn
     data: st.DataObject,
 ) -> None:
-    """They fill a batch of as many items as they have, and none that is clearly larger."""
+    """Also after hours in which the queue was never empty."""
     queue = JobQueue()
-    for deadline in sorted(patiences) if in_order else patiences:
-        queue.append(Job(0.0, 1, deadline))
-    job = Job(0.0, 1, max(patiences) if in_order else data.draw(st.sampled_from(patiences)))
-    since = data.draw(st.sampled_from(patiences))
-    ahead = queue.ahead_of(job)
-    late = sum(since * 1.001 < deadline <= job.deadline for deadline in patiences)
-    at_most = sum(since * 0.999 < deadline <= job.deadline * 1.001 for deadline in patiences)
-    assert not late or queue.fill(late, since, ahead)
-    assert not queue.fill(at_most + 1, since, ahead)
+    if now:
+        for job in [Job(0.0, 1, 1.0 + number % 2) for number in range(70)]:
+            queue.append(job)
+            queue.ahead_of(Job(0.0, 1, 1.5))
+        first = Job(now, 1, now)
+        queue.append(first)
+        while queue.head is not first:
+            queue.remove(queue.head)
+        queue.ahead_of(Job(now, 1, now - 1.0))
+    for patience in sorted(patiences) if in_order else patiences:
+        queue.append(Job(now, 1, now + patience))
+    if now:
+        queue.remove(first)
+    most = max(patiences) if in_order else data.draw(st.sampled_from(patiences))
+    job, finish = Job(now, 1, now + most), data.draw(st.floats(0.0, most))
+    in_time = queue.in_time(queue.ahead_of(job), now + finish)
+    assert in_time >= sum(finish * 1.01 < each <= most * 0.99 for each in patiences)
+    assert in_time <= sum(finish * 0.99 <= each <= most * 1.01 for each in patiences)

@@ -89,6 +89,13 @@ class FairQueue(JobQueue):
         self._depths.change(tenant.weight, 0, waiting)
         return min(own + others * worth, self.items * worth)
 
+    def in_time(self, ahead: float, finish: float) -> float:
+        """Of the items ahead of a job those that do not expire before an instant.
+
+        As many of each tenant's are taken to expire, in proportion.
+        """
+        return ahead * (1.0 - self.expiring(finish) / self.items)
+
     def _worth(self, queue: TenantQueue) -> float:
         """How many items of the usual cost take as long as one that a tenant has waiting."""
         return 1.0

@@ -1,5 +1,6 @@
 """Jobs that wait, in the order in which they leave."""
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, merge
@@ -48,7 +49,7 @@ class _Deadlines:
         jobs: All that have come, the oldest first; one of them waits at least.
     """
 
-    __slots__ = ("_come", "_items", "_queue", "heap")
+    __slots__ = ("_come", "_items", "_left", "_queue", "heap")
 
     def __init__(self, queue: object, jobs: Iterable[Job]) -> None:
         self._queue = queue
@@ -61,6 +62,7 @@ class _Deadlines:
         self.heap = [(job.deadline, next(self._come), job) for job in waiting]
         heapify(self.heap)
         self._items: tuple[ItemsByInstant, ItemsByInstant] | None = None  # until asked for
+        self._left = 0  # jobs, since then
 
     def __iter__(self) -> Iterator[Job]:
         """The waiting jobs, the earliest deadline first."""
@@ -79,13 +81,16 @@ class _Deadlines:
         heappush(self.heap, (job.deadline, next(self._come), job))
         self._count(job, job.size)
 
-    def left(self, jobs: Iterable[Job], requests: int) -> None:
+    def left(self, jobs: Sequence[Job], requests: int) -> None:
         """Jobs have left, and so many still wait; of the others no more than that are kept."""
         if self._items is not None:
             for job in jobs:
                 self._count(job, -job.size)
+        self._left += len(jobs)
         if len(self.heap) > 2 * requests + _GRAVESTONES:
             self._begin(job for _, _, job in sorted(self.heap, key=itemgetter(1)))
+        elif self._left > 2 * requests + _GRAVESTONES:
+            self._items, self._left = None, 0  # the farther the origin, the coarser is what it says
 
     def _count(self, job: Job, items: int) -> None:
         if self._items is not None:
@@ -215,6 +220,17 @@ class JobOrder:
             return self.items
         ahead = self._deadlines.items_until(job.deadline, job.deadline - deferral)
         return min(ahead, self.items)
+
+    def expiring(self, instant: float) -> float:
+        """Items that expire until an instant, of jobs of the mean size; one at least must wait.
+
+        Where deadlines come in the order of the jobs, those of cancelled jobs count as long as
+        these stay in place.
+        """
+        if self._deadlines is not None:
+            return self._deadlines.items_until(instant, -inf)
+        jobs = bisect_right(self._jobs, instant, key=attrgetter("deadline"))
+        return self.items * min(1.0, jobs / self.requests)
 
     def append(self, job: Job) -> None:
         """Let a job wait."""

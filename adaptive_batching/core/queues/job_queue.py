@@ -1,7 +1,7 @@
 """The jobs that may share a batch, the most urgent first."""
 
 from collections.abc import Callable, Iterable
-from math import ceil, inf
+from math import inf
 from operator import attrgetter
 from typing import Any
 
@@ -33,21 +33,14 @@ class JobQueue(JobOrder):
         """How many items of the usual cost take as long as one of those that wait."""
         return 1.0
 
-    def fill(self, items: float, since: float, ahead: float) -> bool:
-        """Whether of the items ahead of a job so many expire at an instant or later.
-
-        Where deadlines come in the order of the jobs, all are taken to be as large as on average.
+    def in_time(self, ahead: float, finish: float) -> float:
+        """Of the items ahead of a job those that do not expire before an instant, or less.
 
         Args:
-            items: Of the usual cost.
-            since: The instant (seconds).
-            ahead: What `ahead_of` says of the job; items must wait.
+            ahead: What `ahead_of` says of the job, which is not 0.
+            finish: The instant (seconds).
         """
-        worth = self.item_worth
-        if self._deadlines is not None:
-            return ahead - self._deadlines.items_until(since, -inf) * worth >= items
-        number = ceil(items / worth * self.requests / self.items)
-        return number <= self.requests and self._jobs[-number].deadline >= since
+        return ahead - self.expiring(finish) * self.item_worth
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out, wherever it stands."""

@@ -52,9 +52,9 @@ def _may_probe(at: Situation, job: Job) -> bool:
 def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float | None:
     """Seconds until the job might be answered in time; None if it might be now.
 
-    It might if the jobs ahead leave room in a full batch that is in time. Or if a smaller one would
-    be that leaves later: jobs that would be late in it are shed, and it is small unless new ones
-    keep coming. They are expected to do so for as long as overload has lasted, some times over.
+    It might be in a full batch, if the jobs ahead leave room in it. Or it might be in a smaller one
+    that leaves later: the jobs ahead are late for it, so that it is small unless new jobs keep
+    coming. An overload is expected to go on for `lasting` times as long as it has lasted.
     """
     now = at.now
     # an idle worker slower than the best is not given these jobs
@@ -62,55 +62,59 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     frees = idle + [max(now, batch.predicted_finish) for batch in at.running]
     longest = min(at.limits.max_batch_size, parameters.extrapolation * at.largest)
     full = at.predict(longest)
-    every = full * len(frees) / at.capacity
-    if not every:
+    cycle = full * len(frees) / at.capacity
+    if not cycle:
         return None  # a coarse clock says of short batches that they take no time
     others = _others_first(at, job, parameters) if at.others else 0.0
-    alone = job.deadline - others - at.predict_joined(job, job.size)
-    in_full = job.deadline - others - at.predict_joined(job, max(longest, job.size))
-    last = max(_lasts(frees, alone, every), default=-inf)
-    waited = now - at.oldest.arrived - full  # for longer than the batch before it takes
-    if last > in_full and last - now >= parameters.lasting * waited:
+    latest_alone = job.deadline - others - at.predict_joined(job, job.size)
+    latest_full = job.deadline - others - at.predict_joined(job, max(longest, job.size))
+    last = max(_lasts(frees, latest_alone, cycle), default=-inf)
+    began = at.oldest.arrived + full  # the overload: below capacity, too, one batch is waited for
+    if last > latest_full and last - now >= parameters.lasting * max(0.0, now - began):
         return None
-    if not _filled(at, job, frees, in_full, every, others + full):
+    if _has_room(at, job, frees, latest_full, cycle, others + full):
         return None
     shortest = at.predict(1)
     told = idle + [batch.expected_finish(now, shortest) for batch in at.running]
-    opens = _next(told, alone, every)
-    if alone - now < parameters.lasting * (waited + opens):
-        opens = _next(told, in_full, every)
+    opens = _next(told, latest_alone, cycle)
+    if latest_alone - now < parameters.lasting * max(0.0, now + opens - began):
+        opens = _next(told, latest_full, cycle)
     overdue = min(told) > min(frees)
     return max(opens, min(told) - now) if overdue else opens
 
 
-def _filled(
-    at: Situation, job: Job, frees: Sequence[float], until: float, every: float, after: float
+def _has_room(
+    at: Situation, job: Job, frees: Sequence[float], latest: float, cycle: float, duration: float
 ) -> bool:
-    """Whether the jobs ahead fill all full batches that leave in time for a job.
+    """Whether the jobs ahead leave room for one in a full batch that is in time for it.
 
     A batch gives up jobs that would be late in it where as many wait behind them. So all batches
-    are filled only if from each of them on, the jobs that would not be late in it fill the rest.
+    are full only if, from each on, the jobs that would not be late in it fill that and the rest.
 
     Args:
         at: The situation.
         job: The one that has come.
         frees: When each worker is free (seconds).
-        until: When such a batch has to leave (seconds).
-        every: A worker that runs full batches is free once in so many seconds.
-        after: A batch of those ahead has ended so many seconds later.
+        latest: When such a batch may leave at the latest (seconds).
+        cycle: Seconds between two full batches of a worker.
+        duration: Seconds from the release of a batch of the jobs ahead to its end.
     """
-    lasts = _lasts(frees, until, every)
-    batches = sum([(until - free) // every + 1.0 for free in frees if free <= until])
-    limit, jobs = at.limits.max_batch_size, at.jobs
-    ahead = jobs.ahead_of(job)
-    if ahead < batches * limit:
+    lasts = _lasts(frees, latest, cycle)
+    if not lasts:
         return False
-    rest = list(enumerate(lasts, 1))
-    rounds = 1  # of all workers before these; to look at each would cost more than it shows
-    while lasts and (release := lasts[-1] - rounds * every) >= min(frees):
-        rest.append(((1 + rounds) * len(lasts), release))
-        rounds *= 2
-    return all(jobs.fill(number * limit, release + after, ahead) for number, release in rest)
+    limit, jobs = at.limits.max_batch_size, at.jobs
+    ahead, own = jobs.ahead_of(job), min(job.size, limit)
+    batches = sum([(latest - free) // cycle + 1.0 for free in frees if free <= latest])
+    if ahead + own <= batches * limit:
+        return True
+    number = 1  # from the last batch back: 1, 2, 4 and so on show nearly as much as each
+    while (release := _nth_last(lasts, number, cycle)) >= min(frees):
+        unready = sum([(free - release) // cycle for free in frees if release < free <= latest])
+        in_time = jobs.in_time(ahead, release + duration)
+        if in_time + own <= (number - unready) * limit:
+            return True
+        number *= 2
+    return False
 
 
 def _others_first(at: Situation, job: Job, parameters: CorkParameters) -> float:
@@ -126,19 +130,25 @@ def _others_first(at: Situation, job: Job, parameters: CorkParameters) -> float:
     return parameters.in_turn * at.others / at.capacity
 
 
-def _lasts(frees: Sequence[float], instant: float, every: float) -> list[float]:
+def _lasts(frees: Sequence[float], instant: float, cycle: float) -> list[float]:
     """When each worker is free for the last time until an instant, the latest first (seconds)."""
-    return sorted([_last(free, instant, every) for free in frees if free <= instant], reverse=True)
+    return sorted([_last(free, instant, cycle) for free in frees if free <= instant], reverse=True)
 
 
-def _last(free: float, instant: float, every: float) -> float:
+def _nth_last(lasts: Sequence[float], number: int, cycle: float) -> float:
+    """When a worker is free for the nth time, counted from the last time back (seconds)."""
+    rounds, place = divmod(number - 1, len(lasts))
+    return lasts[place] - rounds * cycle
+
+
+def _last(free: float, instant: float, cycle: float) -> float:
     """When a worker is free for the last time until an instant (seconds).
 
-    It is before the first time if that is later.
+    A worker that is free only after it counts as if it had been free before as often.
     """
-    return free + (instant - free) // every * every
+    return free + (instant - free) // cycle * cycle
 
 
-def _next(frees: Sequence[float], instant: float, every: float) -> float:
+def _next(frees: Sequence[float], instant: float, cycle: float) -> float:
     """Seconds from an instant until the next time that one of the workers is free."""
-    return min([max(free, _last(free, instant, every) + every) for free in frees]) - instant
+    return min([max(free, _last(free, instant, cycle) + cycle) for free in frees]) - instant
