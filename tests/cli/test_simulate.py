@@ -720,6 +720,8 @@ def test_replications():
     shown = run(*MADE, "--replications", 2, "--policy", "greedy").output
     assert "2 seeds from 0, ± 95 % confidence, change against greedy" in shown
     assert "…" not in shown
+    shared = answer(*MADE, "--tenants", "a:0.9,b:0.1", "--replications", 2, "--policy", "greedy")
+    assert shared["rows"][0]["figures"]["goodput"]["mean"] > 0
 
 
 def test_keys_by_lot():

@@ -75,7 +75,7 @@ def summed(rows: Sequence[Row], reference: Sequence[Row]) -> Replicated:
     figures = {
         field.name: estimate([asdict(row)[field.name] for row in rows])
         for field in fields(Row)
-        if field.name not in {"policy", "workers", "keys"}
+        if field.name not in {"policy", "workers", "keys", "tenants"}
     }
     changes = (
         {} if rows is reference else {name: _change(rows, reference, name) for name in _COMPARED}

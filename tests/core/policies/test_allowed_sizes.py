@@ -1,5 +1,6 @@
 """Batches of a model that was compiled for a few sizes, and pads all others to the next of them."""
 
+from dataclasses import replace
 from itertools import product
 from math import inf
 
@@ -19,7 +20,7 @@ from adaptive_batching.core import (
     make_policy,
 )
 from adaptive_batching.core.estimators.peak_size import PeakSize
-from adaptive_batching.simulation import Padded, Server, poisson, simulate
+from adaptive_batching.simulation import Experiment, Padded, Server, poisson, simulate
 from tests.core.steps import released, run_out, submit
 
 SIZES = (8, 16, 32, 64)
@@ -169,3 +170,18 @@ def test_sizes_that_are_none_are_refused() -> None:
     for sizes in ((0, 1), (4, 2), (2, 2), (1.5, 2), (True, 2), ("8",)):
         with pytest.raises(ValueError, match="sizes: expected whole numbers of items from 1"):
             Limits(64, sizes=sizes)  # type: ignore[arg-type]  # that is what is refused
+
+
+@pytest.mark.parametrize("sizes", [(1, 64), (4, 64), (8, 64), (1, 8, 64)])
+def test_the_next_size_is_tried_where_the_smaller_ones_do_not_keep_up(
+    sizes: tuple[int, ...],
+) -> None:
+    """It is more than twice as large as what has run, and the slope is unknown: it might be late.
+
+    If it were never tried, that would stay so, and most jobs would be refused for ever.
+    """
+    limits = Limits(64, 50e-3, sizes=sizes)
+    line = Server(5e-3, 0.2e-3)
+    server = replace(line, curve=Padded(line.mean, sizes))
+    row = Experiment(poisson(1_700.0, 3.0, seed=1), server, limits, warmup=0.5).run("cork")
+    assert (row.goodput or 0.0) > 0.98

@@ -104,8 +104,8 @@ overloads = st.builds(
 def test_who_comes_back_alone_gets_in(overload: Overload, choice: float) -> None:
     """After the time that was named; not after half of it, though nobody else has come since.
 
-    Meanwhile fewer of the jobs ahead are sure to be shed: one of some hundred draws needs a little
-    longer. Another of them has jobs ahead that are shed in that half: then there may be room.
+    Predictions change meanwhile: one of some hundred draws needs a little longer. Another of them
+    has jobs ahead that are shed in that half: then there may be room.
     """
     times = overload.times()
     refusals = overload.refused(times)
@@ -123,7 +123,7 @@ def test_who_comes_back_alone_gets_in(overload: Overload, choice: float) -> None
 
 @pytest.mark.parametrize("workers", [2, 4])
 def test_several_workers_have_room_when_the_batches_ahead_have_left(workers: int) -> None:
-    """Within 12 ms two full batches may be ahead; the client need not wait for what it takes."""
+    """Within 12 ms those ahead are soon late; the client need not wait for what they would take."""
     overload = Overload(2.0, 0, workers, Limits(64, 12e-3))
     waits = [each.retry_after for each in overload.refused(overload.times()).values()]
     full_batch = 5e-3 + 64 * 0.05e-3
@@ -259,7 +259,8 @@ def test_no_refusal_at_the_door_is_for_no_time() -> None:
 
     A client that comes back as it is told gets in.
     """
-    scheduler, patience = Noting(Limits(64, 0.012), 1), 0.012
+    patience = 0.012
+    scheduler = Noting(Limits(64, patience), 1)
     submit(scheduler, 64, 0.0, patience)
     with pytest.raises(Overloaded) as refused:
         submit(scheduler, 1, 0.0, patience)

@@ -97,8 +97,22 @@ def safe_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
 
     Up to the sizes that were tried, jobs are shed instead: small batches for late jobs waste
     capacity. Before the fit is trusted nothing is shed, and no batch is larger than could be in
-    time for a job that has just come.
+    time for a job that has just come. But if that is less than the next allowed size, and smaller
+    batches don't keep up, the next one is tried: else it would never be known.
     """
+    size = _known_size(at, soonest, parameters)
+    sizes, limit = at.limits.sizes, at.limits.max_batch_size
+    if (
+        sizes
+        and size < limit
+        and not _keeps_up(at, below := max(sizes[0], at.limits.allowed(size)))
+    ):
+        return at.limits.padded(min(below + 1, limit))
+    return size
+
+
+def _known_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
+    """The same, whatever sizes are allowed."""
     limit, patience = at.limits.max_batch_size, soonest.deadline - soonest.arrived
     if not at.per_item:
         return _first_of_another_size(at, soonest, parameters)
