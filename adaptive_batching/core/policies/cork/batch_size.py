@@ -112,7 +112,7 @@ def safe_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
 
 
 def _known_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
-    """The same, whatever sizes are allowed."""
+    """Items that keep the earliest deadline, if all sizes are allowed."""
     limit, patience = at.limits.max_batch_size, soonest.deadline - soonest.arrived
     if not at.per_item:
         return _first_of_another_size(at, soonest, parameters)
