@@ -100,15 +100,13 @@ def safe_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
     time for a job that has just come. But if that is less than the next allowed size, and smaller
     batches don't keep up, the next one is tried: else it would never be known.
     """
-    size = _known_size(at, soonest, parameters)
-    sizes, limit = at.limits.sizes, at.limits.max_batch_size
-    if (
-        sizes
-        and size < limit
-        and not _keeps_up(at, below := max(sizes[0], at.limits.allowed(size)))
-    ):
-        return at.limits.padded(min(below + 1, limit))
-    return size
+    size, limits = _known_size(at, soonest, parameters), at.limits
+    if not limits.sizes or size >= limits.max_batch_size:
+        return size
+    below = max(limits.sizes[0], limits.allowed(size))
+    if _keeps_up(at, below):
+        return size
+    return min(limits.padded(below + 1), limits.max_batch_size)
 
 
 def _known_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
