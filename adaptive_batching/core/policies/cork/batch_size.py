@@ -97,28 +97,30 @@ def safe_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
 
     Up to the sizes that were tried, jobs are shed instead: small batches for late jobs waste
     capacity. Before the fit is trusted nothing is shed, and no batch is larger than could be in
-    time for a job that has just come. But if that is less than the next allowed size, and smaller
-    batches don't keep up, the next one is tried: else it would never be known.
+    time for a job that has just come.
     """
-    size, limits = _known_size(at, soonest, parameters), at.limits
-    if not limits.sizes or size >= limits.max_batch_size:
-        return size
+    limit, patience = at.limits.max_batch_size, soonest.deadline - soonest.arrived
+    if at.per_item:
+        tried = max(1, round(parameters.extrapolation * at.largest))
+        if not at.trusted and at.predict(limit) > patience:
+            tried = min(tried, max(1, int((patience - at.fixed) / at.per_item)))
+        in_time = ((soonest.deadline - at.now) / (1.0 + at.margin) - at.fixed) / at.per_item
+        size = max(tried, at.head.size, int(min(in_time, limit)))
+    else:
+        size = _first_of_another_size(at, soonest, parameters)
+    return _allowed_or_next(at, size) if at.limits.sizes else size
+
+
+def _allowed_or_next(at: Situation, size: int) -> int:
+    """As many items, or those of the next allowed size if smaller batches do not keep up.
+
+    It may be far larger than all that ran: if it were not tried, it would never be known.
+    """
+    limits = at.limits
     below = max(limits.sizes[0], limits.allowed(size))
-    if _keeps_up(at, below):
+    if size >= limits.max_batch_size or _keeps_up(at, below):
         return size
     return min(limits.padded(below + 1), limits.max_batch_size)
-
-
-def _known_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
-    """Items that keep the earliest deadline, if all sizes are allowed."""
-    limit, patience = at.limits.max_batch_size, soonest.deadline - soonest.arrived
-    if not at.per_item:
-        return _first_of_another_size(at, soonest, parameters)
-    tried = max(1, round(parameters.extrapolation * at.largest))
-    if not at.trusted and at.predict(limit) > patience:
-        tried = min(tried, max(1, int((patience - at.fixed) / at.per_item)))
-    in_time = ((soonest.deadline - at.now) / (1.0 + at.margin) - at.fixed) / at.per_item
-    return max(tried, at.head.size, int(min(in_time, limit)))
 
 
 def _first_of_another_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
