@@ -15,7 +15,7 @@ The scenarios are those in which the line lost most against triton, of 500 that 
 drawn; each row has its options of `simulate`.
 
 Answer: within two full batches no policy answers more than 1.06 times as many in time as the line
-does at 0.9. Within less, or in a closed loop (#463), declared sizes answer up to 1.35 times as
+does at 0.9. Within less, or in a closed loop (#463), declared sizes answer up to 1.34 times as
 many. Where items cost much (steep, items), the wait is shorter as well: up to nine tenths of the
 load the mean is a tenth to seven tenths lower than the line's, which pads 33 items to 64. Triton's
 preferred sizes give about the same mean up to a load of 0.9, but at 1.1 they answer 3 to 23 % in
