@@ -90,9 +90,9 @@ class FairQueue(JobQueue):
         return min(own + others * worth, self.items * worth)
 
     def in_time(self, ahead: float, finish: float) -> float:
-        """Of the items ahead of a job those that do not expire before an instant.
+        """Items ahead of a job that do not expire until an instant; see there.
 
-        As many of each tenant's are taken to expire, in proportion.
+        Of the items ahead as many are taken to expire, in proportion, as of all that wait.
         """
         return ahead * (1.0 - self.expiring(finish) / self.items)
 

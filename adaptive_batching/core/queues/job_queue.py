@@ -34,7 +34,7 @@ class JobQueue(JobOrder):
         return 1.0
 
     def in_time(self, ahead: float, finish: float) -> float:
-        """Of the items ahead of a job those that do not expire before an instant, or less.
+        """Items ahead of a job that do not expire until an instant, or fewer.
 
         Args:
             ahead: What `ahead_of` says of the job, which is not 0.

@@ -270,6 +270,17 @@ def test_no_refusal_at_the_door_is_for_no_time() -> None:
     submit(scheduler, 1, wait, patience)
 
 
+def test_a_job_for_which_a_small_batch_is_in_time_is_not_refused() -> None:
+    """Within 14 ms another full batch would be late behind the burst's, but no batch of its own."""
+    scheduler, patience = Noting(Limits(64, 0.014), 1), 0.014
+    submit(scheduler, 64, 0.0, patience)
+    (last,) = submit(scheduler, 1, 0.0, patience)
+    burst = released(scheduler.next(0.0))
+    assert last not in burst.jobs
+    scheduler.finish(burst, Outcome.DONE, burst.predicted_finish)
+    assert released(scheduler.next(burst.predicted_finish)).predicted_finish <= patience
+
+
 @pytest.mark.parametrize("policy", ["cork", "nexus", "greedy+drop"])
 def test_a_job_that_is_hopeless_alone_comes_back_when_the_prediction_is_tested(policy: str) -> None:
     """Batches take 5 ms, and 4 are left: it is let in and shed, but for one every 4 ms, a probe."""

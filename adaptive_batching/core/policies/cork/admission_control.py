@@ -99,17 +99,18 @@ def _has_room(
         cycle: Seconds between two full batches of a worker.
         duration: Seconds from the release of a batch of the jobs ahead to its end.
     """
-    lasts = _lasts(frees, latest, cycle)
-    if not lasts:
+    frees = [free for free in frees if free <= latest]
+    if not frees:
         return False
+    begin, lasts = min(frees), _lasts(frees, latest, cycle)
     limit, jobs = at.limits.max_batch_size, at.jobs
     ahead, own = jobs.ahead_of(job), min(job.size, limit)
-    batches = sum([(latest - free) // cycle + 1.0 for free in frees if free <= latest])
+    batches = sum([(latest - free) // cycle + 1.0 for free in frees])
     if ahead + own <= batches * limit:
         return True
     number = 1  # from the last batch back: 1, 2, 4 and so on show nearly as much as each
-    while (release := _nth_last(lasts, number, cycle)) >= min(frees):
-        unready = sum([(free - release) // cycle for free in frees if release < free <= latest])
+    while (release := _nth_last(lasts, number, cycle)) >= begin:
+        unready = sum([(free - release) // cycle for free in frees if release < free])
         in_time = jobs.in_time(ahead, release + duration)
         if in_time + own <= (number - unready) * limit:
             return True
