@@ -243,7 +243,7 @@ def test_of_the_jobs_ahead_those_in_time_are_told(
     in_order: bool,  # noqa: FBT001  drawn
     data: st.DataObject,
 ) -> None:
-    """Also after hours in which the queue was never empty."""
+    """Also after hours in which the queue was never empty, and if some are cancelled."""
     queue = JobQueue()
     if now:
         for job in [Job(0.0, 1, 1.0 + number % 2) for number in range(70)]:
@@ -254,10 +254,16 @@ def test_of_the_jobs_ahead_those_in_time_are_told(
         while queue.head is not first:
             queue.remove(queue.head)
         queue.ahead_of(Job(now, 1, now - 1.0))
-    for patience in sorted(patiences) if in_order else patiences:
-        queue.append(Job(now, 1, now + patience))
+    jobs = [Job(now, 1, now + each) for each in (sorted(patiences) if in_order else patiences)]
+    for job in jobs:
+        queue.append(job)
     if now:
         queue.remove(first)
+    if data.draw(st.booleans()):
+        queue.expiring(now)
+    for job in data.draw(st.lists(st.sampled_from(jobs), max_size=len(jobs) - 1, unique=True)):
+        queue.remove(job)
+    patiences = [job.deadline - now for job in jobs if job.queue is queue]
     most = max(patiences) if in_order else data.draw(st.sampled_from(patiences))
     job, finish = Job(now, 1, now + most), data.draw(st.floats(0.0, most))
     in_time = queue.in_time(queue.ahead_of(job), now + finish)

@@ -1,6 +1,5 @@
 """Jobs that wait, in the order in which they leave."""
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, merge
@@ -13,6 +12,7 @@ from adaptive_batching.core.job import Job
 from adaptive_batching.core.queues.items_by_instant import ItemsByInstant
 
 _GRAVESTONES = 64  # entries kept of jobs that have left, beyond as many as wait
+_ARRIVAL, _DEADLINE = attrgetter("arrived"), attrgetter("deadline")
 
 E = TypeVar("E", bound=tuple[Any, ...])
 
@@ -37,7 +37,7 @@ def by_urgency(orders: Iterable[Iterable[Job]], deferral: float) -> Iterator[Job
             arrival.
     """
     if not deferral:
-        return merge(*orders, key=attrgetter("arrived"))
+        return merge(*orders, key=_ARRIVAL)
     return merge(*orders, key=lambda job: min(job.deadline, job.arrived + deferral))
 
 
@@ -49,7 +49,7 @@ class _Deadlines:
         jobs: All that have come, the oldest first; one of them waits at least.
     """
 
-    __slots__ = ("_come", "_items", "_left", "_queue", "heap")
+    __slots__ = ("_come", "_queue", "heap")
 
     def __init__(self, queue: object, jobs: Iterable[Job]) -> None:
         self._queue = queue
@@ -61,8 +61,6 @@ class _Deadlines:
         waiting = (job for job in jobs if job.queue is self._queue)
         self.heap = [(job.deadline, next(self._come), job) for job in waiting]
         heapify(self.heap)
-        self._items: tuple[ItemsByInstant, ItemsByInstant] | None = None  # until asked for
-        self._left = 0  # jobs, since then
 
     def __iter__(self) -> Iterator[Job]:
         """The waiting jobs, the earliest deadline first."""
@@ -79,24 +77,11 @@ class _Deadlines:
     def enter(self, job: Job) -> None:
         """A job has come."""
         heappush(self.heap, (job.deadline, next(self._come), job))
-        self._count(job, job.size)
 
-    def left(self, jobs: Sequence[Job], requests: int) -> None:
-        """Jobs have left, and so many still wait; of the others no more than that are kept."""
-        if self._items is not None:
-            for job in jobs:
-                self._count(job, -job.size)
-        self._left += len(jobs)
+    def left(self, requests: int) -> None:
+        """So many still wait; of the others no more than that are kept."""
         if len(self.heap) > 2 * requests + _GRAVESTONES:
             self._begin(job for _, _, job in sorted(self.heap, key=itemgetter(1)))
-        elif self._left > 2 * requests + _GRAVESTONES:
-            self._items, self._left = None, 0  # the farther the origin, the coarser is what it says
-
-    def _count(self, job: Job, items: int) -> None:
-        if self._items is not None:
-            by_deadline, by_arrival = self._items
-            by_deadline.add(job.deadline, items)
-            by_arrival.add(job.arrived, items)
 
     def expired(self, now: float) -> list[Job]:
         """The jobs whose deadline has come, the oldest first; for `left` to count them out."""
@@ -104,17 +89,6 @@ class _Deadlines:
             takewhile(lambda entry: entry[0] <= now, _ascending(self.heap)), key=itemgetter(1)
         )
         return [job for _, _, job in due if job.queue is self._queue]
-
-    def items_until(self, deadline: float, arrived: float) -> int:
-        """Items of jobs that expire by then or came by then; those of which both is true twice."""
-        if self._items is None:
-            jobs = [job for _, _, job in self.heap if job.queue is self._queue]
-            origin = min(job.arrived for job in jobs)
-            self._items = ItemsByInstant(origin), ItemsByInstant(origin)
-            for job in jobs:
-                self._count(job, job.size)
-        by_deadline, by_arrival = self._items
-        return by_deadline.until(deadline) + by_arrival.until(arrived)
 
 
 class JobOrder:
@@ -142,7 +116,8 @@ class JobOrder:
     """
 
     __slots__ = (
-        "_deadlines", "_deferral", "_jobs", "_latest_deadline", "_queue", "items", "requests"
+        "_counts", "_deadlines", "_deferral", "_jobs", "_latest_deadline", "_left", "_queue",
+        "items", "requests",
     )  # fmt: skip
 
     def __init__(
@@ -153,6 +128,8 @@ class JobOrder:
         self._jobs: deque[Job] = deque()
         self._latest_deadline = -inf
         self._deadlines: _Deadlines | None = None  # None: in the order of the jobs
+        self._counts: dict[Callable[[Job], float], ItemsByInstant] = {}  # those asked for
+        self._left = 0  # jobs, since then
         self.items = 0
         self.requests = 0
 
@@ -218,19 +195,23 @@ class JobOrder:
         deferral = self._deferral()
         if job.arrived + deferral <= job.deadline:
             return self.items
-        ahead = self._deadlines.items_until(job.deadline, job.deadline - deferral)
+        ahead = self.expiring(job.deadline) + self._until(job.deadline - deferral, _ARRIVAL)
         return min(ahead, self.items)
 
-    def expiring(self, instant: float) -> float:
-        """Items that expire until an instant, of jobs of the mean size; one at least must wait.
+    def expiring(self, instant: float) -> int:
+        """Items of the waiting jobs that expire until an instant (seconds)."""
+        return self._until(instant, _DEADLINE)
 
-        Where deadlines come in the order of the jobs, those of cancelled jobs count as long as
-        these stay in place.
-        """
-        if self._deadlines is not None:
-            return self._deadlines.items_until(instant, -inf)
-        jobs = bisect_right(self._jobs, instant, key=attrgetter("deadline"))
-        return self.items * min(1.0, jobs / self.requests)
+    def _until(self, instant: float, of: Callable[[Job], float]) -> int:
+        """Items of the jobs whose arrival or deadline has come by then; counted once asked for."""
+        counts = self._counts.get(of)
+        if counts is None:
+            jobs = [job for job in self._jobs if job.queue is self._queue]
+            counts = ItemsByInstant(min([job.arrived for job in jobs], default=instant))
+            for job in jobs:
+                counts.add(of(job), job.size)
+            self._counts[of] = counts
+        return counts.until(instant)
 
     def append(self, job: Job) -> None:
         """Let a job wait."""
@@ -238,6 +219,8 @@ class JobOrder:
         self._jobs.append(job)
         self.items += job.size
         self.requests += 1
+        for of, counts in self._counts.items():
+            counts.add(of(job), job.size)
         if self._deadlines is not None:
             self._deadlines.enter(job)
         elif job.deadline >= self._latest_deadline:
@@ -276,8 +259,21 @@ class JobOrder:
             self._jobs.clear()
             self._latest_deadline = -inf
             self._deadlines = None
+            self._counts.clear()
             return
+        if self._counts:
+            self._uncount(jobs)
         if self._deadlines is not None:
-            self._deadlines.left(jobs, self.requests)
+            self._deadlines.left(self.requests)
         if len(self._jobs) > 2 * self.requests + _GRAVESTONES:
             self._jobs = deque(job for job in self._jobs if job.queue is self._queue)
+
+    def _uncount(self, jobs: Sequence[Job]) -> None:
+        """Jobs have left; counts are begun anew in time, as they get coarser from their origin."""
+        for of, counts in self._counts.items():
+            for job in jobs:
+                counts.add(of(job), -job.size)
+        self._left += len(jobs)
+        if self._left > 2 * self.requests + _GRAVESTONES:
+            self._counts.clear()
+            self._left = 0
