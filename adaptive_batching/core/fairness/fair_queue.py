@@ -89,12 +89,12 @@ class FairQueue(JobQueue):
         self._depths.change(tenant.weight, 0, waiting)
         return min(own + others * worth, self.items * worth)
 
-    def in_time(self, ahead: float, finish: float) -> float:
-        """Items ahead of a job that do not expire until an instant; see there.
+    def unexpired(self, ahead: float, instant: float) -> float:
+        """Items ahead of a job that have not expired at an instant.
 
-        Of the items ahead as many are taken to expire, in proportion, as of all that wait.
+        Of these as many are taken to expire, in proportion, as of all that wait.
         """
-        return ahead * (1.0 - self.expiring(finish) / self.items)
+        return ahead * (1.0 - self.expiring(instant) / self.items)
 
     def _worth(self, queue: TenantQueue) -> float:
         """How many items of the usual cost take as long as one that a tenant has waiting."""

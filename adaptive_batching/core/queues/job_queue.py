@@ -33,14 +33,16 @@ class JobQueue(JobOrder):
         """How many items of the usual cost take as long as one of those that wait."""
         return 1.0
 
-    def in_time(self, ahead: float, finish: float) -> float:
-        """Items ahead of a job that do not expire until an instant, or fewer.
+    def unexpired(self, ahead: float, instant: float) -> float:
+        """Items ahead of a job that have not expired at an instant.
+
+        At least, for what expires until then is taken to be ahead of it.
 
         Args:
-            ahead: What `ahead_of` says of the job, which is not 0.
-            finish: The instant (seconds).
+            ahead: What `ahead_of` says of the job.
+            instant: Seconds; no later than its deadline.
         """
-        return ahead - self.expiring(finish) * self.item_worth
+        return ahead - self.expiring(instant) * self.item_worth
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out, wherever it stands."""

@@ -270,6 +270,35 @@ def test_no_refusal_at_the_door_is_for_no_time() -> None:
     submit(scheduler, 1, wait, patience)
 
 
+@pytest.mark.parametrize("start", [1000.0 / 3.0 * number for number in range(1, 40)])
+def test_a_release_at_the_last_possible_instant_is_not_told_again(start: float) -> None:
+    """Whatever is rounded: a client would come again at once, and be refused again."""
+    scheduler = Noting(Limits(64, 1.0), 1)
+    submit(scheduler, 1, start, 1.0)
+    running = released(scheduler.next(start))
+    view = scheduler.queues[None]
+    for _ in range(500):  # that have waited for long
+        view.queue.append(Job(start - 20.0, deadline=start + 9.0))
+    at = view.situation(start + 1e-3)
+    full = at.predict(64)
+    for batches in range(1, 7):
+        job = Job(at.now, deadline=running.predicted_finish + (batches + 1) * full)
+        wait = scheduler.policy.refuse(at, job)
+        assert wait is not None
+        assert wait > 0
+
+
+def test_beside_a_worker_that_hangs_jobs_are_refused() -> None:
+    """An overdue batch is expected to take as long again, by the door as by what it tells."""
+    scheduler, patience = Noting(Limits(64, 0.02), 1), 0.02
+    submit(scheduler, 1, 0.0, patience)
+    finish = released(scheduler.next(0.0)).predicted_finish
+    submit(scheduler, 1, finish + 0.01, patience)
+    with pytest.raises(Overloaded) as refused:
+        submit(scheduler, 1, finish + 0.03, patience)
+    assert refused.value.retry_after == pytest.approx(1.05 * (0.03 + 8.2e-3 - patience))
+
+
 def test_a_job_for_which_a_small_batch_is_in_time_is_not_refused() -> None:
     """Within 14 ms another full batch would be late behind the burst's, but no batch of its own."""
     scheduler, patience = Noting(Limits(64, 0.014), 1), 0.014

@@ -1,7 +1,8 @@
 """Which job is refused when it arrives, and when to come again."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
+from typing import NamedTuple
 
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
@@ -59,32 +60,34 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     now = at.now
     # an idle worker slower than the best is not given these jobs
     idle = [now] * (at.idle if at.faster is None else 0)
-    frees = idle + [max(now, batch.predicted_finish) for batch in at.running]
     longest = min(at.limits.max_batch_size, parameters.extrapolation * at.largest)
     full = at.predict(longest)
-    cycle = full * len(frees) / at.capacity
+    cycle = full * (len(idle) + len(at.running)) / at.capacity
     if not cycle:
         return None  # a coarse clock says of short batches that they take no time
+    releases = _Releases(idle + [batch.expected_finish(now, 0.0) for batch in at.running], cycle)
     others = _others_first(at, job, parameters) if at.others else 0.0
     latest_alone = job.deadline - others - at.predict_joined(job, job.size)
     latest_full = job.deadline - others - at.predict_joined(job, max(longest, job.size))
-    last = max(_lasts(frees, latest_alone, cycle), default=-inf)
-    began = at.oldest.arrived + full  # the overload: below capacity, too, one batch is waited for
-    if last > latest_full and last - now >= parameters.lasting * max(0.0, now - began):
+    last = releases.last(latest_alone)
+    # without overload a job also waits for one batch
+    age = now - at.oldest.arrived - full if at.requests else -inf
+    if last > latest_full and last - now >= parameters.lasting * max(0.0, age):
         return None
-    if _has_room(at, job, frees, latest_full, cycle, others + full):
+    if _has_room(at, job, releases, latest_full, others + full):
         return None
     shortest = at.predict(1)
-    told = idle + [batch.expected_finish(now, shortest) for batch in at.running]
-    opens = _next(told, latest_alone, cycle)
-    if latest_alone - now < parameters.lasting * max(0.0, now + opens - began):
-        opens = _next(told, latest_full, cycle)
-    overdue = min(told) > min(frees)
-    return max(opens, min(told) - now) if overdue else opens
+    frees = idle + [batch.expected_finish(now, shortest) for batch in at.running]
+    told = _Releases(frees, cycle)
+    opens = told.next(latest_alone) - latest_alone
+    if latest_alone - now < parameters.lasting * max(0.0, age + opens):
+        opens = told.next(latest_full) - latest_full
+    overdue = min(frees) > min(releases.frees)
+    return max(opens, min(frees) - now) if overdue else opens
 
 
 def _has_room(
-    at: Situation, job: Job, frees: Sequence[float], latest: float, cycle: float, duration: float
+    at: Situation, job: Job, releases: "_Releases", latest: float, duration: float
 ) -> bool:
     """Whether the jobs ahead leave room for one in a full batch that is in time for it.
 
@@ -94,27 +97,21 @@ def _has_room(
     Args:
         at: The situation.
         job: The one that has come.
-        frees: When each worker is free (seconds).
+        releases: Of full batches.
         latest: When such a batch may leave at the latest (seconds).
-        cycle: Seconds between two full batches of a worker.
         duration: Seconds from the release of a batch of the jobs ahead to its end.
     """
-    frees = [free for free in frees if free <= latest]
-    if not frees:
-        return False
-    begin, lasts = min(frees), _lasts(frees, latest, cycle)
     limit, jobs = at.limits.max_batch_size, at.jobs
+    batches = releases.number(latest)
+    if not batches:
+        return False
     ahead, own = jobs.ahead_of(job), min(job.size, limit)
-    batches = sum([(latest - free) // cycle + 1.0 for free in frees])
     if ahead + own <= batches * limit:
         return True
-    number = 1  # from the last batch back: 1, 2, 4 and so on show nearly as much as each
-    while (release := _nth_last(lasts, number, cycle)) >= begin:
-        unready = sum([(free - release) // cycle for free in frees if release < free])
-        in_time = jobs.in_time(ahead, release + duration)
-        if in_time + own <= (number - unready) * limit:
+    for rest, release in releases.from_the_last(latest):
+        finish = min(release + duration, job.deadline)
+        if jobs.unexpired(ahead, finish) + own <= rest * limit:
             return True
-        number *= 2
     return False
 
 
@@ -131,25 +128,47 @@ def _others_first(at: Situation, job: Job, parameters: CorkParameters) -> float:
     return parameters.in_turn * at.others / at.capacity
 
 
-def _lasts(frees: Sequence[float], instant: float, cycle: float) -> list[float]:
-    """When each worker is free for the last time until an instant, the latest first (seconds)."""
-    return sorted([_last(free, instant, cycle) for free in frees if free <= instant], reverse=True)
+class _Releases(NamedTuple):
+    """When workers can be given full batches, one after another."""
 
+    frees: Sequence[float]
+    """When each worker is free (seconds)."""
+    cycle: float
+    """Seconds that a full batch takes on each."""
 
-def _nth_last(lasts: Sequence[float], number: int, cycle: float) -> float:
-    """When a worker is free for the nth time, counted from the last time back (seconds)."""
-    rounds, place = divmod(number - 1, len(lasts))
-    return lasts[place] - rounds * cycle
+    def number(self, until: float) -> float:
+        """How many there are until an instant."""
+        return sum([(until - free) // self.cycle + 1.0 for free in self.frees if free <= until])
 
+    def last(self, until: float) -> float:
+        """The last one until an instant (seconds); `-inf` if there is none."""
+        return max(self._lasts(until), default=-inf)
 
-def _last(free: float, instant: float, cycle: float) -> float:
-    """When a worker is free for the last time until an instant (seconds).
+    def next(self, instant: float) -> float:
+        """The first one after an instant (seconds)."""
+        nexts = [max(free, self._last(free, instant) + self.cycle) for free in self.frees]
+        # a sum that is rounded may be the instant itself
+        return min([each if each > instant else each + self.cycle for each in nexts])
 
-    A worker that is free only after it counts as if it had been free before as often.
-    """
-    return free + (instant - free) // cycle * cycle
+    def from_the_last(self, until: float) -> Iterator[tuple[float, float]]:
+        """From the last one until an instant back: how many there are from one on, and its instant.
 
+        Only of the first, second, fourth and so on, which show nearly as much as all.
+        """
+        lasts = sorted(self._lasts(until), reverse=True)
+        first, number = min(self.frees), 1
+        while True:
+            rounds, place = divmod(number - 1, len(lasts))
+            release = lasts[place] - rounds * self.cycle
+            if release < first:
+                return
+            # what is free only later was counted as if it had been free before as often
+            later = [free for free in self.frees if release < free <= until]
+            yield number - sum([(free - release) // self.cycle for free in later]), release
+            number *= 2
 
-def _next(frees: Sequence[float], instant: float, cycle: float) -> float:
-    """Seconds from an instant until the next time that one of the workers is free."""
-    return min([max(free, _last(free, instant, cycle) + cycle) for free in frees]) - instant
+    def _lasts(self, until: float) -> list[float]:
+        return [self._last(free, until) for free in self.frees if free <= until]
+
+    def _last(self, free: float, until: float) -> float:
+        return free + (until - free) // self.cycle * self.cycle
