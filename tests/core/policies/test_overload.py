@@ -28,6 +28,7 @@ from adaptive_batching.core import (
     make_policy,
 )
 from adaptive_batching.core.estimators.delays import TimerLateness
+from adaptive_batching.core.fairness.fairness import Fairness
 from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.shedding import hopeless
@@ -45,6 +46,7 @@ from adaptive_batching.simulation import (
     poisson,
     simulate,
 )
+from adaptive_batching.simulation.clients.tenants import Claim
 
 CAPACITY = 64 / 8.2e-3  # requests a second and worker
 PROMISE = 25e-3  # seconds
@@ -143,16 +145,28 @@ def test_the_door_refuses_none_of_a_peak_that_would_be_answered(
     assert answered[Cork] >= 0.99 * answered[_Doorless] > 0
 
 
-def test_in_lasting_overload_most_are_refused_at_once() -> None:
-    """At twice the capacity, and all that are answered are full batches."""
+@pytest.mark.parametrize("shares", [[1.0], [0.9, 0.1]])
+def test_in_lasting_overload_most_are_refused_at_once(shares: list[float]) -> None:
+    """At twice the capacity, and all that are answered are full batches; tenants change neither."""
     server = Server(5e-3, 0.05e-3, jitter=0.1)
     arrivals = poisson(2 * CAPACITY, 4.0, seed=1)
-    history = simulate(arrivals, Scheduler(Cork(), Limits(64, 0.1)), server.service())
+    tenants = Random(1).choices(range(len(shares)), shares, k=len(arrivals))
+    scheduler = Scheduler(Cork(), Limits(64, 0.1), fairness=Fairness() if shares[1:] else None)
+    history = simulate(arrivals, scheduler, server.service(), claims=list(map(Claim, tenants)))
     turned_away = [job for job in history.jobs if job.outcome is JobOutcome.SHED]
     at_once = sum(job.finished == job.arrived for job in turned_away)
     assert at_once > 0.7 * len(turned_away)
     known = [job for job in history.jobs if job.arrived > 1.0]
     assert sum(job.in_time for job in known) >= 0.48 * len(known)
+
+
+def test_what_is_not_known_exactly_makes_hardly_an_answer_late() -> None:
+    """An event loop that notices everything 0.25 ms late, of which nothing is known at the door."""
+    experiment = Experiment(
+        poisson(9000.0, 4.0, seed=0), Server(5e-3, 0.05e-3), Limits(64, 0.05), loop_delay=0.25e-3
+    )
+    row = experiment.run(Cork(), 1)
+    assert row.late < 0.01 * row.requests
 
 
 @pytest.mark.parametrize("load", [0.1, 3.0])
