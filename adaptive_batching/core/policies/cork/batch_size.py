@@ -88,8 +88,8 @@ def cut_short(at: Situation) -> Situation:
 
 
 def _keeps_up(at: Situation, size: int) -> bool:
-    """Whether the workers keep up with what comes in batches of that size."""
-    return at.rate * at.mean_size * at.predict(size) <= size * at.capacity
+    """Whether the workers keep up with what comes to all queues in batches of that size."""
+    return at.all_rate * at.predict(size) <= size * at.capacity
 
 
 def safe_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
@@ -118,9 +118,9 @@ def _allowed_or_next(at: Situation, size: int) -> int:
     """
     limits = at.limits
     below = max(limits.sizes[0], limits.allowed(size))
-    if size >= limits.max_batch_size or _keeps_up(at, below):
+    if _keeps_up(at, below):
         return size
-    return min(limits.padded(below + 1), limits.max_batch_size)
+    return max(size, min(limits.padded(below + 1), limits.max_batch_size))
 
 
 def _first_of_another_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
