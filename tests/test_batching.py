@@ -421,9 +421,9 @@ def test_a_program_that_never_closes(handler: str, times: int, tmp_path: Path) -
         ({"max_queue": 0}, "max_queue: expected at least 1"),
         ({"max_batch_size": True}, "max_batch_size: expected at least 1 item, .* got True"),
         ({"max_latency": True}, "max_latency: expected a positive number of seconds, .* got True"),
-        ({"workers": 0}, "expected a count of at least 1, got 0"),
-        ({"workers": True}, "expected a count of at least 1, got True"),
-        ({"workers": -3}, "expected a count of at least 1, got -3"),
+        ({"workers": 0}, "workers: expected a count of at least 1, got 0"),
+        ({"workers": True}, "workers: expected a count of at least 1, got True"),
+        ({"workers": -3}, "workers: expected a count of at least 1, got -3"),
         ({"policy": "eager"}, "policy: expected one of cork, greedy"),
         ({"policy": "window"}, "policy: expected one of cork, greedy"),
         ({"policy": "window:2"}, "expected a duration with a unit"),
@@ -542,6 +542,11 @@ def test_what_is_said_of_limits() -> None:
         batched(max_batch_size=6.4)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="examples: expected a list of items, got 5"):
         batched(examples=5)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"observers: expected each to have batch_ended\(\), got 3"):
+
+        @batched(observers=[3])  # type: ignore[list-item]
+        async def handler(items: list[int]) -> list[int]:
+            return items
 
 
 def test_a_batched_classmethod() -> None:

@@ -66,6 +66,9 @@ class Dispatcher(Generic[T, R]):
         classes: Mapping[Hashable, JobClass] = MappingProxyType({}),
         fairness: Fairness | None = None,
     ) -> None:
+        for each in observers:
+            if not hasattr(each, "batch_ended"):
+                raise TypeError(f"observers: expected each to have batch_ended(), got {each!r}")
         self.workers = workers
         self._limits = limits
         self._policy = policy

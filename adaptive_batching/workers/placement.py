@@ -45,7 +45,7 @@ class Threads(Placement):
         check_count(self.count)
 
 
-def check_count(count: object, of: str = "") -> None:
+def check_count(count: object, of: str = "workers: ") -> None:
     """See whether there can be so many workers; `of` names the setting in front of the message.
 
     Raises:

@@ -419,7 +419,10 @@ async def test_a_handler_runs_elsewhere_than_its_endpoint_says():
         ),
         (["tests.marshal.apps:service", "--workers=2"], "/square=WHERE or /slow=WHERE"),
         (["tests.marshal.apps:service", "--workers=/slow=few"], "expected a number, tasks:2,"),
-        (["tests.marshal.apps:service", "--workers=/slow=0"], "expected a count of at least 1"),
+        (
+            ["tests.marshal.apps:service", "--workers=/slow=0"],
+            "workers: expected a count of at least 1",
+        ),
         (["tests.marshal.apps:staged", "--workers=ray:2"], "expected none for pipelines"),
     ],
 )

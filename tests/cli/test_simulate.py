@@ -108,7 +108,7 @@ def test_tenants_share_the_workers():
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--tenants", "flood"], "expected tenants such as flood:0.9,quiet:0.1"),
+        (["--tenants", "flood"], "expected a tenant such as flood:0.9"),
         (["--high-priority", "10%"], "expected --tenants with --high-priority"),
         (["--ageing", "1s"], "expected no --ageing without --tenants"),
         (["--first-come"], "expected no --first-come without --tenants"),

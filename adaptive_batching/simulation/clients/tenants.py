@@ -81,16 +81,16 @@ def parse_tenants(text: str) -> Crowd:
     Raises:
         ValueError: It is nothing of that kind.
     """
-    try:
-        return Crowd(tuple(_tenant(each) for each in text.split(",")))
-    except TypeError:
-        raise ValueError(
-            f"expected tenants such as flood:0.9,quiet:0.1 or gold:1:3,other:1, got {text!r}"
-        ) from None
+    return Crowd(tuple(_tenant(each) for each in text.split(",")))
 
 
 def _tenant(text: str) -> TenantTraffic:
     name, *numbers = text.split(":")
     if not name:
         raise ValueError(f"expected a name before each part, got {text!r}")
-    return TenantTraffic(name, *map(float, numbers))
+    try:
+        return TenantTraffic(name, *map(float, numbers))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"expected a tenant such as flood:0.9, or gold:1:3 with a weight, got {text!r}"
+        ) from None

@@ -72,10 +72,10 @@ def test_tenants_as_they_are_typed() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("flood", "expected tenants such as flood:0.9,quiet:0.1"),
-        ("flood:1:2:3", "expected tenants such as"),
+        ("flood", "expected a tenant such as flood:0.9"),
+        ("flood:1:2:3", "expected a tenant such as"),
         (":1", "expected a name before each part"),
-        ("flood:much", "could not convert"),
+        ("flood:much", "expected a tenant such as .* got .flood:much"),
         ("flood:0", "expected positive numbers for flood"),
         ("flood:1,flood:2", "expected different names"),
     ],

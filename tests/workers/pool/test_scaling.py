@@ -107,5 +107,7 @@ async def test_what_can_not_be_scaled():
     with pytest.raises(UsageError, match="expected worker processes or actors to scale, got Thr"):
         await threads.scale_workers(2)
     for count in (0, 2.5, "3"):
-        with pytest.raises(ValueError, match=f"expected a count of at least 1, got {count!r}"):
+        with pytest.raises(
+            ValueError, match=f"workers: expected a count of at least 1, got {count!r}"
+        ):
             await batched()(handlers.Counted).scale_workers(count)
