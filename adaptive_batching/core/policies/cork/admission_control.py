@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import NamedTuple
 
-from adaptive_batching.core.job import Job
+from adaptive_batching.core.job import Batch, Job
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policies.cork.worker_choice import leaves_to_faster
 from adaptive_batching.core.policies.shedding import doubtful, probed_after
@@ -65,7 +65,7 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     cycle = full * (len(idle) + len(at.running)) / at.capacity
     if not cycle:
         return None  # a coarse clock says of short batches that they take no time
-    releases = _Releases(idle + [batch.expected_finish(now, 0.0) for batch in at.running], cycle)
+    releases = _Releases(idle + [_free(batch, at) for batch in at.running], cycle)
     others = _others_first(at, job, parameters) if at.others else 0.0
     latest_alone = job.deadline - others - at.predict_joined(job, job.size)
     latest_full = job.deadline - others - at.predict_joined(job, max(longest, job.size))
@@ -84,6 +84,16 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
         opens = told.next(latest_full) - latest_full
     overdue = min(frees) > min(releases.frees)
     return max(opens, min(frees) - now) if overdue else opens
+
+
+def _free(batch: Batch, at: Situation) -> float:
+    """When the worker of a batch can be given the next one (seconds).
+
+    Nine batches in ten end within the margin. One that does not is expected to take as long again
+    as it is overdue.
+    """
+    overdue = at.now - batch.released - batch.predicted * (1.0 + at.margin)
+    return max(batch.predicted_finish, at.now + max(0.0, overdue))
 
 
 def _has_room(
