@@ -289,7 +289,7 @@ def test_a_release_at_the_last_possible_instant_is_not_told_again(start: float) 
 
 
 def test_beside_a_worker_that_hangs_jobs_are_refused() -> None:
-    """An overdue batch is expected to take as long again, by the door as by what it tells."""
+    """What has taken longer than two batches is expected to take that much longer again."""
     scheduler, patience = Noting(Limits(64, 0.02), 1), 0.02
     submit(scheduler, 1, 0.0, patience)
     finish = released(scheduler.next(0.0)).predicted_finish

@@ -65,7 +65,7 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     cycle = full * (len(idle) + len(at.running)) / at.capacity
     if not cycle:
         return None  # a coarse clock says of short batches that they take no time
-    releases = _Releases(idle + [_free(batch, at) for batch in at.running], cycle)
+    releases = _Releases(idle + [_free(batch, now) for batch in at.running], cycle)
     others = _others_first(at, job, parameters) if at.others else 0.0
     latest_alone = job.deadline - others - at.predict_joined(job, job.size)
     latest_full = job.deadline - others - at.predict_joined(job, max(longest, job.size))
@@ -86,14 +86,14 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     return max(opens, min(frees) - now) if overdue else opens
 
 
-def _free(batch: Batch, at: Situation) -> float:
+def _free(batch: Batch, now: float) -> float:
     """When the worker of a batch can be given the next one (seconds).
 
-    Nine batches in ten end within the margin. One that does not is expected to take as long again
-    as it is overdue.
+    A pause of the machine is soon over. A batch that has taken longer than two is expected to take
+    that much longer again: its worker may hang.
     """
-    overdue = at.now - batch.released - batch.predicted * (1.0 + at.margin)
-    return max(batch.predicted_finish, at.now + max(0.0, overdue))
+    finish = batch.predicted_finish
+    return max(finish, now, now + (now - finish - batch.predicted))
 
 
 def _has_room(
