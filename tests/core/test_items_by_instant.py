@@ -12,12 +12,12 @@ ORIGIN = 64.0
 DISTANCES = st.floats(0.0, 1e6) | st.just(inf)
 
 
-@given(st.lists(DISTANCES, max_size=30), DISTANCES)
-def test_counts_are_those_of_a_plain_list(distances: list[float], asked: float) -> None:
+@given(st.lists(DISTANCES, max_size=30), st.integers(0, 30), DISTANCES)
+def test_counts_are_those_of_a_plain_list(distances: list[float], known: int, asked: float) -> None:
     """All up to an instant are counted, and none that is further off by more than the rounding."""
-    items = ItemsByInstant(ORIGIN)
     instants = [ORIGIN + each for each in distances]
-    for instant in instants:
+    items = ItemsByInstant(ORIGIN, [(instant, 2) for instant in instants[:known]])
+    for instant in instants[known:]:
         items.add(instant, 2)
     until = ORIGIN + asked  # rounded, as the instants are
     least = sum(2 for each in instants if each <= until)

@@ -1,5 +1,6 @@
 """How many items there are up to an instant, whatever comes and goes."""
 
+from collections.abc import Iterable
 from struct import Struct
 
 _FLOAT, _BITS = Struct("<d"), Struct("<q")
@@ -16,13 +17,18 @@ class ItemsByInstant:
 
     Args:
         origin: Seconds; instants before it count as it.
+        known: Instants, each with its items, more than 0.
     """
 
     __slots__ = ("_levels", "_origin")
 
-    def __init__(self, origin: float) -> None:
+    def __init__(self, origin: float, known: Iterable[tuple[float, int]] = ()) -> None:
         self._origin = origin
-        self._levels: list[dict[int, int]] = [{} for _ in range(_DIGITS)]
+        level = _summed((self._interval(instant), items) for instant, items in known)
+        self._levels = [level]
+        while len(self._levels) < _DIGITS:  # far faster than to add them one by one
+            level = _summed((interval >> 3, items) for interval, items in level.items())
+            self._levels.append(level)
 
     def add(self, instant: float, items: int) -> None:
         """Let there be more items at an instant, or fewer if they are negative."""
@@ -49,3 +55,11 @@ class ItemsByInstant:
         """The first bits of the distance as a float: they grow with it."""
         (bits,) = _BITS.unpack(_FLOAT.pack(max(instant - self._origin, 0.0)))
         return int(bits >> _COARSE)
+
+
+def _summed(known: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """The items of each interval."""
+    level: dict[int, int] = {}
+    for interval, items in known:
+        level[interval] = level.get(interval, 0) + items
+    return level

@@ -207,9 +207,8 @@ class JobOrder:
         counts = self._counts.get(of)
         if counts is None:
             jobs = [job for job in self._jobs if job.queue is self._queue]
-            counts = ItemsByInstant(min([job.arrived for job in jobs], default=instant))
-            for job in jobs:
-                counts.add(of(job), job.size)
+            origin = min([job.arrived for job in jobs], default=instant)
+            counts = ItemsByInstant(origin, [(of(job), job.size) for job in jobs])
             self._counts[of] = counts
         return counts.until(instant)
 
