@@ -246,7 +246,7 @@ def test_of_the_jobs_ahead_those_that_do_not_expire_are_counted(
     """Also after hours in which the queue was never empty, and if some are cancelled."""
     queue = JobQueue()
     if now:
-        for job in [Job(0.0, 1, 1.0 + number % 2) for number in range(70)]:
+        for job in [Job(0.0, 1, 1.0 + number % 2) for number in range(100)]:
             queue.append(job)
             queue.ahead_of(Job(0.0, 1, 1.5))
         first = Job(now, 1, now)
@@ -269,3 +269,12 @@ def test_of_the_jobs_ahead_those_that_do_not_expire_are_counted(
     left = queue.unexpired(queue.ahead_of(job), now + instant)
     assert left >= sum(instant * 1.01 < each <= most * 0.99 for each in patiences)
     assert left <= sum(instant * 0.99 <= each <= most * 1.01 for each in patiences)
+
+
+def test_a_queue_that_was_empty_counts_from_nothing() -> None:
+    """What has left together is not counted on."""
+    queue, _ = queue_of(3)  # items
+    assert queue.expiring(inf) == 3
+    queue.take(3)
+    queue.append(Job(1.0, 2, 5.0))
+    assert (queue.expiring(4.0), queue.expiring(5.0)) == (0, 2)

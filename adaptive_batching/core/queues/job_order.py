@@ -12,6 +12,7 @@ from adaptive_batching.core.job import Job
 from adaptive_batching.core.queues.items_by_instant import ItemsByInstant
 
 _GRAVESTONES = 64  # entries kept of jobs that have left, beyond as many as wait
+_SPANS = 32  # times as many as wait: jobs that leave until they are counted anew, by a look at all
 _ARRIVAL, _DEADLINE = attrgetter("arrived"), attrgetter("deadline")
 
 E = TypeVar("E", bound=tuple[Any, ...])
@@ -128,8 +129,8 @@ class JobOrder:
         self._jobs: deque[Job] = deque()
         self._latest_deadline = -inf
         self._deadlines: _Deadlines | None = None  # None: in the order of the jobs
-        self._counts: dict[Callable[[Job], float], ItemsByInstant] = {}  # those asked for
-        self._left = 0  # jobs, since then
+        self._counts: dict[Callable[[Job], float], ItemsByInstant] = {}  # by what, once asked
+        self._left = 0  # jobs, since the counts were begun
         self.items = 0
         self.requests = 0
 
@@ -258,7 +259,7 @@ class JobOrder:
             self._jobs.clear()
             self._latest_deadline = -inf
             self._deadlines = None
-            self._counts.clear()
+            self._forget_counts()
             return
         if self._counts:
             self._uncount(jobs)
@@ -268,11 +269,14 @@ class JobOrder:
             self._jobs = deque(job for job in self._jobs if job.queue is self._queue)
 
     def _uncount(self, jobs: Sequence[Job]) -> None:
-        """Jobs have left; counts are begun anew in time, as they get coarser from their origin."""
+        """Jobs have left; the farther counts are from their origin, the coarser they are."""
         for of, counts in self._counts.items():
             for job in jobs:
                 counts.add(of(job), -job.size)
         self._left += len(jobs)
-        if self._left > 2 * self.requests + _GRAVESTONES:
-            self._counts.clear()
-            self._left = 0
+        if self._left > _SPANS * self.requests + _GRAVESTONES:
+            self._forget_counts()
+
+    def _forget_counts(self) -> None:
+        self._counts.clear()
+        self._left = 0

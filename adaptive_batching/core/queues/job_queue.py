@@ -40,7 +40,7 @@ class JobQueue(JobOrder):
 
         Args:
             ahead: What `ahead_of` says of the job.
-            instant: Seconds; no later than its deadline.
+            instant: Seconds.
         """
         return ahead - self.expiring(instant) * self.item_worth
 
