@@ -10,6 +10,8 @@ from adaptive_batching.core.policies.cork.worker_choice import leaves_to_faster
 from adaptive_batching.core.policies.shedding import doubtful, probed_after
 from adaptive_batching.core.policy import Situation
 
+_ROUNDING = 1e-15  # relative; more than a sum of instants is rounded by
+
 
 def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | None:
     """Seconds after which the job would be let in if no other job came; None if it is let in now.
@@ -77,20 +79,20 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     if _has_room(at, job, releases, latest_full, others + full):
         return None
     shortest = at.predict(1)
-    frees = idle + [batch.expected_finish(now, shortest) for batch in at.running]
-    told = _Releases(frees, cycle)
-    opens = told.next(latest_alone) - latest_alone
+    expected = [batch.expected_finish(now, shortest) for batch in at.running]
+    named = _Releases(idle + expected, cycle)
+    opens = named.next(latest_alone) - latest_alone
     if latest_alone - now < parameters.lasting * max(0.0, age + opens):
-        opens = told.next(latest_full) - latest_full
-    overdue = min(frees) > min(releases.frees)
-    return max(opens, min(frees) - now) if overdue else opens
+        opens = named.next(latest_full) - latest_full
+    overdue = min(named.free_at) > min(releases.free_at)
+    return max(opens, min(named.free_at) - now) if overdue else opens
 
 
 def _free(batch: Batch, now: float) -> float:
     """When the worker of a batch can be given the next one (seconds).
 
-    A pause of the machine is soon over. A batch that has taken longer than two is expected to take
-    that much longer again: its worker may hang.
+    A pause of the machine is soon over. A batch that has run for more than twice its predicted
+    duration is expected to run on for as long as it is beyond that: its worker may hang.
     """
     finish = batch.predicted_finish
     return max(finish, now, now + (now - finish - batch.predicted))
@@ -119,8 +121,7 @@ def _has_room(
     if ahead + own <= batches * limit:
         return True
     for rest, release in releases.from_the_last(latest):
-        finish = min(release + duration, job.deadline)
-        if jobs.unexpired(ahead, finish) + own <= rest * limit:
+        if jobs.unexpired(ahead, release + duration) + own <= rest * limit:
             return True
     return False
 
@@ -141,44 +142,46 @@ def _others_first(at: Situation, job: Job, parameters: CorkParameters) -> float:
 class _Releases(NamedTuple):
     """When workers can be given full batches, one after another."""
 
-    frees: Sequence[float]
+    free_at: Sequence[float]
     """When each worker is free (seconds)."""
     cycle: float
     """Seconds that a full batch takes on each."""
 
     def number(self, until: float) -> float:
-        """How many there are until an instant."""
-        return sum([(until - free) // self.cycle + 1.0 for free in self.frees if free <= until])
+        """The number of releases until an instant."""
+        return sum([(until - free) // self.cycle + 1.0 for free in self.free_at if free <= until])
 
     def last(self, until: float) -> float:
-        """The last one until an instant (seconds); `-inf` if there is none."""
+        """The last release until an instant (seconds); `-inf` if there is none."""
         return max(self._lasts(until), default=-inf)
 
     def next(self, instant: float) -> float:
-        """The first one after an instant (seconds)."""
-        nexts = [max(free, self._last(free, instant) + self.cycle) for free in self.frees]
-        # a sum that is rounded may be the instant itself
-        return min([each if each > instant else each + self.cycle for each in nexts])
+        """The first release after an instant (seconds)."""
+        nexts = [max(free, self._last(free, instant) + self.cycle) for free in self.free_at]
+        after = instant * (
+            1.0 + _ROUNDING
+        )  # a release at the instant itself may come out beside it
+        return min([each if each > after else each + self.cycle for each in nexts])
 
     def from_the_last(self, until: float) -> Iterator[tuple[float, float]]:
-        """From the last one until an instant back: how many there are from one on, and its instant.
+        """Releases from the last one until an instant back: how many remain from each on, and when.
 
-        Only of the first, second, fourth and so on, which show nearly as much as all.
+        Only the first, second, fourth and so on, which show nearly as much as all.
         """
         lasts = sorted(self._lasts(until), reverse=True)
-        first, number = min(self.frees), 1
+        first, number = min(self.free_at), 1
         while True:
             rounds, place = divmod(number - 1, len(lasts))
             release = lasts[place] - rounds * self.cycle
             if release < first:
                 return
-            # what is free only later was counted as if it had been free before as often
-            later = [free for free in self.frees if release < free <= until]
+            # A worker that is free only later was counted as if it had been free before as often.
+            later = [free for free in self.free_at if release < free <= until]
             yield number - sum([(free - release) // self.cycle for free in later]), release
             number *= 2
 
     def _lasts(self, until: float) -> list[float]:
-        return [self._last(free, until) for free in self.frees if free <= until]
+        return [self._last(free, until) for free in self.free_at if free <= until]
 
     def _last(self, free: float, until: float) -> float:
         return free + (until - free) // self.cycle * self.cycle
