@@ -79,7 +79,7 @@ class Cork:
         items, idle = queue.queue.items, permits.idle
         if idle:
             return items + job.size <= limit * idle
-        if items >= limit or line.per_cost:
+        if items + job.size > limit or line.per_cost:
             return False
         full = line.fixed + line.per_item * limit
         return job.arrived <= permits.earliest <= job.deadline - full
