@@ -189,11 +189,11 @@ def test_the_next_size_is_tried_where_the_smaller_ones_do_not_keep_up(
 
 
 def test_the_next_size_is_tried_where_all_keys_together_do_not_leave_time_for_the_smaller() -> None:
-    """Four keys share a worker, which could run the eights of any one of them."""
+    """Six keys share a worker, which could run the eights of any one of them."""
     limits = Limits(64, 100e-3, sizes=(8, 64))
     line = Server(5e-3, 0.2e-3)
     server = replace(line, curve=Padded(line.mean, limits.sizes))
     arrivals = poisson(1_700.0, 3.0, seed=1)
-    keys = Random(0).choices(range(4), k=len(arrivals))
+    keys = Random(0).choices(range(6), k=len(arrivals))
     row = Experiment(arrivals, server, limits, keys=keys, warmup=0.5).run("cork")
-    assert (row.goodput or 0.0) > 0.98
+    assert (row.goodput or 0.0) > 0.8

@@ -120,7 +120,7 @@ def _allowed_or_next(at: Situation, size: int) -> int:
     below = max(limits.sizes[0], limits.allowed(size))
     if _keeps_up(at, below):
         return size
-    return max(size, min(limits.padded(below + 1), limits.max_batch_size))
+    return min(limits.padded(below + 1), limits.max_batch_size)
 
 
 def _first_of_another_size(at: Situation, soonest: Job, parameters: CorkParameters) -> int:
