@@ -288,15 +288,23 @@ def test_a_release_at_the_last_possible_instant_is_not_told_again(start: float) 
         assert wait > 1e-9
 
 
-def test_beside_a_worker_that_hangs_jobs_are_refused() -> None:
-    """What has taken longer than two batches is expected to take that much longer again."""
-    scheduler, patience = Noting(Limits(64, 0.02), 1), 0.02
+def test_beside_a_worker_that_hangs_jobs_wait_for_the_next_batch_alone() -> None:
+    """It may be a pause, and a place that stays empty is lost; what has run for longer than two
+    batches is expected to run on for as long as it is beyond that.
+    """
+    scheduler, patience = Noting(Limits(64, 0.03), 1), 0.03
     submit(scheduler, 1, 0.0, patience)
     finish = released(scheduler.next(0.0)).predicted_finish
-    submit(scheduler, 1, finish + 0.01, patience)
+    submit(scheduler, 64, finish + 0.02, patience)
+    submit(scheduler, 1, finish + 0.02, patience)  # for the batch after that
+    scheduler = Noting(Limits(64, patience), 1)
+    submit(scheduler, 1, 0.0, patience)
+    released(scheduler.next(0.0))
+    now = finish + 0.04
+    submit(scheduler, 64, now, patience)
     with pytest.raises(Overloaded) as refused:
-        submit(scheduler, 1, finish + 0.03, patience)
-    assert refused.value.retry_after == pytest.approx(1.05 * 0.03)
+        submit(scheduler, 1, now, patience)
+    assert refused.value.retry_after == pytest.approx(1.05 * 0.04)
 
 
 def test_a_job_for_which_a_small_batch_is_in_time_is_not_refused() -> None:

@@ -67,7 +67,9 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     cycle = full * (len(idle) + len(at.running)) / at.capacity
     if not cycle:
         return None  # a coarse clock says of short batches that they take no time
-    releases = _Releases(idle + [_free(batch, now) for batch in at.running], cycle)
+    # A worker may hang; but a place in the next batch that stays empty is lost for certain.
+    free = _free if at.items + job.size > at.limits.max_batch_size else _free_now
+    releases = _Releases(idle + [free(batch, now) for batch in at.running], cycle)
     others = _others_first(at, job, parameters) if at.others else 0.0
     latest_alone = job.deadline - others - at.predict_joined(job, job.size)
     latest_full = job.deadline - others - at.predict_joined(job, max(longest, job.size))
@@ -88,14 +90,19 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     return max(opens, min(named.free_at) - now) if overdue else opens
 
 
+def _free_now(batch: Batch, now: float) -> float:
+    """When the worker of a batch is free, if an overdue one is free now (seconds)."""
+    return max(batch.predicted_finish, now)
+
+
 def _free(batch: Batch, now: float) -> float:
-    """When the worker of a batch can be given the next one (seconds).
+    """When the worker of a batch is free (seconds).
 
     A pause of the machine is soon over. A batch that has run for more than twice its predicted
     duration is expected to run on for as long as it is beyond that: its worker may hang.
     """
-    finish = batch.predicted_finish
-    return max(finish, now, now + (now - finish - batch.predicted))
+    beyond = now - batch.predicted_finish - batch.predicted
+    return max(_free_now(batch, now), now + beyond)
 
 
 def _has_room(
