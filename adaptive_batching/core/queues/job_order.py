@@ -259,7 +259,8 @@ class JobOrder:
             self._jobs.clear()
             self._latest_deadline = -inf
             self._deadlines = None
-            self._forget_counts()
+            if self._counts:
+                self._forget_counts()
             return
         if self._counts:
             self._uncount(jobs)
