@@ -165,9 +165,8 @@ class _Releases(NamedTuple):
     def next(self, instant: float) -> float:
         """The first release after an instant (seconds)."""
         nexts = [max(free, self._last(free, instant) + self.cycle) for free in self.free_at]
-        after = instant * (
-            1.0 + _ROUNDING
-        )  # a release at the instant itself may come out beside it
+        # rounded, a release at the instant itself may come out beside it
+        after = instant * (1.0 + _ROUNDING)
         return min([each if each > after else each + self.cycle for each in nexts])
 
     def from_the_last(self, until: float) -> Iterator[tuple[float, float]]:
