@@ -79,19 +79,19 @@ async def test_on_a_unix_socket(loop, tmp_path):
     assert not path.exists()
 
 
-async def test_a_model_that_recompiles_is_in_time_from_the_first_second():
-    """It takes 300 ms for a size that is new to it, and after its warm-up none is."""
+async def test_a_model_that_recompiles_meets_no_new_size():
+    """It tells the requests that met one, and after its warm-up of its sizes there are none."""
     async with served("tests.workers.sized:recompiling") as (process, url, session):
 
-        async def double(number):
-            async with session.post(f"{url}/double", json=number) as response:
+        async def same(number):
+            async with session.post(f"{url}/same", json=number) as response:
                 return response.status, await response.json()
 
         waiting = []
         for number in range(120):
             await asyncio.sleep(0.05 if number % 12 in {0, 1, 4} else 0)
-            waiting.append(asyncio.ensure_future(double(number)))
-        assert await asyncio.gather(*waiting) == [(200, 2 * number) for number in range(120)]
+            waiting.append(asyncio.ensure_future(same(number)))
+        assert await asyncio.gather(*waiting) == [(200, number) for number in range(120)]
         process.send_signal(signal.SIGTERM)
     assert process.returncode == 0
 
